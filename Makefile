@@ -1,0 +1,68 @@
+# Needs Python >= 3.11, git and make; everything else goes into .venv. `make help` lists the targets.
+# Recipes are silent and what they say goes to stderr: stdout belongs to the command that a target runs.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
+NEEDS_PYTHON = $(if $(PYTHON),,$(error Albireo needs Python 3.11 or newer and found none. \
+  Install one, or name it: make PYTHON=/path/to/python3.11))
+INSTALL = $(NEEDS_PYTHON)$(PYTHON) constraints/install.py
+BIN := .venv/bin
+ARGS ?=
+ROUNDS ?= 10
+
+.PHONY: help install demo test lint bench peers drill simulate lock clean
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+## make demo      a simulated tunnel, a pair of nodes on it, the report at the end; ARGS="--for 30 --json" for a short one
+demo:
+	@$(INSTALL) node --beside spark -- $(BIN)/albireo demo $(ARGS)
+
+## make install   only what a node needs; activate it with: source .venv/bin/activate
+install:
+	@$(INSTALL) node
+
+## make test      every test; ARGS="-k log" for some
+test:
+	@$(INSTALL) dev
+	@$(BIN)/python -m pytest $(ARGS)
+
+## make lint      ruff, mypy (strict), codespell
+lint:
+	@$(INSTALL) dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/codespell $$(git ls-files)
+
+## make bench     every benchmark; rewrites bench/RESULTS.md
+bench:
+	@$(INSTALL) dev
+	@$(BIN)/python -m bench --all $(ARGS)
+
+## make drill     tests that start and kill real processes, then every fault of the pair; ROUNDS=3 for fewer than ten
+drill:
+	@$(INSTALL) dev
+	@$(BIN)/python -m pytest tests/drill $(ARGS)
+	@failed=0; for fault in $$($(BIN)/albireo drill --list | cut -f1); do \
+	  $(BIN)/albireo drill $$fault --rounds $(ROUNDS) --json || failed=1; done; exit $$failed
+
+## make simulate  the pair in seeded worlds full of faults; ARGS="--seeds 20000 --json" for a long run
+simulate:
+	@$(INSTALL) node
+	@$(BIN)/albireo simulate $(ARGS)
+
+## make peers     foreign programs for the interop tests (Debian, as root, best effort)
+peers:
+	@.ci/peers
+
+## make lock      write constraints/*.txt anew from pyproject.toml
+lock:
+	@$(INSTALL) node
+	@.ci/lock $(BIN)
+
+## make clean     remove .venv and var
+clean:
+	@rm -rf .venv var

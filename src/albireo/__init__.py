@@ -1,0 +1,3 @@
+"""Albireo: monitoring and control that can be trusted. Start reading at docs/ARCHITECTURE.md."""
+
+__version__ = "0.1.0"

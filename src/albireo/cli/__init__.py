@@ -1,0 +1,92 @@
+"""The `albireo` command: one module per group, imported only when its command is run.
+
+`cli/<module>.py` holds an object `command`; its line in `COMMANDS` names it and gives the one-line help, so that
+`albireo --help` imports nothing but click.
+"""
+
+import importlib
+import os
+import sys
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem
+
+import albireo
+
+__all__ = ["COMMANDS", "cli", "main"]
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "demo": ("albireo.cli.demo", "A simulated tunnel, one node on it, the report at the end."),
+    "node": ("albireo.cli.node", "Run a node."),
+    "witness": ("albireo.cli.witness", "Vote for pairs: a small process with a disk, on a third machine."),
+    "pair": ("albireo.cli.pair", "Begin a pair: `albireo pair init`."),
+    "switchover": ("albireo.cli.pair:switchover", "Let the other member lead, in order."),
+    "drain": ("albireo.cli.pair:drain", "Keep a member from leading, for work on its machine."),
+    "promote": ("albireo.cli.pair:promote", "Let a member lead by force; the other machine is off."),
+    "voter": ("albireo.cli.pair:voter", "Let a voter that lost its store vote again."),
+    "stop": ("albireo.cli.stop", "Stop a node, or both members of a pair with equal logs."),
+    "stores": ("albireo.cli.stores", "Which of two data directories is newer, and why."),
+    "quarantine": ("albireo.cli.stores:quarantine", "What was cut from a log and is kept."),
+    "status": ("albireo.cli.status", "What a node is doing: role, log position, rates, adapters."),
+    "watch": ("albireo.cli.watch", "Live view of items and cases."),
+    "items": ("albireo.cli.items", "Items with their current value and quality."),
+    "write": ("albireo.cli.write", "Set one item, with read-back."),
+    "history": ("albireo.cli.history", "Stored values of an item: raw, or per interval."),
+    "events": ("albireo.cli.events", "Journal of cases and audit entries."),
+    "cases": ("albireo.cli.cases", "Alarm cases: list, acknowledge, shelve."),
+    "keys": ("albireo.cli.keys", "Keys of the TCP links: make, list, trust, rotate, revoke."),
+    "topology": ("albireo.cli.topology", "Write or check a topology file."),
+    "pipeline": ("albireo.cli.pipeline", "Turn the history into tables and a report with Spark."),
+    "simulate": ("albireo.cli.simulate", "Play the pair in seeded worlds full of faults."),
+    "drill": ("albireo.cli.drill", "Rehearse a fault on a throw-away pair of real processes."),
+    "doctor": ("albireo.cli.doctor", "Check this machine: ports, disk, clock, Java, versions."),
+    "completion": ("albireo.cli.completion", "Print the completion script of a shell."),
+}
+"""Name of the command: module that holds it (as `command`, or by the name behind a colon), help in one line."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for, and not for its help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        loaded = getattr(importlib.import_module(module), name or "command")
+        assert isinstance(loaded, click.Command)
+        return loaded
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
+        return names or super().shell_complete(ctx, incomplete)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(albireo.__version__, prog_name="albireo")
+def cli() -> None:
+    """Monitoring and control that never loses an acknowledged fact.
+
+    With --json, the last line of standard output is one JSON object; all else goes to standard error. Exit codes:
+    0 good, 1 failed, 2 wrong usage, 69 node unreachable, 78 bad configuration.
+    """
+
+
+def main() -> None:
+    """Entry point of the console script; ends the process."""
+    if sys.flags.optimize:
+        click.echo("albireo: runs without python -O only: its assertions guard the data", err=True)
+        sys.exit(78)
+    try:
+        cli.main(prog_name="albireo")
+    except BrokenPipeError:
+        # The reader of a pipe (`| head`) has gone; the interpreter must not fail again while flushing.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,110 @@
+"""`albireo cases`: list them, acknowledge, shelve."""
+
+import getpass
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from albireo.cli.output import emit, json_option, say, show_table
+from albireo.cli.place import data_option, node_client
+from albireo.cli.texts import time_text, value_text
+from albireo.model.case import Action, Shelving
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@click.group("cases")
+def command() -> None:
+    """Alarm cases: what is wrong, and what somebody does about it."""
+
+
+@command.command("list")
+@click.option("--all", "include_closed", is_flag=True, help="Closed cases as well, as long as they are remembered.")
+@data_option
+@json_option
+def list_cases(include_closed: bool, data: Path | None, as_json: bool) -> None:
+    """List open cases, the most severe first."""
+    with node_client(data) as client:
+        cases: Any = client.ask("cases", include_closed=include_closed)
+    cases.sort(key=lambda case: (-case["severity"], -case["case_id"]))
+    if as_json:
+        emit({"cases": cases})
+        return
+    show_table(
+        ("case", "severity", "item", "condition", "state", "value", "raised (UTC)", "times"),
+        [
+            (
+                case["case_id"],
+                case["severity"],
+                case["item"],
+                case["condition"],
+                state_text(case),
+                value_text(case.get("value")),
+                time_text(case["raised_ns"]),
+                case["activations"],
+            )
+            for case in cases
+        ],
+    )
+
+
+def state_text(case: dict[str, Any]) -> str:
+    """The state in words, as ISA-18.2 names it."""
+    words = ["active" if case["is_active"] else "normal", "acked" if case["is_acked"] else "unacked"]
+    if case["is_latched"]:
+        words.append("latched")
+    if case["shelving"] != Shelving.UNSHELVED:
+        words.append("shelved")
+    words += [name for name in ("suppressed", "out_of_service", "chattering") if case[f"is_{name}"]]
+    return " ".join(word.replace("_", " ") for word in words)
+
+
+def _action(name: str, text: str, *, has_duration: bool = False) -> None:
+    """One operator action as a subcommand."""
+
+    @command.command(name.replace("_", "-"), help=text)
+    @click.argument("case_ids", nargs=-1, type=int, required=True)
+    @click.option("--comment", default="", help="Why; kept in the journal.")
+    @click.option("--user", default=getpass.getuser, help="Who acts; the login name by default.")
+    @data_option
+    @json_option
+    @_duration_option(has_duration)
+    def act(
+        case_ids: tuple[int, ...],
+        comment: str,
+        user: str,
+        data: Path | None,
+        as_json: bool,
+        duration_s: float | None = None,
+    ) -> None:
+        changed: list[Any] = []
+        with node_client(data) as client:
+            for case_id in case_ids:
+                asked: dict[str, Any] = {"action": name, "case_id": case_id, "user": user, "comment": comment}
+                if duration_s is not None:
+                    asked["duration_ms"] = round(duration_s * 1000)
+                elif name == Action.SHELVE:
+                    asked["action"] = Action.SHELVE_ONCE
+                answer: Any = client.ask("case_action", **asked)
+                changed += answer
+        for case in changed:
+            say(f"case {case['case_id']}: {state_text(case)}")
+        if as_json:
+            emit({"cases": changed})
+
+
+def _duration_option(wanted: bool) -> Callable[[_Function], _Function]:
+    if not wanted:
+        return lambda function: function
+    return click.option("--for", "duration_s", type=float, default=None, help="Seconds; without: until it next clears.")
+
+
+_action("ack", "Acknowledge CASE_IDS: somebody has seen them.")
+_action("reset", "Reset latched CASE_IDS once their cause is gone.")
+_action("shelve", "Shelve CASE_IDS for a time, or until they clear.", has_duration=True)
+_action("unshelve", "Bring shelved CASE_IDS back.")
+_action("out_of_service", "Take the alarms of CASE_IDS out of service.")
+_action("in_service", "Put the alarms of CASE_IDS back into service.")
+_action("comment", "Add a comment to CASE_IDS.")

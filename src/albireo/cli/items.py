@@ -1,0 +1,59 @@
+"""`albireo items`: the items of a node with value, quality and age."""
+
+import fnmatch
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from albireo.cli.output import emit, json_option, show_table
+from albireo.cli.place import data_option, node_client
+from albireo.cli.texts import quality_text, time_text, value_text
+from albireo.client import NodeClient
+
+WATCH_S = 1.0
+
+
+@click.command("items")
+@click.argument("patterns", nargs=-1)
+@data_option
+@json_option
+@click.option("--watch", is_flag=True, help="Show again every second until Ctrl-C.")
+def command(patterns: tuple[str, ...], data: Path | None, as_json: bool, watch: bool) -> None:
+    """List items. PATTERNS are names with * and ?, such as `co_*`; without one all are listed."""
+    with node_client(data) as client:
+        while True:
+            rows = _rows(client, patterns)
+            if as_json:
+                emit({"items": rows})
+            else:
+                _show(rows, watch)
+            if not watch:
+                return
+            time.sleep(WATCH_S)
+
+
+def _rows(client: NodeClient, patterns: tuple[str, ...]) -> list[dict[str, Any]]:
+    readings: Any = client.ask("read")
+    return [
+        reading | {"quality_name": quality_text(reading["quality"])}
+        for reading in readings
+        if not patterns or any(_matches(reading["name"], pattern) for pattern in patterns)
+    ]
+
+
+def _matches(full_name: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(full_name, pattern) or fnmatch.fnmatchcase(full_name.partition(":")[2], pattern)
+
+
+def _show(rows: list[dict[str, Any]], watch: bool) -> None:
+    if watch:
+        click.clear()
+    show_table(
+        ("item", "value", "quality", "source time (UTC)"),
+        [
+            (row["name"], value_text(row["value"], row["unit"]), row["quality_name"], time_text(row["source_ns"]))
+            for row in rows
+        ],
+    )

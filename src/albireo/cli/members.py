@@ -1,0 +1,51 @@
+"""Which member of a pair on this machine acts now: for whoever watches both of their data directories."""
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from albireo.client import ClientError, NodeClient
+from albireo.runtime.errors import RuntimeFault
+
+ACTING: Final = frozenset({"active", "solo", "standalone"})
+LOOK_S: Final = 0.25
+"""Between two looks; a takeover takes about as long."""
+ANSWER_S: Final = 0.5
+
+
+class Acting:
+    """Calling it gives the data directory of the member that acts, as of a short while ago. From any thread."""
+
+    def __init__(self, directories: Sequence[Path]) -> None:
+        """`directories`: of both members; a single node has one."""
+        self._directories = list(directories)
+        self._acting = self._directories[0]
+        self._looked_at = float("-inf")
+        self._lock = threading.Lock()
+
+    def __call__(self) -> Path:
+        if len(self._directories) > 1:
+            with self._lock:
+                if time.monotonic() - self._looked_at >= LOOK_S:
+                    self._look()
+        return self._acting
+
+    def _look(self) -> None:
+        """The one of before first: it is asked most often and answers most often."""
+        for directory in sorted(self._directories, key=lambda one: one != self._acting):
+            if status_of(directory).get("role") in ACTING:
+                self._acting = directory
+                break
+        self._looked_at = time.monotonic()
+
+
+def status_of(directory: Path, timeout_s: float = ANSWER_S) -> dict[str, Any]:
+    """What the CORE in `directory` says of itself; empty when it does not answer."""
+    try:
+        with NodeClient(directory, timeout_s=timeout_s) as client:
+            found: Any = client.ask("status")
+    except (ClientError, RuntimeFault):
+        return {}
+    return dict(found)

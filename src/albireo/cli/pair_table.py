@@ -1,0 +1,240 @@
+"""The members of a pair as a table: what each says of itself, or what the other one last heard of it. No I/O.
+
+In the manner of `patronictl list`, with one more column: whom each member sees, and how long ago.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from albireo.cli.texts import time_text
+
+ROLES: Final = {
+    "active": "ACTIVE",
+    "solo": "ACTIVE",
+    "recovering": "takes over",
+    "suspended": "stands still",
+    "fenced": "FENCED",
+}
+"""By state; anything else is passive."""
+SILENT_MS: Final = 3_000
+"""A voter is asked at least once a second."""
+COLUMNS: Final = ("member", "role", "state", "epoch", "set", "end", "lag", "since", "endpoint", "sees")
+CASE_WORDS: Final = {
+    "history_at_risk": "HISTORY AT RISK",
+    "tail_quarantined": "a tail was cut, see `albireo quarantine`",
+    "store_refused": "the other member came back with less than it had acknowledged",
+}
+MEMBERS: Final = ("primary", "backup")
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One member."""
+
+    member: str
+    role: str
+    state: str
+    epoch: int
+    set: list[str]
+    """As this member knows it."""
+    end: int
+    lag: int | None = None
+    """Records behind the active member; None: nobody is active, or it is itself."""
+    since_ns: int = 0
+    """Wall time of its last change of state; 0: not known."""
+    endpoint: str
+    is_heard: bool = False
+    """Told by the other one, not by itself."""
+    drained_since_ns: int = 0
+    at_risk_since_ns: int = 0
+    cases: dict[str, str] = {}
+    sees: dict[str, int | None] = {}
+    """By member and voter: ms since it was last heard; None: never."""
+    voters: dict[str, dict[str, Any]] = {}
+    refused: dict[str, int] = {}
+    guards: dict[str, str] = {}
+
+
+def rows_of(views: Sequence[dict[str, Any]]) -> list[Row]:
+    """Both members, the primary first.
+
+    Args:
+        views: `pair` of the status of one member, or of both.
+    """
+    told = {view["place"]: _own_row(view) for view in views}
+    for view in views:
+        if view["other"]["place"] not in told:
+            told[view["other"]["place"]] = _heard_row(view)
+    leader = max((one for one in told.values() if one.role == "ACTIVE"), key=lambda one: one.epoch, default=None)
+    rows = [msgspec.structs.replace(one, lag=_lag(one, leader)) for one in told.values()]
+    return sorted(rows, key=lambda one: one.member.endswith("[backup]"))
+
+
+def _lag(row: Row, leader: Row | None) -> int | None:
+    return None if leader is None or leader.member == row.member else max(0, leader.end - row.end)
+
+
+def _own_row(view: dict[str, Any]) -> Row:
+    other, voters = view["other"], view["voters_seen"]
+    return Row(
+        member=view["place"],
+        role=ROLES.get(view["state"], "passive"),
+        state=view["state"],
+        epoch=view["epoch"],
+        set=view["set"],
+        end=view["end"],
+        since_ns=view["since_ns"],
+        endpoint=view["client"],
+        drained_since_ns=view["drained_since_ns"],
+        at_risk_since_ns=view["at_risk_since_ns"],
+        cases=view["cases"],
+        sees={other["place"]: other["heard_ms"], **{name: one["answered_ms"] for name, one in voters.items()}},
+        voters=voters,
+        refused=view["refused"],
+        guards=view["guards"],
+    )
+
+
+def _heard_row(view: dict[str, Any]) -> Row:
+    other = view["other"]
+    is_present = other["is_present"]
+    return Row(
+        member=other["place"],
+        role=ROLES.get(other["state"], "passive") if is_present else "?",
+        state=other["state"] if is_present else "silent",
+        epoch=other.get("epoch", 0),
+        set=[],
+        end=other.get("end", 0),
+        endpoint=other["client"],
+        is_heard=True,
+        sees={view["place"]: other["answers_ms"]},
+    )
+
+
+def cells_of(row: Row) -> tuple[str, ...]:
+    """One line of the table."""
+    state = row.state + (", drained" if row.drained_since_ns else "") + (" (heard)" if row.is_heard else "")
+    return (
+        row.member,
+        row.role,
+        state,
+        str(row.epoch),
+        "+".join(short(one) for one in row.set) or "-",
+        str(row.end),
+        "-" if row.lag is None else str(row.lag),
+        time_text(row.since_ns),
+        row.endpoint,
+        ", ".join(f"{short(name)} {age_text(age)}" for name, age in row.sees.items()),
+    )
+
+
+def age_text(age_ms: int | None) -> str:
+    """Since something was last heard."""
+    if age_ms is None:
+        return "NEVER"
+    return f"{age_ms} ms" if age_ms < SILENT_MS else f"SILENT {age_ms // 1000} s"
+
+
+def short(name: str) -> str:
+    """`root[backup]` -> `backup`, `witness:w1` -> `w1`; what has neither stays."""
+    if name.endswith("]"):
+        return name.rpartition("[")[2].removesuffix("]")
+    return name.rpartition(":")[2]
+
+
+VOTER_COLUMNS: Final = ("voter", "asked by", "answered", "promised", "record", "set", "lease", "floor", "refused")
+
+
+def voter_cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """One line per voter and member that asks it."""
+    return [
+        (name, short(row.member), *_voter(row.voters[name]))
+        for name in dict.fromkeys(name for row in rows for name in row.voters)
+        for row in rows
+        if name in row.voters
+    ]
+
+
+def _voter(one: dict[str, Any]) -> tuple[str, ...]:
+    if one["answered_ms"] is None:
+        return ("NEVER", "-", "-", "-", "-", "-", "-")
+    record = one["record"]
+    refused = ", ".join(f"{reason} {count}" for reason, count in sorted(one["refused"].items()))
+    return (
+        age_text(one["answered_ms"]),
+        str(one["promised"]),
+        "EMPTY" if record is None else f"{record['epoch']}.{record['version']}" + " FORCED" * record["is_forced"],
+        "-" if record is None else "+".join(MEMBERS[index] for index in record["members"]),
+        f"{one['lease_left_ms']} ms" if one["is_lease_running"] else "none",
+        f"{one['floor'][0]}:{one['floor'][1]}",
+        refused or "-",
+    )
+
+
+def refused_text(rows: Sequence[Row]) -> list[str]:
+    """Messages that were not taken, by member and reason."""
+    return [
+        f"{row.member} refused: " + ", ".join(f"{reason} {count}" for reason, count in sorted(row.refused.items()))
+        for row in rows
+        if row.refused
+    ]
+
+
+# --- What is wrong ----------------------------------------------------------------------------------------------------
+
+
+def troubles(rows: Sequence[Row]) -> list[str]:
+    """What a person must know, one sentence each; empty when the pair is whole."""
+    found = [] if any(row.role == "ACTIVE" for row in rows) else ["NOBODY IS ACTIVE: nothing is recorded"]
+    found += [one for row in rows if row.role == "ACTIVE" and (one := at_risk_text(row))]
+    for row in rows:
+        if row.drained_since_ns:
+            since = time_text(row.drained_since_ns)
+            found.append(
+                f"{row.member} is drained since {since}: it takes over from nobody until `albireo drain --end`"
+            )
+        found += [
+            f"{row.member}: {CASE_WORDS.get(case, case)}" + (f" ({detail})" if detail else "")
+            for case, detail in row.cases.items()
+            if case != "at_risk"
+        ]
+        found += [f"{row.member} {text}" for text in voter_troubles(row)]
+    return found
+
+
+def at_risk_text(row: Row) -> str:
+    """Since when what this member records exists nowhere else; empty if it does."""
+    if not row.at_risk_since_ns:
+        return ""
+    return f"AT RISK since {time_text(row.at_risk_since_ns)}: what {row.member} records exists there only"
+
+
+def voter_troubles(row: Row) -> list[str]:
+    """Voters that this member does not reach, or that have nothing to say."""
+    voters = row.voters
+    silent = [name for name, one in voters.items() if one["answered_ms"] is None or one["answered_ms"] > SILENT_MS]
+    empty = [name for name, one in voters.items() if name not in silent and one["reason"] == "empty"]
+    found = []
+    if voters and len(silent) + len(empty) > len(voters) // 2:
+        found.append("reaches no majority of the voters: it can't take over, and the set can't change")
+    if silent:
+        found.append(f"does not reach {', '.join(silent)}")
+    if empty:
+        remedy = "albireo pair init" if len(empty) == len(voters) else "albireo voter reset NAME"
+        found.append(f"finds {', '.join(empty)} empty: no vote until `{remedy}`")
+    return found
+
+
+def voters_in_reach(row: Row) -> tuple[int, int]:
+    """(those that answer and have their store, all)."""
+    good = [one for one in row.voters.values() if one["answered_ms"] is not None and one["answered_ms"] <= SILENT_MS]
+    return sum(one["reason"] != "empty" for one in good), len(row.voters)
+
+
+def guard_text(guards: dict[str, str]) -> str:
+    """What refuses late orders to outputs: one word if all adapters are alike. Adapters without outputs say nothing."""
+    levels = dict.fromkeys(guards.values())
+    if len(levels) <= 1:
+        return next(iter(levels), "")
+    return ", ".join(f"{name} {level}" for name, level in guards.items())

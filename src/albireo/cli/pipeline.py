@@ -1,0 +1,57 @@
+"""`albireo pipeline`: the history into tables and a report, with Spark."""
+
+import importlib
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show_table
+from albireo.cli.place import find_data
+
+_INSTALL: Final = "install it with `pip install 'albireo[spark]'`"
+
+
+@click.group()
+def command() -> None:
+    """Turn the history into tables and a report with Spark."""
+
+
+@command.command()
+@click.option(
+    "--data", type=click.Path(path_type=Path), help="Data directory of the node [default: the only one in ./var]."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Where tables and report go [default: DATA/pipeline].")
+@click.option("--master", help="Spark master URL [default: $ALBIREO_SPARK_MASTER, else local[*]].")
+@json_option
+def run(data: Path | None, out: Path | None, master: str | None, as_json: bool) -> None:
+    """Read what is new in the history and bring tables and report up to date.
+
+    Writes Delta tables to OUT/tables and a self-contained page to OUT/report.html. The node may be running meanwhile.
+    """
+    directory = find_data(None) if data is None else data
+    answer = _run(directory / "history", out or directory / "pipeline", master)
+    if as_json:
+        emit(answer)
+        return
+    show_table(["table", "rows"], sorted(answer["tables"].items()), "Tables")
+    say(f"{answer['seconds']:.1f} s. Report: {answer['report']}")
+
+
+def _run(history: Path, out: Path, master: str | None) -> dict[str, Any]:
+    """The run, its failures as the command line says them."""
+    try:
+        pipeline = importlib.import_module("albireo.pipeline.run")
+    except ImportError as error:
+        raise Failure(f"the pipeline is not installed ({error.name} is missing)", _INSTALL) from error
+    errors = importlib.import_module("albireo.pipeline.errors")
+    with progress("pipeline", pipeline.STEPS) as advance:
+        try:
+            answer: dict[str, Any] = pipeline.run(
+                history, out, master=master, progress=lambda done, _total, text: advance(min(done, 1), text)
+            )
+        except errors.JavaMissing as error:
+            raise Failure(error.problem, error.remedy, ExitCode.BAD_CONFIGURATION) from error
+        except errors.PipelineError as error:
+            raise Failure(error.problem, error.remedy) from error
+    return answer

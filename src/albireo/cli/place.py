@@ -1,0 +1,73 @@
+"""Which node a command means: `--data DIR`, else the only one in `./var`."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from albireo.cli.members import Acting
+from albireo.cli.output import ExitCode, Failure
+from albireo.client import NodeClient, NodeRefused, NodeUnreachable
+
+VAR: Final = Path("var")
+MEMBERS: Final = ("primary", "backup")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def data_option(function: _Function) -> _Function:
+    """Give a command the option `--data`, handed in as `data` (None: not given)."""
+    return click.option(
+        "--data",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=None,
+        help="Data directory of the node; without it the only node in ./var.",
+    )(function)
+
+
+def find_data(data: Path | None) -> Path:
+    """The data directory that is meant.
+
+    Raises:
+        Failure: none or several could be meant.
+    """
+    if data is not None:
+        if is_pair(data):
+            return Acting([data / member for member in MEMBERS])()
+        if not is_store(data):
+            raise Failure(
+                f"{data} holds no node", "name the directory that `albireo node run --data` was given", ExitCode.USAGE
+            )
+        return data
+    found = sorted(one.parent for one in VAR.rglob("log") if is_store(one.parent)) if VAR.is_dir() else []
+    if len(found) == 1:
+        return found[0]
+    if found and all(one.parent == found[0].parent for one in found) and is_pair(found[0].parent):
+        return find_data(found[0].parent)
+    if not found:
+        raise Failure("there is no node in ./var", "start one (`albireo node run`) or name it with --data DIR")
+    listed = ", ".join(str(one) for one in found)
+    raise Failure(f"several nodes are here: {listed}", "say which one with --data DIR", ExitCode.USAGE)
+
+
+def is_pair(directory: Path) -> bool:
+    """Both members of a pair keep their data below it, as in the demo: the one that acts is meant."""
+    return all(is_store(directory / member) for member in MEMBERS)
+
+
+def is_store(directory: Path) -> bool:
+    return (directory / "log").is_dir()
+
+
+@contextlib.contextmanager
+def node_client(data: Path | None) -> Iterator[NodeClient]:
+    """A client of the node that is meant; its errors become failures with a remedy."""
+    directory = find_data(data)
+    try:
+        with NodeClient(directory) as client:
+            yield client
+    except NodeUnreachable as error:
+        raise Failure(str(error), f"start it: albireo node run --data {directory} ...", ExitCode.UNREACHABLE) from error
+    except NodeRefused as error:
+        raise Failure(error.reason) from error

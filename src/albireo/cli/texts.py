@@ -1,0 +1,28 @@
+"""How values, qualities and times read on a screen."""
+
+from datetime import UTC, datetime
+
+from albireo.model import quality
+from albireo.model.samples import Value
+
+
+def value_text(value: Value | None, unit: str = "") -> str:
+    """A value as an operator reads it; unknown is a dash, never a zero."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{text} {unit}" if unit else text
+
+
+def time_text(wall_ns: int) -> str:
+    """UTC to the millisecond; a dash for a time that never was."""
+    if wall_ns <= 0:
+        return "-"
+    moment = datetime.fromtimestamp(wall_ns / 1e9, UTC)
+    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{wall_ns // 1_000_000 % 1000:03d}"
+
+
+def quality_text(code: int) -> str:
+    return quality.name(code)

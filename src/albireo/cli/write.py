@@ -1,0 +1,83 @@
+"""`albireo write`: set one item, and say what became of it."""
+
+import contextlib
+import getpass
+import uuid
+from pathlib import Path
+from typing import Any
+
+import click
+
+from albireo.cli.output import Failure, emit, json_option, say
+from albireo.cli.place import data_option, node_client
+from albireo.cli.texts import value_text
+from albireo.model.command import Outcome
+from albireo.model.samples import Value, ValueType
+
+GRACE_S = 5.0
+"""The answer of a command that runs out comes this much later than its time at most."""
+
+
+@click.command("write")
+@click.argument("item")
+@click.argument("value")
+@click.option("--reason", default="", help="Why; kept in the audit journal.")
+@click.option("--user", default=getpass.getuser, help="Who orders; the login name by default.")
+@click.option("--expires", "expires_s", default=10.0, show_default=True, help="Seconds after which it is not sent.")
+@data_option
+@json_option
+def command(item: str, value: str, reason: str, user: str, expires_s: float, data: Path | None, as_json: bool) -> None:
+    """Set ITEM to VALUE: a number, true or false (on, off), or text, as the item's type asks.
+
+    Exit code 0 only if the device took the value (verified, or executed where there is no read-back).
+    """
+    with node_client(data) as client:
+        known: Any = client.ask("items", names=[item])
+        receipt: Any = client.ask(
+            "write",
+            item=item,
+            value=parsed(value, ValueType(known[0]["item"]["value_type"])),
+            command_id=str(uuid.uuid4()),
+            user=user,
+            reason=reason,
+            expires_ms=round(expires_s * 1000),
+            timeout_s=expires_s + GRACE_S,
+        )
+    outcome = Outcome(receipt["outcome"])
+    text = f"{item} = {value}: {outcome}"
+    if receipt.get("read_back") is not None:
+        text += f", read back {value_text(receipt['read_back'])}"
+    if receipt.get("detail"):
+        text += f" ({receipt['detail']})"
+    if outcome not in (Outcome.VERIFIED, Outcome.EXECUTED):
+        raise Failure(text, _remedy(outcome), details={"receipt": receipt})
+    say(text)
+    if as_json:
+        emit(receipt)
+
+
+def parsed(text: str, value_type: ValueType) -> Value:
+    """The value that `text` means for an item of this type; what does not fit is left for the node to refuse."""
+    lowered = text.strip().lower()
+    match value_type:
+        case ValueType.STRING:
+            return text
+        case ValueType.BOOL if lowered in ("true", "on", "1", "false", "off", "0"):
+            return lowered in ("true", "on", "1")
+        case ValueType.INT64 | ValueType.FLOAT64:
+            for kind in (int, float):
+                with contextlib.suppress(ValueError):
+                    return kind(lowered)
+    return text
+
+
+def _remedy(outcome: Outcome) -> str:
+    match outcome:
+        case Outcome.UNKNOWN:
+            return "nobody can tell whether the device took it: read the item before you order again"
+        case Outcome.EXPIRED:
+            return "it was never sent; see `albireo status` for the adapter that owns the item"
+        case Outcome.MISMATCHED:
+            return "the device holds another value: it may limit or override the set point"
+        case _:
+            return "see the reason above"

@@ -1,0 +1,26 @@
+"""The public Python client of a node, alone or a pair."""
+
+from albireo.client.consumer import Delivered, PairConsumer, Rewound
+from albireo.client.errors import ClientError, NodeRefused, NodeUnreachable, QueueFull
+from albireo.client.members import members_of
+from albireo.client.node import NodeClient, StateChange
+from albireo.client.pair import PairClient
+from albireo.client.producer import PairProducer
+from albireo.core.pair.sending import Acknowledged, Refused
+
+__all__ = [
+    "Acknowledged",
+    "ClientError",
+    "Delivered",
+    "NodeClient",
+    "NodeRefused",
+    "NodeUnreachable",
+    "PairClient",
+    "PairConsumer",
+    "PairProducer",
+    "QueueFull",
+    "Refused",
+    "Rewound",
+    "StateChange",
+    "members_of",
+]

@@ -1,0 +1,108 @@
+"""PairProducer: a program without a loop that has samples committed by a pair, exactly once.
+
+    with PairProducer("meter", items, members_of(node), keys) as producer:
+        last = producer.offer([batch])         # leaves at once if a member is known to act
+        receipts = producer.wait(1.0)          # Acknowledged(batch=last, position=...)
+
+A takeover makes `wait` take longer, nothing else. What was offered and is not acknowledged yet is kept, and goes out
+again to whichever member acts. Nothing happens between two calls.
+
+The machine: core/pair/sending.py. Decision: docs/adr/0115.
+"""
+
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from albireo.client.errors import QueueFull
+from albireo.client.members import OnLines
+from albireo.core.pair.seeking import LineDown, LineUp, SeekConfig, TimePassed
+from albireo.core.pair.sending import Acknowledged, Heard, PairSender, Refused, SayTo
+from albireo.core.producer import Offered, ProducerConfig
+from albireo.model.instant import SECOND, Instant
+from albireo.model.item import DataItem
+from albireo.model.samples import SampleBatch
+from albireo.runtime.clock import boot_ns
+from albireo.runtime.keys import Keys
+from albireo.runtime.lines import LineTo, News
+
+RUN_MAX: Final = 2**32 - 1
+
+
+class PairProducer(OnLines):
+    """One named producer. Its batches are committed once each, in order, whatever happens to the members."""
+
+    def __init__(
+        self,
+        name: str,
+        items: Sequence[DataItem],
+        members: Sequence[LineTo],
+        keys: Keys | None,
+        config: ProducerConfig | None = None,
+        seek: SeekConfig | None = None,
+    ) -> None:
+        """
+        Args:
+            name: of the producer, in the log; another program under the same name takes its place.
+            items: what it produces; rows of the batches count them from 0.
+            members: as `members_of` gives them.
+            keys: ours and the trusted ones; None on loopback only.
+        """
+        super().__init__(members, keys)
+        run = 1 + secrets.randbelow(RUN_MAX)
+        self._machine = PairSender(
+            name,
+            items,
+            run=run,
+            config=config or ProducerConfig(),
+            seek=seek or SeekConfig(),
+            now=boot_ns(),
+        )
+        self._receipts: list[Acknowledged | Refused] = []
+
+    @property
+    def machine(self) -> PairSender:
+        """For looking at, not for stepping."""
+        return self._machine
+
+    def offer(self, batches: Sequence[SampleBatch]) -> int:
+        """Take batches to be committed; they leave at once if a member is known to act.
+
+        Args:
+            batches: `item_id` holds row numbers of the items.
+        Returns:
+            The number of the last batch, counted from 1: `wait` tells when it is committed.
+        Raises:
+            QueueFull: so much waits already; nothing was taken. `wait`, then offer again.
+        """
+        if not self._machine.has_room(batches):
+            raise QueueFull("too much waits for the pair to commit it: wait for it, then offer again")
+        self._perform(self._machine.step(Offered(batches=tuple(batches)), boot_ns()))
+        return self._machine.batches_offered
+
+    def wait(self, timeout_s: float) -> list[Acknowledged | Refused]:
+        """What has become of what was offered, at once if there is something; empty after `timeout_s`."""
+        until = Instant(boot_ns() + int(timeout_s * SECOND))
+        while True:
+            for news in self._news(self._machine.deadline(), until):
+                self._take(news)
+            now = boot_ns()
+            due = self._machine.deadline()
+            if due is not None and now >= due:
+                self._perform(self._machine.step(TimePassed(), now))
+            if self._receipts or now >= until:
+                receipts, self._receipts = self._receipts, []
+                return receipts
+
+    def _take(self, news: News) -> None:
+        if news.is_up is not None:
+            self._perform(self._machine.step((LineUp if news.is_up else LineDown)(news.line), boot_ns()))
+        elif news.message is not None:
+            self._perform(self._machine.step(Heard(news.line, news.message), boot_ns()))
+
+    def _perform(self, effects: Sequence[SayTo | Acknowledged | Refused]) -> None:
+        for effect in effects:
+            if isinstance(effect, SayTo):
+                self._lines.send(effect.member, effect.message, effect.raw)
+            else:
+                self._receipts.append(effect)

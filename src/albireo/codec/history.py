@@ -1,0 +1,302 @@
+"""The stored history: schemas of its Parquet files, and the manifest that says which files are valid.
+
+    <data>/history/manifest.json                                    what counts: no other file exists
+    <data>/history/manifest.previous.json                           the one before it
+    <data>/history/<kind>/node=<node>/day=<YYYY-MM-DD>/<first>-<last>-<generation>.parquet
+    <data>/history/items/<generation>.parquet                       every item ever declared, as last declared
+
+`node` has `~` in place of `/`. `day` is the UTC day on which the node's CORE appended the rows (frame `node_ns`):
+not the day of their source time, which a device's clock may set to anything. `first` and `last` are the lowest and
+highest log sequence in the file, `generation` is the manifest's at the writing, so no name is ever used twice.
+
+Integers are signed 64 bit everywhere, because Spark and SQL have no others. No I/O happens here.
+Described for other readers in docs/formats/history.md.
+"""
+
+import re
+from datetime import date, timedelta
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Final
+
+import crc32c
+import msgspec
+import pyarrow as pa
+
+from albireo.codec.errors import DecodeError
+from albireo.model.position import EpochEntry, Position
+
+FORMAT_VERSION: Final = 1
+MANIFEST_NAME: Final = "manifest.json"
+PREVIOUS_NAME: Final = "manifest.previous.json"
+MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Some 200,000 files: decades of days. A reader allocates no more."""
+DAY_NS: Final = 86_400_000_000_000
+BUCKET_NS: Final = 60_000_000_000
+"""Width of the stored partials' buckets: one minute of source time, counted from 1970-01-01T00:00:00Z."""
+
+
+class _Column(msgspec.Struct, frozen=True):
+    name: str
+    type: pa.DataType
+    nullable: bool
+
+
+def _required(name: str, kind: pa.DataType) -> _Column:
+    return _Column(name, kind, False)
+
+
+def _optional(name: str, kind: pa.DataType) -> _Column:
+    return _Column(name, kind, True)
+
+
+def _schema(*columns: _Column) -> pa.Schema:
+    schema = pa.schema([(column.name, column.type) for column in columns])
+    for index, column in enumerate(columns):
+        schema = schema.set(index, schema.field(index).with_nullable(column.nullable))
+    return schema
+
+
+SAMPLES: Final = _schema(
+    _required("item_id", pa.int64()),
+    _required("source_ns", pa.int64()),
+    _required("node_ns", pa.int64()),
+    _optional("value_f64", pa.float64()),
+    _optional("value_i64", pa.int64()),
+    _optional("value_str", pa.string()),
+    _required("quality", pa.int64()),
+    _required("epoch", pa.int64()),
+    _required("sequence", pa.int64()),
+)
+"""Sorted by item_id, source_ns, sequence. Exactly one value column is not null; a bool is 0 or 1 in value_i64."""
+
+PARTIALS: Final = _schema(
+    _required("item_id", pa.int64()),
+    _required("bucket_ns", pa.int64()),
+    _required("rows", pa.int64()),
+    _required("good_rows", pa.int64()),
+    _required("first_ns", pa.int64()),
+    _optional("first_value", pa.float64()),
+    _required("first_quality", pa.int64()),
+    _required("last_ns", pa.int64()),
+    _optional("last_value", pa.float64()),
+    _required("last_quality", pa.int64()),
+    _required("integral", pa.float64()),
+    _required("good_ns", pa.int64()),
+    _required("uncertain_ns", pa.int64()),
+    _required("bad_ns", pa.int64()),
+    _optional("minimum", pa.float64()),
+    _required("minimum_ns", pa.int64()),
+    _optional("maximum", pa.float64()),
+    _required("maximum_ns", pa.int64()),
+    _required("total", pa.float64()),
+    _required("sequence_max", pa.int64()),
+)
+"""One row per item and minute that has rows in the file beside it; sorted by item_id, bucket_ns. See core.aggregate.
+
+`integral` (value x seconds), `good_ns`, `uncertain_ns`, `bad_ns` cover first_ns..last_ns only: the hold from one
+bucket's last row to the next one's first (the bridge) belongs to whoever merges. Null float: no such value (minimum and
+maximum without a good row, strings); `_ns` is then 0."""
+
+GAPS: Final = _schema(
+    _required("source", pa.string()),
+    _required("reason", pa.string()),
+    _required("from_ns", pa.int64()),
+    _required("to_ns", pa.int64()),
+    _required("item_ids", pa.list_(pa.int64())),
+    _optional("lost", pa.int64()),
+    _required("node_ns", pa.int64()),
+    _required("epoch", pa.int64()),
+    _required("sequence", pa.int64()),
+)
+"""model.samples.Gap, and when CORE appended it. Empty item_ids: every item of `source`. Sorted by sequence."""
+
+EVENTS: Final = _schema(
+    _required("at_ns", pa.int64()),
+    _required("kind", pa.string()),
+    _required("action", pa.string()),
+    _required("user", pa.string()),
+    _required("subject", pa.string()),
+    _required("detail", pa.string()),
+    _optional("case_id", pa.int64()),
+    _optional("item_id", pa.int64()),
+    _optional("condition", pa.string()),
+    _optional("severity", pa.int64()),
+    _optional("lifecycle_status", pa.string()),
+    _optional("is_active", pa.bool_()),
+    _optional("is_acked", pa.bool_()),
+    _optional("is_latched", pa.bool_()),
+    _optional("shelving", pa.string()),
+    _optional("is_suppressed", pa.bool_()),
+    _optional("is_out_of_service", pa.bool_()),
+    _optional("is_chattering", pa.bool_()),
+    _optional("activations", pa.int64()),
+    _optional("raised_ns", pa.int64()),
+    _optional("value_f64", pa.float64()),
+    _optional("value_str", pa.string()),
+    _required("node_ns", pa.int64()),
+    _required("epoch", pa.int64()),
+    _required("sequence", pa.int64()),
+)
+"""The event journal: one row per record, sorted by sequence.
+
+`kind` is `case` (action = cause of the transition; the case as it stands after it), `audit` (action, user, subject,
+detail of the entry) or `control` (`epoch_granted`, `node_stopped`). The columns from case_id to value_str are null but
+for cases. `detail` of a case is the operator's comment."""
+
+ITEMS: Final = _schema(
+    _required("item_id", pa.int64()),
+    _required("node", pa.string()),
+    _required("name", pa.string()),
+    _required("value_type", pa.int64()),
+    _required("unit", pa.string()),
+    _required("description", pa.string()),
+    _required("adapter", pa.string()),
+)
+"""Sorted by item_id. value_type as in model.samples.ValueType. `adapter` says which gaps touch the item."""
+
+
+class FileKind(StrEnum):
+    """What a file holds; also the name of its folder."""
+
+    SAMPLES = "samples"
+    PARTIALS = "partials"
+    GAPS = "gaps"
+    EVENTS = "events"
+    ITEMS = "items"
+
+
+SCHEMAS: Final = {
+    FileKind.SAMPLES: SAMPLES,
+    FileKind.PARTIALS: PARTIALS,
+    FileKind.GAPS: GAPS,
+    FileKind.EVENTS: EVENTS,
+    FileKind.ITEMS: ITEMS,
+}
+
+
+class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One file that counts."""
+
+    kind: FileKind
+    path: str
+    """Relative to the history folder, with forward slashes."""
+    node: str
+    """Whose items; `root/north`, not the folder's spelling."""
+    day: str
+    """`YYYY-MM-DD`, UTC, day of the append; empty for items."""
+    rows: int
+    min_source_ns: int
+    """Smallest time in the file: source_ns of samples, first_ns of partials, from_ns of gaps, at_ns of events."""
+    max_source_ns: int
+    """Largest time in the file: source_ns, last_ns, to_ns, at_ns."""
+    first_sequence: int
+    last_sequence: int
+    size_bytes: int
+    level: int = 0
+    """0: sealed from the hot tail; 1, 2: merged from files of the level below; 9: the one of a closed day."""
+    sealed_ns: int = 0
+    """Node time (of the log) up to which the newest of its rows was complete when first sealed."""
+    log_id: str = ""
+    """Hexadecimal id of the log its sequences count in."""
+
+
+class Retired(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a merge has replaced; it stays for a while for readers of an older manifest."""
+
+    path: str
+    since_ns: int
+    """Wall time."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole truth about the stored history, replaced as one by a rename."""
+
+    version: int = FORMAT_VERSION
+    node: str
+    log_id: str = ""
+    """Hexadecimal id of the log that is followed; empty before the first contact."""
+    generation: int = 0
+    """Grows by one with each manifest."""
+    position: Position = Position()
+    """Every record up to here is in the listed files (or needs none); the follower's durable position."""
+    history: tuple[EpochEntry, ...] = ()
+    """Epoch history of the log, as last heard: tells where a log that lost its end went another way."""
+    complete_to_ns: int = 0
+    """Node time of the last sealed frame: every record the node appended up to it is in the files."""
+    files: tuple[FileEntry, ...] = ()
+    retired: tuple[Retired, ...] = ()
+    crc: int = 0
+    """CRC-32C of this manifest's JSON with crc 0."""
+
+    def of_kind(self, kind: FileKind) -> list[FileEntry]:
+        return [entry for entry in self.files if entry.kind == kind]
+
+
+_decoder = msgspec.json.Decoder(Manifest)
+_CRC_FIELD: Final = re.compile(rb'"crc":\d+')
+"""Quotes inside of JSON strings are escaped, so nothing but the field itself fits."""
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """JSON with its checksum set."""
+    plain = msgspec.json.encode(msgspec.structs.replace(manifest, crc=0))
+    return _CRC_FIELD.sub(b'"crc":%d' % crc32c.crc32c(plain), plain, count=1)
+
+
+def decode_manifest(buffer: bytes) -> Manifest:
+    """The manifest that `buffer` holds.
+
+    Raises:
+        DecodeError: too large, no such JSON, another version, a checksum that does not fit, or a path that leads out
+            of the history folder.
+    """
+    if len(buffer) > MANIFEST_BYTES_MAX:
+        raise DecodeError(0, f"a manifest of {len(buffer)} bytes, at most {MANIFEST_BYTES_MAX}")
+    try:
+        manifest = _decoder.decode(buffer)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise DecodeError(0, str(error)) from error
+    if manifest.version != FORMAT_VERSION:
+        raise DecodeError(0, f"manifest version {manifest.version}, this program reads {FORMAT_VERSION}")
+    # Over the bytes as they stand: a later version's fields, which this one does not know, must not look like damage.
+    if crc32c.crc32c(_CRC_FIELD.sub(b'"crc":0', buffer, count=1)) != manifest.crc:
+        raise DecodeError(0, "the manifest's checksum does not fit its content")
+    for path in [entry.path for entry in manifest.files] + [one.path for one in manifest.retired]:
+        if not is_inside(path):
+            raise DecodeError(0, f"path {path!r} leads out of the history folder")
+    return manifest
+
+
+def is_inside(path: str) -> bool:
+    """True if a relative path stays below the folder it is relative to."""
+    pure = PurePosixPath(path)
+    return bool(path) and not pure.is_absolute() and ".." not in pure.parts and "\0" not in path
+
+
+def node_folder(node: str) -> str:
+    return f"node={node.replace('/', '~')}"
+
+
+def day_of(wall_ns: int) -> str:
+    """UTC day of a wall time, `YYYY-MM-DD`; every signed 64-bit value has one (1677..2262)."""
+    return (date(1970, 1, 1) + timedelta(days=wall_ns // DAY_NS)).isoformat()
+
+
+def day_start_ns(day: str) -> int:
+    return (date.fromisoformat(day) - date(1970, 1, 1)).days * DAY_NS
+
+
+def file_path(kind: FileKind, node: str, day: str, sequences: tuple[int, int], generation: int) -> str:
+    """Path of a partitioned file below the history folder."""
+    name = f"{sequences[0]:020d}-{sequences[1]:020d}-{generation:010d}.parquet"
+    return f"{kind}/{node_folder(node)}/day={day}/{name}"
+
+
+def items_path(generation: int) -> str:
+    return f"{FileKind.ITEMS}/{generation:010d}.parquet"
+
+
+def partials_path(samples_path: str) -> str:
+    """Where the partials of a samples file stand."""
+    return f"{FileKind.PARTIALS}{samples_path.removeprefix(FileKind.SAMPLES)}"

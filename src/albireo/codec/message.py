@@ -1,0 +1,390 @@
+"""Messages between the actors and clients of a node: one msgpack map, tagged, then raw parts.
+
+    message  = map:bytes  raw:bytes*
+    raw      = the bodies of `Append` (one per entry), frames end to end (`FeedData`, `Frames`: one part)
+
+A part is never copied into the map: what is large and checksummed travels beside it. Decoding is total: hostile bytes
+give a DecodeError, never anything else.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from albireo.codec.errors import DecodeError
+from albireo.codec.pair_message import PeerMessage, Question, Voted
+from albireo.model.case import Case
+from albireo.model.command import Receipt
+from albireo.model.item import DataItem, KnownItem
+from albireo.model.position import EpochEntry, Position
+from albireo.model.samples import Value
+
+MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Largest map or raw part taken from a socket (also the socket's ZMQ_MAXMSGSIZE)."""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    """Base of all messages: each subclass names its tag."""
+
+
+# --- Supervision (boot and its actors) -----------------------------------------------------------------------------
+
+
+class Started(Message, frozen=True, tag="started"):
+    """The actor is ready: its sockets are bound and its state is rebuilt."""
+
+    actor: str
+    pid: int
+
+
+class AliveAsked(Message, frozen=True, tag="dead?"):
+    """DEAD?: goes through the actor's own loop, so a hung actor does not answer."""
+
+    nonce: int
+
+
+class AliveAnswered(Message, frozen=True, tag="alive!"):
+    nonce: int
+    actor: str
+    cpu_ns: int = 0
+    """Used since the start, by the process or, in thread placement, by the thread."""
+    longest_turn_ns: int = 0
+    """Of the last 10..20 s."""
+    longest_turn_cpu_ns: int = 0
+    """The most CPU time that a turn used in them."""
+    malformed: int = 0
+    """Messages that were none, since the start."""
+    log_dropped: int = 0
+    """Log lines lost, since the start."""
+
+
+class StopAsked(Message, frozen=True, tag="stop"):
+    pass
+
+
+class Stopped(Message, frozen=True, tag="stopped"):
+    """Everything is released; nothing follows."""
+
+    actor: str
+
+
+# --- Producers (adapters, history's gap records, clients later) ----------------------------------------------------
+
+
+class ProducerHello(Message, frozen=True, tag="producer_hello"):
+    """A named producer opens or re-opens. An adapter sends its items along."""
+
+    producer: str
+    items: tuple[DataItem, ...] = ()
+    run: int = 0
+    """Random, drawn once per start of the producer's process: another run than the last one means a gap."""
+    takes_orders: bool = False
+    """This producer carries out write orders for its items."""
+
+
+class ProducerWelcome(Message, frozen=True, tag="producer_welcome"):
+    producer_id: int
+    last_sequence: int
+    """Last committed or pending producer sequence: go on with the next."""
+    item_ids: tuple[int, ...]
+    """In the order of the hello's items."""
+    epoch: int
+    credit_bytes: int
+    """Bytes of bodies that may be on their way unanswered."""
+
+
+class AppendEntry(msgspec.Struct, frozen=True, array_like=True):
+    """One body to append; its bytes are the raw part of the same index."""
+
+    stream: int
+    kind: int
+    record_count: int
+    body_crc: int
+
+
+class Append(Message, frozen=True, tag="append"):
+    """Bodies with consecutive producer sequences, in order."""
+
+    entries: tuple[AppendEntry, ...]
+
+
+class Appended(Message, frozen=True, tag="appended"):
+    """Committed up to and including `producer_sequence` (cumulative)."""
+
+    producer_id: int
+    producer_sequence: int
+    position: Position
+    durability: str = "local"
+    """`both`: on the disks of both members; `local`: on this one's, the only member of the set or the only node."""
+    members: tuple[int, ...] = ()
+    """In-sync set when this was said; empty: no pair."""
+
+
+class AppendRefused(Message, frozen=True, tag="append_refused"):
+    """Nothing of the message from `producer_sequence` on was taken.
+
+    `reason`: `gap` (send `wanted` first), `unknown_producer` (say hello again), `admission` (disk full; try later),
+    `malformed` (CRC, length, stream; the batch is dropped and counted).
+    """
+
+    producer_id: int
+    producer_sequence: int
+    reason: str
+    wanted: int = 0
+
+
+class WriteOrder(Message, frozen=True, tag="write_order"):
+    """CORE to adapter. The adapter checks `epoch` and `not_after` right before it sends."""
+
+    command_id: str
+    item_id: int
+    value: Value
+    epoch: int
+    not_after: int
+    """Instant (boot clock of this machine)."""
+    not_before: int = 0
+    """Instant from which this holder may write: until then the one before may still do so. It waits in the adapter."""
+
+
+class WriteDone(Message, frozen=True, tag="write_done"):
+    """Adapter to CORE: what became of the order. Only final outcomes."""
+
+    receipt: Receipt
+
+
+# --- The pair and its adapters -------------------------------------------------------------------------------------
+
+
+class RoleTold(Message, frozen=True, tag="role_told"):
+    """CORE to each adapter of its own member: on every change, in answer to `RoleAsked`, and to a hello while passive.
+
+    Not acting: the adapter stands by as configured and writes nothing. Acting: it says hello with a new run.
+    A node that stands alone never sends it.
+    """
+
+    is_acting: bool
+    epoch: int
+    """Held or followed; one that makes acting and has a lower epoch than an earlier one is forgotten."""
+    member: int = 0
+    """Index of this member: which mailbox of a PLC is its own."""
+    not_before: int = 0
+    not_after: int = 0
+    """Instants (boot clock) of the holder's permit now: for what an adapter writes without an order, as when it sets a
+    value again that a late order has overwritten. 0: no such permit."""
+
+
+class RoleAsked(Message, frozen=True, tag="role_asked"):
+    """Adapter to CORE, each second while it stands by, and whenever it needs a permit. Answered by `RoleTold`.
+
+    CORE learns from it who is to be told of a promotion, also after a restart of its own.
+    """
+
+    adapter: str
+    reaches: bool | None = None
+    """Whether it reaches its device; None: not tried (`standby = "off"`), or not known yet."""
+
+
+class VoterOffered(Message, frozen=True, tag="voter_offered"):
+    """Adapter to CORE, at each connection and repeated: requests on it are carried out in their order.
+
+    The register voter's `Connected`, once per number. A CORE that did not see this connection begin hangs it up first:
+    a request of the CORE before may still be under way on it.
+    """
+
+    adapter: str
+    connection: int
+    """Above 0, never used twice. Not in order over restarts of the adapter."""
+
+
+class VoterLost(Message, frozen=True, tag="voter_lost"):
+    """The register voter's `ConnectionLost`: closed by RST, before this was said."""
+
+    adapter: str
+    connection: int
+
+
+class VoterReadAsked(Message, frozen=True, tag="voter_read_asked"):
+    """CORE to adapter: the register voter's `ReadBlocks`."""
+
+    adapter: str
+    connection: int
+
+
+class VoterRead(Message, frozen=True, tag="voter_read"):
+    """The register voter's `RegistersRead`: member 0's block, then member 1's."""
+
+    adapter: str
+    connection: int
+    words: tuple[int, ...]
+
+
+class VoterWriteAsked(Message, frozen=True, tag="voter_write_asked"):
+    """CORE to adapter: the register voter's `WriteBlock`, into the block of the own member."""
+
+    adapter: str
+    connection: int
+    member: int
+    register: int
+    """First register, counted from the beginning of that block."""
+    words: tuple[int, ...]
+    not_after: int
+    """Instant (boot clock): from then on it is not sent any more, and the connection is given up instead."""
+
+
+class VoterWritten(Message, frozen=True, tag="voter_written"):
+    """The register voter's `RegistersWritten`."""
+
+    adapter: str
+    connection: int
+
+
+class VoterHangUp(Message, frozen=True, tag="voter_hang_up"):
+    """CORE to adapter: the register voter's `HangUp`. Answered by `VoterLost`, and by the next `VoterOffered`."""
+
+    adapter: str
+    connection: int
+
+
+# --- Feed (design: log-and-feed.md, Feed) --------------------------------------------------------------------------
+
+
+class FeedHello(Message, frozen=True, tag="feed_hello"):
+    """The follower says what it has and what it wants."""
+
+    follower: str
+    is_named: bool = False
+    """A named follower holds back retention up to its acknowledged position."""
+    log_id: bytes = b""
+    """Empty: has nothing yet."""
+    history: tuple[EpochEntry, ...] = ()
+    position: Position = Position()
+    """Last position it has made durable; a claim, never an acknowledgement."""
+    streams: tuple[int, ...] = ()
+    """Stream filter; empty is all."""
+    mode: str = "log"
+    """`log`: every record; `state`: latest value per key."""
+    credit_bytes: int = 1 << 20
+
+
+class FeedAnswer(Message, frozen=True, tag="feed_answer"):
+    """`verdict`: resume, truncate, fork, snapshot, behind, refused."""
+
+    verdict: str
+    position: Position = Position()
+    log_id: bytes = b""
+    history: tuple[EpochEntry, ...] = ()
+    reason: str = ""
+
+
+class FeedData(Message, frozen=True, tag="feed_data"):
+    """Mode log: frames as they stand in the log, one raw part."""
+
+    epoch: int
+    first: Position
+    last: Position
+    previous: Position
+    """Last position sent before `first` through this filter: the follower's gap check."""
+
+
+class FeedState(Message, frozen=True, tag="feed_state"):
+    """Mode state: what changed up to `position`, latest value per key, encoded once per tick for all followers."""
+
+    epoch: int
+    position: Position
+    previous: Position
+    is_snapshot: bool = False
+    items: tuple[KnownItem, ...] = ()
+    cases: tuple[Case, ...] = ()
+    """Open cases that changed; closed ones come once with lifecycle_status closed."""
+    receipts: tuple[Receipt, ...] = ()
+    value_parts: tuple[tuple[int, int], ...] = ()
+    """(value type, row count) of each raw part: sample columns as in codec.samples."""
+
+
+class FeedAck(Message, frozen=True, tag="feed_ack"):
+    """Cumulative."""
+
+    received: Position
+    durable: Position
+    credit_bytes: int
+
+
+class FeedAlive(Message, frozen=True, tag="feed_alive"):
+    epoch: int
+    is_acting: bool
+    committed: Position
+    end: Position
+    sent: Position = Position()
+    """Last position sent to this follower: one that is not there yet has missed something."""
+
+
+# --- Clients -------------------------------------------------------------------------------------------------------
+
+
+class Ask(Message, frozen=True, tag="ask"):
+    """A question to CORE or history, answered by `Answer` with the same id.
+
+    `what` and `arguments` are listed in docs/node-protocol.md; unknown ones are refused by name.
+    """
+
+    request_id: int
+    what: str
+    arguments: dict[str, object] = {}
+
+
+class Answer(Message, frozen=True, tag="answer"):
+    """`result` is JSON-like; `error` non-empty means refused, with the remedy in words. Raw parts may follow."""
+
+    request_id: int
+    result: object = None
+    error: str = ""
+
+
+# --- Logging -------------------------------------------------------------------------------------------------------
+
+
+class Logged(Message, frozen=True, tag="log"):
+    """One structured log line on its way to `logger`."""
+
+    at_ns: int
+    level: str
+    actor: str
+    event: str
+    fields: dict[str, object] = {}
+
+
+AnyMessage = (
+    Started | AliveAsked | AliveAnswered | StopAsked | Stopped
+    | ProducerHello | ProducerWelcome | Append | Appended | AppendRefused | WriteOrder | WriteDone
+    | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive
+    | Ask | Answer | Logged
+    | Question | Voted | PeerMessage
+    | RoleTold | RoleAsked
+    | VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp
+)  # fmt: skip
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(AnyMessage)
+
+
+def encode(message: AnyMessage, raw: Sequence[bytes | memoryview] = ()) -> list[bytes | memoryview]:
+    """The parts of one multipart message."""
+    return [_encoder.encode(message), *raw]
+
+
+def decode(parts: Sequence[bytes | memoryview]) -> tuple[AnyMessage, list[bytes | memoryview]]:
+    """The message and its raw parts.
+
+    Raises:
+        DecodeError: no parts, a part above MESSAGE_BYTES_MAX, or a map that is no known message.
+    """
+    if not parts:
+        raise DecodeError(0, "no parts")
+    for part in parts:
+        if len(part) > MESSAGE_BYTES_MAX:
+            raise DecodeError(0, f"a part of {len(part)} bytes, at most {MESSAGE_BYTES_MAX}")
+    try:
+        return _decoder.decode(parts[0]), list(parts[1:])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DecodeError(0, str(error)) from error

@@ -1,0 +1,188 @@
+"""Records: what the body of a log frame says.
+
+    body     = producer_id:u64 producer_sequence:u64 payload
+    payload  = sample columns (codec.samples)      stream samples, kinds FLOAT64 INT64 BOOL STRING
+             | msgpack array of `record_count` tagged maps    every other kind
+
+The producer builds the body and its CRC; the broker never decodes a payload to store or forward it. The first field of
+every tagged map is its type, so a reader that does not know a kind can name it.
+"""
+
+import struct
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from albireo.codec import samples
+from albireo.codec.errors import DecodeError
+from albireo.model.case import Case
+from albireo.model.command import Command, Receipt
+from albireo.model.item import KnownItem
+from albireo.model.samples import Gap, SampleBatch, ValueType
+
+PRODUCER: Final = struct.Struct("<QQ")
+BODY_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Largest body a frame may have; a reader allocates no more on a length it has read."""
+RECORDS_MAX: Final = samples.SAMPLES_MAX
+
+
+class Stream(IntEnum):
+    """What a record is about; retention and durability go by stream."""
+
+    SAMPLES = 1
+    CASES = 2
+    STATE = 3
+    COMMAND = 4
+    AUDIT = 5
+    CONTROL = 6
+
+
+class Kind(IntEnum):
+    """Shape of a payload. 1..4 are the value types of sample columns."""
+
+    FLOAT64 = 1
+    INT64 = 2
+    BOOL = 3
+    STRING = 4
+    RECORDS = 16
+
+
+class ItemDeclared(KnownItem, frozen=True, kw_only=True, tag="item"):
+    """An item exists from here on, or its declaration has changed. Stream STATE."""
+
+
+class GapFound(Gap, frozen=True, kw_only=True, tag="gap"):
+    """Samples were lost. Stream SAMPLES, so that it is kept and pruned with what it explains."""
+
+
+class CaseChanged(msgspec.Struct, frozen=True, kw_only=True, tag="case"):
+    """A case as it stands after a transition. `case.case_id` 0: raised by this very record. Stream CASES."""
+
+    case: Case
+    cause: str
+    """`raised`, `cleared`, `activated`, `acked`, `shelved`, `unshelved`, `suppressed`, ... one verb per transition."""
+
+
+class CommandRequested(msgspec.Struct, frozen=True, kw_only=True, tag="command"):
+    """Stream COMMAND."""
+
+    command: Command
+
+
+class CommandAccepted(msgspec.Struct, frozen=True, kw_only=True, tag="accepted"):
+    """From here on the write may have happened. Stream COMMAND."""
+
+    command_id: str
+
+
+class CommandFinished(msgspec.Struct, frozen=True, kw_only=True, tag="receipt"):
+    """Stream COMMAND."""
+
+    receipt: Receipt
+
+
+class Audited(msgspec.Struct, frozen=True, kw_only=True, tag="audit"):
+    """Somebody did something. Stream AUDIT."""
+
+    at_ns: int
+    user: str
+    action: str
+    subject: str
+    detail: str = ""
+
+
+class ProducerOpened(msgspec.Struct, frozen=True, kw_only=True, tag="producer"):
+    """A named producer exists from here on, or began a new run. Stream CONTROL."""
+
+    producer_id: int
+    name: str
+    run: int = 0
+
+
+class EpochGranted(msgspec.Struct, frozen=True, kw_only=True, tag="epoch"):
+    """First record of an epoch; a standalone node grants itself one at each start. Stream CONTROL."""
+
+    epoch: int
+    branch_id: int
+    node: str
+    reason: str
+
+
+class NodeStopped(msgspec.Struct, frozen=True, kw_only=True, tag="stopped"):
+    """Last record of a clean stop; its absence is how the next start knows of a node_down gap. Stream CONTROL."""
+
+    at_ns: int
+
+
+class Marked(msgspec.Struct, frozen=True, kw_only=True, tag="mark"):
+    """Says nothing but its header: it carries the commit position and log time forward. Stream CONTROL."""
+
+
+class LowWater(msgspec.Struct, frozen=True, kw_only=True, tag="low_water"):
+    """Records of `stream` below `sequence` are gone by retention. Stream CONTROL."""
+
+    stream: int
+    sequence: int
+    reason: str
+
+
+Record = (
+    ItemDeclared
+    | GapFound
+    | CaseChanged
+    | CommandRequested
+    | CommandAccepted
+    | CommandFinished
+    | Audited
+    | ProducerOpened
+    | EpochGranted
+    | NodeStopped
+    | Marked
+    | LowWater
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[Record])
+
+
+def encode_body(producer_id: int, producer_sequence: int, payload: bytes) -> bytes:
+    return PRODUCER.pack(producer_id, producer_sequence) + payload
+
+
+def encode_samples(producer_id: int, producer_sequence: int, batch: SampleBatch) -> bytes:
+    return PRODUCER.pack(producer_id, producer_sequence) + samples.encode(batch)
+
+
+def encode_records(producer_id: int, producer_sequence: int, records: list[Record]) -> bytes:
+    return PRODUCER.pack(producer_id, producer_sequence) + _encoder.encode(records)
+
+
+def decode_producer(body: bytes | memoryview) -> tuple[int, int]:
+    """(producer id, producer sequence) of a body."""
+    if len(body) < PRODUCER.size:
+        raise DecodeError(len(body), "body shorter than its producer header")
+    producer_id, producer_sequence = PRODUCER.unpack_from(body)
+    return producer_id, producer_sequence
+
+
+def decode_samples(body: bytes | memoryview, kind: int, record_count: int) -> SampleBatch:
+    """The sample batch of a frame of stream SAMPLES and kind 1..4."""
+    try:
+        value_type = ValueType(kind)
+    except ValueError as error:
+        raise DecodeError(0, f"kind {kind} is not a value type") from error
+    return samples.decode(memoryview(body)[PRODUCER.size :], value_type, record_count)
+
+
+def decode_records(body: bytes | memoryview, record_count: int) -> list[Record]:
+    """The tagged records of a frame of kind RECORDS."""
+    if not 0 < record_count <= RECORDS_MAX or len(body) > BODY_BYTES_MAX:
+        raise DecodeError(0, f"{record_count} records in {len(body)} bytes")
+    try:
+        records = _decoder.decode(memoryview(body)[PRODUCER.size :])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DecodeError(PRODUCER.size, str(error)) from error
+    if len(records) != record_count:
+        raise DecodeError(PRODUCER.size, f"{len(records)} records, the header says {record_count}")
+    return records

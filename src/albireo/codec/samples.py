@@ -1,0 +1,94 @@
+"""Columns of samples <-> bytes, without a Python object per sample.
+
+Grammar (little-endian, no padding; n from the frame's record count, the value type from the frame's kind):
+
+    columns = item_id:u32[n] source_ns:i64[n] node_ns:i64[n] quality:u32[n] value
+    value   = f64[n] | i64[n] | u8[n] | offsets:u32[n+1] utf8:bytes[offsets[n]]
+
+Decoding gives views of the buffer, not copies: the batch lives as long as the buffer does.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from albireo.codec.errors import DecodeError
+from albireo.model.samples import Column, SampleBatch, Strings, ValueType
+
+SAMPLES_MAX: Final = 1_000_000
+"""Rows in one batch; a producer cuts before."""
+
+_FIXED_BYTES: Final = 4 + 8 + 8 + 4
+_VALUE_DTYPE: Final = {ValueType.FLOAT64: "<f8", ValueType.INT64: "<i8", ValueType.BOOL: "u1"}
+
+
+def encode(batch: SampleBatch) -> bytes:
+    """The columns of `batch` as bytes."""
+    parts = [
+        np.ascontiguousarray(batch.item_id, "<u4").tobytes(),
+        np.ascontiguousarray(batch.source_ns, "<i8").tobytes(),
+        np.ascontiguousarray(batch.node_ns, "<i8").tobytes(),
+        np.ascontiguousarray(batch.quality, "<u4").tobytes(),
+    ]
+    value = batch.value
+    if isinstance(value, Strings):
+        parts += [np.ascontiguousarray(value.offsets, "<u4").tobytes(), value.data]
+    else:
+        parts.append(np.ascontiguousarray(value, _VALUE_DTYPE[batch.value_type]).tobytes())
+    return b"".join(parts)
+
+
+def decode(buffer: bytes | memoryview, value_type: ValueType, count: int) -> SampleBatch:
+    """The batch that `buffer` holds, whole and nothing else.
+
+    Raises:
+        DecodeError: the length does not fit `count`, strings overlap or are not UTF-8, a bool is neither 0 nor 1.
+    """
+    if not 0 < count <= SAMPLES_MAX:
+        raise DecodeError(0, f"{count} samples, expected 1..{SAMPLES_MAX}")
+    fixed = _FIXED_BYTES * count
+    if len(buffer) < fixed:
+        raise DecodeError(len(buffer), f"{count} samples need at least {fixed} bytes")
+    item_id = np.frombuffer(buffer, "<u4", count)
+    source_ns = np.frombuffer(buffer, "<i8", count, 4 * count)
+    node_ns = np.frombuffer(buffer, "<i8", count, 12 * count)
+    quality = np.frombuffer(buffer, "<u4", count, 20 * count)
+    return SampleBatch(
+        value_type=value_type,
+        item_id=item_id,
+        source_ns=source_ns,
+        node_ns=node_ns,
+        value=_decode_value(buffer, value_type, count, fixed),
+        quality=quality,
+    )
+
+
+def _decode_value(buffer: bytes | memoryview, value_type: ValueType, count: int, offset: int) -> Column:
+    if value_type is ValueType.STRING:
+        return _decode_strings(buffer, count, offset)
+    dtype = np.dtype(_VALUE_DTYPE[value_type])
+    if len(buffer) != offset + count * dtype.itemsize:
+        raise DecodeError(offset, f"{len(buffer) - offset} bytes of values, expected {count * dtype.itemsize}")
+    column = np.frombuffer(buffer, dtype, count, offset)
+    if value_type is ValueType.BOOL and column.max() > 1:
+        raise DecodeError(offset, "a bool that is neither 0 nor 1")
+    return column
+
+
+def _decode_strings(buffer: bytes | memoryview, count: int, offset: int) -> Strings:
+    data_at = offset + 4 * (count + 1)
+    if len(buffer) < data_at:
+        raise DecodeError(len(buffer), "string offsets cut short")
+    offsets = np.frombuffer(buffer, "<u4", count + 1, offset)
+    data = bytes(buffer[data_at:])
+    if offsets[0] != 0 or offsets[-1] != len(data) or (offsets[1:] < offsets[:-1]).any():
+        raise DecodeError(offset, "string offsets do not cover the data in order")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise DecodeError(data_at + error.start, "not UTF-8") from error
+    if len(text) != len(data):
+        inner = np.frombuffer(data, "u1")[offsets[:-1][offsets[:-1] < len(data)]]
+        if ((inner & 0xC0) == 0x80).any():
+            raise DecodeError(offset, "a string begins inside a character")
+    return Strings(offsets, data)

@@ -1,0 +1,49 @@
+"""JSON Schema of the topology file, for editors and for other programs' checks.
+
+msgspec makes the structure; what each field means stands once, in the docstrings of `model/topology.py`, and is taken
+from there.
+"""
+
+import ast
+from typing import Any, Final
+
+import msgspec
+
+from albireo.model.topology import Topology
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+def topology_schema(model_source: str) -> dict[str, Any]:
+    """The schema as JSON values.
+
+    Args:
+        model_source: text of `model/topology.py`, whose docstrings become the descriptions.
+    """
+    schema = msgspec.json.schema(Topology)
+    meanings = field_meanings(model_source)
+    for name, definition in schema["$defs"].items():
+        for field, said in definition.get("properties", {}).items():
+            meaning = meanings.get((name, field))
+            if meaning:
+                said["description"] = meaning
+    return {"$schema": DIALECT, "title": "Albireo topology", **schema}
+
+
+def schema_text(model_source: str) -> str:
+    """The published file: indented, one final newline."""
+    return msgspec.json.format(msgspec.json.encode(topology_schema(model_source)), indent=2).decode() + "\n"
+
+
+def field_meanings(source: str) -> dict[tuple[str, str], str]:
+    """(class, field) -> the docstring below the field."""
+    found: dict[tuple[str, str], str] = {}
+    for one in ast.parse(source).body:
+        if not isinstance(one, ast.ClassDef):
+            continue
+        for field, below in zip(one.body, one.body[1:], strict=False):
+            is_field = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if is_field and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                assert isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+                found[one.name, field.target.id] = " ".join(str(below.value.value).split())
+    return found

@@ -1,0 +1,229 @@
+"""Leader: serves one log to many followers, each at its own pace.
+
+A follower pulls: it gives credit in bytes and acknowledges what it made durable. One that stops reading costs the
+leader nothing but retained segments, and a limit ends even that. The leader keeps no frames: it says what to read from
+the log (`Pull`), the shell reads the committed bytes, sends them as they stand and tells the leader how far it got.
+
+Not decided here: what is committed (CORE), how `state` deltas are encoded (`core.feed.state`).
+
+Spec: design/log-and-feed.md, Feed.
+"""
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from albireo.codec.frame import NeedMore, decode_header
+from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
+from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.position import EpochHistory, Position
+
+ALIVE_NS: Final = 500 * MS
+FOLLOWERS_MAX: Final = 64
+PULL_BYTES: Final = 256 << 10
+"""Largest chunk of one DATA message; a turn of CORE sends at most one per follower."""
+GONE_NS: Final = 60 * SECOND
+"""An unnamed follower that says nothing for this long is forgotten."""
+
+
+class LogFacts(msgspec.Struct, frozen=True):
+    """What the leader must know of the log to answer a hello."""
+
+    log_id: bytes
+    history: EpochHistory
+    first_sequence: int
+    """Oldest record still in the log."""
+    committed: Position
+
+
+class Pull(msgspec.Struct, frozen=True):
+    """Read committed frames after `after`, at most `bytes_max`, keep `streams`, send them to `to` with `previous`."""
+
+    to: bytes
+    after: int
+    bytes_max: int
+    streams: tuple[int, ...]
+    previous: Position
+
+
+class Followed:
+    """What the leader knows of one follower."""
+
+    __slots__ = ("acked", "credit", "durable", "heard_at", "hello", "previous", "scanned", "to", "under_way")
+
+    def __init__(self, to: bytes, hello: FeedHello, position: Position, now: Instant) -> None:
+        self.to = to
+        self.hello = hello
+        self.previous = position
+        """Last position sent through the filter."""
+        self.scanned = position.sequence
+        """Everything up to here was sent or is not wanted."""
+        self.acked = position
+        self.durable = Position()
+        self.credit = hello.credit_bytes
+        self.under_way: deque[tuple[Position, int]] = deque()
+        self.heard_at = now
+
+    @property
+    def credit_left(self) -> int:
+        return self.credit - sum(size for _, size in self.under_way)
+
+    @property
+    def holds_from(self) -> int:
+        """Records above this sequence are still wanted by this follower."""
+        return self.scanned if self.durable >= self.previous else self.durable.sequence
+
+
+class Leader:
+    """The machine. Methods are its events; they return what has to be sent."""
+
+    def __init__(self) -> None:
+        self.followers: dict[bytes, Followed] = {}
+        self._alive_at = Instant(0)
+        self._named_durable: dict[str, int] = {}
+        """Kept while a named follower is away: retention waits for it."""
+
+    def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant) -> FeedAnswer:
+        """Answer a hello; from then on the follower is served, unless the verdict is refused or behind."""
+        verdict, position, reason = _verdict(hello, facts)
+        if verdict not in ("refused", "behind"):
+            for other in [f.to for f in self.followers.values() if f.hello.follower == hello.follower]:
+                del self.followers[other]
+            if len(self.followers) >= FOLLOWERS_MAX or self._is_name_too_many(hello):
+                verdict, reason = "refused", f"{FOLLOWERS_MAX} followers are served already; stop one of them"
+            else:
+                followed = Followed(to, hello, position, now)
+                self.followers[to] = followed
+        return FeedAnswer(
+            verdict=verdict, position=position, log_id=facts.log_id, history=facts.history.entries, reason=reason
+        )
+
+    def _is_name_too_many(self, hello: FeedHello) -> bool:
+        names = self._named_durable
+        return hello.is_named and hello.follower not in names and len(names) >= FOLLOWERS_MAX
+
+    def ack(self, to: bytes, ack: FeedAck, now: Instant) -> bool:
+        """Take an acknowledgement; False: unknown follower, it will say hello again when it hears nothing."""
+        followed = self.followers.get(to)
+        if followed is None:
+            return False
+        followed.heard_at = now
+        followed.acked = max(followed.acked, min(ack.received, followed.previous))
+        followed.durable = max(followed.durable, min(ack.durable, followed.previous))
+        followed.credit = ack.credit_bytes
+        while followed.under_way and followed.under_way[0][0] <= ack.received:
+            followed.under_way.popleft()
+        if followed.hello.is_named:
+            self._named_durable[followed.hello.follower] = followed.holds_from
+        return True
+
+    def pulls(self, committed: Position) -> list[Pull]:
+        """What to read and send now: at most one chunk for each `log` follower that has credit and lags."""
+        return [
+            Pull(f.to, f.scanned, min(PULL_BYTES, f.credit_left), f.hello.streams, f.previous)
+            for f in self.followers.values()
+            if f.hello.mode == "log" and f.scanned < committed.sequence and f.credit_left > 0
+        ]
+
+    def pulled(self, pull: Pull, scanned: int, last: Position | None, size_bytes: int) -> None:
+        """The shell sent frames up to `last` (None: nothing matched) having looked at everything up to `scanned`."""
+        followed = self.followers.get(pull.to)
+        if followed is None:
+            return
+        followed.scanned = scanned
+        if last is not None:
+            followed.previous = last
+            followed.under_way.append((last, size_bytes))
+
+    def lost(self, to: bytes) -> None:
+        """A send found no such peer."""
+        self.followers.pop(to, None)
+
+    def alive(
+        self, epoch: int, committed: Position, end: Position, now: Instant, *, is_acting: bool = True
+    ) -> list[tuple[bytes, FeedAlive]]:
+        """What to tell each follower now; nothing between two beats."""
+        if now < self._alive_at:
+            return []
+        self._alive_at = Instant(now + ALIVE_NS)
+        for gone in [f.to for f in self.followers.values() if now - f.heard_at > GONE_NS and not f.hello.is_named]:
+            del self.followers[gone]
+        return [
+            (f.to, FeedAlive(epoch=epoch, is_acting=is_acting, committed=committed, end=end, sent=f.previous))
+            for f in self.followers.values()
+        ]
+
+    def deadline(self) -> Instant | None:
+        return self._alive_at if self.followers else None
+
+    def wanted_from(self, name: str) -> int:
+        """Records above this sequence must stay for the named follower (0: it was never here)."""
+        return self._named_durable.get(name, 0)
+
+
+def _verdict(hello: FeedHello, facts: LogFacts) -> tuple[str, Position, str]:
+    if hello.mode not in ("log", "state"):
+        return "refused", Position(), f"mode {hello.mode!r} is neither log nor state"
+    fresh = not hello.log_id and hello.position.sequence == 0
+    if hello.mode == "state":
+        return ("resume" if fresh else "snapshot"), Position(), ""
+    if not fresh and hello.log_id and hello.log_id != facts.log_id:
+        return "refused", Position(), "another log: this follower belongs to another node or its store was replaced"
+    try:
+        common = _common(hello, facts)
+    except ValueError as error:
+        return "refused", Position(), str(error)
+    is_ahead = hello.position.sequence > facts.committed.sequence
+    if common < min(hello.position.sequence, facts.committed.sequence) or (
+        is_ahead and hello.position.epoch < facts.history.epoch
+    ):
+        position = Position(facts.history.epoch_of(common), common)
+        return "truncate", position, f"records above {position} are not part of this log"
+    if is_ahead:
+        return "behind", facts.committed, "the follower knows more than this leader has committed"
+    if hello.position.sequence + 1 < facts.first_sequence:
+        oldest = facts.first_sequence - 1
+        return "snapshot", Position(facts.history.epoch_of(oldest), oldest), "too old: those records are pruned"
+    return "resume", hello.position, ""
+
+
+def _common(hello: FeedHello, facts: LogFacts) -> int:
+    """Last sequence up to which both are known to hold the same records.
+
+    Raises:
+        ValueError: the follower's epoch history goes backwards.
+    """
+    held, theirs = hello.position, EpochHistory(hello.history)
+    if theirs.epoch < held.epoch and facts.history.epoch_of(held.sequence) == held.epoch:
+        return min(held.sequence, facts.committed.sequence)  # It does not say how it got there: its epoch must do.
+    return max(0, theirs.common_point(facts.history, held.sequence, facts.committed.sequence))
+
+
+def cut(chunk: bytes, pull: Pull, epoch: int) -> tuple[FeedData | None, bytes, int]:
+    """Make one DATA of the frames that `pull` asked for.
+
+    Args:
+        chunk: whole committed frames end to end, as the log gave them.
+    Returns:
+        The message (None: nothing of the filter among them), its raw part, and the last sequence looked at.
+    """
+    kept: list[bytes] = []
+    first = last = None
+    scanned, offset, is_whole = pull.after, 0, True
+    while offset < len(chunk):
+        header = decode_header(chunk, offset)
+        assert not isinstance(header, NeedMore), "the log hands out whole frames"
+        end = offset + header.frame_bytes
+        scanned = header.last_sequence
+        if not pull.streams or header.stream in pull.streams:
+            kept.append(chunk[offset:end])
+            first = first or Position(header.epoch, header.first_sequence)
+            last = header.last
+        else:
+            is_whole = False
+        offset = end
+    if first is None or last is None:
+        return None, b"", scanned
+    data = FeedData(epoch=epoch, first=first, last=last, previous=pull.previous)
+    return data, chunk if is_whole else b"".join(kept), scanned

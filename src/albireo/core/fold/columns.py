@@ -1,0 +1,148 @@
+"""Columns that grow together: the shape in which a fold keeps what it knows of many items or rules.
+
+A subclass names its columns once, in `fields`, with type and first value. The packed form holds the rows in use and
+nothing of how the columns grew, so two folds with equal rows pack to equal bytes.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Final, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from albireo.codec.errors import DecodeError
+
+CAPACITY_FIRST: Final = 64
+ROWS_MAX: Final = 8_000_000
+"""Rows that an unpacking allocates at most: more than any fold here may hold."""
+
+NEVER: Final = np.iinfo(np.int64).max
+"""A time that does not come."""
+OLDEST: Final = np.iinfo(np.int64).min // 2
+"""A time before all others, still far enough from the end of int64 to be subtracted from."""
+
+SLICE_ROWS: Final = 1_000
+"""Structs encoded in one slice of a snapshot: about a millisecond."""
+_LENGTH: Final = struct.Struct("<I")
+
+Any1 = NDArray[np.generic]
+T = TypeVar("T")
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One column: numpy type, what a new row holds, and how many cells a row has (0: a plain column)."""
+
+    dtype: str
+    fill: float | int | bool = 0
+    width: int = 0
+
+    def empty(self, rows: int) -> Any1:
+        shape = (rows, self.width) if self.width else (rows,)
+        column: Any1 = np.full(shape, self.fill, self.dtype)
+        return column
+
+
+class Packed(msgspec.Struct, frozen=True, array_like=True):
+    """Columns as bytes, in the order of `fields`."""
+
+    count: int
+    columns: list[bytes]
+
+
+class Columns:
+    """n rows; every column is at least n long, what lies above is fill."""
+
+    fields: ClassVar[Mapping[str, Field]] = {}
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._capacity = CAPACITY_FIRST
+        for name, field in self.fields.items():
+            setattr(self, name, field.empty(CAPACITY_FIRST))
+
+    def add(self, rows: int = 1) -> int:
+        """Add `rows` rows of fill; the index of the first of them."""
+        first = self.count
+        self.count += rows
+        while self.count > self._capacity:
+            self._double()
+        return first
+
+    def _double(self) -> None:
+        for name, field in self.fields.items():
+            column = getattr(self, name)
+            setattr(self, name, np.concatenate([column, field.empty(self._capacity)]))
+        self._capacity *= 2
+
+    def clear(self, row: int) -> None:
+        """Put `row` back to what a new row holds."""
+        for name, field in self.fields.items():
+            getattr(self, name)[row] = field.fill
+
+    def pack(self) -> Packed:
+        return Packed(self.count, [getattr(self, name)[: self.count].tobytes() for name in self.fields])
+
+    def unpack(self, packed: Packed) -> None:
+        """Take the rows of `packed` into these columns, which must be empty.
+
+        Raises:
+            DecodeError: another number of columns, or lengths that do not fit the count.
+        """
+        if not 0 <= packed.count <= ROWS_MAX or len(packed.columns) != len(self.fields):
+            raise DecodeError(0, f"{packed.count} rows in {len(packed.columns)} columns, expected {len(self.fields)}")
+        for (name, field), data in zip(self.fields.items(), packed.columns, strict=True):
+            if len(data) != packed.count * max(field.width, 1) * np.dtype(field.dtype).itemsize:
+                raise DecodeError(0, f"column {name}: {len(data)} bytes for {packed.count} rows")
+        self.add(packed.count)
+        for (name, _), data in zip(self.fields.items(), packed.columns, strict=True):
+            column = getattr(self, name)
+            column[: packed.count] = np.frombuffer(data, column.dtype).reshape(column[: packed.count].shape)
+
+
+# A snapshot is a row of slices, each a length and a msgpack value. A fold copies what it holds first (fast), then its
+# slices are made one after another (slow), so that CORE may do other work between two of them.
+
+
+def sliced(value: object) -> bytes:
+    """One slice."""
+    data = msgspec.msgpack.encode(value)
+    return _LENGTH.pack(len(data)) + data
+
+
+def list_slices(values: Sequence[object]) -> Iterator[bytes]:
+    """A long list as slices of SLICE_ROWS."""
+    for first in range(0, len(values), SLICE_ROWS):
+        yield sliced(values[first : first + SLICE_ROWS])
+
+
+def unsliced(data: bytes | memoryview, as_type: type[T]) -> T:
+    """The value of one slice.
+
+    Raises:
+        DecodeError: not a value of this type.
+    """
+    try:
+        return msgspec.msgpack.decode(data, type=as_type)
+    # NB: text that is not UTF-8 is a UnicodeDecodeError, which msgspec does not wrap.
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DecodeError(0, f"snapshot: {error}") from error
+
+
+def read_slices(data: bytes | memoryview) -> Iterator[memoryview]:
+    """The msgpack value of each slice.
+
+    Raises:
+        DecodeError: a slice is cut short.
+    """
+    view, offset = memoryview(data), 0
+    while offset < len(view):
+        begins = offset + _LENGTH.size
+        if begins > len(view):
+            raise DecodeError(offset, "the length of a slice is cut short")
+        (length,) = _LENGTH.unpack_from(view, offset)
+        offset = begins + length
+        if offset > len(view):
+            raise DecodeError(begins, f"a slice of {length} bytes is cut short")
+        yield view[begins:offset]

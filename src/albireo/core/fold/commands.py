@@ -1,0 +1,133 @@
+"""Commands: the table of orders, and the proof of what became of each.
+
+An order is a record before it is anything else. It is sent only after "accepted" is committed, so a restart knows that
+the write *may* have happened; from there only a receipt from who executed it, or `unknown`, can follow. Nothing is ever
+sent twice.
+
+    requested --accepted committed, order sent--> accepted --receipt--> verified | executed | mismatched | rejected
+        |                                            |
+        +--time ran out, adapter never there-->      +--time ran out without a receipt--> unknown
+           expired
+
+Invariants
+    requested:  the order was never sent.
+    accepted:   the order was sent at most once, in the epoch that accepted it.
+    finished:   exactly one receipt; kept for `KEPT_MAX` commands so that a retry is answered, not repeated.
+
+Spec: design/architecture.md, walk 2; reference/scada.md, 6 (life cycle of a command).
+"""
+
+from typing import Final
+
+import msgspec
+
+from albireo.codec.record import CommandAccepted, CommandFinished, CommandRequested
+from albireo.model.command import Command, Outcome, Receipt
+from albireo.model.instant import MS, LogTime
+
+KEPT_MAX: Final = 10_000
+"""Finished commands remembered; the oldest are forgotten first (their receipts stay in the audit journal)."""
+OPEN_MAX: Final = 1_000
+"""Commands on the way at once; one more is refused."""
+RECEIPT_GRACE_MS: Final = 2_000
+"""An accepted order whose time ran out waits this much longer for its receipt before it counts as unknown."""
+
+
+class CommandState(msgspec.Struct, kw_only=True):
+    """One command as the committed records tell it."""
+
+    command: Command
+    requested_at: int
+    """Log time."""
+    accepted_epoch: int = 0
+    """0: not accepted."""
+    receipt: Receipt | None = None
+    changed_at: int = 0
+    """Sequence of the record that last changed it."""
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.receipt is not None:
+            return self.receipt.outcome
+        return Outcome.ACCEPTED if self.accepted_epoch else Outcome.REQUESTED
+
+
+class Commands:
+    """The fold."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, CommandState] = {}
+        self._open: dict[str, CommandState] = {}
+
+    def fold_requested(self, record: CommandRequested, sequence: int, log_time: LogTime) -> None:
+        if record.command.command_id in self._known:
+            return
+        state = CommandState(command=record.command, requested_at=log_time, changed_at=sequence)
+        self._known[record.command.command_id] = state
+        self._open[record.command.command_id] = state
+
+    def fold_accepted(self, record: CommandAccepted, sequence: int, epoch: int) -> None:
+        state = self._open.get(record.command_id)
+        if state is not None:
+            state.accepted_epoch = epoch
+            state.changed_at = sequence
+
+    def fold_finished(self, record: CommandFinished, sequence: int) -> None:
+        state = self._open.pop(record.receipt.command_id, None)
+        if state is None:
+            return
+        state.receipt = record.receipt
+        state.changed_at = sequence
+        while len(self._known) > KEPT_MAX + len(self._open):
+            oldest = next(one for one in self._known if one not in self._open)
+            del self._known[oldest]
+
+    def find(self, command_id: str) -> CommandState | None:
+        return self._known.get(command_id)
+
+    @property
+    def open_count(self) -> int:
+        return len(self._open)
+
+    def waiting(self) -> list[CommandState]:
+        """Requested and not yet accepted, oldest first."""
+        return [one for one in self._open.values() if not one.accepted_epoch]
+
+    def changed_since(self, sequence: int) -> list[CommandState]:
+        """Commands that changed after `sequence`."""
+        return [one for one in self._known.values() if one.changed_at > sequence]
+
+    def overdue(self, log_time: LogTime) -> list[Receipt]:
+        """Receipts that time itself has written: expired, or unknown."""
+        return [
+            Receipt(command_id=one.command.command_id, outcome=outcome, detail=detail)
+            for one in self._open.values()
+            if log_time >= self._ends_at(one)
+            for outcome, detail in [_end_of(one)]
+        ]
+
+    def deadline(self) -> LogTime | None:
+        """Log time at which the next open command runs out."""
+        return LogTime(min(self._ends_at(one) for one in self._open.values())) if self._open else None
+
+    def _ends_at(self, state: CommandState) -> int:
+        grace = RECEIPT_GRACE_MS if state.accepted_epoch else 0
+        return state.requested_at + (state.command.expires_ms + grace) * MS
+
+    def snapshot(self) -> bytes:
+        return msgspec.msgpack.encode(list(self._known.values()))
+
+    @classmethod
+    def restore(cls, data: bytes) -> "Commands":
+        self = cls()
+        for one in msgspec.msgpack.decode(data, type=list[CommandState]):
+            self._known[one.command.command_id] = one
+            if one.receipt is None:
+                self._open[one.command.command_id] = one
+        return self
+
+
+def _end_of(state: CommandState) -> tuple[Outcome, str]:
+    if state.accepted_epoch:
+        return Outcome.UNKNOWN, "sent, and no receipt came in time: look at the device before you order again"
+    return Outcome.EXPIRED, "never sent: the adapter that owns the item was not connected in time"

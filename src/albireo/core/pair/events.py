@@ -1,0 +1,396 @@
+"""Events and effects of the member machine, its states, and the tables that say what is possible at all."""
+
+from enum import Enum
+
+import msgspec
+
+from albireo.codec.pair_message import (
+    FoldsAsked,
+    FoldsSent,
+    FollowAcked,
+    FollowAnswered,
+    FollowAsked,
+    Frames,
+    Heartbeat,
+    HeartbeatAnswered,
+    Leaving,
+    PeerMessage,
+    Question,
+    RangeAsked,
+    RangeSent,
+    Voted,
+    Yielded,
+)
+from albireo.model.instant import Instant
+from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
+
+
+class State(Enum):
+    JOINING = "joining"
+    CATCHING_UP = "catching_up"
+    READY = "ready"
+    RECOVERING = "recovering"
+    ACTIVE = "active"
+    SOLO = "solo"
+    SUSPENDED = "suspended"
+    FENCED = "fenced"
+    STANDALONE = "standalone"
+
+
+ACTING = frozenset({State.ACTIVE, State.SOLO, State.STANDALONE})
+LEADING = ACTING | {State.RECOVERING, State.SUSPENDED}
+FOLLOWING = frozenset({State.CATCHING_UP, State.READY})
+
+
+class Started(msgspec.Struct, frozen=True):
+    """First event of a run."""
+
+
+class FromVoter(msgspec.Struct, frozen=True):
+    message: Voted
+
+
+class FromPeer(msgspec.Struct, frozen=True):
+    message: PeerMessage
+    path: int = 0
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """Records of this member's own stand in its log, not yet durable."""
+
+    end: Position
+
+
+class Synced(msgspec.Struct, frozen=True):
+    """The log is on the disk up to here."""
+
+    position: Position
+
+
+class LogBroken(msgspec.Struct, frozen=True):
+    """A write or a sync failed."""
+
+    reason: str
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """Whether every retained frame and every sealed history file below the log's end is here."""
+
+    is_complete: bool
+
+
+class Beginning(msgspec.Struct, frozen=True, kw_only=True):
+    """Where this log begins: what a follower needs to begin there too."""
+
+    position: Position = BEGINNING
+    """Last record that is not there any more."""
+    header_crc: int = 0
+    """Of the frame that ended there, which the first one chains to."""
+    log_time_ms: int = 0
+    is_known: bool = True
+    """False: the first frame can't be read, so nobody can be told."""
+
+
+class BeginMoved(msgspec.Struct, frozen=True):
+    """Retention let go of records."""
+
+    begin: Beginning
+
+
+class DamageFound(msgspec.Struct, frozen=True):
+    """Committed records of this member's log can't be read, or all of them can again."""
+
+    first_sequence: int
+    """Of the damage; 0: there is none."""
+
+
+class SessionLost(msgspec.Struct, frozen=True):
+    """The log let go of what the follower of this session needs next: it has to ask again."""
+
+    session: int
+
+
+class PeerGone(msgspec.Struct, frozen=True):
+    """All connections of that run closed and a new one was refused: its process is gone (rule 12)."""
+
+    run: int
+
+
+class SwitchoverAsked(msgspec.Struct, frozen=True):
+    """By the operator, or because the passive member reaches more devices."""
+
+    cause: str
+    is_for_stop: bool = False
+    """Both members stop: nobody takes over (ADR-0117)."""
+
+
+class ForceAsked(msgspec.Struct, frozen=True):
+    """The operator states that the other machine is off."""
+
+
+class HoldAsked(msgspec.Struct, frozen=True):
+    """Stand for the lead no more, until told otherwise; follow, and vote in no other way (ADR-0117)."""
+
+    is_on: bool
+
+
+class StopAsked(msgspec.Struct, frozen=True):
+    """An orderly stop of this member."""
+
+    is_joint: bool = False
+    """Both logs end alike and both members stop: nobody leaves the set, nobody is waited for."""
+
+
+class TimePassed(msgspec.Struct, frozen=True):
+    """The instant that `deadline` named has come."""
+
+
+Event = (
+    Started
+    | FromVoter
+    | FromPeer
+    | Appended
+    | Synced
+    | LogBroken
+    | Completed
+    | BeginMoved
+    | DamageFound
+    | SessionLost
+    | PeerGone
+    | SwitchoverAsked
+    | ForceAsked
+    | HoldAsked
+    | StopAsked
+    | TimePassed
+)
+
+
+class PersistStore(msgspec.Struct, frozen=True):
+    """Write and sync the store header; nothing that follows in this list happens before."""
+
+    tried_epoch: int
+    accepted_epoch: int
+    history: EpochHistory
+
+
+class AskVoter(msgspec.Struct, frozen=True):
+    voter: str
+    question: Question
+
+
+class TellPeer(msgspec.Struct, frozen=True):
+    path: int
+    message: PeerMessage
+
+
+class CutTo(msgspec.Struct, frozen=True):
+    """Put everything above `sequence` into quarantine, delete snapshots above it, zero the rest, sync."""
+
+    sequence: int
+
+
+class StartOver(msgspec.Struct, frozen=True):
+    """Put the whole log into quarantine, delete all snapshots, go on behind `begin` under `history`; folds: none."""
+
+    begin: Beginning
+    history: EpochHistory
+
+
+class SendFolds(msgspec.Struct, frozen=True):
+    """Send that part of the folds, as they are now or were when part 0 of the session was asked for."""
+
+    session: int
+    to_run: int
+    epoch: int
+    part: int
+
+
+class TakeFolds(msgspec.Struct, frozen=True):
+    """Keep this part; with the last one the folds are those of `message.position`, and a snapshot is due.
+
+    Tell `Completed` once that snapshot is on the disk, which needs the log up to there.
+    """
+
+    message: FoldsSent
+
+
+class SendRange(msgspec.Struct, frozen=True):
+    """Read committed frames behind `after` and send them to the other member as `RangeSent`."""
+
+    session: int
+    to_run: int
+    epoch: int
+    after: int
+
+
+class RepairLog(msgspec.Struct, frozen=True):
+    """Put the holder's frames where the damage begins; tell by `DamageFound` what is left of it."""
+
+    payload: object
+
+
+class AppendFrames(msgspec.Struct, frozen=True):
+    """Write the frames of the holder as they are; tell by `Synced` when they are durable."""
+
+    payload: object
+    last: Position
+
+
+class Replicate(msgspec.Struct, frozen=True):
+    """Read own frames after `after` and send them to the other member as `Frames` of this session."""
+
+    session: int
+    to_run: int
+    epoch: int
+    after: int
+
+
+class GrantEpoch(msgspec.Struct, frozen=True):
+    """Begin the epoch in the log: entry into the store header, synced; folds to the end of the log, dedup rebuilt."""
+
+    entry: EpochEntry
+
+
+class AppendNoOp(msgspec.Struct, frozen=True):
+    """Append the first record of the epoch; its commit commits everything before it."""
+
+    epoch: int
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """Everything up to here is on every member that must have it: fold it, answer the producers."""
+
+    position: Position
+
+
+class Serve(msgspec.Struct, frozen=True):
+    """Start adapters, answer clients, announce."""
+
+    epoch: int
+
+
+class StopServing(msgspec.Struct, frozen=True):
+    """Effects stop first, then answers, then everything else. Comes before any message that tells of it."""
+
+    epoch: int
+    cause: str
+
+
+class CloseAdmission(msgspec.Struct, frozen=True):
+    """Take nothing new until `Serve` or another state."""
+
+    cause: str
+
+
+class Permit(msgspec.Struct, frozen=True):
+    """Output orders carry it; the adapter compares it right before the send."""
+
+    epoch: int
+    not_before: Instant
+    not_after: Instant
+
+    def allows(self, now: Instant) -> bool:
+        return self.not_before <= now < self.not_after
+
+
+class Transitioned(msgspec.Struct, frozen=True):
+    old: State
+    new: State
+    cause: str
+
+
+class CaseTold(msgspec.Struct, frozen=True):
+    """An alarm case of the pair begins or ends."""
+
+    case: str
+    is_on: bool
+    detail: str = ""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A message was not taken; counted by reason, shown in `status`."""
+
+    reason: str
+
+
+class StopNow(msgspec.Struct, frozen=True):
+    """An orderly stop may end the process now."""
+
+
+Effect = (
+    PersistStore
+    | AskVoter
+    | TellPeer
+    | CutTo
+    | StartOver
+    | SendFolds
+    | TakeFolds
+    | SendRange
+    | RepairLog
+    | AppendFrames
+    | Replicate
+    | GrantEpoch
+    | AppendNoOp
+    | Commit
+    | Serve
+    | StopServing
+    | CloseAdmission
+    | Permit
+    | Transitioned
+    | CaseTold
+    | Refused
+    | StopNow
+)
+
+_ALL = frozenset(State)
+_LIVE = _ALL - {State.FENCED, State.STANDALONE}
+_LOG = _ALL - {State.FENCED}
+
+TAKES: dict[type[Event], frozenset[State]] = {
+    Started: frozenset({State.JOINING}),
+    FromVoter: _LIVE,
+    FromPeer: _LIVE,
+    Appended: LEADING,
+    Synced: _LOG,
+    LogBroken: _LOG,
+    Completed: _LIVE,
+    BeginMoved: _ALL,
+    DamageFound: _LIVE,
+    SessionLost: _LIVE,
+    PeerGone: _LIVE,
+    SwitchoverAsked: frozenset({State.ACTIVE}),
+    ForceAsked: frozenset({State.JOINING, State.CATCHING_UP, State.READY, State.SUSPENDED}),
+    HoldAsked: _ALL,
+    StopAsked: _ALL,
+    TimePassed: _LOG,
+}
+"""In which states an event is looked at; elsewhere it is refused by name. Complete over states x events."""
+
+HEARS: dict[type[PeerMessage], frozenset[State]] = {
+    Heartbeat: _LIVE,
+    HeartbeatAnswered: _LIVE,
+    FollowAsked: LEADING & _LIVE,
+    FollowAnswered: frozenset({State.JOINING, *FOLLOWING}),
+    Frames: FOLLOWING,
+    FollowAcked: LEADING & _LIVE,
+    FoldsAsked: LEADING & _LIVE,
+    FoldsSent: FOLLOWING,
+    RangeAsked: LEADING & _LIVE,
+    RangeSent: FOLLOWING,
+    Leaving: LEADING & _LIVE,
+    Yielded: frozenset({State.READY}),
+}
+"""The same for the other member's messages. A late one is no error: it is refused and forgotten."""
+
+MOVES: dict[State, frozenset[State]] = {
+    State.JOINING: frozenset({State.CATCHING_UP, State.RECOVERING, State.FENCED, State.STANDALONE}),
+    State.CATCHING_UP: frozenset({State.READY, State.JOINING, State.RECOVERING, State.FENCED}),
+    State.READY: frozenset({State.CATCHING_UP, State.JOINING, State.RECOVERING, State.FENCED}),
+    State.RECOVERING: frozenset({State.ACTIVE, State.SOLO, State.SUSPENDED, State.JOINING, State.FENCED}),
+    State.ACTIVE: frozenset({State.SOLO, State.SUSPENDED, State.JOINING, State.FENCED}),
+    State.SOLO: frozenset({State.ACTIVE, State.SUSPENDED, State.JOINING, State.FENCED}),
+    State.SUSPENDED: frozenset({State.ACTIVE, State.SOLO, State.RECOVERING, State.JOINING, State.FENCED}),
+    State.FENCED: frozenset(),
+    State.STANDALONE: frozenset({State.FENCED}),
+}
+"""Transitions that exist."""

@@ -1,0 +1,238 @@
+"""What goes into the register voter and comes out of it, what it is configured with, and what it remembers.
+
+Events are told by the adapter that owns the PLC's connection and by the own member; effects are carried out by them.
+Spec: design/pair.md, The PLC register block.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from albireo.codec.pair_message import Question, Voted
+from albireo.codec.register_block import (
+    GENERATION_MAX,
+    LEASE_MS_MAX,
+    RELEASED,
+    RUN_MAX,
+    Ballot,
+    LifeSign,
+)
+from albireo.model.instant import MS, SECOND, Instant
+
+LONG_AGO: Final = Instant(0)
+
+
+class RegisterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who asks, what both members must agree on, and what the commissioning test measured of this PLC."""
+
+    name: str
+    """Of this voter in the list."""
+    cluster: str
+    voters: tuple[str, ...]
+    generation: int
+    member: int
+    run: int
+    """Of this member's CORE: 1 .. 2**32 - 1."""
+    lease_ns: int
+    """Whole milliseconds, at most 65,535; the blocks tell it to the other."""
+    drift: float = 0.05
+    settle_ns: int = 50 * MS
+    """By then a write that its own connection sees is seen by all others; measured by `doctor plc-voter`."""
+    poll_ns: int = 10 * MS
+    """Between two reads that wait for something to become visible."""
+    dead_time_ns: int = 2 * SECOND
+    """By then a write of a broken connection has landed or never will: TCP_USER_TIMEOUT plus the PLC's queue."""
+    watch_ns: int = 100 * MS
+    """Between looks of a machine that nobody asks: own block restored, the other's life-sign watched."""
+    reads_max: int = 20
+    """Reads until a write is visible; then the connection is given up."""
+
+    def __post_init__(self) -> None:
+        if self.lease_ns % MS or not 0 < self.lease_ns <= LEASE_MS_MAX * MS:
+            raise ValueError(f"register voter: lease is 1 to {LEASE_MS_MAX} whole ms, got {self.lease_ns} ns")
+        if self.member not in (0, 1) or not 0 < self.run <= RUN_MAX or not 0 <= self.generation <= GENERATION_MAX:
+            raise ValueError(f"register voter: member {self.member}, run {self.run}, generation {self.generation}")
+        if min(self.settle_ns, self.poll_ns, self.dead_time_ns, self.watch_ns) < 0 or self.reads_max < 1:
+            raise ValueError("register voter: waits are not negative and a write is read back at least once")
+
+    def stretched(self, duration_ns: int) -> int:
+        return int(duration_ns * (1.0 + self.drift)) + 1
+
+
+class RegisterRefusal(Enum):
+    """Why there is no vote, beside the words of `voter.Refusal` and `register_block.Damage`.
+
+    With `other_` before it, it is said of the other member's block.
+    """
+
+    LEASE_DIFFERS = "lease_differs"
+    """The block was written under another lease length: the members are configured differently."""
+    TWO_WRITERS = "two_writers"
+    """Own block holds a write of this count that is not ours: a cloned disk, or somebody's hand."""
+    COPY_BEHIND = "copy_behind"
+    """Own block is ahead of the synced copy: this member's disk is an old one."""
+    REWOUND = "rewound"
+    """A block went back to an older image: memory that is saved now and then. Until the voter is admitted anew."""
+    NOT_KEPT = "not_kept"
+    """The PLC does not show what was written."""
+
+
+class OwnCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """What this member keeps on its disk for its block: the block is rebuilt from it, never from nothing."""
+
+    ballot: Ballot
+    landed: int
+    """Count of the last write known to have landed before this one: an older image in the PLC is a rewound one."""
+    promised_run: int = 0
+    """Run to which `ballot.promised` belongs."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    question: Question
+
+
+class Connected(msgspec.Struct, frozen=True):
+    """The adapter has a connection; requests on it are carried out in their order."""
+
+    connection: int
+
+
+class ConnectionLost(msgspec.Struct, frozen=True):
+    """Broken, reset, timed out or answered by an exception; the adapter has closed it, by RST, before it says so."""
+
+    connection: int
+
+
+class RegistersRead(msgspec.Struct, frozen=True):
+    """Answer to `ReadBlocks`: member 0's block, then member 1's."""
+
+    connection: int
+    words: Sequence[int]
+
+
+class RegistersWritten(msgspec.Struct, frozen=True):
+    """Answer to `WriteBlock`. Not taken for a proof that the PLC keeps it."""
+
+    connection: int
+
+
+class HolderGone(msgspec.Struct, frozen=True):
+    """The connections of this run were closed and a new one was refused: process gone, host alive (rule 12)."""
+
+    run: int
+
+
+class TimePassed(msgspec.Struct, frozen=True):
+    """The instant that `deadline` named has come."""
+
+
+class PersistCopy(msgspec.Struct, frozen=True):
+    """Write and sync the copy; what follows must not happen before."""
+
+    copy: OwnCopy
+
+
+class ReadBlocks(msgspec.Struct, frozen=True):
+    """One FC03 over both blocks."""
+
+    connection: int
+
+
+class WriteBlock(msgspec.Struct, frozen=True):
+    """One FC16 into the own block, beginning at `register` of it."""
+
+    connection: int
+    register: int
+    words: tuple[int, ...]
+
+
+class HangUp(msgspec.Struct, frozen=True):
+    """Close the connection by RST and tell by `ConnectionLost`; a write on it may still be on its way."""
+
+    connection: int
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """To the own member."""
+
+    message: Voted
+
+
+Event = Asked | Connected | ConnectionLost | RegistersRead | RegistersWritten | HolderGone | TimePassed
+Effect = PersistCopy | ReadBlocks | WriteBlock | HangUp | Answer
+
+
+class Phase(Enum):
+    CLOSED = "closed"
+    SILENT = "silent"
+    IDLE = "idle"
+    LOOKING = "looking"
+    WRITING = "writing"
+    READING_BACK = "reading_back"
+    PAUSED = "paused"
+    SETTLING = "settling"
+    JUDGING = "judging"
+
+
+class Part(Enum):
+    BALLOT = "ballot"
+    LIFE = "life"
+
+
+TAKES: dict[type[Event], frozenset[Phase]] = {
+    Asked: frozenset(Phase),
+    Connected: frozenset({Phase.CLOSED}),
+    ConnectionLost: frozenset(Phase) - {Phase.CLOSED},
+    RegistersRead: frozenset({Phase.LOOKING, Phase.READING_BACK, Phase.JUDGING}),
+    RegistersWritten: frozenset({Phase.WRITING}),
+    HolderGone: frozenset(Phase),
+    TimePassed: frozenset({Phase.SILENT, Phase.IDLE, Phase.PAUSED, Phase.SETTLING}),
+}
+"""In which phases an event is looked at; elsewhere it is late, and forgotten. Complete over phases x events."""
+
+Watched = tuple[tuple[int, int], int, tuple[int, ...], tuple[int, ...]]
+"""Of the other's block, whatever moves when its holder lives: rank, run, set, and the raw life-sign, torn or not."""
+NOT_WATCHED: Final[Watched] = ((0, 0), 0, (), ())
+
+
+class RegisterState(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the machine remembers; the same state, event and `now` give the same effects."""
+
+    phase: Phase = Phase.CLOSED
+    copy: OwnCopy | None = None
+    connection: int = 0
+    silent_until: Instant = LONG_AGO
+    wait_until: Instant = LONG_AGO
+    """End of the wait of PAUSED, SETTLING and IDLE."""
+    asked: Question | None = None
+    """Being served; None while IDLE or when the machine looks for itself."""
+    waiting: Question | None = None
+    """Came while another one was served; keep latest, capacity 1: a member repeats what got no answer."""
+    part: Part = Part.BALLOT
+    """What the running W writes."""
+    is_moving: bool = False
+    """The running W changes what a candidate watches."""
+    has_moved: bool = False
+    """A W of this question did: only such a W makes a lease."""
+    is_settled: bool = False
+    """Since the last break of the connection the own ballot went through W."""
+    landed: int = 0
+    """Write count last read back."""
+    reads: int = 0
+    sign: int = RELEASED
+    """Last life-sign of this run: it goes on counting across a release."""
+    life: LifeSign = LifeSign(RELEASED)
+    """What a W of the life-sign writes; its floor is the highest known."""
+    trouble: str = ""
+    """Why the last look gave no vote; "" if it did."""
+    watched: Watched = NOT_WATCHED
+    changed_at: Instant = LONG_AGO
+    """First read that showed `watched`."""
+    looked_at: Instant = LONG_AGO
+    other_high: tuple[int, int, int] = (0, 0, 0)
+    """Highest promise, epoch and version seen in the other's block."""
+    is_holder_gone: bool = False
+    starts_until: Instant = LONG_AGO
+    """An earlier run of this member may have had a lease until then."""

@@ -1,0 +1,455 @@
+"""Producer: the sending half of exactly-once appends.
+
+A named producer numbers its batches 1, 2, 3... and keeps each one until CORE says that it is committed. Whatever
+happens to CORE or to the link, the same bodies go out again under the same numbers; CORE takes each number once. So a
+restart of CORE loses nothing and doubles nothing.
+
+What it does not do: measure, connect, or read a clock. The shell hands in events and performs the effects in order.
+
+            Opened: hello            welcome: resend what is in flight
+    Closed ----------------> Greeting ----------------> Streaming
+                                ^                          |
+                                +--------------------------+
+                                 unknown producer, no answer in time, another epoch
+
+    offered -> waiting (row numbers, bounded in bytes, drop oldest) -> in flight (numbered, within credit) -> gone
+
+Invariants
+    in flight:  consecutive sequences; bodies are never changed while CORE may have them (see `_renumber`).
+    waiting:    at most `queue_bytes_max` together with what is in flight; what is dropped is counted and goes out as a
+                gap record in its place in the order.
+
+Spec: design/log-and-feed.md, Producers; codec/message.py (ProducerHello to AppendRefused).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from crc32c import crc32c
+from numpy.typing import NDArray
+
+from albireo.codec import record, samples
+from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused, ProducerHello, ProducerWelcome
+from albireo.codec.record import PRODUCER, GapFound, Kind, Stream
+from albireo.model.instant import SECOND, Instant
+from albireo.model.item import DataItem
+from albireo.model.samples import SampleBatch, Strings
+
+MESSAGE_BYTES: Final = 512 * 1024
+"""Bodies of one Append message, so that CORE's turn stays short during a resend."""
+MESSAGE_ENTRIES_MAX: Final = 256
+BATCH_OVERHEAD_BYTES: Final = 1_024
+"""What a waiting batch costs beside its rows: five arrays and their objects."""
+ROW_BYTES: Final = 32
+REFUSED_KEPT: Final = 1024
+"""Numbers of refused batches that are remembered."""
+
+
+class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bounds of one producer."""
+
+    queue_bytes_max: int = 32 << 20
+    """Waiting and in flight together. At 400 items and 10 Hz, all of them moving, four minutes without CORE."""
+    answer_timeout_ns: int = 2 * SECOND
+    """Silence after which hello is said again; doubles up to `answer_timeout_ns_max` while nothing comes."""
+    answer_timeout_ns_max: int = 15 * SECOND
+    """A slow disk must not be answered with more load."""
+    admission_pause_ns: int = 1 * SECOND
+    """Wait after a refusal for want of room before one batch asks again."""
+
+    def __post_init__(self) -> None:
+        if self.queue_bytes_max < MESSAGE_BYTES:
+            raise ValueError(f"queue_bytes_max must hold at least one message of {MESSAGE_BYTES} bytes")
+        if not 0 < self.answer_timeout_ns <= self.answer_timeout_ns_max or self.admission_pause_ns <= 0:
+            raise ValueError("0 < answer_timeout_ns <= answer_timeout_ns_max and admission_pause_ns > 0")
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """A gap on its way to be a record; rows count the producer's items from 0."""
+
+    reason: str
+    from_ns: int
+    to_ns: int
+    rows: tuple[int, ...] = ()
+    """Empty: every item of this producer."""
+    lost: int | None = None
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """The link to CORE exists: say hello."""
+
+
+class Offered(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What one poll gave, gaps before samples. `item_id` of the batches holds row numbers of the hello's items."""
+
+    losses: tuple[Loss, ...] = ()
+    batches: tuple[SampleBatch, ...] = ()
+
+
+class TimePassed(msgspec.Struct, frozen=True):
+    """The instant that `deadline` named has come."""
+
+
+class Send(msgspec.Struct, frozen=True, eq=False):
+    """Effect: give this to the link. Whether it arrives shows in the answer only."""
+
+    message: ProducerHello | Append
+    raw: tuple[bytes, ...] = ()
+
+
+Event = Opened | Offered | TimePassed | ProducerWelcome | Appended | AppendRefused
+
+
+class _Flight(msgspec.Struct, eq=False):
+    """A numbered body that CORE may already have."""
+
+    sequence: int
+    entry: AppendEntry
+    body: bytes
+    last_ns: int
+    batch: int
+    """Which of the batches offered, counted from 1; 0: a gap record."""
+
+
+class Producer:
+    """One named producer. `step` takes an event and gives the effects; nothing else changes the state."""
+
+    def __init__(
+        self, name: str, items: Sequence[DataItem], *, run: int, config: ProducerConfig, takes_orders: bool = False
+    ) -> None:
+        self._hello = ProducerHello(producer=name, items=tuple(items), run=run, takes_orders=takes_orders)
+        self._config = config
+        self._welcome: ProducerWelcome | None = None
+        self._ids: NDArray[np.uint32] = np.zeros(0, np.uint32)
+        self._is_open = False
+        self._is_greeting = False
+        self._next_sequence = 1
+        self._in_flight: deque[_Flight] = deque()
+        self._in_flight_bytes = 0
+        self._waiting: deque[SampleBatch | Loss] = deque()
+        self._waiting_bytes = 0
+        self._overflow: Loss | None = None
+        self._last_numbered_ns = 0
+        self._answer_due: Instant | None = None
+        self._answer_timeout_ns = config.answer_timeout_ns
+        self._resume_at: Instant | None = None
+        self._is_probing = False
+        self._resent_from = 0
+        self.dropped = 0
+        """Samples lost by overflow or refusal since the start."""
+        self.refused = 0
+        """Refusals since the start, of any reason."""
+        self.greetings = 0
+        """Welcomes since the start: the first, and one for each time CORE came back."""
+        self.batches_numbered = 0
+        """Batches that left the queue for the link since the start."""
+        self.batch_committed = 0
+        """The last batch that CORE acknowledged, counted from 1 as they were numbered; those before it as well, but for
+        `batches_refused`."""
+        self.batches_refused: deque[int] = deque(maxlen=REFUSED_KEPT)
+        """The last batches that CORE could not take: never committed."""
+
+    # What the shell may ask.
+
+    @property
+    def epoch(self) -> int:
+        """Epoch that CORE writes under, as last heard; 0 before the first welcome."""
+        return self._welcome.epoch if self._welcome else 0
+
+    @property
+    def is_streaming(self) -> bool:
+        return self._welcome is not None and not self._is_greeting
+
+    @property
+    def queue_bytes(self) -> int:
+        return self._waiting_bytes + self._in_flight_bytes
+
+    @property
+    def is_drained(self) -> bool:
+        """Everything that was offered is committed, or counted as dropped."""
+        return not self._waiting and not self._in_flight and self._overflow is None
+
+    def row_of(self, item_id: int) -> int | None:
+        """Row of the item with this id; None when it is not one of this producer's."""
+        found = np.flatnonzero(self._ids == item_id)
+        return int(found[0]) if len(found) else None
+
+    def deadline(self) -> Instant | None:
+        """When `TimePassed` is due."""
+        due = [one for one in (self._answer_due, self._resume_at) if one is not None]
+        return min(due) if due else None
+
+    # Events.
+
+    def step(self, event: Event, now: Instant) -> list[Send]:
+        """Take one event.
+
+        Args:
+            event: what happened; messages of CORE are events as they are.
+            now: boot clock.
+        Returns:
+            What to send, in order.
+        """
+        match event:
+            case Opened():
+                self._is_open = True
+                return self._greet(now)
+            case Offered():
+                return self._offered(event, now)
+            case ProducerWelcome():
+                return self._welcomed(event, now)
+            case Appended():
+                return self._appended(event, now)
+            case AppendRefused():
+                return self._was_refused(event, now)
+            case TimePassed():
+                return self._time_passed(now)
+
+    def _greet(self, now: Instant) -> list[Send]:
+        self._is_greeting = True
+        self._is_probing = False
+        self._resume_at = None
+        self._resent_from = 0
+        self._answer_due = Instant(now + self._answer_timeout_ns)
+        return [Send(self._hello)]
+
+    def _offered(self, event: Offered, now: Instant) -> list[Send]:
+        for loss in event.losses:
+            self._wait(loss)
+        for batch in event.batches:
+            self._wait(batch)
+        self._drop_oldest()
+        return self._fill(now)
+
+    def _welcomed(self, event: ProducerWelcome, now: Instant) -> list[Send]:
+        if event.producer_id <= 0 or len(event.item_ids) != len(self._hello.items):
+            self.refused += 1
+            return []
+        before = self._welcome
+        self._welcome = event
+        self._ids = np.array(event.item_ids, np.uint32)
+        self._is_greeting = False
+        self.greetings += 1
+        self._answer_timeout_ns = self._config.answer_timeout_ns
+        self._answer_due = None
+        if not self._in_flight:
+            self._next_sequence = event.last_sequence + 1
+        elif not self._fits(event, before):
+            self._renumber(event.last_sequence + 1)
+        # Even what CORE has already is sent again: a repeat is how it is asked whether the original is committed.
+        return [*self._resend(0, now), *self._fill(now)]
+
+    def _fits(self, welcome: ProducerWelcome, before: ProducerWelcome | None) -> bool:
+        """CORE's last number lies where the numbers in flight go on from it."""
+        same_log = before is not None and before.producer_id == welcome.producer_id
+        return same_log and self._in_flight[0].sequence - 1 <= welcome.last_sequence <= self._in_flight[-1].sequence
+
+    def _appended(self, event: Appended, now: Instant) -> list[Send]:
+        if self._welcome is None or event.producer_id != self._welcome.producer_id:
+            return []
+        progressed = False
+        while self._in_flight and self._in_flight[0].sequence <= event.producer_sequence:
+            committed = self._in_flight.popleft()
+            self._in_flight_bytes -= len(committed.body)
+            self.batch_committed = max(self.batch_committed, committed.batch)
+            progressed = True
+        if event.position.epoch > self._welcome.epoch and not self._is_greeting:
+            return self._greet(now)
+        if self._is_greeting or not progressed:
+            return []
+        self._resent_from = 0
+        self._answer_timeout_ns = self._config.answer_timeout_ns
+        self._answer_due = Instant(now + self._answer_timeout_ns) if self._in_flight else None
+        if self._is_probing:
+            self._is_probing = False
+            self._resume_at = None
+            return [*self._resend(0, now), *self._fill(now)]
+        return self._fill(now)
+
+    def _was_refused(self, event: AppendRefused, now: Instant) -> list[Send]:
+        self.refused += 1
+        if self._welcome is None or self._is_greeting:
+            return []
+        match event.reason:
+            case "gap" if self._in_flight and event.producer_id == self._welcome.producer_id:
+                return self._resend_from(event.wanted, now)
+            case "admission":
+                if self._resume_at is None:
+                    self._resume_at = Instant(now + self._config.admission_pause_ns)
+                    self._answer_due = None
+                    self._is_probing = True
+                return []
+            case "malformed" if event.producer_sequence > 0:
+                return self._give_up(event.producer_sequence, now)
+            case _:
+                return self._greet(now)
+
+    def _resend_from(self, wanted: int, now: Instant) -> list[Send]:
+        """One resend per number wanted: the refusals of everything behind it ask for the same."""
+        if wanted == self._resent_from:
+            return []
+        if not self._in_flight[0].sequence <= wanted <= self._in_flight[-1].sequence:
+            return self._greet(now)
+        self._resent_from = wanted
+        return self._resend(wanted, now)
+
+    def _give_up(self, sequence: int, now: Instant) -> list[Send]:
+        """CORE can't take this body: the rest moves up, and the loss is said in its place."""
+        flight = next((one for one in self._in_flight if one.sequence == sequence), None)
+        if flight is None:
+            return []
+        if flight.batch:
+            self.batches_refused.append(flight.batch)
+            self.dropped += flight.entry.record_count
+            self._wait(
+                Loss(reason="refused", from_ns=flight.last_ns, to_ns=flight.last_ns, lost=flight.entry.record_count)
+            )
+        self._in_flight.remove(flight)
+        self._in_flight_bytes -= len(flight.body)
+        self._renumber(min(sequence, self._in_flight[0].sequence) if self._in_flight else sequence)
+        # NB: not sent again at once. What was sent twice is refused twice, and the second refusal would give up the
+        # body that has the number now; behind the answer to this hello no older refusal comes.
+        return self._greet(now)
+
+    def _time_passed(self, now: Instant) -> list[Send]:
+        if self._resume_at is not None and now >= self._resume_at:
+            self._resume_at = None
+            return self._resend(0, now, count_max=1)
+        if self._answer_due is not None and now >= self._answer_due:
+            self._answer_timeout_ns = min(2 * self._answer_timeout_ns, self._config.answer_timeout_ns_max)
+            return self._greet(now)
+        return []
+
+    # Waiting.
+
+    def _wait(self, one: SampleBatch | Loss) -> None:
+        self._waiting.append(one)
+        self._waiting_bytes += queued_bytes(one)
+
+    def _drop_oldest(self) -> None:
+        while self.queue_bytes > self._config.queue_bytes_max and self._waiting:
+            oldest = self._waiting.popleft()
+            self._waiting_bytes -= queued_bytes(oldest)
+            self._overflow = self._grown(oldest)
+
+    def _grown(self, oldest: SampleBatch | Loss) -> Loss:
+        """The pending overflow with one more batch (or gap record) in it."""
+        if isinstance(oldest, Loss):
+            first, last, lost = oldest.from_ns, oldest.to_ns, oldest.lost or 0
+        else:
+            first, last, lost = self._last_numbered_ns or int(oldest.source_ns[0]), int(oldest.source_ns[-1]), 0
+            lost = len(oldest)
+            self.dropped += lost
+        before = self._overflow
+        if before is None:
+            return Loss(reason="overflow", from_ns=first, to_ns=last, lost=lost)
+        return Loss(
+            reason="overflow",
+            from_ns=min(before.from_ns, first),
+            to_ns=max(before.to_ns, last),
+            lost=(before.lost or 0) + lost,
+        )
+
+    def _take_overflow(self) -> Loss | None:
+        """The gap that stands at the head of the queue, its end moved to the first sample after it."""
+        loss, self._overflow = self._overflow, None
+        if loss is None:
+            return None
+        after = next((one for one in self._waiting if not isinstance(one, Loss)), None)
+        return msgspec.structs.replace(loss, to_ns=int(after.source_ns[0])) if after is not None else loss
+
+    # In flight.
+
+    def _fill(self, now: Instant) -> list[Send]:
+        """Number and send what the credit allows, at least one batch when nothing is on its way."""
+        if self._welcome is None or self._is_greeting or self._resume_at is not None or self._is_probing:
+            return []
+        fresh: list[_Flight] = []
+        while self._waiting or self._overflow is not None:
+            following = self._overflow or self._waiting[0]
+            if self._in_flight and self._in_flight_bytes + queued_bytes(following) > self._welcome.credit_bytes:
+                break
+            overflow = self._take_overflow()
+            if overflow is None:
+                self._waiting_bytes -= queued_bytes(self._waiting.popleft())
+            flight = self._numbered(overflow or following)
+            self._in_flight.append(flight)
+            self._in_flight_bytes += len(flight.body)
+            fresh.append(flight)
+        if fresh and self._answer_due is None:
+            self._answer_due = Instant(now + self._answer_timeout_ns)
+        return _appends(fresh)
+
+    def _numbered(self, one: SampleBatch | Loss) -> _Flight:
+        assert self._welcome is not None
+        sequence = self._next_sequence
+        self._next_sequence += 1
+        if isinstance(one, Loss):
+            gap = GapFound(
+                source=self._hello.producer,
+                reason=one.reason,
+                from_ns=one.from_ns,
+                to_ns=one.to_ns,
+                item_ids=tuple(int(self._ids[row]) for row in one.rows),
+                lost=one.lost,
+            )
+            body = record.encode_records(self._welcome.producer_id, sequence, [gap])
+            kind, count, last_ns, batch_number = int(Kind.RECORDS), 1, one.to_ns, 0
+        else:
+            batch = msgspec.structs.replace(one, item_id=self._ids[one.item_id])
+            body = PRODUCER.pack(self._welcome.producer_id, sequence) + samples.encode(batch)
+            kind, count, last_ns = int(one.value_type), len(one), int(one.source_ns[-1])
+            self.batches_numbered += 1
+            batch_number = self.batches_numbered
+        self._last_numbered_ns = max(self._last_numbered_ns, last_ns)
+        entry = AppendEntry(int(Stream.SAMPLES), kind, count, crc32c(body))
+        return _Flight(sequence, entry, body, last_ns, batch_number)
+
+    def _renumber(self, first: int) -> None:
+        """Give what is in flight new numbers from `first` on.
+
+        Only where CORE provably holds none of these bodies: it refused them, or its log is another one.
+        """
+        assert self._welcome is not None
+        for offset, flight in enumerate(self._in_flight):
+            flight.sequence = first + offset
+            flight.body = PRODUCER.pack(self._welcome.producer_id, flight.sequence) + flight.body[PRODUCER.size :]
+            flight.entry = msgspec.structs.replace(flight.entry, body_crc=crc32c(flight.body))
+        self._next_sequence = first + len(self._in_flight)
+
+    def _resend(self, sequence: int, now: Instant, count_max: int | None = None) -> list[Send]:
+        """What is in flight from `sequence` on, the same bodies once more."""
+        again = [one for one in self._in_flight if one.sequence >= sequence][:count_max]
+        self._answer_due = Instant(now + self._answer_timeout_ns) if self._in_flight else None
+        return _appends(again)
+
+
+def queued_bytes(one: SampleBatch | Loss) -> int:
+    """What it counts against the bound while it waits; close to what its body will have."""
+    if isinstance(one, Loss):
+        return BATCH_OVERHEAD_BYTES
+    text = len(one.value.data) if isinstance(one.value, Strings) else 0
+    return BATCH_OVERHEAD_BYTES + ROW_BYTES * len(one) + text
+
+
+def _appends(flights: Sequence[_Flight]) -> list[Send]:
+    """Append messages of bounded size, in order."""
+    sends: list[Send] = []
+    group: list[_Flight] = []
+    group_bytes = 0
+    for flight in flights:
+        if group and (group_bytes + len(flight.body) > MESSAGE_BYTES or len(group) == MESSAGE_ENTRIES_MAX):
+            sends.append(_append(group))
+            group, group_bytes = [], 0
+        group.append(flight)
+        group_bytes += len(flight.body)
+    if group:
+        sends.append(_append(group))
+    return sends
+
+
+def _append(group: Sequence[_Flight]) -> Send:
+    return Send(Append(entries=tuple(one.entry for one in group)), tuple(one.body for one in group))

@@ -1,0 +1,102 @@
+"""What one turn of CORE wants done: what to append, what to send, what to tell.
+
+A turn's effects are carried out in this order: everything is appended, then everything is sent. Nothing that depends
+on an append is sent in the turn that appended it; such answers wait in the root machine for the commit.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from crc32c import crc32c
+
+from albireo.codec import record
+from albireo.codec.message import AnyMessage
+from albireo.codec.record import Kind, Record, Stream
+from albireo.model.instant import Instant, WallTime
+from albireo.model.samples import SampleBatch
+
+OWN_PRODUCER: Final = 0
+"""Producer id of CORE's own records: they need no sequence, nobody retries them."""
+RECORDS_BYTES: Final = 256 * 1024
+"""CORE's own records beyond this go into several frames: no frame is too large for a segment, whatever texts say."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """When a turn begins: one reading of both clocks."""
+
+    now: Instant
+    wall: WallTime
+
+
+class Draft(msgspec.Struct, frozen=True, eq=False):
+    """A batch to append; epoch and sequence are the log's to give."""
+
+    stream: int
+    kind: int
+    record_count: int
+    body: bytes | memoryview
+    body_crc: int
+    producer_id: int
+    producer_sequence: int
+    content: SampleBatch | Sequence[Record]
+    """The decoded payload: what was decoded to be checked is folded later without a second decoding."""
+
+
+class Send(msgspec.Struct, frozen=True, eq=False):
+    """One message to one peer of CORE's link."""
+
+    to: bytes
+    message: AnyMessage
+    raw: Sequence[bytes | memoryview] = ()
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A line for the structured log."""
+
+    level: str
+    event: str
+    fields: dict[str, object] = {}
+
+
+class Turn:
+    """Collects the effects of one turn and foretells the sequence of each draft."""
+
+    __slots__ = ("drafts", "end", "notes", "sends")
+
+    def __init__(self, end: int) -> None:
+        self.end = end
+        """Sequence of the last record appended, drafts of this turn included."""
+        self.drafts: list[Draft] = []
+        self.sends: list[Send] = []
+        self.notes: list[Note] = []
+
+    def append(self, draft: Draft) -> int:
+        """Take a draft; its last record will have the sequence returned."""
+        self.drafts.append(draft)
+        self.end += draft.record_count
+        return self.end
+
+    def record(self, stream: Stream, records: Sequence[Record]) -> int:
+        """Append CORE's own records, as one batch unless they are large."""
+        body = record.encode_records(OWN_PRODUCER, 0, list(records))
+        if len(body) > RECORDS_BYTES and len(records) > 1:
+            half = len(records) // 2
+            self.record(stream, records[:half])
+            return self.record(stream, records[half:])
+        return self.append(
+            Draft(stream, Kind.RECORDS, len(records), body, crc32c(body), OWN_PRODUCER, 0, tuple(records))
+        )
+
+    def samples(self, batch: SampleBatch) -> int:
+        """Append samples of CORE's own (its diagnostics, or what it knows of a silent adapter)."""
+        body = record.encode_samples(OWN_PRODUCER, 0, batch)
+        return self.append(
+            Draft(Stream.SAMPLES, int(batch.value_type), len(batch), body, crc32c(body), OWN_PRODUCER, 0, batch)
+        )
+
+    def send(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview] = ()) -> None:
+        self.sends.append(Send(to, message, raw))
+
+    def note(self, level: str, event: str, **fields: object) -> None:
+        self.notes.append(Note(level, event, fields))

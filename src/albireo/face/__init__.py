@@ -1,0 +1,1 @@
+"""Outward faces: followers and clients."""

@@ -1,0 +1,1 @@
+"""Adapters to the outside; one contract, one conformance suite."""

@@ -1,0 +1,171 @@
+"""Carrier: carries out the orders of one adapter, one after the other, and what the adapter writes on its own.
+
+    order --> known item, in range, connected --> adapter leads in the order's epoch --> write --> receipt, once
+    no order --> raise the guard of a new tenure; set again what a late order has overwritten, under a permit
+
+The last look at role, epoch and time is right before the bytes leave (`Role.objection`), after every wait. An order
+that may have left and has no outcome is `unknown`; nothing is written twice.
+
+Spec: design/pair.md, rule 10; ADR-0108, ADR-0109.
+"""
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from albireo.codec.message import AnyMessage, RoleAsked, WriteDone, WriteOrder
+from albireo.field.contract import GOES_ON, Adapter, PairAdapter, Written
+from albireo.field.orders import Desk
+from albireo.field.role import STANDS_BY, Role
+from albireo.model.command import Outcome
+from albireo.model.instant import MS, SECOND
+from albireo.model.item import DataItem
+from albireo.model.samples import Value
+from albireo.runtime.actor import ActorContext
+
+TRY_AGAIN_NS: Final = 200 * MS
+"""After a guard that could not be raised, or a permit that was asked for and did not come."""
+
+
+class Carrier:
+    """One adapter's orders. COMM sets what it knows: `role`, `epoch`, `is_connected`."""
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        actor: ActorContext,
+        send: Callable[[AnyMessage], object],
+        row_of: Callable[[int], int | None],
+        write_max_ns: int,
+    ) -> None:
+        """
+        Args:
+            row_of: row of the item with this id; None: none of this adapter's.
+            write_max_ns: see `Role.objection`.
+        """
+        self._adapter = adapter
+        self._actor = actor
+        self._send = send
+        self._row_of = row_of
+        self._write_max_ns = write_max_ns
+        self._desk = Desk()
+        self._came = asyncio.Event()
+        self._trouble = GOES_ON
+        self.role = Role()
+        self.epoch = 0
+        """Highest that the own CORE spoke in."""
+        self.is_connected = False
+        self.is_stopping = False
+
+    def ordered(self, order: WriteOrder) -> None:
+        receipt = self._desk.put(order)
+        if receipt is not None:
+            self._send(WriteDone(receipt=receipt))
+        self._came.set()
+
+    def changed(self) -> None:
+        """Something of what COMM sets, or the adapter has outputs to be set again."""
+        self._came.set()
+
+    def repeat(self) -> None:
+        """CORE came back: it may have missed the newest receipts."""
+        for receipt in self._desk.recent(self._actor.now()):
+            self._send(WriteDone(receipt=receipt))
+
+    def give_back(self) -> None:
+        """The adapter stops: what waits was never sent."""
+        while (order := self._desk.take()) is not None:
+            self._finish(order, _rejected("the adapter was stopped"))
+
+    async def serve(self) -> None:
+        """Carry out orders in the order they came, until cancelled."""
+        while not self.is_stopping:
+            order = self._desk.take()
+            if order is not None:
+                self._finish(order, await self._written(order))
+                continue
+            self._came.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if await self._own_writes() else TRY_AGAIN_NS / SECOND):
+                    await self._came.wait()
+
+    async def _own_writes(self) -> bool:
+        """Raise the guard, mend; False: something is left to do."""
+        device = self._adapter
+        if not isinstance(device, PairAdapter) or not (self.role.is_acting and self.epoch and self.is_connected):
+            return True
+        trouble = await device.lead(self.role.tenure(self.epoch))
+        if trouble != self._trouble and trouble:
+            self._actor.log.warning("outputs_not_led", epoch=self.epoch, reason=trouble)
+        self._trouble = trouble
+        if trouble or not device.needs_mending:
+            return not trouble
+        if self._own_objection():
+            self._send(RoleAsked(adapter=self._actor.name.removeprefix("comm."), reaches=True))
+            return False
+        await device.mend(self._own_objection)
+        return not device.needs_mending
+
+    def _own_objection(self) -> str:
+        return self.role.own_objection(self._actor.now(), self._write_max_ns)
+
+    async def _written(self, order: WriteOrder) -> Written:
+        if not self.role.is_acting:
+            return _rejected(STANDS_BY)
+        row = self._row_of(order.item_id)
+        if row is None or row >= len(self._adapter.items):
+            return _rejected("no item of this adapter")
+        if not self.is_connected:
+            return _rejected("the device is not connected")
+        if reason := _out_of_range(self._adapter.items[row], order.value):
+            return _rejected(reason)
+        may_have_left = False
+
+        def may_send() -> str:
+            nonlocal may_have_left
+            reason = self._objection(order)
+            may_have_left = may_have_left or reason == GOES_ON
+            return reason
+
+        try:
+            if reason := await self._not_ready(order):
+                return _rejected(reason)
+            return await self._adapter.write(row, order.value, may_send)
+        except asyncio.CancelledError:
+            outcome = Outcome.UNKNOWN if may_have_left else Outcome.REJECTED
+            self._finish(order, Written(outcome=outcome, detail="the adapter was stopped meanwhile"))
+            raise
+
+    def _objection(self, order: WriteOrder) -> str:
+        return self.role.objection(order, self.epoch, self._actor.now(), self._write_max_ns)
+
+    async def _not_ready(self, order: WriteOrder) -> str:
+        """Wait until the holder before can write no more, and see that the device takes orders of this epoch."""
+        wait_ns = min(order.not_before, order.not_after) - self._actor.now()
+        if wait_ns > 0:
+            await asyncio.sleep(wait_ns / SECOND)
+        reason = self._objection(order)
+        if reason or not isinstance(self._adapter, PairAdapter):
+            return reason
+        return await self._adapter.lead(self.role.tenure(max(self.epoch, order.epoch)))
+
+    def _finish(self, order: WriteOrder, written: Written) -> None:
+        now, at_ns = self._actor.now(), self._actor.wall_ns()
+        self._send(WriteDone(receipt=self._desk.finish(order, written, str(uuid.uuid4()), now, at_ns)))
+
+
+def _rejected(reason: str) -> Written:
+    return Written(outcome=Outcome.REJECTED, detail=f"never sent: {reason}")
+
+
+def _out_of_range(item: DataItem, value: Value) -> str:
+    """Why `value` is no set point of `item`; empty when it is one. CORE asks the same: this is the last look."""
+    if isinstance(value, str):
+        return ""
+    if item.minimum is not None and value < item.minimum:
+        return f"{value:g} is below the minimum {item.minimum:g}"
+    if item.maximum is not None and value > item.maximum:
+        return f"{value:g} is above the maximum {item.maximum:g}"
+    return ""

@@ -1,0 +1,365 @@
+"""COMM: the actor that hosts one adapter.
+
+It is the side towards CORE: hands over what is news (dead_band.py) as a named producer (core/producer.py), says how the
+device is (diagnostics.py), and takes the role that CORE tells (role.py). The tasks in its loop are the side towards the
+device:
+
+    device.py      keeps the connection, polls
+    carrier.py     carries out orders
+    voter_line.py  carries out the requests of CORE's register voter, if this device holds its registers
+
+A lost device: every item once Bad_NoCommunication with the time of the poll that failed, one log line; at its return
+one log line and a gap record from the last value before to the first one after. Memory does not grow meanwhile.
+
+Standing by: no sample and no write leaves; CORE is told each second that the adapter is there. Acting again: a new run
+of the producer, so CORE writes the gap.
+
+Letters and timers come as in every actor; nothing here waits for CORE.
+
+Spec: design/architecture.md, walks 1 and 2; ADR-0032, ADR-0108; field/contract.py (what an adapter owes).
+"""
+
+import asyncio
+import contextlib
+import random
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from albireo.codec.message import (
+    AnyMessage,
+    Appended,
+    AppendRefused,
+    ProducerWelcome,
+    RoleAsked,
+    RoleTold,
+    VoterHangUp,
+    VoterLost,
+    VoterReadAsked,
+    VoterWriteAsked,
+    WriteOrder,
+)
+from albireo.core.producer import Event, Offered, Opened, Producer, ProducerConfig, TimePassed
+from albireo.field.carrier import Carrier
+from albireo.field.config import CommConfig
+from albireo.field.contract import Adapter, Columns, ConfigurationError, PairAdapter
+from albireo.field.dead_band import DeadBand, News
+from albireo.field.device import Device
+from albireo.field.diagnostics import Diagnostics, Health
+from albireo.field.kinds import Surroundings, create_adapter
+from albireo.field.role import BOUNDED_BY_TIME, Role
+from albireo.field.voter_line import VoterLine
+from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.item import DataItem
+from albireo.model.topology import Guard
+from albireo.runtime.actor import ActorContext
+from albireo.runtime.errors import ConfigurationRefused
+from albireo.runtime.sockets import Letter, Link
+
+ROLE_ASKED_NS: Final = SECOND
+"""How often a member that stands by says that it is there."""
+STOP_WAIT_NS: Final = 2 * SECOND
+"""How long a clean stop waits for CORE to commit what was handed over."""
+
+
+class Comm:
+    """Behaviour of the actor."""
+
+    def __init__(self, config: CommConfig, arguments: Mapping[str, object]) -> None:
+        self.name = f"comm.{config.name}"
+        self._config = config
+        self._arguments = arguments
+        self._is_drained = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_known = False
+        """Whether the device is there was found out once."""
+        self._role = Role(is_acting=config.begins_acting)
+        self._line: VoterLine | None = None
+        self._acquired = 0
+        self._dropped_before = 0
+        self._reconnects = 0
+        self._polls = 0
+        self._polls_ns = 0
+        self._conditions: Mapping[str, bool] = {}
+        self._diagnostics_due = Instant(0)
+        self._role_due = Instant(0)
+        self._greetings = 0
+
+    # The actor's life.
+
+    async def start(self, actor: ActorContext) -> None:
+        self._actor = actor
+        config = self._config
+        try:
+            surroundings = Surroundings(actor.data, actor.now)
+            self._adapter = create_adapter(config.kind, self._arguments, surroundings)
+            self._pair_adapter = pair_part(config, self._adapter)
+        except ConfigurationError as error:
+            raise ConfigurationRefused(f"adapter {config.name}: {error}") from error
+        self._core: Link = actor.connect("core")
+        own = len(self._adapter.items)
+        conditions = tuple(self._pair_adapter.conditions()) if self._pair_adapter else ()
+        self._diagnostics = Diagnostics(config.name, tuple(self._adapter.counters()), own, conditions)
+        write_max_ns = config.write_max_ms * MS if config.guard in BOUNDED_BY_TIME else 0
+        self._carrier = Carrier(
+            self._adapter, actor, self._core.send, lambda item_id: self._producer.row_of(item_id), write_max_ns
+        )
+        draw = random.Random(secrets.randbits(64) if config.seed is None else config.seed)
+        self._device = Device(self._adapter, config, actor, self, draw)
+        self._carrier.role = self._device.role = self._role
+        self._begin_run()
+        if self._role.is_acting:
+            self._step(Opened())
+            self._offer(self._band.waiting(actor.now(), actor.wall_ns()))
+            self._publish()
+        jobs = [self._device.live(), self._carrier.serve()]
+        if config.voter_address is not None and self._pair_adapter is not None:
+            first, hung_up = secrets.randbits(31), self._device.hung_up
+            self._line = VoterLine(config.name, self._pair_adapter, self._voter_says, actor.now, first, hung_up)
+            self._device.line = self._line
+            jobs.append(self._line.serve())
+        self._tasks = [actor.loop.create_task(job) for job in jobs]
+        for task in self._tasks:
+            task.add_done_callback(self._task_ended)
+
+    def _begin_run(self) -> None:
+        """Everything is news, and what was not committed before is no more: CORE writes the gap."""
+        own = tuple(self._adapter.items)
+        self._band = DeadBand(
+            [one.value_type for one in own],
+            self._adapter.dead_bands,
+            np.array([_heartbeat_ns(one, self._config.heartbeat_ms) for one in own], np.int64),
+            self._actor.wall_ns(),
+        )
+        self._producer = Producer(
+            self._config.name,
+            (*own, *self._diagnostics.items),
+            run=1 + secrets.randbits(62),
+            config=ProducerConfig(queue_bytes_max=self._config.queue_mib << 20),
+            takes_orders=any(one.is_writable for one in own),
+        )
+        self._greetings = 0
+
+    def drained(self, letters: Sequence[Letter]) -> None:
+        for letter in letters:
+            match letter.message:
+                case ProducerWelcome() | Appended() | AppendRefused() as event:
+                    if self._role.is_acting:
+                        self._step(event)
+                case WriteOrder() as order:
+                    self._carrier.ordered(order)
+                case RoleTold() as told:
+                    self._told(told)
+                case VoterReadAsked() | VoterWriteAsked() | VoterHangUp() as request:
+                    if self._line is not None:
+                        self._line.asked(request)
+                case other:
+                    self._actor.log.limited("message_unexpected", type(other).__name__, type=type(other).__name__)
+        if self._producer.greetings > self._greetings:
+            # CORE knows us (again): what it may have missed goes out once more.
+            self._greetings = self._producer.greetings
+            self._carrier.repeat()
+
+    def ticked(self, now: Instant) -> None:
+        if now >= self._diagnostics_due:
+            self._publish()
+        if not self._role.is_acting and now >= self._role_due:
+            self._ask_role()
+        if self._line is not None:
+            self._line.tick(now)
+        self._step(TimePassed())
+
+    async def stop(self) -> None:
+        # NB: asyncio.wait_for of Python 3.11 (in pymodbus) swallows a cancellation that meets an answer; the flag does
+        # not get lost.
+        self._device.is_stopping = self._carrier.is_stopping = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._carrier.give_back()
+        await self._device.close()
+        self._publish()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._is_drained.wait(), STOP_WAIT_NS / SECOND)
+        self._actor.log.info(
+            "adapter_stopped",
+            adapter=self._config.name,
+            acquired=self._acquired,
+            dropped=self._producer.dropped,
+            uncommitted_bytes=self._producer.queue_bytes,
+        )
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._actor.fail(f"{type(error).__name__}: {error}")
+
+    # Role.
+
+    def _told(self, told: RoleTold) -> None:
+        before, self._role = self._role, self._role.told(told)
+        self._carrier.role = self._device.role = self._role
+        if before.is_acting and not self._role.is_acting:
+            self._stand_by()
+        elif self._role.is_acting and not before.is_acting:
+            self._act()
+        elif self._role.is_acting and not self._producer.is_streaming:
+            self._step(Opened())
+        self._carrier.changed()
+
+    def _stand_by(self) -> None:
+        """No sample, no write; CORE has the log of another holder now, and what waited here belongs to none."""
+        self._actor.log.info(
+            "standing_by",
+            adapter=self._config.name,
+            epoch=self._role.epoch,
+            uncommitted_bytes=self._producer.queue_bytes,
+        )
+        self._dropped_before += self._producer.dropped
+        self._begin_run()
+        self._ask_role()
+        self._device.wake()
+
+    def _act(self) -> None:
+        """A new run: the first poll is on its way at once, what is lost already is said at once."""
+        self._actor.log.info("acting", adapter=self._config.name, epoch=self._role.epoch)
+        self._begin_run()
+        self._step(Opened())
+        now, at_ns = self._actor.now(), self._actor.wall_ns()
+        if self._device.is_connected is None:
+            self._offer(self._band.waiting(now, at_ns))
+        elif not self._device.is_connected:
+            self._offer(self._band.lost(now, at_ns))
+        self._publish()
+        self._device.wake()
+
+    def _ask_role(self) -> None:
+        self._role_due = Instant(self._actor.now() + ROLE_ASKED_NS)
+        self._core.send(RoleAsked(adapter=self._config.name, reaches=self._device.is_connected))
+        self._arm()
+
+    # Towards CORE.
+
+    def _step(self, event: Event) -> None:
+        for send in self._producer.step(event, self._actor.now()):
+            # A full pipe needs no care here: what gets no answer is sent again.
+            self._core.send(send.message, send.raw)
+        if self._producer.is_drained:
+            self._is_drained.set()
+        else:
+            self._is_drained.clear()
+        if self._producer.epoch > self._carrier.epoch:
+            self._carrier.epoch = self._producer.epoch
+            self._carrier.changed()
+        self._arm()
+
+    def _arm(self) -> None:
+        due = [self._producer.deadline(), self._diagnostics_due, self._line.deadline() if self._line else None]
+        due.append(None if self._role.is_acting else self._role_due)
+        self._actor.arm(min(one for one in due if one is not None))
+
+    def _voter_says(self, message: AnyMessage) -> None:
+        if isinstance(message, VoterLost) and self._line is not None:
+            reason = self._line.lost_reason
+            self._actor.log.limited("voter_line_lost", reason, adapter=self._config.name, reason=reason)
+        self._core.send(message)
+        self._arm()
+
+    def _offer(self, news: News) -> None:
+        if news.batches or news.losses:
+            self._acquired += sum(len(batch) for batch in news.batches)
+            self._step(Offered(losses=news.losses, batches=news.batches))
+
+    def _publish(self) -> None:
+        """Diagnostics, all of them; nothing on a member that stands by."""
+        now, at_ns = self._actor.now(), self._actor.wall_ns()
+        self._diagnostics_due = Instant(now + self._config.diagnostics_ms * MS)
+        if not self._role.is_acting:
+            self._step(TimePassed())
+            return
+        self._acquired += len(self._diagnostics.items)
+        poll_ms = self._polls_ns / self._polls / MS if self._polls else None
+        self._polls = self._polls_ns = 0
+        self._conditions = self._pair_adapter.conditions() if self._pair_adapter else {}
+        counts = {
+            "acquired": self._acquired,
+            "dropped": self._dropped_before + self._producer.dropped,
+            "queue_bytes": self._producer.queue_bytes,
+            "overruns": self._device.overruns,
+            "reconnects": self._reconnects,
+            **self._adapter.counters(),
+        }
+        health = Health(
+            is_connected=self._device.is_connected, poll_ms=poll_ms, counts=counts, conditions=self._conditions
+        )
+        self._step(Offered(batches=self._diagnostics.batches(health, at_ns)))
+
+    # What `Device` tells.
+
+    def polled(self, polled: Sequence[Columns], began: Instant, source_ns: WallTime) -> None:
+        now = self._actor.now()
+        self._polls += 1
+        self._polls_ns += now - began
+        self._offer(self._band.take(polled, now, source_ns, self._actor.wall_ns()))
+        device = self._pair_adapter
+        if device is None:
+            return
+        if device.conditions() != self._conditions:
+            self._publish()
+        if device.needs_mending:
+            self._carrier.changed()
+
+    def reach_changed(self, at_ns: WallTime, reason: str) -> None:
+        """Say it once; a member that acts marks every item."""
+        is_connected = self._device.is_connected is True
+        self._carrier.is_connected = is_connected
+        self._carrier.changed()
+        if is_connected:
+            self._reconnects += self._is_known
+            event = "device_returned" if self._is_known else "device_connected"
+            self._actor.log.info(event, adapter=self._config.name)
+        else:
+            self._actor.log.warning("device_lost", adapter=self._config.name, reason=reason)
+        self._is_known = True
+        if not self._role.is_acting:
+            self._ask_role()
+            return
+        if not is_connected:
+            self._offer(self._band.lost(self._actor.now(), at_ns))
+        self._publish()
+
+
+def pair_part(config: CommConfig, adapter: Adapter) -> PairAdapter | None:
+    """The adapter, if it can do what only a pair needs.
+
+    Raises:
+        ConfigurationError: it can't, and something is configured that needs it.
+    """
+    if isinstance(adapter, PairAdapter):
+        return adapter
+    if config.voter_address is not None:
+        raise ConfigurationError(f"voter_address: an adapter of kind {config.kind!r} reaches no voter; remove it")
+    if config.guard not in (Guard.LEASE, Guard.GATE):
+        raise ConfigurationError(f"guard = {config.guard.value!r}: kind {config.kind!r} has none; write lease or gate")
+    return None
+
+
+def _heartbeat_ns(item: DataItem, heartbeat_ms: int) -> int:
+    """Longest time between two samples: two fit into the item's own limit, so that one late poll is no stale case."""
+    stale_s = item.alarm.stale_s if item.alarm is not None else None
+    own_ns = heartbeat_ms * MS
+    return own_ns if stale_s is None else min(own_ns, int(stale_s * SECOND / 2))
+
+
+def create(arguments: Mapping[str, object]) -> Comm:
+    """The behaviour for one `[[node.adapter]]`; started by name, so that nothing below the field knows it.
+
+    Raises:
+        ConfigurationRefused: the arguments can't work.
+    """
+    try:
+        return Comm(msgspec.convert(arguments, CommConfig), arguments)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ConfigurationRefused(f"adapter {arguments.get('name', '?')}: {error}") from error

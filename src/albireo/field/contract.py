@@ -1,0 +1,203 @@
+"""The contract of an adapter: what COMM asks of the code that speaks to one device, and what it gives back.
+
+An adapter speaks one protocol to one device (or one line of them behind one connection). It knows nothing of the log,
+of CORE or of the clock; COMM (field/comm.py) polls it, applies the dead band, marks a loss, reconnects, carries out
+write orders and publishes diagnostics - the same way for every protocol. Third-party types stop here.
+
+Errors that cross this seam:
+
+    DeviceLost    the device can't be reached, or no longer answers: COMM closes, marks every item, reconnects
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, runtime_checkable
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from albireo.model.command import Outcome
+from albireo.model.item import DataItem
+from albireo.model.samples import Column, Value, ValueType
+
+GOES_ON: Final = ""
+"""What a `SendGuard` answers when nothing speaks against the write."""
+
+WRITE_MAX_MS: Final = 300
+"""Longest way of a write to its device in a pair, unless the adapter says otherwise: half the default lease. A write
+starts only if so much is left of the lease, and what the device has not taken by then the kernel throws away."""
+
+SendGuard = Callable[[], str]
+"""Asked right before the bytes of a write leave: GOES_ON, or why it must not be sent any more."""
+
+
+class DeviceLost(Exception):
+    """The device does not answer, or the connection broke.
+
+    `reason` is one line for the log, without addresses that change from time to time: an outage is logged once.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ConfigurationError(ValueError):
+    """The arguments of an adapter can't work; the message says which and what to do."""
+
+
+class Columns(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """n values of one type out of one poll, rows in rising order and each at most once."""
+
+    value_type: ValueType
+    rows: NDArray[np.intp]
+    """Which items: indexes into `Adapter.items`."""
+    value: Column
+    """Engineering units. Where the quality is bad, the value is not meant and COMM keeps the last one."""
+    quality: NDArray[np.uint32]
+    source_ns: NDArray[np.int64] | None = None
+    """The device's own wall time of each value; None: the device gives none, COMM stamps the time of the poll."""
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one write."""
+
+    outcome: Outcome
+    """VERIFIED, EXECUTED, MISMATCHED, REJECTED (surely never took effect) or UNKNOWN (may have)."""
+    detail: str = ""
+    read_back: Value | None = None
+
+
+class Adapter(Protocol):
+    """One device.
+
+    COMM never runs two of `connect`, `poll` and `close` at a time. `write` may come while `poll` waits for the
+    device; an adapter whose protocol can't interleave puts a lock of its own around the exchange.
+    """
+
+    @property
+    def items(self) -> Sequence[DataItem]:
+        """What the adapter measures or sets; the same for its whole life, in the order that `rows` count."""
+        ...
+
+    @property
+    def dead_bands(self) -> NDArray[np.float64]:
+        """One width per item, engineering units: a value this close to the last one sent is not sent."""
+        ...
+
+    async def connect(self) -> None:
+        """Reach the device. Called again after every `close`; a fresh start each time.
+
+        Raises:
+            DeviceLost: it can't be reached now.
+        """
+        ...
+
+    async def poll(self) -> Sequence[Columns]:
+        """Every item once, at most one Columns per value type.
+
+        A value that could not be had is there with a bad quality; it is never left out and never zero in its place.
+
+        Raises:
+            DeviceLost: nothing could be had.
+        """
+        ...
+
+    async def write(self, row: int, value: Value, may_send: SendGuard) -> Written:
+        """Write one item and read it back.
+
+        `may_send` is asked once, after every wait and right before the bytes leave. Bytes leave at most once: no
+        retry, whatever happens. Never raises DeviceLost: what is not known is Outcome.UNKNOWN.
+        """
+        ...
+
+    def counters(self) -> Mapping[str, int]:
+        """Totals since the start, for diagnostics items; the same keys each time, `errors` among them."""
+        ...
+
+    async def close(self) -> None:
+        """Release the connection; never raises, may come twice."""
+        ...
+
+
+class Tenure(msgspec.Struct, frozen=True, kw_only=True):
+    """Under whose lead an adapter writes."""
+
+    epoch: int
+    member: int = 0
+    """Index of the own member."""
+    is_paired: bool = False
+    """Another member may lead next: how long the kernel may still deliver a write is bounded."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A request to the voter's registers that did not come to what was asked."""
+
+    reason: str
+    must_close: bool
+    """The connection is of no use any more: the request may still be under way, or came too late to be sent. Otherwise
+    the device answered it with an exception, and nothing is under way."""
+
+
+@runtime_checkable
+class PairAdapter(Adapter, Protocol):
+    """What an adapter can do beyond `Adapter` for a member of a pair.
+
+    One that can't stands by by polling slowly, guards its outputs by the lease alone, and owns no voter.
+    """
+
+    @property
+    def owns_voter(self) -> bool:
+        """The registers of a voter are reached through this adapter's connection."""
+        ...
+
+    async def knock(self) -> None:
+        """Ask the device for something small.
+
+        Raises:
+            DeviceLost: no answer.
+        """
+        ...
+
+    async def lead(self, tenure: Tenure) -> str:
+        """Prepare writing under `tenure`; returns at once when that was done on this connection already.
+
+        Returns:
+            why it can't be written now; GOES_ON when it can.
+        """
+        ...
+
+    async def mend(self, may_send: SendGuard) -> None:
+        """Set outputs again that a late order has overwritten. Each send is allowed by `may_send` right before."""
+        ...
+
+    @property
+    def needs_mending(self) -> bool:
+        """Outputs wait for `mend`."""
+        ...
+
+    def conditions(self) -> Mapping[str, bool]:
+        """Name -> is wrong now, for diagnostics items with a case each; the same keys each time."""
+        ...
+
+    async def read_voter(self) -> tuple[int, ...] | Refused:
+        """Both blocks of the voter in one request, before the next block of a poll.
+
+        Raises:
+            DeviceLost: the connection is gone.
+        """
+        ...
+
+    async def write_voter(
+        self, member: int, register: int, words: Sequence[int], may_send: SendGuard
+    ) -> Refused | None:
+        """Write into the block of `member` in one request, before the next block of a poll. None: written.
+
+        Raises:
+            DeviceLost: the connection is gone.
+        """
+        ...
+
+    async def hang_up(self) -> None:
+        """Close by RST; returns when the socket is closed. What waits for an answer on it learns that at once."""
+        ...

@@ -1,0 +1,1 @@
+"""Modbus TCP: item tables, block planning, decoding, the wire, the adapter."""

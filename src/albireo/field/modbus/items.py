@@ -1,0 +1,377 @@
+"""Rows of a Modbus item table: what stands where in a device, and how it becomes an engineering value.
+
+A row is a mapping from column to text, as CSV gives it. `parse_row` names every mistake of a row at once, with a
+remedy; `albireo topology check` prints them with file and line, the adapter refuses to start on any.
+
+Addresses are those of the protocol, from 0. (Manuals that number from 1, or write 40001 for the first holding register,
+are one off: 40001 is `kind = holding, address = 0`.)
+
+Spec: MODBUS Application Protocol V1.1b3, 4.3 (data model), 4.4 (addressing); docs/adapters/modbus.md.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final, TypeVar
+
+import msgspec
+
+from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.samples import ValueType
+
+TARGET_MAX: Final = 0xFFFF
+REGISTERS_MAX: Final = 125
+"""Registers of one read (V1.1b3, 6.3); no item is longer, since it must be read in one piece."""
+ADDRESS_MAX: Final = 0xFFFF
+DEVICE_ID_MAX: Final = 255
+
+
+class Kind(StrEnum):
+    """The four tables of a device."""
+
+    COIL = "coil"
+    DISCRETE = "discrete"
+    HOLDING = "holding"
+    INPUT = "input"
+
+    @property
+    def is_bits(self) -> bool:
+        return self in (Kind.COIL, Kind.DISCRETE)
+
+    @property
+    def is_writable(self) -> bool:
+        return self in (Kind.COIL, Kind.HOLDING)
+
+
+class RegisterType(StrEnum):
+    """What the registers of an item mean."""
+
+    BOOL = "bool"
+    INT16 = "int16"
+    UINT16 = "uint16"
+    INT32 = "int32"
+    UINT32 = "uint32"
+    INT64 = "int64"
+    UINT64 = "uint64"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    STRING = "string"
+
+
+WORDS: Final[dict[RegisterType, int]] = {
+    RegisterType.BOOL: 1,
+    RegisterType.INT16: 1,
+    RegisterType.UINT16: 1,
+    RegisterType.INT32: 2,
+    RegisterType.UINT32: 2,
+    RegisterType.FLOAT32: 2,
+    RegisterType.INT64: 4,
+    RegisterType.UINT64: 4,
+    RegisterType.FLOAT64: 4,
+}
+"""Registers of one value; a string says its own length."""
+
+WORD_ORDERS: Final[dict[str, tuple[bool, bool]]] = {
+    "": (False, False),
+    "big": (False, False),
+    "abcd": (False, False),
+    "little": (True, False),
+    "cdab": (True, False),
+    "big_swap": (False, True),
+    "badc": (False, True),
+    "little_swap": (True, True),
+    "dcba": (True, True),
+}
+"""Text in the table -> (low word first, bytes swapped within each word). The letters are those of the manuals."""
+
+COLUMNS: Final = (
+    "name", "kind", "address", "type", "word_order", "scale", "offset", "unit", "dead_band",
+    "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms", "off_delay_ms", "rate_per_s", "stale_s", "off_normal",
+    "severity", "latched", "suppressed_by", "writable", "minimum", "maximum", "description", "length", "bit",
+    "device_id", "target",
+)  # fmt: skip
+"""Every column of a table; only name, kind and address are always needed."""
+
+
+class Mistake(msgspec.Struct, frozen=True):
+    """What is wrong with one cell of a row."""
+
+    column: str
+    text: str
+    """What is wrong, with the value found."""
+    remedy: str
+    """What to write instead."""
+
+
+class ModbusItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One item of a device: where it stands, what it means, how it is declared."""
+
+    item: DataItem
+    kind: Kind
+    address: int
+    """First register or bit, from 0."""
+    words: int
+    """Registers it takes; 1 for a bit of a coil or discrete table."""
+    type: RegisterType
+    is_low_word_first: bool = False
+    is_byte_swapped: bool = False
+    bit: int | None = None
+    """Bit of a register, 0 the least significant; None: the whole register."""
+    scale: float = 1.0
+    offset: float = 0.0
+    """Engineering value = raw * scale + offset."""
+    dead_band: float = 0.0
+    device_id: int = 1
+    target: int | None = None
+    """Number of this output in the PLC's guard (`guard = "plc"`), from 1; None: not reached through a mailbox."""
+
+    @property
+    def is_scaled(self) -> bool:
+        return self.scale != 1.0 or self.offset != 0.0
+
+    @property
+    def end(self) -> int:
+        """First address behind it."""
+        return self.address + self.words
+
+
+T = TypeVar("T")
+
+
+class _Row:
+    """Reads cells and collects what is wrong with them."""
+
+    def __init__(self, row: Mapping[str, str]) -> None:
+        self._row = row
+        self.mistakes: list[Mistake] = []
+
+    def text(self, column: str) -> str:
+        return (self._row.get(column) or "").strip()
+
+    def wrong(self, column: str, text: str, remedy: str) -> None:
+        self.mistakes.append(Mistake(column, text, remedy))
+
+    def _read(self, column: str, convert: Callable[[str], T], absent: T, remedy: str) -> T:
+        text = self.text(column)
+        if not text:
+            return absent
+        try:
+            return convert(text)
+        except (ValueError, KeyError):
+            self.wrong(column, f"{column} is {text!r}", remedy)
+            return absent
+
+    def number(self, column: str, absent: float) -> float:
+        return self._read(column, _finite, absent, "write a number with a decimal point, such as 0.1")
+
+    def limit(self, column: str) -> float | None:
+        return self._read(column, _finite, None, "write a number with a decimal point, or leave it empty")
+
+    def whole(self, column: str, absent: int, lowest: int, highest: int) -> int:
+        remedy = f"write a whole number from {lowest} to {highest} (0x.. for hexadecimal)"
+        return self._read(column, lambda text: _within(int(text, 0), lowest, highest), absent, remedy)
+
+    def truth(self, column: str) -> bool | None:
+        return self._read(column, lambda text: _TRUTHS[text.lower()], None, "write true or false, or leave it empty")
+
+    def choice(self, column: str, choices: Mapping[str, T], absent: T) -> T:
+        remedy = f"write one of: {', '.join(one for one in choices if one)}"
+        return self._read(column, lambda text: choices[text.lower()], absent, remedy)
+
+
+_TRUTHS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _within(number: int, lowest: int, highest: int) -> int:
+    if not lowest <= number <= highest:
+        raise ValueError(number)
+    return number
+
+
+def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) -> ModbusItem | list[Mistake]:
+    """One row of the table, or everything that is wrong with it.
+
+    Args:
+        row: column -> text; columns that are missing count as empty. Columns that nobody knows are mistakes.
+        adapter: name of the adapter that owns the item.
+        device_id: unit that rows without one of their own belong to.
+    """
+    cells = _Row(row)
+    for column in row:
+        if column not in (*COLUMNS, "adapter"):
+            cells.wrong(str(column), f"no column is called {column!r}", f"known columns: {', '.join(COLUMNS)}")
+    kind = cells.choice("kind", {one.value: one for one in Kind}, Kind.HOLDING)
+    if not cells.text("kind"):
+        cells.wrong("kind", "no kind", "write holding, input, coil or discrete")
+    default = RegisterType.BOOL if kind.is_bits else RegisterType.UINT16
+    register_type = cells.choice("type", {one.value: one for one in RegisterType}, default)
+    low_word_first, byte_swapped = cells.choice("word_order", WORD_ORDERS, (False, False))
+    if not cells.text("address"):
+        cells.wrong("address", "no address", "write the protocol address, from 0")
+    address = cells.whole("address", 0, 0, ADDRESS_MAX)
+    words = _words(cells, kind, register_type)
+    if address + words - 1 > ADDRESS_MAX:
+        cells.wrong("address", f"{words} registers from {address} end above {ADDRESS_MAX}", "lower address or length")
+    bit = _bit(cells, kind, register_type)
+    scale, offset = cells.number("scale", 1.0), cells.number("offset", 0.0)
+    _check_scale(cells, register_type, scale, offset)
+    dead_band = _dead_band(cells)
+    unit_id = cells.whole("device_id", device_id, 0, DEVICE_ID_MAX)
+    target = cells.whole("target", 0, 1, TARGET_MAX) or None
+    value_type = _value_type(register_type, scale != 1.0 or offset != 0.0)
+    item = _declared(cells, adapter, value_type, is_writable_kind=kind.is_writable)
+    if cells.mistakes or item is None:
+        return cells.mistakes
+    return ModbusItem(
+        item=item,
+        kind=kind,
+        address=address,
+        words=words,
+        type=register_type,
+        is_low_word_first=low_word_first,
+        is_byte_swapped=byte_swapped,
+        bit=bit,
+        scale=scale,
+        offset=offset,
+        dead_band=dead_band,
+        device_id=unit_id,
+        target=target,
+    )
+
+
+def data_item(row: Mapping[str, str], *, adapter: str = "") -> DataItem:
+    """The declaration in a row that `parse_row` accepts.
+
+    Raises:
+        ValueError: it does not accept it.
+    """
+    parsed = parse_row(row, adapter=adapter)
+    if isinstance(parsed, list):
+        raise ValueError("; ".join(f"{one.column}: {one.text}" for one in parsed))  # noqa: TRY004  # Content, not type.
+    return parsed.item
+
+
+def _words(cells: _Row, kind: Kind, register_type: RegisterType) -> int:
+    if kind.is_bits and register_type is not RegisterType.BOOL:
+        cells.wrong("type", f"a {kind.value} of type {register_type.value}", "write bool, or leave it empty")
+        return 1
+    if register_type is not RegisterType.STRING:
+        if cells.text("length"):
+            cells.wrong("length", f"a length at type {register_type.value}", "leave it empty: only strings have one")
+        return WORDS[register_type]
+    if not cells.text("length"):
+        cells.wrong("length", "a string without length", "write the number of characters (two in each register)")
+    characters = cells.whole("length", 2, 1, 2 * REGISTERS_MAX)
+    return (characters + 1) // 2
+
+
+def _dead_band(cells: _Row) -> float:
+    dead_band = cells.number("dead_band", 0.0)
+    if dead_band < 0:
+        cells.wrong("dead_band", f"dead_band is {dead_band:g}", "write 0 or more, in engineering units")
+    return dead_band
+
+
+def _bit(cells: _Row, kind: Kind, register_type: RegisterType) -> int | None:
+    if not cells.text("bit"):
+        return None
+    if kind.is_bits or register_type is not RegisterType.BOOL:
+        cells.wrong("bit", "a bit of something that is no register of type bool", "leave it empty, or set type to bool")
+    return cells.whole("bit", 0, 0, 15)
+
+
+def _check_scale(cells: _Row, register_type: RegisterType, scale: float, offset: float) -> None:
+    if scale == 0:
+        cells.wrong("scale", "scale is 0", "write what one raw step is worth; empty for 1")
+    is_scaled = scale != 1.0 or offset != 0.0
+    if is_scaled and register_type in (RegisterType.BOOL, RegisterType.STRING):
+        cells.wrong("scale", f"a {register_type.value} with scale or offset", "leave scale and offset empty")
+
+
+def _value_type(register_type: RegisterType, is_scaled: bool) -> ValueType:
+    if register_type is RegisterType.BOOL:
+        return ValueType.BOOL
+    if register_type is RegisterType.STRING:
+        return ValueType.STRING
+    if is_scaled or register_type in (RegisterType.FLOAT32, RegisterType.FLOAT64):
+        return ValueType.FLOAT64
+    return ValueType.INT64
+
+
+def _declared(cells: _Row, adapter: str, value_type: ValueType, *, is_writable_kind: bool) -> DataItem | None:
+    if not _is_name(cells.text("name")):
+        cells.wrong("name", f"name is {cells.text('name')!r}", "a letter, then letters, digits, _ . or - (at most 64)")
+    is_writable = cells.truth("writable") or False
+    if is_writable and not is_writable_kind:
+        cells.wrong("writable", "this kind can't be written", "only holding and coil can; leave it empty")
+    minimum, maximum = cells.limit("minimum"), cells.limit("maximum")
+    if minimum is not None and maximum is not None and minimum > maximum:
+        cells.wrong("minimum", f"minimum {minimum:g} above maximum {maximum:g}", "swap them")
+    alarm = _alarm(cells, value_type)
+    if cells.mistakes:
+        return None
+    return DataItem(
+        name=cells.text("name"),
+        value_type=value_type,
+        adapter=adapter,
+        unit=cells.text("unit"),
+        description=cells.text("description"),
+        is_writable=is_writable,
+        minimum=minimum,
+        maximum=maximum,
+        alarm=alarm,
+    )
+
+
+def _alarm(cells: _Row, value_type: ValueType) -> AlarmSettings | None:
+    """Alarm settings of the row; None when it says none."""
+    limits = {column: cells.limit(column) for column in ("hi_hi", "hi", "lo", "lo_lo")}
+    rate, stale = cells.limit("rate_per_s"), cells.limit("stale_s")
+    off_normal = cells.truth("off_normal")
+    is_number = value_type in (ValueType.FLOAT64, ValueType.INT64)
+    for column in (
+        *(one for one, limit in limits.items() if limit is not None),
+        *(["rate_per_s"] * (rate is not None)),
+    ):
+        if not is_number:
+            cells.wrong(column, f"{column} at an item that is no number", "leave it empty")
+    if off_normal is not None and value_type is not ValueType.BOOL:
+        cells.wrong("off_normal", "off_normal at an item that is no bool", "leave it empty")
+    judged = [*limits.values(), rate, stale, off_normal]
+    try:
+        settings = AlarmSettings(
+            hi_hi=limits["hi_hi"],
+            hi=limits["hi"],
+            lo=limits["lo"],
+            lo_lo=limits["lo_lo"],
+            hysteresis=cells.number("hysteresis", 0.0),
+            on_delay_ms=cells.whole("on_delay_ms", 0, 0, 86_400_000),
+            off_delay_ms=cells.whole("off_delay_ms", 0, 0, 86_400_000),
+            rate_per_s=rate,
+            stale_s=stale,
+            off_normal=off_normal,
+            severity=cells.whole("severity", 500, 1, 1000),
+            is_latched=cells.truth("latched") or False,
+            suppressed_by=cells.text("suppressed_by"),
+        )
+    except ValueError as error:
+        cells.wrong("hi", str(error), "correct the limits and delays of this row")
+        return None
+    return settings if any(one is not None for one in judged) else None
+
+
+def _is_name(name: str) -> bool:
+    """An item of a device has no slash: `<adapter>/...` is kept for diagnostics."""
+    return (
+        0 < len(name) <= 64
+        and name[0].isascii()
+        and name[0].isalpha()
+        and all(one.isascii() and (one.isalnum() or one in "_.-") for one in name)
+    )

@@ -1,0 +1,157 @@
+"""Plain outputs: one item written with read-back. What keeps a late order away is time alone (`guard = "lease"`), or a
+gate on the only path to the device (`guard = "gate"`); both need nothing here.
+
+Also what all guard levels share: the registers of a value, and what an answer to a write means.
+
+Spec: design/pair.md, Guard levels of outputs; docs/adapters/modbus.md, Writing.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+import numpy as np
+
+from albireo.field.contract import GOES_ON, DeviceLost, SendGuard, Tenure, Written
+from albireo.field.modbus.decode import Unencodable, decode_one, encode_one
+from albireo.field.modbus.items import Kind, ModbusItem
+from albireo.field.modbus.wire import ExceptionCode, Nonsense, NotSent, Refusal, Reply, Silence, Wire, WriteAnswer
+from albireo.model.command import Outcome
+from albireo.model.samples import Value
+
+READ_BACKS_MAX: Final = 3
+READ_BACK_PAUSE_S: Final = 0.05
+"""A PLC takes a written value over at the end of its cycle: up to this much later, so often, it is looked at again."""
+
+_MAYBE_DONE: Final = (ExceptionCode.DEVICE_FAILURE, ExceptionCode.ACKNOWLEDGE, ExceptionCode.GATEWAY_TARGET_SILENT)
+"""Exceptions after which a write may have taken effect (V1.1b3, 7: "while ... attempting to perform", "in process")."""
+
+
+class Outputs(Protocol):
+    """How writable items of one connection are written, by guard level."""
+
+    async def write(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> Written:
+        """`wanted`: registers of the item as the device orders them, or one bit. See `Adapter.write`."""
+        ...
+
+    async def lead(self, tenure: Tenure) -> str:
+        """See `PairAdapter.lead`."""
+        ...
+
+    async def look(self) -> None:
+        """After each poll: see what others wrote.
+
+        Raises:
+            DeviceLost: the connection is gone.
+        """
+        ...
+
+    async def mend(self, may_send: SendGuard) -> None:
+        """See `PairAdapter.mend`."""
+        ...
+
+    @property
+    def needs_mending(self) -> bool: ...
+
+    def closed(self) -> None:
+        """The connection has ended; answers that were waited for never come."""
+        ...
+
+    def counters(self) -> Mapping[str, int]: ...
+
+    def conditions(self) -> Mapping[str, bool]: ...
+
+
+class PlainOutputs:
+    """A write is a write; nothing refuses it."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def write(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> Written:
+        answer = await self._send(item, wanted, may_send)
+        return await verified(self._wire, item, wanted) if isinstance(answer, Reply) else not_done(answer)
+
+    async def _send(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> WriteAnswer:
+        if item.kind is Kind.COIL:
+            return await self._wire.write_coil(item.device_id, item.address, bool(wanted[0]), may_send)
+        if item.bit is not None:
+            bit = item.bit ^ 8 if item.is_byte_swapped else item.bit
+            return await self._wire.write_bit(item.device_id, item.address, bit, bool(wanted[0]), may_send)
+        return await self._wire.write_registers(item.device_id, item.address, wanted, may_send)
+
+    async def lead(self, tenure: Tenure) -> str:
+        return GOES_ON
+
+    async def look(self) -> None:
+        return None
+
+    async def mend(self, may_send: SendGuard) -> None:
+        return None
+
+    @property
+    def needs_mending(self) -> bool:
+        return False
+
+    def closed(self) -> None:
+        return None
+
+    def counters(self) -> Mapping[str, int]:
+        return {}
+
+    def conditions(self) -> Mapping[str, bool]:
+        return {}
+
+
+def registers_of(item: ModbusItem, value: Value) -> list[int]:
+    """What has to stand in the device for `value`.
+
+    Raises:
+        Unencodable: it does not fit the item.
+    """
+    if item.kind is not Kind.HOLDING:
+        if isinstance(value, str):
+            raise Unencodable(f"a switch is wanted, not {value!r}")
+        return [1 if value else 0]
+    return encode_one(item, value)
+
+
+def not_done(answer: NotSent | Silence | Nonsense | Refusal) -> Written:
+    """What is known of a write that the device did not confirm."""
+    match answer:
+        case NotSent():
+            return Written(outcome=Outcome.REJECTED, detail=f"never sent: {answer.reason}")
+        case Silence():
+            return Written(outcome=Outcome.UNKNOWN, detail="sent, and the device did not answer")
+        case Nonsense():
+            return Written(outcome=Outcome.UNKNOWN, detail=f"sent, and the answer fits not: {answer.reason}")
+        case Refusal():
+            outcome = Outcome.UNKNOWN if answer.code in _MAYBE_DONE else Outcome.REJECTED
+            return Written(outcome=outcome, detail=f"the device answered {answer.text}")
+
+
+async def verified(wire: Wire, item: ModbusItem, wanted: Sequence[int]) -> Written:
+    """Compare in the device's own registers: a float that was rounded on its way in is still the same registers."""
+    read_back: Value | None = None
+    for attempt in range(READ_BACKS_MAX):
+        if attempt:
+            await asyncio.sleep(READ_BACK_PAUSE_S)
+        try:
+            answer = await wire.read(item.kind, item.device_id, item.address, item.words)
+        except DeviceLost:
+            answer = Silence()
+        if not isinstance(answer, Reply):
+            return Written(outcome=Outcome.EXECUTED, detail="the device confirmed it, but gives no read-back")
+        found, read_back = _found(item, answer.data)
+        is_on = item.bit is not None and read_back == bool(wanted[0])
+        if found == list(wanted) or is_on:
+            return Written(outcome=Outcome.VERIFIED, read_back=read_back)
+    return Written(outcome=Outcome.MISMATCHED, detail=f"read back {read_back!r}", read_back=read_back)
+
+
+def _found(item: ModbusItem, data: bytes) -> tuple[list[int], Value]:
+    """What a read-back says: raw, and as an engineering value."""
+    if item.kind is Kind.COIL:
+        return [data[0] & 1], bool(data[0] & 1)
+    registers = [int(one) for one in np.frombuffer(data, ">u2")]
+    return registers, decode_one(item, registers)

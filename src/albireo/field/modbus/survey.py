@@ -1,0 +1,314 @@
+"""Survey of an unknown Modbus device: which addresses answer, and what they probably hold.
+
+What it does not do: write to the device, or know. Types are guesses out of two looks at the same registers, and are
+marked as guesses; a manual beats them.
+
+The idea: a device refuses a read that touches one address it does not have, so a refused block says little. The search
+therefore looks at single addresses in a grid, and from each that answers finds the run around it by halving: few
+requests on an empty device, few on a full one, none missed that is longer than the grid.
+
+Politeness: one request at a time, a pause after each, a bound on their number (`SurveyLimits`).
+
+`guess` is pure; `Surveyor` is handed the two calls that touch the device and the clock.
+"""
+
+import asyncio
+import math
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from albireo.field.contract import DeviceLost
+from albireo.field.modbus.items import Kind
+from albireo.field.modbus.wire import Reply, Silence, Wire
+
+BLOCK_MAX: Final[dict[Kind, int]] = {Kind.HOLDING: 120, Kind.INPUT: 120, Kind.COIL: 960, Kind.DISCRETE: 960}
+"""Addresses of one read; the protocol allows 125 registers and 2000 bits, some devices less."""
+FLOAT_LOWEST: Final = 1e-3
+FLOAT_HIGHEST: Final = 1e7
+"""Magnitudes that a measured value in engineering units usually has."""
+NEGATIVE_FROM: Final = 0xE000
+"""A register from here on is rather a small negative number (-8192..-1) than a large positive one."""
+WILD_MIN: Final = 512
+"""Difference of one register between the looks that speaks for the low half of a mantissa."""
+SILENCES_MAX: Final = 3
+"""Requests without an answer, one after another, after which the device counts as gone."""
+ZEROS_MIN: Final = 8
+"""So many zero registers in a row, twice read, count as unused."""
+FALSE_MIN: Final = 64
+"""The same for bits, of which many are false in a plant that is well."""
+
+Read = Callable[[Kind, int, int], Awaitable[Sequence[int] | None]]
+"""(kind, address, count) -> values, or None when the device refuses. Raises DeviceLost when it does not answer."""
+Progress = Callable[[str], None]
+
+
+class SurveyLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a survey goes."""
+
+    address_max: int = 2_000
+    """Last address looked at in each table."""
+    grid: int = 16
+    """Distance of the single looks; the first `dense_until` addresses have `dense_grid`."""
+    dense_until: int = 128
+    dense_grid: int = 4
+    requests_max: int = 2_000
+    """Of the whole survey; what is left is not looked at, and the survey says so."""
+    items_max: int = 2_000
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Addresses `first` .. `first + count - 1` of one table answer, all in one read or in pieces."""
+
+    kind: Kind
+    first: int
+    count: int
+
+
+class Guess(msgspec.Struct, frozen=True, kw_only=True):
+    """One item that probably stands there."""
+
+    kind: Kind
+    address: int
+    type: str
+    word_order: str = ""
+    seen: str = ""
+    """What was read at the second look."""
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found."""
+
+    guesses: tuple[Guess, ...]
+    requests: int
+    is_complete: bool
+    """False: a limit ended it."""
+    skipped: int
+    """Addresses that answered with nothing but zeros, in a long row."""
+
+
+class OutOfRequests(Exception):
+    """The bound on requests is reached."""
+
+
+class Surveyor:
+    """One survey of one device."""
+
+    def __init__(self, read: Read, limits: SurveyLimits, progress: Progress) -> None:
+        self._device = read
+        self._limits = limits
+        self._progress = progress
+        self.requests = 0
+
+    async def look(self, pause: Callable[[], Awaitable[None]], *, keeps_zeros: bool = False) -> Survey:
+        """Survey all four tables.
+
+        Args:
+            pause: waits between the two looks at what was found, so that changing values change.
+        Raises:
+            DeviceLost: the device went away meanwhile.
+        """
+        found: list[Run] = []
+        is_complete = True
+        for kind in (Kind.HOLDING, Kind.INPUT, Kind.COIL, Kind.DISCRETE):
+            self._progress(f"{kind.value}: looking for addresses that answer")
+            try:
+                found += await self.runs(kind)
+            except OutOfRequests as end:
+                found += end.args[0]
+                is_complete = False
+        first = [await self._values(run) for run in found]
+        await pause()
+        second = [await self._values(run) for run in found]
+        guesses: list[Guess] = []
+        skipped = 0
+        for run, before, after in zip(found, first, second, strict=True):
+            if before is None or after is None:
+                is_complete = False
+                continue
+            zeros_min = FALSE_MIN if run.kind.is_bits else ZEROS_MIN
+            kept = range(run.count) if keeps_zeros else used(before, after, zeros_min)
+            skipped += run.count - len(kept)
+            guesses += guess(run, before, after, kept)
+        is_complete = is_complete and len(guesses) <= self._limits.items_max
+        kept_guesses = tuple(guesses[: self._limits.items_max])
+        return Survey(guesses=kept_guesses, requests=self.requests, is_complete=is_complete, skipped=skipped)
+
+    async def runs(self, kind: Kind) -> list[Run]:
+        """Runs of addresses of one table that answer, lowest first.
+
+        Raises:
+            OutOfRequests: with the runs found so far as its argument.
+        """
+        found: list[Run] = []
+        address = 0
+        try:
+            while address <= self._limits.address_max:
+                if await self._answers(kind, address, 1):
+                    low = found[-1].first + found[-1].count if found else 0
+                    first = await self._first_of_run(kind, max(low, address - self._grid(address) + 1), address)
+                    end = await self._end_of_run(kind, address)
+                    found.append(Run(kind, first, end - first))
+                    self._progress(f"{kind.value}: {first}..{end - 1}")
+                    address = end + 1
+                else:
+                    address += self._grid(address)
+        except OutOfRequests:
+            raise OutOfRequests(found) from None
+        return found
+
+    def _grid(self, address: int) -> int:
+        return self._limits.dense_grid if address < self._limits.dense_until else self._limits.grid
+
+    async def _first_of_run(self, kind: Kind, low: int, address: int) -> int:
+        """Lowest address from which on all up to `address` answer; looks back to `low` at most."""
+        first, refused = address, low - 1
+        while first - refused > 1:
+            middle = (first + refused) // 2
+            if await self._answers(kind, middle, first - middle):
+                first = middle
+            else:
+                refused = middle
+        return first
+
+    async def _end_of_run(self, kind: Kind, address: int) -> int:
+        """First address above `address` that does not answer."""
+        end = address + 1
+        most = self._limits.address_max + 1
+        while end < most:
+            step = min(BLOCK_MAX[kind], most - end)
+            if await self._answers(kind, end, step):
+                end += step
+                continue
+            low, high = 0, step
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if await self._answers(kind, end, middle) else (low, middle)
+            return end + low
+        return end
+
+    async def _answers(self, kind: Kind, address: int, count: int) -> bool:
+        return await self._ask(kind, address, count) is not None
+
+    async def _ask(self, kind: Kind, address: int, count: int) -> Sequence[int] | None:
+        if self.requests >= self._limits.requests_max:
+            raise OutOfRequests
+        self.requests += 1
+        return await self._device(kind, address, count)
+
+    async def _values(self, run: Run) -> list[int] | None:
+        """Everything in the run; None when the device refuses now what it gave before. Not counted as search."""
+        values: list[int] = []
+        while len(values) < run.count:
+            count = min(BLOCK_MAX[run.kind], run.count - len(values))
+            self.requests += 1
+            part = await self._device(run.kind, run.first + len(values), count)
+            if part is None:
+                return None
+            values += part[:count]
+        return values
+
+
+def used(before: Sequence[int], after: Sequence[int], zeros_min: int) -> list[int]:
+    """Indexes that are not part of `zeros_min` or more zeros in a row."""
+    kept: list[int] = []
+    zeros: list[int] = []
+    for index, both in enumerate(zip(before, after, strict=True)):
+        if not any(both):
+            zeros.append(index)
+            continue
+        kept += zeros if len(zeros) < zeros_min else []
+        kept.append(index)
+        zeros = []
+    return kept + (zeros if len(zeros) < zeros_min else [])
+
+
+def guess(run: Run, before: Sequence[int], after: Sequence[int], kept: Sequence[int]) -> list[Guess]:
+    """What the kept addresses of a run probably hold, lowest first."""
+    if run.kind.is_bits:
+        return [
+            Guess(kind=run.kind, address=run.first + at, type="bool", seen=str(bool(after[at])).lower()) for at in kept
+        ]
+    found: list[Guess] = []
+    wanted = set(kept)
+    at = 0
+    while at < run.count:
+        if at not in wanted:
+            at += 1
+            continue
+        order = "" if at + 1 >= run.count else float_order(before[at : at + 2], after[at : at + 2])
+        address = run.first + at
+        if order:
+            seen = f"{_as_float(after[at : at + 2], order):g}"
+            found.append(Guess(kind=run.kind, address=address, type="float32", word_order=order, seen=seen))
+            at += 2
+            continue
+        is_signed = max(before[at], after[at]) >= NEGATIVE_FROM
+        value = after[at] - 0x10000 if is_signed and after[at] >= 0x8000 else after[at]
+        kind = "int16" if is_signed else "uint16"
+        found.append(Guess(kind=run.kind, address=address, type=kind, seen=str(value)))
+        at += 1
+    return found
+
+
+def float_order(before: Sequence[int], after: Sequence[int]) -> str:
+    """`big` or `little` when two registers look like one float32 at both looks, else empty.
+
+    Two integers side by side often have the bits of a plausible float, so the magnitude is not enough. What moved must
+    have moved as the low half of a mantissa does, wildly; what stood still must be a round number.
+    """
+    for order in ("big", "little"):
+        values = [_as_float(words, order) for words in (before, after)]
+        if not all(_is_plausible(value) for value in values) or not _moves_little(*values):
+            continue
+        low = 1 if order == "big" else 0
+        moved = abs(before[low] - after[low])
+        if moved >= WILD_MIN or (list(before) == list(after) and _is_round(values[0])):
+            return order
+    return ""
+
+
+def _as_float(words: Sequence[int], order: str) -> float:
+    high, low = (words[0], words[1]) if order == "big" else (words[1], words[0])
+    value: float = struct.unpack(">f", struct.pack(">HH", high, low))[0]
+    return value
+
+
+def _is_plausible(value: float) -> bool:
+    return math.isfinite(value) and FLOAT_LOWEST <= abs(value) <= FLOAT_HIGHEST
+
+
+def _is_round(value: float) -> bool:
+    """A set point or a rating: few decimal digits."""
+    return struct.pack(">f", value) == struct.pack(">f", float(f"{value:.3g}"))
+
+
+def _moves_little(before: float, after: float) -> bool:
+    """A measured value does not jump by orders of magnitude within a second."""
+    return max(abs(before), abs(after)) <= 10 * min(abs(before), abs(after))
+
+
+def device_reader(wire: Wire, device_id: int, pause_s: float) -> Read:
+    """Reads for a `Surveyor` through one connection, with a pause after each.
+
+    A device that is silent for some request has thereby refused it: some do not answer for what they lack. Only
+    SILENCES_MAX in a row mean that nobody is there.
+    """
+    silences = 0
+
+    async def read(kind: Kind, address: int, count: int) -> Sequence[int] | None:
+        nonlocal silences
+        answer = await wire.read(kind, device_id, address, count)
+        await asyncio.sleep(pause_s)
+        silences = silences + 1 if isinstance(answer, Silence) else 0
+        if silences >= SILENCES_MAX:
+            raise DeviceLost(f"no answer to {SILENCES_MAX} requests in a row")
+        if not isinstance(answer, Reply):
+            return None
+        if kind.is_bits:
+            return [answer.data[bit // 8] >> (bit % 8) & 1 for bit in range(count)]
+        return list(struct.unpack(f">{count}H", answer.data))
+
+    return read

@@ -1,0 +1,346 @@
+"""The wire: one Modbus TCP connection through pymodbus. Its types stop here.
+
+What pymodbus would do on its own and must not do here:
+- repeat a request (`retries` is 0): a repeated write could be carried out twice;
+- reconnect (`reconnect_delay` is 0): COMM decides when, with jitter;
+- log (its logger is silenced): an outage is one line of COMM's;
+- decode registers one by one: replies keep their bytes, numpy reads them.
+
+Exchanges are one at a time, first come first served: many devices answer a second request before the first wrongly or
+not at all. A request that comes during a poll waits for one block, not for the poll.
+
+A connection ends by RST, never by FIN: what the kernel still holds of it is thrown away, and a device with few
+connections has this one free at once.
+
+Spec: MODBUS Application Protocol V1.1b3, 6 and 7; MODBUS Messaging on TCP/IP V1.0b, 4.2; ADR-0030, ADR-0107.
+"""
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import Awaitable, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+from pymodbus.client import AsyncModbusTcpClient
+from pymodbus.exceptions import ConnectionException, ModbusException, ModbusIOException
+from pymodbus.pdu import ModbusPDU
+
+from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, SendGuard
+from albireo.field.modbus.items import Kind
+
+DEFAULT_PORT: Final = 502
+CLOSING_TURNS_MAX: Final = 100
+"""Rounds of the loop within which an aborted socket is closed; it takes two."""
+_RST_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+"""SO_LINGER on, with no time to linger."""
+_TCP_USER_TIMEOUT: Final = getattr(socket, "TCP_USER_TIMEOUT", None)
+"""Linux only; elsewhere the kernel's own patience bounds a late delivery."""
+
+
+class ExceptionCode(IntEnum):
+    """V1.1b3, 7."""
+
+    ILLEGAL_FUNCTION = 1
+    ILLEGAL_ADDRESS = 2
+    ILLEGAL_VALUE = 3
+    DEVICE_FAILURE = 4
+    ACKNOWLEDGE = 5
+    DEVICE_BUSY = 6
+    MEMORY_PARITY_ERROR = 8
+    GATEWAY_PATH_UNAVAILABLE = 10
+    GATEWAY_TARGET_SILENT = 11
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """The device answered with data."""
+
+    data: bytes
+    """Registers big-endian, or bits, eight to a byte, the first in the least significant bit; empty for a write."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """The device answered with an exception."""
+
+    code: int
+
+    @property
+    def text(self) -> str:
+        known = {one.value: one.name.lower().replace("_", " ") for one in ExceptionCode}
+        return f"exception {self.code} ({known.get(self.code, 'not in the standard')})"
+
+
+class Silence(msgspec.Struct, frozen=True):
+    """No answer in time; whether the request arrived is unknown. The connection still stands."""
+
+
+class Nonsense(msgspec.Struct, frozen=True):
+    """An answer that does not fit the request."""
+
+    reason: str
+
+
+class NotSent(msgspec.Struct, frozen=True):
+    """The bytes never left: the guard said no, or there is no connection."""
+
+    reason: str
+
+
+Answer = Reply | Refusal | Silence | Nonsense
+WriteAnswer = Answer | NotSent
+
+
+class _RawRead(ModbusPDU):
+    """A read reply that keeps its bytes."""
+
+    data: bytes = b""
+
+    def decode(self, data: bytes) -> None:
+        self.data = data[1:] if data and data[0] == len(data) - 1 else b""
+
+
+class _RawCoils(_RawRead):
+    function_code = 1
+
+
+class _RawDiscrete(_RawRead):
+    function_code = 2
+
+
+class _RawHolding(_RawRead):
+    function_code = 3
+
+
+class _RawInput(_RawRead):
+    function_code = 4
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+def parse_url(url: str) -> Address:
+    """Host and port of `tcp://HOST[:PORT]`.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    parts = urlsplit(url)
+    try:
+        port = parts.port or DEFAULT_PORT
+    except ValueError:
+        port = 0
+    if parts.scheme != "tcp" or not parts.hostname or not 0 < port < 65536 or parts.path not in ("", "/"):
+        raise ConfigurationError(f"url is {url!r}; write tcp://HOST:PORT, such as tcp://10.0.2.5:502")
+    return Address(parts.hostname, port)
+
+
+class Wire:
+    """One connection, one exchange at a time."""
+
+    def __init__(self, address: Address, timeout_ns: int) -> None:
+        self._address = address
+        self._timeout_s = timeout_ns / 1e9
+        self._client: AsyncModbusTcpClient | None = None
+        self._transport: asyncio.Transport | None = None
+        self._delivery_ns_max: int | None = None
+        self._turn = asyncio.Lock()
+        self._waiting = False
+        logging.getLogger("pymodbus").setLevel(logging.CRITICAL)
+
+    async def connect(self) -> None:
+        """Open the connection.
+
+        Raises:
+            DeviceLost: refused, unreachable, or no answer within the timeout.
+        """
+        self.close()
+        client = AsyncModbusTcpClient(
+            self._address.host,
+            port=self._address.port,
+            timeout=self._timeout_s,
+            retries=0,
+            reconnect_delay=0,
+            trace_connect=self._connection_changed,
+        )
+        for reply in (_RawCoils, _RawDiscrete, _RawHolding, _RawInput):
+            client.register(reply)
+        self._tolerate_nonsense(client)
+        if not await client.connect():
+            client.close()
+            raise DeviceLost("no connection")
+        self._client = client
+        assert isinstance(client.ctx.transport, asyncio.Transport)
+        self._transport = client.ctx.transport
+        self._socket().setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST_ON_CLOSE)
+        self._bound_delivery()
+
+    def close(self) -> None:
+        """End the connection by RST. The socket closes a moment later; whoever waits for an answer learns it now."""
+        client, self._client = self._client, None
+        if client is None:
+            return
+        self._wake(client)
+        if self._transport is not None:
+            self._transport.abort()
+        client.close()
+
+    async def closed(self) -> None:
+        """Close, and return when the socket is closed."""
+        transport = self._transport
+        self.close()
+        if transport is None:
+            return
+        for _ in range(CLOSING_TURNS_MAX):
+            if transport.get_extra_info("socket").fileno() == -1:
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("an aborted socket stays open")
+
+    def bound_delivery(self, longest_ns: int) -> None:
+        """What the device has not taken this long after it was sent is never delivered: the kernel gives it up."""
+        self._delivery_ns_max = longest_ns
+        if self.is_connected:
+            self._bound_delivery()
+
+    def _bound_delivery(self) -> None:
+        if self._delivery_ns_max is not None and _TCP_USER_TIMEOUT is not None:
+            self._socket().setsockopt(socket.IPPROTO_TCP, _TCP_USER_TIMEOUT, max(1, self._delivery_ns_max // 1_000_000))
+
+    def _socket(self) -> socket.socket:
+        assert self._transport is not None
+        found: socket.socket = self._transport.get_extra_info("socket")
+        return found
+
+    @property
+    def is_connected(self) -> bool:
+        return self._client is not None and self._client.connected
+
+    async def read(self, kind: Kind, device_id: int, address: int, count: int, timeout_ns: int | None = None) -> Answer:
+        """Read `count` registers or bits.
+
+        Args:
+            timeout_ns: of this exchange; None: the connection's.
+
+        Raises:
+            DeviceLost: the connection is gone.
+        """
+        async with self._turn:
+            client = self._connected()
+            match kind:
+                case Kind.COIL:
+                    request = client.read_coils(address, count=count, device_id=device_id)
+                case Kind.DISCRETE:
+                    request = client.read_discrete_inputs(address, count=count, device_id=device_id)
+                case Kind.HOLDING:
+                    request = client.read_holding_registers(address, count=count, device_id=device_id)
+                case Kind.INPUT:
+                    request = client.read_input_registers(address, count=count, device_id=device_id)
+            answer = await self._exchange(request, timeout_ns)
+        wanted = (count + 7) // 8 if kind.is_bits else 2 * count
+        if isinstance(answer, Reply) and len(answer.data) != wanted:
+            return Nonsense(f"{len(answer.data)} bytes, {wanted} wanted")
+        return answer
+
+    async def write_registers(
+        self,
+        device_id: int,
+        address: int,
+        registers: Sequence[int],
+        may_send: SendGuard,
+        timeout_ns: int | None = None,
+    ) -> WriteAnswer:
+        """Write holding registers, once: function 6 for one, 16 for more."""
+        async with self._turn:
+            if reason := self._refusal(may_send):
+                return NotSent(reason)
+            client = self._connected()
+            if len(registers) == 1:
+                request = client.write_register(address, registers[0], device_id=device_id)
+            else:
+                request = client.write_registers(address, list(registers), device_id=device_id)
+            return await self._write_exchange(request, timeout_ns)
+
+    async def write_bit(self, device_id: int, address: int, bit: int, value: bool, may_send: SendGuard) -> WriteAnswer:
+        """Change one bit of a holding register, once: function 22, which the device does in one step."""
+        async with self._turn:
+            if reason := self._refusal(may_send):
+                return NotSent(reason)
+            request = self._connected().mask_write_register(
+                address=address,
+                and_mask=0xFFFF & ~(1 << bit),
+                or_mask=(1 << bit) if value else 0,
+                device_id=device_id,
+            )
+            return await self._write_exchange(request)
+
+    async def write_coil(self, device_id: int, address: int, value: bool, may_send: SendGuard) -> WriteAnswer:
+        """Switch one coil, once: function 5."""
+        async with self._turn:
+            if reason := self._refusal(may_send):
+                return NotSent(reason)
+            return await self._write_exchange(self._connected().write_coil(address, value, device_id=device_id))
+
+    def _refusal(self, may_send: SendGuard) -> str:
+        """Why a write must not leave now. Nothing is awaited between this and the bytes."""
+        reason = may_send()
+        if reason == GOES_ON and not self.is_connected:
+            return "the device is not connected"
+        return reason
+
+    def _connected(self) -> AsyncModbusTcpClient:
+        if self._client is None or not self._client.connected:
+            raise DeviceLost("connection closed")
+        return self._client
+
+    async def _write_exchange(self, request: Awaitable[ModbusPDU], timeout_ns: int | None = None) -> WriteAnswer:
+        try:
+            return await self._exchange(request, timeout_ns)
+        except DeviceLost:
+            return Silence()
+
+    async def _exchange(self, request: Awaitable[ModbusPDU], timeout_ns: int | None = None) -> Answer:
+        timeout_s = self._timeout_s if timeout_ns is None else timeout_ns / 1e9
+        self._connected().ctx.comm_params.timeout_connect = timeout_s
+        self._waiting = True
+        try:
+            reply = await request
+        except ModbusIOException:
+            return Silence()
+        except (ConnectionException, ModbusException) as error:
+            raise DeviceLost("connection lost") from error
+        finally:
+            self._waiting = False
+        if reply.isError():
+            return Refusal(reply.exception_code)
+        return Reply(reply.data if isinstance(reply, _RawRead) else b"")
+
+    def _connection_changed(self, is_connected: bool) -> None:
+        """pymodbus waits for its timeout after the connection broke; the waiting request learns of it here at once."""
+        if not is_connected and self._client is not None:
+            self._wake(self._client)
+
+    def _wake(self, client: AsyncModbusTcpClient) -> None:
+        if not self._waiting:
+            return
+        answer = client.ctx.response_future
+        if not answer.done():
+            answer.set_exception(ConnectionException("connection lost"))
+
+    @staticmethod
+    def _tolerate_nonsense(client: AsyncModbusTcpClient) -> None:
+        """Hostile or torn bytes end the connection; pymodbus would let them end up in asyncio's error handler."""
+        receive = client.ctx.callback_data
+
+        def checked(data: bytes, addr: tuple[str, int] | None = None) -> int:
+            try:
+                return receive(data, addr)
+            except (ModbusException, ValueError, IndexError) as error:
+                client.ctx.connection_lost(error)
+                return len(data)
+
+        client.ctx.callback_data = checked  # type: ignore[method-assign]  # Its only seam for this.

@@ -1,0 +1,60 @@
+"""Limits of the log, read once."""
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+KIB: Final = 1024
+MIB: Final = 1024 * 1024
+
+
+class StoreIdentity(msgspec.Struct, frozen=True):
+    """Whose store this is; a directory is never opened under another name."""
+
+    cluster: str
+    """UUID of the cluster, from the topology."""
+    node: str
+    """The node's place, like `root[primary]` or `root/north`."""
+    log_id: bytes = b""
+    """16 bytes; the members of a pair derive the same one (`pair_log_id`). Empty: drawn at random for a new store."""
+
+    def __post_init__(self) -> None:
+        if len(self.log_id) not in (0, 16):
+            raise ValueError(f"log_id: 16 bytes, got {len(self.log_id)}")
+
+
+def pair_log_id(pair: str) -> bytes:
+    """The log id that both members of a pair use; `pair` names the cluster and the place, like `plant/root`."""
+    return hashlib.blake2b(pair.encode()).digest()[:16]
+
+
+class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the log uses its disk."""
+
+    segment_bytes: int = 64 * MIB
+    """Length of one segment file, at most 256 MiB. With 64 MiB of small frames an open stays below a second."""
+    pending_bytes_max: int = 64 * MIB
+    """What may wait for the sync thread; `admission` stops at half of it, so the node's own records still have room."""
+    free_bytes_min: int = 64 * MIB
+    """Left free on the disk when a segment is prepared: snapshots and history files need room to make room."""
+    prepare_retry_ms: int = 1000
+    """Pause after a segment could not be prepared."""
+    index_every_bytes: int = 64 * KIB
+    """One index entry per so many bytes: a read skips no more than that."""
+    snapshots_kept: int = 2
+    """A bad newest one falls back to the one before."""
+    handles_max: int = 16
+    """Sealed segments kept open for readers."""
+    tail_bytes_max: int = 32 * MIB
+    """Durable frames kept in memory for `read_appended`, beyond those that are not durable; from its first call on."""
+
+    def __post_init__(self) -> None:
+        if not 4 * KIB <= self.segment_bytes <= 256 * MIB or self.segment_bytes % 4096:
+            raise ValueError(f"segment_bytes: 4096..268435456 in whole pages, got {self.segment_bytes}")
+        if self.pending_bytes_max < self.segment_bytes // 4:
+            raise ValueError(f"pending_bytes_max: at least a quarter of segment_bytes, got {self.pending_bytes_max}")
+        if self.free_bytes_min < 0 or self.prepare_retry_ms < 1 or self.index_every_bytes < 128:
+            raise ValueError("free_bytes_min >= 0, prepare_retry_ms >= 1, index_every_bytes >= 128")
+        if self.snapshots_kept < 1 or self.handles_max < 2 or self.tail_bytes_max < 0:
+            raise ValueError("snapshots_kept >= 1, handles_max >= 2, tail_bytes_max >= 0")

@@ -1,0 +1,213 @@
+"""The seam to the file system: what the log needs of it, and nothing more.
+
+Everything that can be torn, lost or refused goes through `FileSystem`, so that `sim.disk` can tear, lose and refuse it.
+All methods may raise OSError. A handle is an int and belongs to the caller until `close`.
+
+Durability contract, as POSIX and ext4 give it:
+- what `pwritev` wrote is durable after the next `sync` of a handle of that file returned without error;
+- after an error of `sync` the pages may be gone although a later `sync` succeeds: never retry one
+  (PostgreSQL 2018, "PANIC on fsync() failure");
+- a name made, changed or removed is durable after `sync_directory` of its directory.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+IOV_MAX: Final = 1024
+"""Vectors one pwritev takes on Linux; one more is EINVAL."""
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Locked(Exception):
+    """Somebody else holds the lock; `holder` is what that process wrote into the file."""
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(f"held by {holder}")
+        self.holder = holder
+
+
+class FileSystem(Protocol):
+    """See the module: the two implementations are `OsFileSystem` and `sim.disk.SimDisk`."""
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        """Open for reading and writing; `create` makes an empty file or empties an existing one."""
+        ...
+
+    def close(self, handle: int) -> None: ...
+
+    def pread(self, handle: int, size: int, offset: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        ...
+
+    def pwritev(self, handle: int, buffers: Sequence[Buffer], offset: int) -> int:
+        """Write at most IOV_MAX buffers; returns the bytes taken, which may be fewer than given."""
+        ...
+
+    def sync(self, handle: int) -> None:
+        """Make data, and the length if it changed, durable (fdatasync)."""
+        ...
+
+    def size(self, handle: int) -> int: ...
+
+    def rename(self, source: Path, target: Path) -> None: ...
+
+    def unlink(self, path: Path) -> None: ...
+
+    def make_directory(self, path: Path) -> None:
+        """Parents included, mode 0700; an existing one is fine."""
+        ...
+
+    def names(self, directory: Path) -> list[str]: ...
+
+    def sync_directory(self, directory: Path) -> None: ...
+
+    def free_bytes(self, directory: Path) -> int:
+        """What an ordinary user may still write there."""
+        ...
+
+    def lock(self, path: Path) -> int:
+        """Take the exclusive lock of a file; closing the handle releases it.
+
+        Raises:
+            Locked: somebody else has it.
+        """
+        ...
+
+
+class OsFileSystem:
+    """The real one."""
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if create else 0)
+        return os.open(path, flags, 0o600)
+
+    def close(self, handle: int) -> None:
+        os.close(handle)
+
+    def pread(self, handle: int, size: int, offset: int) -> bytes:
+        # One pread stops at 2 GiB and may be interrupted; the loop costs nothing when it is not.
+        data = os.pread(handle, size, offset)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        taken = len(data)
+        while taken < size and (data := os.pread(handle, size - taken, offset + taken)):
+            parts.append(data)
+            taken += len(data)
+        return b"".join(parts)
+
+    def pwritev(self, handle: int, buffers: Sequence[Buffer], offset: int) -> int:
+        return os.pwritev(handle, buffers, offset)
+
+    def sync(self, handle: int) -> None:
+        os.fdatasync(handle)
+
+    def size(self, handle: int) -> int:
+        return os.fstat(handle).st_size
+
+    def rename(self, source: Path, target: Path) -> None:
+        os.rename(source, target)
+
+    def unlink(self, path: Path) -> None:
+        os.unlink(path)
+
+    def make_directory(self, path: Path) -> None:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+
+    def names(self, directory: Path) -> list[str]:
+        return sorted(os.listdir(directory))
+
+    def sync_directory(self, directory: Path) -> None:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def free_bytes(self, directory: Path) -> int:
+        numbers = os.statvfs(directory)
+        return numbers.f_bavail * numbers.f_frsize
+
+    def lock(self, path: Path) -> int:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
+        except BlockingIOError:
+            holder = os.pread(handle, 32, 0).decode("ascii", "replace") or "unknown"
+            os.close(handle)
+            raise Locked(holder) from None
+        except OSError:
+            os.close(handle)
+            raise
+        return handle
+
+
+def write_all(files: FileSystem, handle: int, buffers: Sequence[Buffer], offset: int) -> int:
+    """Write every buffer, IOV_MAX at a time, going on after short writes.
+
+    Returns:
+        The offset behind the last byte.
+
+    Raises:
+        OSError: as the file system says; how much was written is then unknown.
+    """
+    for start in range(0, len(buffers), IOV_MAX):
+        chunk = buffers[start : start + IOV_MAX]
+        total = sum(map(len, chunk))
+        taken = files.pwritev(handle, chunk, offset)
+        offset += taken
+        if taken < total:
+            offset = _write_rest(files, handle, chunk, taken, total, offset)
+    return offset
+
+
+def _write_rest(files: FileSystem, handle: int, chunk: Sequence[Buffer], taken: int, total: int, offset: int) -> int:
+    rest = memoryview(b"".join(chunk))
+    while taken < total:
+        more = files.pwritev(handle, [rest[taken:]], offset)
+        if more <= 0:
+            raise OSError(0, "the file system takes no more bytes and says no error")
+        taken += more
+        offset += more
+    return offset
+
+
+def write_aside(files: FileSystem, path: Path, buffers: Sequence[Buffer]) -> None:
+    """Put a whole file in place: written beside, synced, renamed over, directory synced.
+
+    After a crash either the old file or the new one is there, never a part of one.
+    """
+    aside = path.with_name(path.name + ".aside")
+    try:
+        handle = files.open(aside, create=True)
+        try:
+            write_all(files, handle, buffers, 0)
+            files.sync(handle)
+        finally:
+            files.close(handle)
+        files.rename(aside, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            files.unlink(aside)
+        raise
+    files.sync_directory(path.parent)
+
+
+def read_file(files: FileSystem, path: Path, size_max: int) -> bytes | None:
+    """The bytes of a file, None when there is none or it is longer than `size_max`."""
+    try:
+        handle = files.open(path)
+    except FileNotFoundError:
+        return None
+    try:
+        size = files.size(handle)
+        return None if size > size_max else files.pread(handle, size, 0)
+    finally:
+        files.close(handle)

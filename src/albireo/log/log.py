@@ -1,0 +1,529 @@
+"""The log of a node: append, group commit, read, recover.
+
+Purpose: keep every record that must not be lost, in one order, and hand them to folds and followers once committed.
+Not here: what a record means, who may append (only CORE does), what is committed (CORE says so), marks and clocks.
+
+Positions, from left to right:
+
+    begin ...... committed ...... durable ...... end
+      |  readers see   |  on disk, not |  queued   |
+      |  these         |  yet told     |  or being |
+      |                |               |  written  |
+
+A follower of a pair may be told that more is committed than it has on its disk; its readers see the lesser of the two.
+
+Threads: everything is called from one thread (CORE's loop), but for the callbacks given to `start`, which come from the
+sync thread, and for `save_snapshot`, which any one thread may call. Without `start` the log has no threads: `flush` and
+`keep_house` do the work in the caller's thread. That is how simulations and crash tests run it.
+
+Spec: shared design "log and feed"; ADR-0010 to 0016; docs/formats/log.md.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from albireo.codec.frame import Frame, FrameHeader
+from albireo.log.appending import Appender, End, Entry, Stamp
+from albireo.log.claims import Claims
+from albireo.log.commit import LogFailure
+from albireo.log.config import LogConfig, StoreIdentity
+from albireo.log.cutting import Cutter, NotAtAnEnd, Note
+from albireo.log.errors import OpenFailed, OpenRefused, StoreLocked
+from albireo.log.files import FileSystem, Locked, OsFileSystem
+from albireo.log.keeping import Keeper
+from albireo.log.opening import LOCK, QUARANTINE, SEGMENTS, SNAPSHOTS, Entropy, Opened, end_of, report_of, store_of
+from albireo.log.quarantine import Quarantine, Quarantined
+from albireo.log.recovery import CorruptRange, Recovered, Recovery, RecoveryReport
+from albireo.log.retention import PrunedSegment
+from albireo.log.scrub import ScrubProgress
+from albireo.log.snapshots import Snapshot
+from albireo.log.stock import LogStats, Stock
+from albireo.log.store import Base, CutMark, StoreHeader
+from albireo.log.tail import Tail
+from albireo.log.work import Work
+from albireo.log.writer import Preparer, Queued, Writer
+from albireo.model.instant import MS, LogTime
+from albireo.model.position import EpochEntry, EpochHistory, Position
+
+
+class Log:
+    """See the module. Made by `open` only."""
+
+    def __init__(self, directory: Path, config: LogConfig, files: FileSystem, opened: Opened) -> None:
+        self._directory = directory
+        self._config = config
+        self._files = files
+        self._lock = opened.lock
+        self._entropy = opened.entropy
+        self._store = store = opened.store
+        self.log_id = bytes.fromhex(store.header.log_id)
+        self._preparer = Preparer(files, directory / SEGMENTS, config)
+        self._quarantine = Quarantine(files, directory / QUARANTINE)
+        self._cutter = Cutter(files, directory / SEGMENTS, self._quarantine)
+        self._work = Work(config, self._preparer, self._tidy)
+        self._keeper = Keeper(files, directory, config, store, self._work.do)
+        self._tail = Tail()
+        end = self._adopt(opened.found)
+        self._appender = Appender(config, self.log_id, end)
+        self._told = self._position(min(opened.found.committed_sequence, end.position.sequence))
+
+    def _adopt(self, found: Recovered) -> End:
+        """Take over what recovery left on the disk; all of it is durable."""
+        self._stock = Stock(self._files, self._directory / SEGMENTS, self._config, self._store, found)
+        self._claims = Claims()
+        self._keeper.attach(self._stock)
+        last = found.next_sequence - 1
+        end = End(self._position(last), *end_of(found.segments, last, self._store.header.base))
+        self._work.attach(Writer(self._files, self._config, self._stock.table, self._preparer), end.position)
+        return end
+
+    # --- Opening and closing ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        identity: StoreIdentity,
+        config: LogConfig | None = None,
+        files: FileSystem | None = None,
+        entropy: Entropy = os.urandom,
+    ) -> tuple["Log", RecoveryReport]:
+        """Take the directory, recover what is there, or begin a new log.
+
+        Raises:
+            OpenRefused: one of its kinds; the directory is released.
+        """
+        config = LogConfig() if config is None else config
+        files = OsFileSystem() if files is None else files
+        lock = -1
+        try:
+            for name in ("", SEGMENTS, SNAPSHOTS, QUARANTINE):
+                files.make_directory(directory / name)
+            lock = files.lock(directory / LOCK)
+            return cls._open(directory, identity, config, files, entropy, lock)
+        except Locked as error:
+            raise StoreLocked(str(directory), error.holder) from error
+        except OpenRefused:
+            files.close(lock)
+            raise
+        except OSError as error:
+            if lock >= 0:
+                files.close(lock)
+            raise OpenFailed(str(directory), error) from error
+
+    @classmethod
+    def _open(
+        cls, directory: Path, identity: StoreIdentity, config: LogConfig, files: FileSystem, entropy: Entropy, lock: int
+    ) -> tuple["Log", RecoveryReport]:
+        store, is_new = store_of(directory, identity, files, entropy)
+        was_clean = store.header.is_clean
+        store.update(run_id=entropy(8).hex(), is_clean=False, shutdown_id="")
+        recovery = Recovery(files, directory / SEGMENTS, directory / QUARANTINE, config, store)
+        found = recovery.recover()
+        log = cls(directory, config, files, Opened(lock, store, found, entropy))
+        deleted = log._keeper.delete_above(log.end.sequence)
+        return log, report_of(store, is_new, was_clean, found, deleted)
+
+    def start(self, on_durable: Callable[[Position], None], on_failed: Callable[[LogFailure], None]) -> None:
+        """Start the sync thread and the housekeeper.
+
+        Args:
+            on_durable: called in the sync thread with the last position of each group; must not block. Whoever looks
+                at a position later takes `durable` instead: a cut in between has made it wrong.
+            on_failed: called once there when the log has stopped for good: acknowledge nothing more, fence, exit.
+        """
+        self._work.start(on_durable, on_failed)
+
+    def close(self, *, clean: bool = True, shutdown_id: str = "") -> None:
+        """Make everything queued durable and release the directory.
+
+        Args:
+            clean: say so in the store header, if nothing has failed and all is durable; else the next open recovers.
+            shutdown_id: agreed with the other member, whose log ends alike; empty: drawn.
+        """
+        self._work.stop()
+        self._stock.reader.close()
+        try:
+            if clean and self._work.failure is None and self.durable == self.end:
+                self._store.update(
+                    is_clean=True,
+                    shutdown_id=shutdown_id or self._entropy(8).hex(),
+                    committed_sequence=self.committed.sequence,
+                    durable=self.durable,
+                )
+        finally:
+            self._files.close(self._lock)
+
+    # --- Writing ---------------------------------------------------------------------------------------------------
+
+    def promise(self, tried_epoch: int, accepted_epoch: int, history: EpochHistory) -> None:
+        """What a member of a pair must not forget; in the store header when it returns.
+
+        Args:
+            history: replaces the stored one: a follower's is its holder's.
+
+        Raises:
+            ValueError: an epoch would go back.
+            LogStopped: the header could not be written.
+        """
+        header = self._store.header
+        if tried_epoch < header.tried_epoch or accepted_epoch < header.accepted_epoch:
+            stored = f"tried {header.tried_epoch}, accepted {header.accepted_epoch}"
+            raise ValueError(f"tried epoch {tried_epoch}, accepted {accepted_epoch}; the store has {stored}")
+        self._update_store(tried_epoch=tried_epoch, accepted_epoch=accepted_epoch, history=history)
+
+    def keep_registers(self, copies: bytes) -> None:
+        """The own blocks in the PLCs that vote; in the store header when it returns. Raises LogStopped."""
+        self._update_store(plc_registers=copies)
+
+    def grant(self, entry: EpochEntry) -> None:
+        """Write what follows under a new epoch; in the store header when it returns.
+
+        Entries of the history that begin there or later have no record and go. Granting the same entry again changes
+        nothing.
+
+        Raises:
+            ValueError: the epoch is not higher, or does not begin at the next sequence.
+            LogStopped: the header could not be written.
+        """
+        first = self._appender.next_sequence
+        if entry.first_sequence != first:
+            raise ValueError(f"epoch {entry.epoch} begins at {entry.first_sequence}, the log at {first}")
+        if entry in self.history.entries[-1:]:
+            return
+        if entry.epoch <= self.history.epoch:
+            raise ValueError(f"epoch {entry.epoch} granted after epoch {self.history.epoch}")
+        kept = tuple(one for one in self.history.entries if one.first_sequence < first)
+        self._update_store(history=EpochHistory((*kept, entry)))
+
+    def append(self, entries: Sequence[Entry], *, elapsed_ms: int, node_ns: int) -> list[Frame]:
+        """Assign epoch and sequences and queue for the sync thread; all of the entries or none.
+
+        Args:
+            elapsed_ms: boot-clock time since the append before; goes to the first frame.
+            node_ns: wall time.
+
+        Raises:
+            LogStopped, EntryTooLarge, Backlogged: nothing was taken.
+        """
+        self._work.stop_if_failed()
+        stamp = Stamp(self.history.epoch, elapsed_ms, node_ns, self.committed.sequence)
+        return self._put(self._appender.own(entries, stamp, self._pending_bytes))
+
+    def append_raw(self, chunk: bytes | memoryview) -> list[Frame]:
+        """Queue frames of the holder as they are; all of the chunk or nothing.
+
+        They continue this log exactly: next sequence, chain, log time, and the epoch that `history` names for them.
+
+        Raises:
+            FramesRefused: they do not, or are damaged; nothing was taken.
+            LogStopped, Backlogged: nothing was taken.
+        """
+        self._work.stop_if_failed()
+        group = self._appender.raw(chunk, self.history, self._pending_bytes)
+        if group:
+            self._note_claims(group)
+        return self._put(group)
+
+    def _put(self, group: list[Queued]) -> list[Frame]:
+        if group:
+            self._work.put(group)
+            self._tail.add(group, self.durable.sequence)
+        return [queued.frame for queued in group]
+
+    def _note_claims(self, group: list[Queued]) -> None:
+        stored = self.header.claims_to
+        claims_to = self._claims.taken([queued.frame.header for queued in group], self.durable.sequence, stored)
+        if claims_to != stored:
+            self._update_store(claims_to=claims_to)
+
+    def commit(self, position: Position) -> None:
+        """Everything up to `position` is committed: readers see it as far as it is durable here, later headers say it.
+
+        Standalone this is what `on_durable` named; in a pair, what both members have, and a follower is told so by
+        the holder, perhaps before its own disk has it.
+        """
+        assert position.sequence <= self.end.sequence, f"{position} was never appended, the log ends at {self.end}"
+        if position.sequence > self._told.sequence:
+            self._told = position
+
+    def cut_to(self, sequence: int, *, why: str = "", node_ns: int = 0) -> Position:
+        """Take everything above `sequence` out of the log, into quarantine; on the disk when it returns.
+
+        A barrier: nothing else is written meanwhile, and positions told by `on_durable` before it are void. Snapshots
+        and epochs of the history above it go too. After a crash the log is either uncut or cut.
+
+        Args:
+            sequence: end of a frame; the new end of the log.
+            why: for the note in quarantine.
+            node_ns: wall time, for the note.
+
+        Returns:
+            The end now: lower than asked only if records below the cut, above the commit position, are damaged.
+
+        Raises:
+            ValueError: above the end, or in the middle of a batch; nothing has changed.
+            LogStopped: the disk refused; the next open finishes the cut if it was decided.
+        """
+        if not 0 <= sequence <= self.end.sequence:
+            raise ValueError(f"cut to {sequence}: the log ends at {self.end}")
+        if sequence == self.end.sequence:
+            return self.end
+        left = self._work.suspend()
+        count = bisect_right(left, sequence, key=lambda queued: queued.frame.header.last_sequence)
+        kept, dropped = left[:count], left[count:]
+        note = Note(sequence + 1, self.end.sequence, node_ns, why, self._entropy(4).hex())
+        try:
+            mark = self._cutter.prepare(self._stock.table.segments, dropped, note)
+        except NotAtAnEnd:
+            self._work.resume(left)
+            raise
+        except OSError as error:
+            self._work.fail("cutting the log failed", error)
+        entries = tuple(entry for entry in self.history.entries if entry.first_sequence <= sequence)
+        committed = min(max(self._store.header.committed_sequence, self.committed.sequence), sequence)
+        self._leave(mark, sequence, kept, committed_sequence=committed, history=EpochHistory(entries))
+        return self.end
+
+    def start_over(
+        self,
+        after: Position,
+        header_crc: int,
+        log_time: LogTime,
+        *,
+        history: EpochHistory | None = None,
+        why: str = "",
+        node_ns: int = 0,
+    ) -> None:
+        """Put everything into quarantine and go on behind `after`: the other member's log begins there.
+
+        A barrier as `cut_to` is. Afterwards the log is empty, begins at `after` + 1, and has no snapshot.
+
+        Args:
+            header_crc: of the frame that ends at `after`, which the next one chains to.
+            log_time: at `after`.
+            history: replaces the stored one.
+
+        Raises:
+            LogStopped: the disk refused; the next open finishes it if it was decided.
+        """
+        dropped = self._work.suspend()
+        note = Note(self.begin_sequence, self.end.sequence, node_ns, why, self._entropy(4).hex())
+        try:
+            mark = self._cutter.prepare(self._stock.table.segments, dropped, note)
+        except OSError as error:
+            self._work.fail("cutting the log failed", error)
+        changes: dict[str, object] = {} if history is None else {"history": history}
+        changes["base"] = Base(position=after, header_crc=header_crc, log_time_ms=log_time // MS)
+        changes["begin_sequence"] = after.sequence + 1
+        self._told = after
+        self._leave(mark, after.sequence, [], committed_sequence=after.sequence, **changes)
+
+    def _leave(self, mark: CutMark, sequence: int, kept: list[Queued], **changes: object) -> None:
+        """Decide the cut, carry it out, and go on from what recovery finds then, with `kept` still to be written."""
+        store, directory = self._store, self._directory
+        try:
+            store.update(cut=mark, **changes)
+            found = Recovery(self._files, directory / SEGMENTS, directory / QUARANTINE, self._config, store).recover()
+            self._keeper.delete_above(sequence if "base" not in changes else 0)
+        except OSError as error:
+            self._work.fail("cutting the log failed", error)
+        self._stock.reader.close()
+        self._tail.clear()
+        end = self._adopt(found)
+        self._appender = Appender(self._config, self.log_id, end)
+        self._work.durable_bytes = 0
+        self._told = min(self._told, self._position(min(sequence, end.position.sequence)))
+        if kept and kept[0].frame.header.first_sequence == self._appender.next_sequence:
+            kept = self._appender.again(kept)
+            self._note_claims(kept)
+            self._tail.add(kept, self.durable.sequence)
+        self._work.resume(kept)
+
+    def flush(self) -> Position:
+        """Without threads: write and sync what is queued, as far as there is room; returns `durable`.
+
+        Raises:
+            LogStopped: a write or sync failed, now or before.
+        """
+        self._work.flush()
+        return self.durable
+
+    def keep_house(self) -> None:
+        """Without threads: prepare the next segment and write sidecars."""
+        self._work.keep_house()
+
+    def admission(self) -> str:
+        """Empty, or why producers are to be refused now.
+
+        The node's own records are still taken: up to `pending_bytes_max` wait in memory until there is room.
+        """
+        return self._work.admission(self._pending_bytes, self._config.pending_bytes_max)
+
+    # --- Reading ---------------------------------------------------------------------------------------------------
+
+    def read(self, after_sequence: int, bytes_max: int) -> bytes:
+        """Committed frames behind `after_sequence`, end to end, checked; at least one if there is any, else b"".
+
+        The first frame may be larger than `bytes_max`, and may begin at or before `after_sequence` when that is in
+        the middle of a batch. One call does not cross a segment; b"" means there is no more.
+
+        Raises:
+            Pruned: gone by retention.
+            Corrupted: the very next records are damaged; go on behind `error.last_sequence`.
+            ReadFailed: the file system refused.
+        """
+        return self._stock.reader.read(after_sequence, self.committed.sequence, bytes_max)
+
+    def read_appended(self, after_sequence: int, bytes_max: int) -> bytes:
+        """As `read`, but up to `end`: for the other member, which has to have a record before it can be committed.
+
+        What is not durable comes from memory, and so does a bounded part of what is.
+        """
+        self._tail.kept_bytes_max = self._config.tail_bytes_max
+        if after_sequence >= self.end.sequence:
+            return b""
+        data = self._tail.read(after_sequence, bytes_max)
+        return self._stock.reader.read(after_sequence, self.durable.sequence, bytes_max) if data is None else data
+
+    def replay(self, after_sequence: int, to_sequence: int) -> Iterator[Frame]:
+        """Committed frames that begin in (after_sequence, to_sequence], in order. Raises as `read` does."""
+        return self._stock.replay(after_sequence, min(to_sequence, self.committed.sequence))
+
+    def header_at(self, sequence: int) -> FrameHeader:
+        """Header of the committed frame that holds `sequence`. Raises as `read` does."""
+        if not 0 < sequence <= self.committed.sequence:
+            raise ValueError(f"sequence {sequence} is not committed, {self.committed.sequence} is")
+        return self._stock.reader.header_at(sequence)
+
+    @property
+    def end(self) -> Position:
+        """Last record appended."""
+        return self._appender.end
+
+    @property
+    def durable(self) -> Position:
+        """Last record on the disk."""
+        return self._work.durable
+
+    @property
+    def committed(self) -> Position:
+        """Last record that readers see."""
+        durable = self._work.durable
+        return self._told if self._told.sequence <= durable.sequence else durable
+
+    @property
+    def history(self) -> EpochHistory:
+        return self._store.header.history
+
+    @property
+    def header(self) -> StoreHeader:
+        """The store header as it is on disk."""
+        return self._store.header
+
+    @property
+    def begin_sequence(self) -> int:
+        """First sequence that is not gone by retention; may be one above the end."""
+        return self._stock.reader.begin_sequence
+
+    @property
+    def log_time(self) -> LogTime:
+        """Log time at `end`."""
+        return LogTime(self._appender.log_time_ms * MS)
+
+    @property
+    def corrupt(self) -> tuple[CorruptRange, ...]:
+        """Damage to committed records known so far: found at open, by reads, by scrub."""
+        return self._stock.corrupt
+
+    def repair(self, chunk: bytes | memoryview) -> tuple[int, int]:
+        """Put frames of the other member where a range of `corrupt` begins; durable when it returns.
+
+        Frames behind the range are left alone, so `chunk` may be what the other's `read` gives.
+
+        Returns:
+            (first, last) sequence repaired; `corrupt` has shrunk by it.
+
+        Raises:
+            FramesRefused: they are not what belongs there; nothing has changed.
+            RepairFailed: the disk refused; the range is still known as damaged.
+        """
+        piece = self._stock.repair(chunk)
+        self._appender.mend(piece.headers[-1])
+        return piece.first_sequence, piece.last_sequence
+
+    def quarantine(self) -> list[Quarantined]:
+        """What was taken out of the log and is kept for people."""
+        return self._quarantine.listing()
+
+    def stats(self) -> LogStats:
+        return LogStats(
+            segments=len(self._stock.table.segments),
+            size_bytes=self._stock.size_bytes,
+            pending_bytes=self._pending_bytes,
+            groups=self._work.groups,
+        )
+
+    # --- Snapshots, retention, scrub -------------------------------------------------------------------------------
+
+    def save_snapshot(self, position: Position, log_time: LogTime, sections: Mapping[str, bytes]) -> bool:
+        """Keep the folds as they were at a committed position; written by the housekeeper, without threads right here.
+
+        Returns:
+            False when the one before is still being written: try later. What became of it: `snapshot`, `trouble`.
+        """
+        header = self.header_at(position.sequence)
+        assert header.last == position, f"{position} is not the end of a frame"
+        crc = header.header_crc
+        return self._keeper.save(Snapshot(position=position, log_time=log_time, frame_crc=crc, sections=dict(sections)))
+
+    def load_snapshots(self) -> Iterator[Snapshot]:
+        """Valid snapshots that belong to this log and can be replayed from, newest first."""
+        return self._keeper.load(self.committed.sequence)
+
+    @property
+    def snapshot(self) -> Position:
+        """Last snapshot saved since open."""
+        return self._keeper.snapshot
+
+    @property
+    def trouble(self) -> str:
+        """Why the last snapshot or deletion failed; the log itself goes on."""
+        return self._keeper.trouble
+
+    def prune(self, low_water: Mapping[int, int]) -> list[PrunedSegment]:
+        """Delete the oldest segments in which nothing is wanted.
+
+        Args:
+            low_water: by stream, the first sequence still wanted. A stream that is not named keeps everything, and so
+                does what lies above the oldest kept snapshot.
+        """
+        return self._keeper.prune(low_water, self.committed.sequence)
+
+    def scrub_step(self, bytes_max: int) -> ScrubProgress:
+        """Check up to `bytes_max` bytes of sealed segments (at least one frame). Raises ReadFailed."""
+        return self._stock.scrubber.step(bytes_max)
+
+    # --- Inside ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _pending_bytes(self) -> int:
+        return self._appender.appended_bytes - self._work.durable_bytes
+
+    def _position(self, sequence: int) -> Position:
+        base = self._store.header.base
+        if base is not None and base.position.sequence == sequence:
+            return base.position
+        return Position(self.history.epoch_of(sequence), sequence) if sequence else Position()
+
+    def _update_store(self, **changes: object) -> None:
+        self._work.stop_if_failed()
+        try:
+            self._store.update(**changes)
+        except OSError as error:
+            self._work.fail("writing the store header failed", error)
+
+    def _tidy(self) -> None:
+        self._stock.tidy()

@@ -1,0 +1,74 @@
+"""The newest frames, kept in memory as they are encoded: what is not on the disk yet, and some of what is.
+
+The holder of a pair sends each group to the other member while its own disk syncs it, so it reads what it has just
+appended. Nothing is decoded or checked again here.
+"""
+
+from bisect import bisect_right
+from typing import Final
+
+from albireo.codec.frame import padding
+from albireo.log.files import Buffer
+from albireo.log.writer import Queued
+
+FRAME_OVERHEAD_BYTES: Final = 1024
+"""Charged per frame for the objects that hold it: tiny frames must not cost many times the limit."""
+_SHRINK_AT: Final = 1024
+
+
+class Tail:
+    """Used by the thread that appends."""
+
+    def __init__(self) -> None:
+        self.kept_bytes_max = 0
+        """Durable frames are kept up to here."""
+        self._parts: list[Queued] = []
+        self._firsts: list[int] = []
+        self._begin = 0
+        """Parts before this one are forgotten; the lists shrink now and then."""
+        self._durable = 0
+        """Parts before this one are durable."""
+        self._kept_bytes = 0
+
+    def add(self, group: list[Queued], durable_sequence: int) -> None:
+        """Take what was appended, forget what is durable and too much."""
+        self._parts += group
+        self._firsts += [queued.frame.header.first_sequence for queued in group]
+        parts, at = self._parts, self._durable
+        while at < len(parts) and parts[at].frame.header.first_sequence <= durable_sequence:
+            self._kept_bytes += _charge(parts[at])
+            at += 1
+        self._durable = at
+        begin = self._begin
+        while begin < at and self._kept_bytes > self.kept_bytes_max:
+            self._kept_bytes -= _charge(parts[begin])
+            begin += 1
+        self._begin = begin
+        if begin > _SHRINK_AT and 2 * begin > len(parts):
+            del self._parts[:begin], self._firsts[:begin]
+            self._durable -= begin
+            self._begin = 0
+
+    def read(self, after_sequence: int, bytes_max: int) -> bytes | None:
+        """Frames from the one that holds `after_sequence` + 1 on, at least one; None when it is not kept."""
+        at = bisect_right(self._firsts, after_sequence + 1, self._begin) - 1
+        if at < self._begin:
+            return None
+        buffers: list[Buffer] = []
+        size = 0
+        for at in range(at, len(self._parts)):  # noqa: B020
+            queued = self._parts[at]
+            size += queued.frame.header.frame_bytes
+            if buffers and size > bytes_max:
+                break
+            buffers += (queued.encoded, queued.frame.body, padding(queued.frame.header.body_bytes))
+        return b"".join(buffers)
+
+    def clear(self) -> None:
+        """A cut has made it wrong."""
+        self._parts, self._firsts = [], []
+        self._begin = self._durable = self._kept_bytes = 0
+
+
+def _charge(queued: Queued) -> int:
+    return queued.frame.header.frame_bytes + FRAME_OVERHEAD_BYTES

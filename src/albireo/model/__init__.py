@@ -1,0 +1,1 @@
+"""Values: what the platform talks about. No I/O, no clock."""

@@ -1,0 +1,100 @@
+"""Case: one alarm of one item, from its raising to its closing.
+
+Spec: OPC UA Part 9, 5.5 to 5.8 (active, acked, latched, suppressed, out of service, shelved); ISA-18.2 alarm states.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from albireo.model.item import Condition
+from albireo.model.samples import Value
+
+
+class LifecycleStatus(StrEnum):
+    """Where a DIM object stands: only what is `updated` is synchronised to other nodes as live."""
+
+    NEW = "new"
+    UPDATED = "updated"
+    CLOSED = "closed"
+
+
+class Shelving(StrEnum):
+    """OPC UA Part 9, 5.8.17 (ShelvedStateMachine)."""
+
+    UNSHELVED = "unshelved"
+    TIMED = "timed"
+    ONE_SHOT = "one_shot"
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # Holds no references back; 20,000 may be open.
+    """State of one case; every change of it is a record of the stream `cases`."""
+
+    case_id: int
+    """Sequence of the record that raised it."""
+    item_id: int
+    condition: Condition
+    severity: int
+    lifecycle_status: LifecycleStatus = LifecycleStatus.NEW
+    is_active: bool = True
+    """The condition holds now (after delays)."""
+    is_acked: bool = False
+    is_latched: bool = False
+    """Needs a reset by an operator before it can close."""
+    shelving: Shelving = Shelving.UNSHELVED
+    unshelve_at: int | None = None
+    """Log time (ns) at which a timed shelve ends."""
+    is_suppressed: bool = False
+    is_out_of_service: bool = False
+    is_chattering: bool = False
+    activations: int = 1
+    """How often it became active since it was raised."""
+    raised_ns: int = 0
+    """Wall time of the sample that raised it."""
+    changed_ns: int = 0
+    """Wall time of the last transition."""
+    value: Value | None = None
+    """Value at the last activation."""
+    actor: str = ""
+    """Who made the last operator transition."""
+    comment: str = ""
+
+
+class Cause(StrEnum):
+    """The transition that a record of a case tells of."""
+
+    RAISED = "raised"
+    ACTIVATED = "activated"
+    """Active again while still open."""
+    CLEARED = "cleared"
+    """The condition is gone; with it a one-shot shelve ends."""
+    SUPPRESSED = "suppressed"
+    UNSUPPRESSED = "unsuppressed"
+    CHATTERING = "chattering"
+    CALMED = "calmed"
+    SHELVE_ENDED = "shelve_ended"
+    """Its time was over."""
+    ACKED = "acked"
+    RESET = "reset"
+    SHELVED = "shelved"
+    UNSHELVED = "unshelved"
+    TAKEN_OUT = "taken_out"
+    PUT_BACK = "put_back"
+    COMMENTED = "commented"
+
+
+class Action(StrEnum):
+    """What an operator can do to a case, or to a rule (item and condition) that has none."""
+
+    ACK = "ack"
+    ACK_ALL = "ack_all"
+    RESET = "reset"
+    """Ends the latch of a case that is inactive and acknowledged."""
+    SHELVE = "shelve"
+    """For `duration_ms`."""
+    SHELVE_ONCE = "shelve_once"
+    """Until it next clears, and no longer than the longest shelve."""
+    UNSHELVE = "unshelve"
+    OUT_OF_SERVICE = "out_of_service"
+    IN_SERVICE = "in_service"
+    COMMENT = "comment"

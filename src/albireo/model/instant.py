@@ -1,0 +1,22 @@
+"""The two kinds of time, kept apart by their types.
+
+Decisions use `Instant`s of the boot clock, handed in as `now`. Wall time is data: it is stamped and stored, never
+compared with a deadline.
+"""
+
+from typing import Final, NewType
+
+Instant = NewType("Instant", int)
+"""Nanoseconds of the boot clock (CLOCK_BOOTTIME); meaningless on another machine or after a reboot."""
+
+Duration = NewType("Duration", int)
+"""Nanoseconds."""
+
+WallTime = NewType("WallTime", int)
+"""Nanoseconds since 1970-01-01T00:00:00Z, UTC, leap seconds not counted."""
+
+LogTime = NewType("LogTime", int)
+"""Nanoseconds of log time: the sum of the frames' elapsed times. Every fold runs its delays on it (whole ms)."""
+
+MS: Final = 1_000_000
+SECOND: Final = 1_000_000_000

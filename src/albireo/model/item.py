@@ -1,0 +1,125 @@
+"""DataItem: what a node measures or sets, and how its alarms are judged.
+
+One of the three synchronised classes of the DIM (DataItem, Session, Case).
+"""
+
+import math
+from enum import StrEnum
+
+import msgspec
+
+from albireo.model.samples import ItemId, Value, ValueType
+
+NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.\-]{0,63}(/[A-Za-z][A-Za-z0-9_.\-]{0,63})?$"
+"""Local name of an item; an adapter's own diagnostics carry its name before a slash (`p1/connected`)."""
+
+
+DELAY_MS_MAX = 7 * 86_400_000
+"""A week: what waits longer is no alarm."""
+
+
+class Condition(StrEnum):
+    """What can be wrong with an item; each is one case of its own. After OPC UA Part 9, 5.8 (limit, rate of change,
+    discrete and off-normal alarms), plus stale and device lost, which the standard leaves to the vendor."""
+
+    HI_HI = "hi_hi"
+    HI = "hi"
+    LO = "lo"
+    LO_LO = "lo_lo"
+    RATE = "rate"
+    STALE = "stale"
+    OFF_NORMAL = "off_normal"
+    DEVICE_LOST = "device_lost"
+
+
+class AlarmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """When an item is in alarm. Everything that is None is not judged."""
+
+    hi_hi: float | None = None
+    hi: float | None = None
+    lo: float | None = None
+    lo_lo: float | None = None
+    hysteresis: float = 0.0
+    """A limit clears only this far inside it; engineering units."""
+    on_delay_ms: int = 0
+    """A condition must hold this long before a case is raised."""
+    off_delay_ms: int = 0
+    """A condition must be gone this long before a case clears."""
+    rate_per_s: float | None = None
+    """Largest change per second, either way."""
+    stale_s: float | None = None
+    """Longest time without a new sample or a sign of life from the adapter that polls it."""
+    off_normal: bool | None = None
+    """The value of a bool item that is in alarm."""
+    is_device_state: bool = False
+    """The off-normal case of this item means that a whole device is lost."""
+    severity: int = 500
+    """1..1000, OPC UA Part 5, 6.4.2."""
+    is_latched: bool = False
+    """Stays until an operator resets it, even when the condition is gone and acknowledged."""
+    suppressed_by: str = ""
+    """Local name of a bool item; while it is true (equipment off) the alarms of this one are suppressed."""
+
+    def __post_init__(self) -> None:
+        limits = [one for one in (self.lo_lo, self.lo, self.hi, self.hi_hi) if one is not None]
+        if any(not math.isfinite(one) for one in limits) or limits != sorted(limits):
+            raise ValueError("limits must be finite and in the order lo_lo <= lo <= hi <= hi_hi")
+        if not 0 <= self.hysteresis < math.inf:
+            raise ValueError("hysteresis must be finite and not negative")
+        if not (0 <= self.on_delay_ms <= DELAY_MS_MAX and 0 <= self.off_delay_ms <= DELAY_MS_MAX):
+            raise ValueError(f"delays must be within 0..{DELAY_MS_MAX} ms")
+        if not 1 <= self.severity <= 1000:
+            raise ValueError("severity must be within 1..1000")
+        for positive in (self.rate_per_s, self.stale_s):
+            if positive is not None and not 0 < positive < math.inf:
+                raise ValueError("rate_per_s and stale_s must be finite and above 0")
+
+
+class DataItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An item as its owner declares it. Full name: `<node>:<name>`."""
+
+    name: str
+    value_type: ValueType
+    adapter: str = ""
+    """Name of the adapter that owns it; empty for items of the node itself."""
+    unit: str = ""
+    description: str = ""
+    is_writable: bool = False
+    minimum: float | None = None
+    maximum: float | None = None
+    """Range of a set point; a write outside is refused."""
+    alarm: AlarmSettings | None = None
+
+
+class KnownItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An item with the id that CORE allotted."""
+
+    item_id: ItemId
+    node: str
+    item: DataItem
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.node}:{self.item.name}"
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A person or a program at work on a node (type only; faces create them)."""
+
+    session_id: int
+    user: str
+    role: str
+    opened_ns: int
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """Current value of one item, at an edge (status, watch, JSON)."""
+
+    item_id: int
+    name: str
+    value: Value | None
+    """None before the first sample: unknown is not zero."""
+    quality: int
+    source_ns: int
+    node_ns: int
+    unit: str = ""

@@ -1,0 +1,80 @@
+"""Where in a log: epoch and sequence, and the history that makes two logs comparable.
+
+The second seed's store status (UUID and generation) becomes an epoch history: a list of (epoch, first sequence, branch
+id). Two histories agree up to the last entry that is equal in all three parts.
+"""
+
+from typing import Final
+
+import msgspec
+
+
+class Position(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """One record of a log, or with sequence 0 the place before the first."""
+
+    epoch: int = 0
+    sequence: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.epoch}:{self.sequence}"
+
+
+BEGINNING: Final = Position()
+"""Before the first record of any log."""
+
+
+class EpochEntry(msgspec.Struct, frozen=True, array_like=True):
+    """From `first_sequence` on the log was written under `epoch`."""
+
+    epoch: int
+    first_sequence: int
+    branch_id: int
+    """Random 64 bits drawn at the grant: tells apart two epochs of the same number."""
+
+
+class EpochHistory(msgspec.Struct, frozen=True, array_like=True):
+    """Entries with rising epochs and first sequences that do not fall."""
+
+    entries: tuple[EpochEntry, ...] = ()
+
+    def __post_init__(self) -> None:
+        for older, newer in zip(self.entries, self.entries[1:], strict=False):
+            if newer.epoch <= older.epoch or newer.first_sequence < older.first_sequence:
+                raise ValueError(f"epoch history goes backwards: {older} then {newer}")
+
+    @property
+    def epoch(self) -> int:
+        return self.entries[-1].epoch if self.entries else 0
+
+    def granted(self, entry: EpochEntry) -> "EpochHistory":
+        return EpochHistory((*self.entries, entry))
+
+    def epoch_of(self, sequence: int) -> int:
+        """Epoch under which `sequence` was written; 0 before the first entry."""
+        found = 0
+        for entry in self.entries:
+            if entry.first_sequence > sequence:
+                break
+            found = entry.epoch
+        return found
+
+    def common_point(self, other: "EpochHistory", own_end: int, other_end: int) -> int:
+        """Highest sequence up to which both logs are known to hold the same records.
+
+        Args:
+            other: the other store's history.
+            own_end, other_end: last sequence each store holds.
+        """
+        common = 0
+        for index, (mine, theirs) in enumerate(zip(self.entries, other.entries, strict=False)):
+            if mine != theirs:
+                return min(common, own_end, other_end)
+            mine_ends = _end_of(self.entries, index, own_end)
+            theirs_ends = _end_of(other.entries, index, other_end)
+            common = min(mine_ends, theirs_ends)
+        return min(common, own_end, other_end)
+
+
+def _end_of(entries: tuple[EpochEntry, ...], index: int, end: int) -> int:
+    """Last sequence written under entry `index` of a log that ends at `end`."""
+    return entries[index + 1].first_sequence - 1 if index + 1 < len(entries) else end

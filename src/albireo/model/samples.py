@@ -1,0 +1,122 @@
+"""Samples as columns: the one shape in which values travel, are stored and are folded.
+
+A batch holds rows of one value type; a device with mixed types gives one batch per type. Nothing here ever holds a
+Python object per sample.
+"""
+
+import itertools
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NewType
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+ItemId = NewType("ItemId", int)
+"""u32, allotted by CORE at first sight of (node, name), never reused. 0 is no item."""
+
+
+class ValueType(IntEnum):
+    """Type of every value of one batch; the numbers are those of the stored format."""
+
+    FLOAT64 = 1
+    INT64 = 2
+    BOOL = 3
+    STRING = 4
+
+
+Value = float | int | bool | str
+"""One value, at the edges only (a command, a row of a table)."""
+
+
+class Strings(msgspec.Struct, frozen=True, eq=False):
+    """A column of n strings, as Arrow lays them out."""
+
+    offsets: NDArray[np.uint32]
+    """n + 1 byte positions into `data`, not falling, the first 0."""
+    data: bytes
+    """UTF-8, all strings one after another."""
+
+    @classmethod
+    def of(cls, values: Sequence[str]) -> "Strings":
+        encoded = [value.encode() for value in values]
+        offsets = np.zeros(len(encoded) + 1, np.uint32)
+        np.cumsum([len(one) for one in encoded], out=offsets[1:])
+        return cls(offsets, b"".join(encoded))
+
+    def to_list(self) -> list[str]:
+        ends = self.offsets.tolist()
+        return [self.data[a:b].decode() for a, b in itertools.pairwise(ends)]
+
+    def take(self, rows: NDArray[np.intp]) -> "Strings":
+        ends = self.offsets
+        parts = [self.data[ends[row] : ends[row + 1]] for row in rows.tolist()]
+        offsets = np.zeros(len(parts) + 1, np.uint32)
+        np.cumsum([len(one) for one in parts], out=offsets[1:])
+        return Strings(offsets, b"".join(parts))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+Column = NDArray[np.float64] | NDArray[np.int64] | NDArray[np.uint8] | Strings
+
+
+class SampleBatch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """n samples of one value type, in the order of acquisition.
+
+    Values are in engineering units. Per item, order of rows is order of acquisition; `source_ns` may go backwards
+    (a device's clock is data).
+    """
+
+    value_type: ValueType
+    item_id: NDArray[np.uint32]
+    source_ns: NDArray[np.int64]
+    """Wall time of the device, or of the poll where the device gives none."""
+    node_ns: NDArray[np.int64]
+    """Wall time of the node when the value arrived."""
+    value: Column
+    """float64, int64, bool as u8 (0 or 1), or strings. Under a bad quality: the last known value or 0, never meant."""
+    quality: NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.item_id)
+
+    def take(self, rows: NDArray[np.intp]) -> "SampleBatch":
+        """The given rows, in the given order."""
+        value = self.value.take(rows) if isinstance(self.value, Strings) else self.value[rows]
+        return SampleBatch(
+            value_type=self.value_type,
+            item_id=self.item_id[rows],
+            source_ns=self.source_ns[rows],
+            node_ns=self.node_ns[rows],
+            value=value,
+            quality=self.quality[rows],
+        )
+
+    def values(self) -> list[Value]:
+        """The values as Python objects, for an edge: a table, JSON, a test."""
+        if isinstance(self.value, Strings):
+            return list[Value](self.value.to_list())
+        plain = self.value.tolist()
+        return [bool(one) for one in plain] if self.value_type is ValueType.BOOL else plain
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """An interval in which samples were or may have been lost; written by the owner of the loss.
+
+    Empty `item_ids` means every item of `source`.
+    """
+
+    source: str
+    """Who lost them: an adapter's name; `core` or `history` with no items named: of every item."""
+    reason: str
+    """`device_lost`, `adapter_down`, `node_down`, `overflow`, `refused`, `log_damage`."""
+    from_ns: int
+    """Wall time of the last sample known to be there."""
+    to_ns: int
+    """Wall time of the first sample after the gap."""
+    item_ids: tuple[int, ...] = ()
+    lost: int | None = None
+    """Number of samples dropped, None where nobody can know."""

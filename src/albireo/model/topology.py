@@ -1,0 +1,317 @@
+"""Topology: which nodes there are, where they stand in the tree, and what each of them runs.
+
+What it does not do: read files (codec/topology.py builds these values), open anything, or know an adapter's protocol.
+The tree lies in the ids: `root/north` is the child of `root`. Exactly one node has no parent.
+
+A place is where one process tree stands: `root/north`, or a member of a pair, `root[primary]` or `root[backup]`.
+"""
+
+import re
+from enum import StrEnum
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+NODE_ID_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}$"
+"""At most eight levels: an id must fit into a topic, a path and one line of a table."""
+ADAPTER_NAME_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}$"
+"""Adapters name files, sockets and the diagnostics items `<name>/connected`."""
+ENDPOINT_PATTERN: Final = r"^tcp://[^\s/]+:\d{1,5}$"
+VOTER_PATTERN: Final = r"^(plc:[a-z][a-z0-9_\-]{0,31}|witness:[a-z][a-z0-9_\-]{0,31})$"
+
+NODES_MAX: Final = 1_000
+ADAPTERS_MAX: Final = 256
+"""Per node: each adapter is a process of its own."""
+ITEMS_MAX: Final = 100_000
+"""Per node: the folds keep a dense column per item."""
+VOTERS_MAX: Final = 5
+
+_PLACE = re.compile(r"^(?P<node>[^\[\]]+)(\[(?P<member>primary|backup)\])?$")
+
+NodeId = Annotated[str, Meta(pattern=NODE_ID_PATTERN, description="Path in the tree, such as root/north.")]
+AdapterName = Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
+Endpoint = Annotated[str, Meta(pattern=ENDPOINT_PATTERN, description="tcp://HOST:PORT, IPv6 hosts in brackets.")]
+Voter = Annotated[str, Meta(pattern=VOTER_PATTERN, description="plc:ADAPTER or witness:NAME.")]
+
+
+class Placement(StrEnum):
+    """Where the actors of a node run."""
+
+    PROCESS = "process"
+    THREAD = "thread"
+
+
+class LogTarget(StrEnum):
+    """Where the structured logs of a node go."""
+
+    STDOUT = "stdout"
+    FILE = "file"
+    SYSLOG = "syslog"
+
+
+class Severity(StrEnum):
+    """Least severity that is written to the structured log."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Guard(StrEnum):
+    """What keeps an order of a member that leads no more from an output, strongest first."""
+
+    PLC = "plc"
+    """The PLC's program: outputs are reached through mailboxes, and an order of a lower epoch is refused there."""
+    GATE = "gate"
+    """The only path to the PLC is a write gate that follows the holder."""
+    STAMP = "stamp"
+    """Nothing refuses; epoch and count beside each value show a late write, and it is corrected."""
+    LEASE = "lease"
+    """Nothing refuses; bounded by time only."""
+
+
+class Standby(StrEnum):
+    """What an adapter does on the passive member. It never writes there."""
+
+    CONNECTED = "connected"
+    """Keeps a connection and asks for one item now and then, so a lost device is known before it is needed."""
+    POLLING = "polling"
+    """Reads everything; costs the device twice the load."""
+    OFF = "off"
+    """No connection: for a device that takes only one."""
+
+
+VOTER_REGISTERS: Final = 64
+"""Two blocks of `codec.register_block`, one per member."""
+MAILBOX_AREA_REGISTERS: Final = 28
+"""Two mailboxes and the guard's status of `core.pair.mailbox`."""
+_REGISTERS: Final = 65_536
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Base of every table of the file: a key that nobody reads is a mistake, never a silent default."""
+
+
+class LogSettings(Config, frozen=True):
+    """`[log]`: the store of a node. Retention ends at whole segments."""
+
+    segment_mib: Annotated[int, Meta(ge=1, le=256)] = 64
+    """Size of a segment. 64: a new one each quarter of an hour at 5,000 samples/s; smaller for small disks."""
+    disk_reserve_mib: Annotated[int, Meta(ge=0, le=1_048_576)] = 64
+    """Left free: a segment that would leave less is not prepared, and admission stops until there is room."""
+    snapshot_every_s: Annotated[int, Meta(ge=1, le=86_400)] = 300
+    """Bounds the replay after a crash."""
+    scrub_mib_per_s: Annotated[float, Meta(ge=0, le=1_024)] = 4.0
+    """Share of the disk for the slow check of sealed segments; 0 switches it off."""
+    keep_h: Annotated[float, Meta(ge=0, le=87_600)] = 24.0
+    """Records stay in the log this long after the history has them; what history and snapshots lack stays anyway."""
+    bytes_max_mib: Annotated[int, Meta(ge=16, le=16_777_216)] = 65_536
+    """The log as a whole; above it the oldest records that the history has go before their time."""
+
+    def __post_init__(self) -> None:
+        if self.bytes_max_mib < 4 * self.segment_mib:
+            raise ValueError("bytes_max_mib must be at least 4 x segment_mib: one open, one prepared, two kept")
+
+
+class HistorySettings(Config, frozen=True):
+    """`[history]`: samples as Parquet files."""
+
+    seal_every_s: Annotated[int, Meta(ge=1, le=3_600)] = 60
+    """Age at which the hot tail becomes a file: the most that a reader of files waits."""
+    tail_rows_max: Annotated[int, Meta(ge=1_000, le=50_000_000)] = 2_000_000
+    """Rows of the hot tail in memory (about 50 bytes each); more are sealed early."""
+
+
+class RuntimeSettings(Config, frozen=True):
+    """`[runtime]`: actors and their supervision."""
+
+    placement: Placement = Placement.PROCESS
+    """`thread` runs the whole node in one process: small edge boxes and tests."""
+    alive_every_ms: Annotated[int, Meta(ge=50, le=60_000)] = 1_000
+    """How often an actor is asked DEAD?."""
+    alive_timeout_ms: Annotated[int, Meta(ge=200, le=600_000)] = 5_000
+    """Silence after which it is restarted; well above the longest allowed turn (20 ms) and a busy disk."""
+    restarts_max: Annotated[int, Meta(ge=0, le=1_000)] = 5
+    """Restarts of core and history within `restarts_within_s` before the node gives up (OTP: intensity)."""
+    restarts_within_s: Annotated[int, Meta(ge=1, le=86_400)] = 60
+    """OTP: period."""
+    stop_timeout_ms: Annotated[int, Meta(ge=100, le=600_000)] = 10_000
+    """How long an actor may take to stop before it is killed."""
+    log_target: LogTarget = LogTarget.STDOUT
+    log_level: Severity = Severity.INFO
+    log_file_mib: Annotated[int, Meta(ge=1, le=1_024)] = 10
+    """Size at which the log file is rotated; five old ones are kept."""
+
+    def __post_init__(self) -> None:
+        if self.alive_timeout_ms < 3 * self.alive_every_ms:
+            raise ValueError("alive_timeout_ms must be at least 3 x alive_every_ms: one lost answer is not a death")
+
+
+class AdapterConfig(Config, frozen=True):
+    """`[[node.adapter]]`: one connection to a device, run by an actor of its own."""
+
+    name: AdapterName
+    kind: Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
+    """Which adapter: `modbus`, `host`."""
+    url: Annotated[str, Meta(max_length=512)] = ""
+    """Where the device is, such as tcp://10.0.2.5:502; none for `host`."""
+    items: Annotated[str, Meta(max_length=512)] = ""
+    """CSV item table, relative to the topology file; none for `host`, which knows its own items."""
+    device_id: Annotated[int, Meta(ge=0, le=255)] = 1
+    """Modbus unit; 1 is what most devices with one unit answer to."""
+    poll_ms: Annotated[int, Meta(ge=10, le=3_600_000)] = 1_000
+    """Period of a poll of all items."""
+    timeout_ms: Annotated[int, Meta(ge=10, le=600_000)] = 1_000
+    """Longest wait for one answer."""
+    retries: Annotated[int, Meta(ge=0, le=10)] = 1
+    """Repeats of one read before the device counts as lost."""
+    backoff_min_ms: Annotated[int, Meta(ge=10, le=600_000)] = 500
+    """First pause between two attempts to connect; doubled each time, jittered."""
+    backoff_max_ms: Annotated[int, Meta(ge=10, le=3_600_000)] = 30_000
+    """Longest pause between two attempts to connect."""
+    read_gap_max: Annotated[int, Meta(ge=0, le=100)] = 8
+    """Unused registers that one block read may span."""
+    read_count_max: Annotated[int, Meta(ge=1, le=2_000)] = 120
+    """Registers of one block read; Modbus allows 125, some devices less."""
+    standby: Standby = Standby.CONNECTED
+    """What it does on the passive member of a pair: `connected`, `polling` or `off`; it never writes there."""
+    guard: Guard = Guard.LEASE
+    """What refuses a late order to an output: `plc`, `gate`, `stamp` or `lease` (docs/plc-voter.md)."""
+    write_max_ms: Annotated[int, Meta(ge=1, le=60_000)] = 300
+    """Longest way of a write in a pair: with `stamp` and `lease` none starts with less of the lease left."""
+    mailbox_address: Annotated[int, Meta(ge=0, le=_REGISTERS - MAILBOX_AREA_REGISTERS)] | None = None
+    """First of the 28 holding registers of the output mailboxes; `guard = "plc"` needs it."""
+    voter_address: Annotated[int, Meta(ge=0, le=_REGISTERS - VOTER_REGISTERS)] | None = None
+    """First of the 64 holding registers of the voter's two blocks; a voter `plc:NAME` needs it."""
+    settle_ms: Annotated[int, Meta(ge=0, le=10_000)] = 50
+    """By then a write is seen by the PLC's other connections; measured by `albireo doctor plc-voter`."""
+    dead_time_ms: Annotated[int, Meta(ge=0, le=60_000)] = 2_000
+    """By then a write of a broken connection has landed or never will: `timeout_ms` and the PLC's queue."""
+
+    def __post_init__(self) -> None:
+        if self.backoff_max_ms < self.backoff_min_ms:
+            raise ValueError("backoff_max_ms must not be below backoff_min_ms")
+        if self.guard is Guard.PLC and self.mailbox_address is None:
+            raise ValueError('guard = "plc" needs mailbox_address: where the PLC has its mailboxes')
+        if self.voter_address is not None and self.mailbox_address is not None:
+            distance = self.mailbox_address - self.voter_address
+            if -MAILBOX_AREA_REGISTERS < distance < VOTER_REGISTERS:
+                raise ValueError("voter_address and mailbox_address overlap: 64 and 28 registers")
+
+
+class MemberEndpoints(Config, frozen=True):
+    """Addresses of one member of a pair."""
+
+    client: Endpoint
+    """Where clients and other nodes connect."""
+    peer: Annotated[tuple[Endpoint, ...], Meta(min_length=1, max_length=4)]
+    """Where the other member connects; more than one for separate cables."""
+
+
+class WitnessConfig(Config, frozen=True):
+    """`[[witness]]`: a machine that votes and holds no data."""
+
+    name: Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
+    endpoint: Endpoint
+
+
+class NodeConfig(Config, frozen=True):
+    """`[[node]]`: one node of the tree, alone (`endpoint`) or a pair (`primary`, `backup`)."""
+
+    id: NodeId
+    endpoint: Endpoint | None = None
+    primary: MemberEndpoints | None = None
+    backup: MemberEndpoints | None = None
+    voters: Annotated[tuple[Voter, ...], Meta(max_length=VOTERS_MAX)] = ()
+    description: Annotated[str, Meta(max_length=1_024)] = ""
+    items: Annotated[str, Meta(max_length=512)] = ""
+    """CSV item table for all adapters of the node; its column `adapter` names the owner of each row."""
+    adapter: Annotated[tuple[AdapterConfig, ...], Meta(max_length=ADAPTERS_MAX)] = ()
+    log: LogSettings = LogSettings()
+    history: HistorySettings = HistorySettings()
+    runtime: RuntimeSettings = RuntimeSettings()
+
+    @property
+    def parent(self) -> str:
+        """Id of the node above; empty for the root."""
+        return self.id.rpartition("/")[0]
+
+    @property
+    def is_pair(self) -> bool:
+        return self.primary is not None or self.backup is not None
+
+
+class Topology(Config, frozen=True):
+    """The whole file."""
+
+    cluster: Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")]
+    """UUID, written once: stores of two clusters never mix."""
+    node: Annotated[tuple[NodeConfig, ...], Meta(min_length=1, max_length=NODES_MAX)]
+    witness: Annotated[tuple[WitnessConfig, ...], Meta(max_length=64)] = ()
+    log: LogSettings = LogSettings()
+    """For every node; a node's own `[node.log]` changes single keys."""
+    history: HistorySettings = HistorySettings()
+    runtime: RuntimeSettings = RuntimeSettings()
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one process tree stands."""
+
+    node: NodeConfig
+    member: str = ""
+    """`primary` or `backup` in a pair, empty for a node that stands alone."""
+
+    @property
+    def name(self) -> str:
+        """As a user writes it: `root[primary]`, `root/north`."""
+        return f"{self.node.id}[{self.member}]" if self.member else self.node.id
+
+    @property
+    def directory_name(self) -> str:
+        """The same as one path component."""
+        return self.node.id.replace("/", "~") + (f".{self.member}" if self.member else "")
+
+    @property
+    def endpoint(self) -> str:
+        """Where its clients connect; empty when it has none."""
+        member = {"primary": self.node.primary, "backup": self.node.backup}.get(self.member)
+        return member.client if member else self.node.endpoint or ""
+
+
+class UnknownPlace(LookupError):
+    """Nobody of that name stands in the topology."""
+
+    def __init__(self, wanted: str, known: tuple[str, ...]) -> None:
+        super().__init__(f"no place {wanted!r} in the topology; it has {', '.join(known)}")
+        self.wanted = wanted
+        self.known = known
+
+
+def places(topology: Topology) -> tuple[Place, ...]:
+    """Every place, in the order of the file."""
+    found: list[Place] = []
+    for node in topology.node:
+        members = [name for name in ("primary", "backup") if getattr(node, name) is not None]
+        found += [Place(node=node, member=name) for name in members] or [Place(node=node)]
+    return tuple(found)
+
+
+def find_place(topology: Topology, wanted: str) -> Place:
+    """The place that `wanted` names, such as `root[primary]` or `root/north`.
+
+    Raises:
+        UnknownPlace: no such node, or the member is missing or too much.
+    """
+    every = places(topology)
+    if _PLACE.match(wanted):
+        for place in every:
+            if place.name == wanted:
+                return place
+    raise UnknownPlace(wanted, tuple(place.name for place in every))
+
+
+def children(topology: Topology, node_id: str) -> tuple[NodeConfig, ...]:
+    """Nodes directly below `node_id`, in the order of the file."""
+    return tuple(node for node in topology.node if node.parent == node_id)

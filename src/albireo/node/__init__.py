@@ -1,0 +1,1 @@
+"""The actors of a node. No PLC protocols."""

@@ -1,0 +1,156 @@
+"""Boot: from a topology to the actors of one node, and their run until somebody stops them.
+
+    stage 0  logger            takes the others' log lines
+    stage 1  core              log, folds, feeds
+    stage 2  history           follows core; stops after the adapters, so that it gets their last sample
+    stage 3  comm.<adapter>    one per adapter, and `host` for the machine itself
+
+Stages start in this order and stop in reverse.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from albireo.codec.topology import LoadedTopology
+from albireo.core.pair import PairConfig
+from albireo.log import LogConfig
+from albireo.model.instant import MS, SECOND
+from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, RuntimeSettings, Topology
+from albireo.node.pair_arguments import PairArguments
+from albireo.node.plc_voters import PlcWaits
+from albireo.runtime import ActorSpec, SupervisionConfig, Supervisor, run_node
+
+HOST: Final = "host"
+"""Kind, and name by default, of the adapter that every node has for its own machine."""
+MIB: Final = 1 << 20
+
+
+def run(
+    loaded: LoadedTopology,
+    place: Place,
+    data: Path,
+    keys: Path | None = None,
+    on_started: Callable[[Supervisor], object] | None = None,
+) -> int:
+    """Run one node in this process until a signal or a client stops it.
+
+    Args:
+        keys: directory of the CURVE keys of a member; None: no keys, all endpoints on loopback.
+    Returns:
+        The exit code, as `runtime.run_node` says.
+    """
+    node = place.node
+    return run_node(
+        data,
+        specs_of(loaded, place, keys),
+        node.runtime.placement.value,
+        config=supervision_of(node.runtime),
+        on_started=on_started,
+        log_level=node.runtime.log_level.value,
+    )
+
+
+def specs_of(loaded: LoadedTopology, place: Place, keys: Path | None = None) -> list[ActorSpec]:
+    """The actors of a node, with everything they need to know as JSON values."""
+    node = place.node
+    adapters = [*loaded.arguments[node.id]]
+    if all(one["kind"] != HOST for one in adapters):
+        adapters.append({**_all_fields(AdapterConfig(name=HOST, kind=HOST)), "items": []})
+    return [
+        ActorSpec("logger", "albireo.node.logger:create", _logger(node.runtime), stage=0, is_essential=False),
+        ActorSpec("core", "albireo.node.core:create", _core(loaded.topology, place, keys), stage=1),
+        ActorSpec("history", "albireo.node.history:create", _history(node), stage=2),
+        *(_comm(one, begins_acting=not place.member) for one in adapters),
+    ]
+
+
+def _logger(runtime: RuntimeSettings) -> dict[str, object]:
+    return {"target": runtime.log_target, "level": runtime.log_level, "file_mib": runtime.log_file_mib}
+
+
+def _history(node: NodeConfig) -> dict[str, object]:
+    pace = {
+        "seal_every_ns": node.history.seal_every_s * SECOND,
+        "seal_rows": node.history.tail_rows_max // 2,
+        "hot_rows_max": node.history.tail_rows_max,
+    }
+    return {"node": node.id, "pace": pace}
+
+
+def _core(topology: Topology, place: Place, keys: Path | None) -> dict[str, object]:
+    node = place.node
+    core: dict[str, object] = {
+        "node": node.id,
+        "cluster": topology.cluster,
+        "log": msgspec.to_builtins(
+            LogConfig(
+                segment_bytes=node.log.segment_mib * MIB,
+                free_bytes_min=node.log.disk_reserve_mib * MIB,
+            )
+        ),
+        "retention": {
+            "keep_h": node.log.keep_h,
+            "bytes_max": node.log.bytes_max_mib * MIB,
+            "snapshot_every_s": node.log.snapshot_every_s,
+            "scrub_bytes_per_s": round(node.log.scrub_mib_per_s * MIB),
+        },
+    }
+    if node.primary is not None and node.backup is not None:
+        core["pair"] = msgspec.to_builtins(_pair(topology, place, node.primary, node.backup, keys))
+    return core
+
+
+def _pair(
+    topology: Topology, place: Place, primary: MemberEndpoints, backup: MemberEndpoints, keys: Path | None
+) -> PairArguments:
+    node = place.node
+    own, other = (primary, backup) if place.member == "primary" else (backup, primary)
+    return PairArguments(
+        member=0 if own is primary else 1,
+        place=place.name,
+        config=PairConfig(
+            cluster=f"{topology.cluster}/{node.id}", voters=node.voters, paths=min(len(own.peer), len(other.peer))
+        ),
+        witnesses={
+            f"witness:{one.name}": one.endpoint for one in topology.witness if f"witness:{one.name}" in node.voters
+        },
+        client=own.client,
+        peer=own.peer,
+        other=other.peer,
+        other_place=f"{node.id}[{'backup' if own is primary else 'primary'}]",
+        other_client=other.client,
+        waits={
+            f"plc:{one.name}": PlcWaits(settle_ms=one.settle_ms, dead_time_ms=one.dead_time_ms)
+            for one in node.adapter
+            if one.voter_address is not None
+        },
+        guards={one.name: one.guard.value for one in node.adapter if one.kind != HOST},
+        keys="" if keys is None else str(keys),
+    )
+
+
+def _comm(arguments: Mapping[str, Any], *, begins_acting: bool) -> ActorSpec:
+    """One adapter; its bugs never end the node."""
+    spec_arguments = msgspec.to_builtins({**arguments, "begins_acting": begins_acting})
+    return ActorSpec(
+        f"comm.{arguments['name']}", "albireo.field.comm:create", spec_arguments, stage=3, is_essential=False
+    )
+
+
+def supervision_of(runtime: RuntimeSettings) -> SupervisionConfig:
+    """The supervisor's configuration, from the topology's words."""
+    return SupervisionConfig(
+        intensity=runtime.restarts_max,
+        period_ns=runtime.restarts_within_s * SECOND,
+        ask_every_ns=runtime.alive_every_ms * MS,
+        silent_after_ns=runtime.alive_timeout_ms * MS,
+        stop_within_ns=runtime.stop_timeout_ms * MS,
+    )
+
+
+def _all_fields(config: msgspec.Struct) -> dict[str, Any]:
+    """Every field, defaults too: an actor must not need to know them."""
+    return {field: getattr(config, field) for field in config.__struct_fields__}

@@ -1,0 +1,396 @@
+"""CORE: the actor around log, folds and feeds; the only one that appends.
+
+A thin shell: it opens the log, rebuilds the folds, and then only carries out what the root machine says. Every wake-up
+is one `step`: what one drain brought, what one sync made durable, or the deadline that came. Whether this node leads,
+and what is committed, its tenure says: alone (below) or as a member of a pair (member.py).
+
+Spec: design/log-and-feed.md, The loop of CORE.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from albireo.codec.frame import Frame, frames
+from albireo.codec.message import AnyMessage, Ask, VoterLost, VoterOffered, VoterRead, VoterWritten
+from albireo.core.feed.leader import Pull, cut
+from albireo.core.folds import Folds
+from albireo.core.root import Root
+from albireo.core.root_events import (
+    AdmissionChanged,
+    Committed,
+    DamagePassed,
+    Event,
+    FramesAppended,
+    FramesFollowed,
+    Granted,
+    LettersDrained,
+    PairFigures,
+    PeerLost,
+    Restored,
+    Served,
+    Started,
+    Stopping,
+    TimePassed,
+)
+from albireo.core.turn import Moment, Send, Turn
+from albireo.log import Corrupted, Entry, Log, LogConfig, LogFailure, OpenRefused, Pruned, ReadFailed, StoreIdentity
+from albireo.model.instant import MS, Instant, WallTime
+from albireo.model.position import EpochEntry, Position
+from albireo.node.housekeeping import Housekeeping, Retention
+from albireo.node.member import MemberTenure
+from albireo.node.pair_arguments import PairArguments
+from albireo.node.tenure import Tenure
+from albireo.runtime import ActorContext, Letter, Link, TurnLimits
+from albireo.runtime.errors import ConfigurationRefused
+
+PACE_NS: Final = 5 * MS
+"""Followers are served this often at most while little is new: many small commits become one piece."""
+BEHIND_RECORDS: Final = 4_096
+"""More than this is not little."""
+FOR_TENURE: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten)
+"""What of the local link's messages the tenure may want; all others are the root machine's."""
+TURN_LIMITS: Final = TurnLimits(letters_max=128, bytes_max=512 << 10)
+"""Taken in one turn: some 20 batches of 1000 samples, 1 ms of checking and appending."""
+
+
+class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What boot tells CORE."""
+
+    node: str
+    cluster: str
+    log: LogConfig = LogConfig()
+    retention: Retention = Retention()
+    pair: PairArguments | None = None
+    """Nothing: this node stands alone."""
+
+
+def create(arguments: Mapping[str, object]) -> "Core":
+    """Factory for the runtime."""
+    return Core(msgspec.convert(arguments, CoreArguments))
+
+
+class Core:
+    """The behaviour of the actor `core`."""
+
+    name = "core"
+
+    def __init__(self, arguments: CoreArguments) -> None:
+        self._arguments = arguments
+        self._actor: ActorContext
+        self._link: Link
+        self._tenure: Tenure
+        self._house: Housekeeping
+        self.log: Log
+        self.root: Root
+        self.is_complete = True
+        self._links: dict[bytes, Link] = {}
+        """Where who is not on the local link is heard."""
+        self._is_durable_posted = False
+        self._is_serving_posted = False
+        self._serve_at: Instant | None = None
+        """Followers wait for what was committed since they were served."""
+        self._paced_to = Instant(0)
+        self._served_to = 0
+        self._is_folding_posted = False
+        self._admission = ""
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._is_closed = False
+
+    # --- Start and stop ------------------------------------------------------------------------------------------
+
+    async def start(self, actor: ActorContext) -> None:
+        self._actor = actor
+        actor.turn_limits = TURN_LIMITS
+        arguments = self._arguments
+        pair = arguments.pair
+        identity = StoreIdentity(cluster=arguments.cluster, node=arguments.node)
+        if pair is not None:
+            identity = StoreIdentity(cluster=arguments.cluster, node=pair.place, log_id=pair.log_id)
+        try:
+            self.log, report = Log.open(actor.data / "log", identity, arguments.log)
+        except OpenRefused as error:
+            raise ConfigurationRefused(str(error)) from error
+        actor.at_end(self._release)
+        actor.log.info("log_opened", **msgspec.to_builtins(report))
+        self._tenure = Alone(self) if pair is None else MemberTenure(self, actor, pair)
+        folds = self._rebuild()
+        self.root = Root(arguments.node, folds, self.log.log_id, self.log.history, self.log.committed, self._moment())
+        self.root.first_sequence, self.root.has_folds = self.log.begin_sequence, self.is_complete
+        settings = (arguments.log, arguments.retention)
+        self._house = Housekeeping(actor, self.log, self.root, *settings, self.tell, self._tenure)
+        self._link = actor.bind("core")
+        self.log.start(self._sync_done, self._log_failed)
+        self.tell(Started(arguments.log.segment_bytes, self._uncommitted()))
+        self._tenure.begin()
+        self._end_turn()
+        if pair is None:
+            await self._committed(self.root.end.sequence)
+
+    def _uncommitted(self) -> list[Frame]:
+        """What stands in the log above the commit position."""
+        found: list[Frame] = []
+        after = self.log.committed.sequence
+        while after < self.log.end.sequence:
+            found += [Frame(*one) for one in frames(self.log.read_appended(after, 1 << 20))]
+            after = found[-1].header.last_sequence
+        return found
+
+    def _rebuild(self) -> Folds:
+        """Newest usable snapshot, then the frames above it."""
+        folds, replayed_from = Folds(), 0
+        for snapshot in self.log.load_snapshots():
+            try:
+                folds = Folds.restore(snapshot.sections, snapshot.log_time // MS)
+            except ValueError as error:
+                self._actor.log.warning("snapshot_unusable", position=str(snapshot.position), reason=str(error))
+                continue
+            replayed_from = snapshot.position.sequence
+            break
+        self.is_complete = replayed_from + 1 >= self.log.begin_sequence
+        if not self.is_complete and self._arguments.pair is not None:
+            self._actor.log.error("folds_missing", begin=self.log.begin_sequence, remedy="the other member gives them")
+            return folds
+        after = replayed_from
+        while after < self.log.committed.sequence:
+            try:
+                for frame in self.log.replay(after, self.log.committed.sequence):
+                    folds.replay(frame)
+                    after = frame.header.last_sequence
+            except Corrupted as damage:
+                self._actor.log.error("log_corrupt", reason=str(damage))
+                after = damage.last_sequence
+        self._actor.log.info("folds_rebuilt", snapshot=replayed_from, end=self.log.committed.sequence)
+        return folds
+
+    def fold_anew(self) -> None:
+        """What the log says was not all read: rebuild the folds from it."""
+        folds, log = self._rebuild(), self.log
+        begun = Restored(folds, log.committed, log.end, log.begin_sequence, log.history, self.is_complete)
+        self.tell(begun)
+        self.tell(FramesFollowed(self._uncommitted()))
+
+    async def stop(self) -> None:
+        """Clean stop: out of the pair, a last record, a snapshot, the header marked clean."""
+        await self._tenure.stop()
+        self.tell(Stopping())
+        self._end_turn()
+        if not self.root.admission.closed_because:  # On a full disk it may never be; closing writes what finds room.
+            await self._committed(self.root.end.sequence)
+        await self._house.stop()
+        self._actor.arm(None)
+        self._tenure.close()
+        self._link.close()
+        self._is_closed = True
+        self.log.close(clean=True, shutdown_id=self._tenure.shutdown_id)
+
+    def _release(self) -> None:
+        """After a crash: in thread placement the process lives on, and so would the lock of the log."""
+        if not self._is_closed:
+            with contextlib.suppress(OSError):
+                self.log.close(clean=False)
+
+    async def _committed(self, sequence: int) -> None:
+        if self.root.committed.sequence < sequence:
+            done: asyncio.Future[None] = self._actor.loop.create_future()
+            self._waiters.append((sequence, done))
+            await done
+
+    # --- Wake-ups ------------------------------------------------------------------------------------------------
+
+    def drained(self, letters: Sequence[Letter]) -> None:
+        own = []
+        for one in letters:
+            is_local = one.link is self._link
+            if (not is_local or isinstance(one.message, FOR_TENURE)) and self._tenure.hears(one):
+                continue
+            if not is_local:
+                self._links[one.sender] = one.link
+            own.append((one.sender, one.message, one.raw))
+        if own:
+            self.tell(LettersDrained(own))
+        self._end_turn()
+
+    def ticked(self, now: Instant) -> None:
+        self._tenure.ticked(now)
+        self._house.ticked(now)
+        self.tell(TimePassed())
+        self._end_turn()
+
+    def _sync_done(self, position: Position) -> None:
+        """From the sync thread: have the position looked at, one call at a time."""
+        del position  # Void by the time of the call if the log was cut meanwhile.
+        if not self._is_durable_posted:
+            self._is_durable_posted = True
+            self._actor.call(self._durable)
+
+    def _durable(self) -> None:
+        self._is_durable_posted = False
+        self._tenure.synced(self.log.durable)
+        self._end_turn()
+
+    def _fold_more(self) -> None:
+        self._is_folding_posted = False
+        self.tell(Committed(self.log.committed))
+        self._end_turn()
+
+    def _log_failed(self, failure: LogFailure) -> None:
+        """From the sync thread: what is appended may not be durable. Stop acknowledging, end."""
+        self._actor.call(self._actor.fail, f"log: {failure}")
+
+    # --- Effects -------------------------------------------------------------------------------------------------
+
+    def _moment(self) -> Moment:
+        return Moment(self._actor.now(), WallTime(self._actor.wall_ns()))
+
+    def tell(self, event: Event) -> None:
+        """One step of the root machine, and what it wants done."""
+        moment = self._moment()
+        self._perform(self.root.step(event, moment), moment)
+
+    def _perform(self, turn: Turn, moment: Moment) -> None:
+        """Append, then send; see core.turn for why the order is enough."""
+        appended: list[Frame] = []
+        if turn.drafts:
+            entries = [Entry(d.stream, d.kind, d.record_count, d.body, d.body_crc) for d in turn.drafts]
+            appended = self.log.append(entries, elapsed_ms=self.root.elapsed_ms(moment.now), node_ns=moment.wall)
+            self.root.step(FramesAppended(appended), moment)
+        for send in turn.sends:
+            self._send(send, moment)
+        for note in turn.notes:
+            getattr(self._actor.log, note.level)(note.event, **note.fields)
+        if appended:
+            self._tenure.appended()
+
+    def save_snapshot(self) -> None:
+        """Begin one soon."""
+        self._house.save_snapshot()
+
+    def wake(self) -> None:
+        """Something changed outside a wake-up: look at the deadlines again."""
+        self._actor.call(self._end_turn)
+
+    def say(self, to: bytes, message: AnyMessage) -> bool:
+        """Send to an actor of this node; False: it is gone."""
+        return self._link.send(message, to=to)
+
+    def _send(self, send: Send, moment: Moment) -> None:
+        link = self._links.get(send.to, self._link)
+        if not link.send(send.message, send.raw, to=send.to):
+            self._links.pop(send.to, None)
+            self.root.step(PeerLost(send.to), moment)
+
+    def _end_turn(self) -> None:
+        """What every wake-up ends with: admission looked at, followers served, the next deadline armed."""
+        admission = self.log.admission()
+        if admission != self._admission:
+            self._admission = admission
+            self.tell(AdmissionChanged(admission))
+        self._serve()
+        if self.root.has_unfolded and not self._is_folding_posted:
+            self._is_folding_posted = True
+            self._actor.call(self._fold_more)
+        while self._waiters and self._waiters[0][0] <= self.root.committed.sequence:
+            self._waiters.pop(0)[1].set_result(None)
+        due = (self.root.deadline(), self._house.deadline(), self._tenure.deadline(), self._serve_at)
+        self._actor.arm(Instant(min(one for one in due if one is not None)))
+
+    def _serve(self) -> None:
+        """One chunk to every follower that lags and has room; the next one in a turn of its own."""
+        root, leader = self.root, self.root.leader
+        pulls = root.pulls(self.log.committed)
+        self._serve_at = None
+        now = self._actor.now()
+        if pulls and now < self._paced_to and root.committed.sequence - self._served_to < BEHIND_RECORDS:
+            self._serve_at = self._paced_to
+            return
+        self._paced_to, self._served_to = Instant(now + PACE_NS), root.committed.sequence
+        for pull in pulls:
+            try:
+                chunk = self.log.read(pull.after, pull.bytes_max)
+            except Pruned:
+                leader.lost(pull.to)  # It says hello again, and is told SNAPSHOT.
+                continue
+            except Corrupted as damage:
+                self._pass_damage(pull, damage)
+                continue
+            data, raw, scanned = cut(chunk, pull, root.history.epoch)
+            if data is None:
+                leader.pulled(pull, scanned, None, 0)
+            elif self._links.get(pull.to, self._link).send(data, [raw], to=pull.to):
+                leader.pulled(pull, scanned, data.last, len(raw))
+            else:
+                leader.lost(pull.to)
+        if root.pulls(self.log.committed) and not self._is_serving_posted:
+            self._is_serving_posted = True
+            self._actor.call(self._serve_more)
+
+    def _pass_damage(self, pull: Pull, damage: Corrupted) -> None:
+        """Go on behind records that can't be read. What the history will lack is a gap from here on."""
+        self._actor.log.limited("log_corrupt", "feed", reason=str(damage))
+        followed = self.root.leader.followers[pull.to]
+        self.root.leader.pulled(pull, damage.last_sequence, None, 0)
+        if followed.hello.is_named:
+            wall = self._actor.wall_ns()
+            from_ns = self._node_ns_at(damage.first_sequence - 1, wall)
+            self.tell(DamagePassed(from_ns, self._node_ns_at(damage.last_sequence + 1, wall)))
+
+    def _node_ns_at(self, sequence: int, otherwise: int) -> int:
+        """Node time of a record beside a damaged range."""
+        try:
+            return self.log.header_at(sequence).node_ns
+        except (Corrupted, Pruned, ReadFailed, ValueError):
+            return otherwise
+
+    def _serve_more(self) -> None:
+        self._is_serving_posted = False
+        self._paced_to = Instant(0)  # Who is behind is not kept waiting.
+        self._serve()
+
+
+class Alone:
+    """The tenure of a node without a pair: it leads from its start on, and what is durable is committed."""
+
+    shutdown_id = ""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        core.log.commit(core.log.durable)  # What recovery made durable.
+
+    def begin(self) -> None:
+        log = self._core.log
+        first = log.end.sequence + 1
+        log.grant(EpochEntry(epoch=log.history.epoch + 1, first_sequence=first, branch_id=secrets.randbits(64)))
+        self._core.tell(Granted(log.history, "standalone start"))
+        self._core.tell(Served())
+
+    def hears(self, letter: Letter) -> bool:
+        return False
+
+    def appended(self) -> None: ...
+
+    def synced(self, position: Position) -> None:
+        self._core.log.commit(position)
+        self._core.tell(Committed(position))
+
+    def ticked(self, now: Instant) -> None: ...
+
+    def deadline(self) -> Instant | None:
+        return None
+
+    def figures(self) -> PairFigures | None:
+        return None
+
+    def wanted_from(self) -> int | None:
+        return None
+
+    def has_all_folded(self) -> bool:
+        return True
+
+    async def stop(self) -> None: ...
+
+    def close(self) -> None: ...

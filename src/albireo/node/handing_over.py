@@ -1,0 +1,79 @@
+"""Reasons for the active member to hand the lead over by itself: the other one can do what this one can't.
+
+    its disk takes nothing more       the other follows, so it has room
+    it reaches fewer devices          the other's heartbeats say how many it reaches
+
+Each has to last, and none is acted on again for a while: two members with a bad cable each must not swap for ever.
+
+Spec: design/pair.md, rule 11; Outputs.
+"""
+
+from typing import Final
+
+from albireo.core.pair.events import State
+from albireo.core.pair.member import Member
+from albireo.core.root import Root
+from albireo.log import Log
+from albireo.model import quality
+from albireo.model.instant import SECOND, Instant
+
+FULL_NS: Final = SECOND
+"""The next segment may be a moment late."""
+FEWER_NS: Final = 5 * SECOND
+"""A device that both lose is lost at different moments; its adapters try again within this time."""
+AGAIN_NS: Final = 60 * SECOND
+LOOK_NS: Final = SECOND // 2
+
+
+class HandingOver:
+    """Looks now and then; one per run of CORE."""
+
+    def __init__(self, member: Member, log: Log, root: Root) -> None:
+        self._member = member
+        self._log = log
+        self._root = root
+        self._look_at = Instant(0)
+        self._not_before = Instant(0)
+        self._since: dict[str, Instant] = {}
+
+    def due(self, now: Instant) -> str:
+        """Why to hand over now; empty: not."""
+        if now < self._look_at:
+            return ""
+        self._look_at = Instant(now + LOOK_NS)
+        self._member.own.reaches = self.reached()
+        if self._member.state is not State.ACTIVE:
+            self._since.clear()
+            return ""
+        cause = self._lasting("full", bool(self._log.admission()), FULL_NS, now)
+        cause = cause or self._lasting("fewer", self._other_reaches_more(), FEWER_NS, now)
+        if not cause or now < self._not_before:
+            return ""
+        self._not_before = Instant(now + AGAIN_NS)
+        return _CAUSES[cause]
+
+    def _lasting(self, what: str, is_so: bool, for_ns: int, now: Instant) -> str:
+        if not is_so:
+            self._since.pop(what, None)
+            return ""
+        return what if now - self._since.setdefault(what, now) >= for_ns else ""
+
+    def _other_reaches_more(self) -> bool:
+        heard = self._member.peer.last
+        return heard is not None and heard.reaches > self._member.own.reaches
+
+    def reached(self) -> int:
+        """Devices that the adapters here reach: as they say while they stand by, as their items say while acting."""
+        role = self._root.role
+        if not role.is_serving:
+            return sum(role.reaches.values())
+        names = [f"{self._root.node}:{one.name}/connected" for one in self._root.registry.adapters()]
+        items = [known for name in names if (known := self._root.folds.dim.by_name(name)) is not None]
+        readings = self._root.folds.readings(items)
+        return sum(bool(one.value) and quality.is_good(one.quality) for one in readings)
+
+
+_CAUSES: Final = {
+    "full": "the disk of this member takes nothing more",
+    "fewer": "the other member reaches more devices",
+}

@@ -1,0 +1,88 @@
+"""A reader of a node's history from another process: its files, and its hot tail when the node runs.
+
+The hot tail is asked for first, the manifest read afterwards: what was sealed in between is in both, and is taken from
+the files only; nothing is missing. Without a running node the files alone answer.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from albireo.client import NodeClient, NodeRefused, NodeUnreachable
+from albireo.node.history.errors import QueryRefused
+from albireo.node.history.hot import Row
+from albireo.node.history.query import HotRows, Reader
+from albireo.node.history.store import FOLDER, read_manifest
+
+HOT_TIMEOUT_S: Final = 3.0
+NO_ITEM: Final = 0
+
+
+class _HotAnswer(msgspec.Struct, kw_only=True):
+    known_to_ns: int
+    gaps: list[Row] = []
+    items: list[Row] = []
+    events: list[Row] = []
+
+
+class HistoryAccess:
+    """The history below a data directory."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self.is_live = True
+        """False: the node did not answer; only what is sealed is seen."""
+
+    def reader(self, item_ids: Sequence[int] = (NO_ITEM,)) -> Reader:
+        """A reader that sees the hot tail of `item_ids` (default: only what items there are).
+
+        Raises:
+            HistoryDamaged: there is no manifest that can be used.
+            QueryRefused: the node runs and refuses to hand out so much.
+        """
+        newest = self._ask("history", item_ids=list(item_ids))
+        manifest = read_manifest(self._data / FOLDER)
+        return Reader(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
+
+    def event_reader(self) -> Reader:
+        """A reader that sees the hot tail's events.
+
+        Raises:
+            HistoryDamaged: as `reader`.
+        """
+        newest = self._ask("events")
+        manifest = read_manifest(self._data / FOLDER)
+        return Reader(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
+
+    def item(self, name: str) -> Row:
+        """An item by name.
+
+        Raises:
+            UnknownItem: there is none.
+            HistoryDamaged: as `reader`.
+        """
+        return self.reader().item(name)
+
+    def _ask(self, what: str, **arguments: list[int]) -> HotRows:
+        if not self.is_live:
+            return HotRows()
+        try:
+            with NodeClient(self._data) as client:
+                result, raw = client.ask_parts(what, of="history", timeout_s=HOT_TIMEOUT_S, **arguments)
+        except NodeRefused as error:
+            raise QueryRefused(str(error)) from error
+        except NodeUnreachable:
+            self.is_live = False
+            return HotRows()
+        answer = msgspec.convert(result, _HotAnswer)
+        samples = pa.ipc.open_stream(pa.py_buffer(raw[0])).read_all() if raw else HotRows().samples
+        return HotRows(
+            samples=samples,
+            gaps=answer.gaps,
+            items=answer.items,
+            events=answer.events,
+            known_to_ns=answer.known_to_ns,
+        )

@@ -1,0 +1,452 @@
+"""The actor `history` (the first seed's STORAGE): follows the log, keeps the hot tail, seals it, answers.
+
+A thin shell around four parts that know nothing of each other: the feed's follower, the hot tail, the pace (when to
+seal, when to stop taking), and the store. Three threads of its own: one writes (seals and manifests, in order), one
+merges files, one reads for questions. None of them changes what another reads: a content and a manifest are replaced,
+never changed.
+
+What is acknowledged as durable is the manifest's position and nothing else. Rows that find no room, or a disk that is
+full, cost no row: the log keeps them, and they come once there is credit again.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+import msgspec
+
+from albireo.codec import frame
+from albireo.codec.errors import DecodeError
+from albireo.codec.history import FileEntry, FileKind, Manifest
+from albireo.codec.message import Answer, Ask, FeedAlive, FeedAnswer, FeedData, FeedState
+from albireo.codec.record import Stream
+from albireo.core.feed.follower import (
+    CutTo,
+    Deliver,
+    Digested,
+    Effect,
+    Event,
+    Follower,
+    FollowerConfig,
+    LinkUp,
+    MadeDurable,
+    Noted,
+    Received,
+    Say,
+    StartOver,
+    TimePassed,
+)
+from albireo.core.history import MergePlan, Pace, PaceConfig, merge_plan
+from albireo.model.instant import Instant
+from albireo.model.item import KnownItem
+from albireo.model.position import EpochHistory, Position
+from albireo.node.history import hot, merging
+from albireo.node.history.errors import HistoryError, MergeAbandoned, QueryRefused
+from albireo.node.history.hot import Content, Hot, Row
+from albireo.node.history.questions import HotQuestion, hot_answer
+from albireo.node.history.store import OpenReport, Store
+from albireo.runtime import ActorContext, Letter, Link
+
+STREAMS: Final = (Stream.SAMPLES, Stream.CASES, Stream.STATE, Stream.AUDIT, Stream.CONTROL)
+SEAL_WAITERS_MAX: Final = 64
+
+Result = TypeVar("Result")
+
+
+class HistoryArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What boot tells history."""
+
+    node: str
+    pace: PaceConfig = PaceConfig()
+    capacity_bytes: int = 8 << 20
+    """Bytes of frames that may be under way to it."""
+
+
+def create(arguments: Mapping[str, object]) -> "History":
+    """Factory for the runtime."""
+    return History(msgspec.convert(arguments, HistoryArguments))
+
+
+class History:
+    """The behaviour of the actor `history`."""
+
+    name = "history"
+
+    def __init__(self, arguments: HistoryArguments) -> None:
+        self._arguments = arguments
+        self._actor: ActorContext
+        self._store: Store
+        self._hot: Hot
+        self._follower: Follower
+        self._core: Link
+        self._asked: Link
+        self._pace = Pace(arguments.pace)
+        self._writer = ThreadPoolExecutor(1, "history-writer")
+        self._merger = ThreadPoolExecutor(1, "history-merger")
+        self._reader = ThreadPoolExecutor(1, "history-reader")
+        self._abandon = threading.Event()
+        self._is_merging = False
+        self._damaged: frozenset[str] = frozenset()
+        self._idle = asyncio.Event()
+        self._seal_waiters: list[tuple[Position, Letter, int]] = []
+        """Answered once the position is durable."""
+        self._problem = ""
+        """Why nothing new comes in, for `stats`."""
+        self._lost_since_ns: int | None = None
+        """The log has pruned what came after this node time, before it was taken."""
+
+    # --- Start and stop ------------------------------------------------------------------------------------------
+
+    async def start(self, actor: ActorContext) -> None:
+        self._actor = actor
+        self._store, report = Store.open(actor.data, self._arguments.node)
+        self._note_opening(report)
+        manifest = self._store.manifest
+        self._hot = Hot(manifest.position, manifest.complete_to_ns)
+        self._new_follower(bytes.fromhex(manifest.log_id), EpochHistory(manifest.history))
+        self._asked = actor.bind("history")
+        self._core = actor.connect("core")
+        actor.at_ready(lambda: self._step(LinkUp()))
+        actor.at_ready(self._arm)  # The first hello can be lost, before CORE's link stands.
+
+    def _new_follower(self, log_id: bytes, history: EpochHistory) -> None:
+        """A follower that goes on after the last record taken."""
+        config = FollowerConfig(
+            name="history",
+            is_named=True,
+            streams=tuple(int(stream) for stream in STREAMS),
+            capacity_bytes=self._arguments.capacity_bytes,
+        )
+        self._follower = Follower(config, self._hot.position, log_id)
+        self._follower.history = history
+
+    def _note_opening(self, report: OpenReport) -> None:
+        log = self._actor.log
+        if report.quarantine:
+            log.error("history_moved_aside", folder=report.quarantine, reason=report.problem)
+        elif report.problem:
+            log.error("manifest_damaged", reason=report.problem, remedy="went back to the one before; the log refills")
+        manifest = self._store.manifest
+        log.info(
+            "history_opened",
+            files=len(manifest.files),
+            position=str(manifest.position),
+            leftovers=report.leftovers,
+            items=len(self._store.items),
+        )
+
+    async def stop(self) -> None:
+        """Seal what there is, then release."""
+        self._abandon.set()
+        await self._until_idle()
+        content = self._hot.content()
+        if content.position != self._store.manifest.position:
+            self._seal()
+            await self._until_idle()
+        self._actor.arm(None)
+        for executor in (self._writer, self._merger, self._reader):
+            executor.shutdown()
+        for link in (self._core, self._asked):
+            link.close()
+
+    async def _until_idle(self) -> None:
+        while self._pace.is_sealing or self._is_merging:
+            self._idle.clear()
+            await self._idle.wait()
+
+    # --- Wake-ups ------------------------------------------------------------------------------------------------
+
+    def drained(self, letters: Sequence[Letter]) -> None:
+        for letter in letters:
+            match letter.message:
+                case FeedAnswer() | FeedData() | FeedAlive() | FeedState() if letter.link is self._core:
+                    size_bytes = sum(len(part) for part in letter.raw)
+                    self._step(Received(letter.message, size_bytes), letter)
+                case Answer() as answer if letter.link is self._core:
+                    self._items_told(answer)
+                case Ask() if letter.link is self._asked:
+                    self._answer(letter, letter.message)
+                case other:
+                    self._actor.log.limited("message_unexpected", type(other).__name__, link=letter.link.name)
+        self._arm()
+
+    def ticked(self, now: Instant) -> None:
+        self._step(TimePassed())
+        if self._pace.is_due(now) and not self._actor.is_stopping:
+            self._seal()
+        self._arm()
+
+    def _arm(self) -> None:
+        deadlines = [one for one in (self._follower.deadline(), self._pace.deadline()) if one is not None]
+        self._actor.arm(min(deadlines) if deadlines else None)
+
+    # --- Following -----------------------------------------------------------------------------------------------
+
+    def _step(self, event: Event, letter: Letter | None = None) -> None:
+        for effect in self._follower.step(event, self._actor.now()):
+            self._perform(effect, letter)
+
+    def _perform(self, effect: Effect, letter: Letter | None) -> None:
+        match effect:
+            case Say(message=message):
+                self._core.send(message)
+            case Deliver():
+                assert letter is not None
+                self._take(letter)
+            case StartOver(position=position):
+                self._lost_since_ns = self._hot.complete_to_ns
+                self._actor.log.error("history_fell_behind", pruned_to=str(position), had=str(self._hot.position))
+                self._core.send(Ask(request_id=1, what="items"))  # Their declarations may have been pruned too.
+            case CutTo(position=position):
+                self._went_another_way(position)
+            case Noted(event="refused" | "behind" as event, detail=detail):
+                self._problem = f"CORE says {event}: {detail}"
+                self._actor.log.limited(f"feed_{event}", event, reason=detail, remedy="move the history folder away")
+            case Noted(event=event, detail=detail):
+                self._actor.log.info(event, detail=detail)
+
+    def _went_another_way(self, position: Position) -> None:
+        """The log has lost records that were committed, and goes on in a new epoch from `position`.
+
+        What is stored was true when it was recorded and stays; (epoch, sequence) tells the branches apart. Without a
+        common point a second copy of everything would come: then nothing more is taken.
+        """
+        if position.sequence == 0:
+            self._problem = "the log and this history have nothing in common; restore the log or start a new history"
+            self._actor.log.error("history_ahead_of_log", had=str(self._hot.position), remedy=self._problem)
+            self._new_follower(self._follower.log_id, self._follower.history)
+            return
+        self._actor.log.error("log_went_another_way", at=str(position), had=str(self._hot.position))
+        self._hot.fork(position)
+
+    def _take(self, letter: Letter) -> None:
+        """Take the frames of one delivery; damaged bytes are asked for again."""
+        try:
+            for header, body in (one for part in letter.raw for one in frame.frames(part)):
+                if self._lost_since_ns is not None:
+                    self._record_loss(header)
+                self._hot.take(header, body)
+        except DecodeError as error:
+            self._actor.log.error("frames_damaged", reason=str(error), after=str(self._hot.position))
+            self._new_follower(self._follower.log_id, self._follower.history)
+            self._step(LinkUp())
+            return
+        self._pace.took(self._hot.rows, self._hot.size_bytes, self._actor.now())
+        if self._pace.has_room():
+            self._step(Digested(self._hot.position))
+
+    def _items_told(self, answer: Answer) -> None:
+        try:
+            items = msgspec.convert(answer.result, list[KnownItem])
+        except msgspec.ValidationError as error:
+            self._actor.log.error("items_not_told", reason=answer.error or str(error))
+            return
+        self._hot.declare(items)
+        self._pace.took(self._hot.rows, self._hot.size_bytes, self._actor.now())
+
+    def _record_loss(self, header: frame.FrameHeader) -> None:
+        """The log let go of rows before they came here: a gap of which history is the owner."""
+        assert self._lost_since_ns is not None
+        self._hot.lost(self._lost_since_ns, header)
+        self._lost_since_ns = None
+
+    # --- Sealing and merging -------------------------------------------------------------------------------------
+
+    def _seal(self) -> None:
+        content = self._hot.content()
+        log_id, history = self._follower.log_id.hex(), self._follower.history.entries
+        wall_ns = self._actor.wall_ns()
+        self._pace.started()
+        self._run(
+            self._writer,
+            lambda: self._store.seal(content, log_id, wall_ns, history),
+            lambda out: self._sealed(content, out),
+        )
+
+    def _sealed(self, content: Content, outcome: Manifest | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self._seal_failed(outcome)
+            return
+        if self._pace.failures:
+            self._actor.log.info("seal_recovered", failures=self._pace.failures)
+        self._hot.drop(content)
+        self._pace.sealed(self._hot.rows, self._hot.size_bytes)
+        self._actor.log.info(
+            "sealed", position=str(content.position), files=len(outcome.files), hot_rows=self._hot.rows
+        )
+        self._answer_waiters("")
+        self._step(MadeDurable(content.position))
+        if self._pace.has_room():
+            self._step(Digested(self._hot.position))
+        if not self._is_merging and not self._actor.is_stopping:
+            self._merge()
+        self._idle.set()
+        self._arm()
+
+    def _seal_failed(self, error: Exception) -> None:
+        self._pace.failed(self._actor.now())
+        report = self._actor.log.error if self._pace.failures == 1 else self._actor.log.debug
+        report(
+            "seal_failed", reason=str(error), hot_rows=self._hot.rows, remedy="make room on the disk; it goes on then"
+        )
+        self._answer_waiters(f"not sealed: {error}")
+        self._idle.set()
+        self._arm()
+
+    def _merge(self) -> None:
+        manifest = self._store.manifest
+        plan = merge_plan(manifest.files, manifest.complete_to_ns, self._damaged)
+        if plan is None:
+            return
+        self._is_merging = True
+        generation = manifest.generation + 1
+        self._run(
+            self._merger,
+            lambda: merging.merge_files(self._store, plan, generation, self._abandon),
+            lambda outcome: self._merged(plan, outcome),
+        )
+
+    def _merged(self, plan: MergePlan, outcome: list[FileEntry] | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self._merge_failed(plan, outcome)
+            return
+        inputs, wall_ns = merging.inputs_listed(self._store, plan), self._actor.wall_ns()
+        self._run(
+            self._writer,
+            lambda: self._store.replace(inputs, outcome, wall_ns),
+            lambda result: self._replaced(plan, result),
+        )
+
+    def _replaced(self, plan: MergePlan, outcome: Manifest | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self._merge_failed(plan, outcome)
+            return
+        first = plan.inputs[0]
+        self._actor.log.info(
+            "files_merged", kind=str(plan.kind), day=first.day, files=len(plan.inputs), level=plan.level
+        )
+        self._is_merging = False
+        if not self._actor.is_stopping:
+            self._merge()
+        self._idle.set()
+
+    def _merge_failed(self, plan: MergePlan, error: Exception) -> None:
+        """A full disk: later. A damaged file: its day stays as it is, a human must look."""
+        if isinstance(error, HistoryError) and not isinstance(error, MergeAbandoned):
+            self._damaged |= {entry.path for entry in plan.inputs}
+            self._actor.log.error("history_damaged", reason=str(error))
+        elif not isinstance(error, MergeAbandoned):
+            self._actor.log.limited("merge_failed", "disk", reason=str(error))
+        self._is_merging = False
+        self._idle.set()
+
+    def _run(
+        self, executor: ThreadPoolExecutor, work: Callable[[], Result], done: Callable[[Result | Exception], None]
+    ) -> None:
+        """Do `work` in a thread and hand its result, or the error the world may give it, to `done` in the loop."""
+
+        def run() -> None:
+            outcome: Result | Exception
+            try:
+                outcome = work()
+            except (OSError, HistoryError) as error:
+                outcome = error
+            self._actor.call(done, outcome)
+
+        future = executor.submit(run)
+        future.add_done_callback(lambda ended: ended.exception() and self._actor.call(ended.result))
+
+    # --- Questions -----------------------------------------------------------------------------------------------
+
+    def _answer(self, letter: Letter, ask: Ask) -> None:
+        try:
+            self._answer_known(letter, ask)
+        except (QueryRefused, msgspec.ValidationError) as error:
+            letter.link.send(Answer(request_id=ask.request_id, error=str(error)), to=letter.sender)
+
+    def _answer_known(self, letter: Letter, ask: Ask) -> None:
+        match ask.what:
+            case "stats":
+                self._reply(letter, ask, self.stats())
+            case "seal":
+                self._seal_asked(letter, ask)
+            case "history":
+                self._hot_samples(letter, ask)
+            case "events":
+                content = self._hot.content()
+                items = [hot.item_row(known) for known in content.items]
+                self._reply(letter, ask, {**self._place(), "events": list(content.events), "items": items})
+            case what:
+                raise QueryRefused(f"{what!r} is none of stats, seal, history, events")
+
+    def stats(self) -> Row:
+        """Figures of the history, JSON-like."""
+        manifest = self._store.manifest
+        stored = [entry for entry in manifest.files if entry.kind is not FileKind.PARTIALS]
+        return {
+            **self._place(),
+            "files": len(manifest.files),
+            "rows": sum(entry.rows for entry in stored if entry.kind is FileKind.SAMPLES),
+            "gaps": sum(entry.rows for entry in stored if entry.kind is FileKind.GAPS),
+            "events": sum(entry.rows for entry in stored if entry.kind is FileKind.EVENTS),
+            "size_bytes": sum(entry.size_bytes for entry in manifest.files),
+            "hot_rows": self._hot.rows,
+            "hot_bytes": self._hot.size_bytes,
+            "seal_failures": self._pace.failures,
+            "unreadable_frames": self._hot.unreadable,
+            "damaged_files": sorted(self._damaged),
+            "problem": self._problem,
+            "feed_phase": self._follower.phase.value,
+        }
+
+    def _place(self) -> Row:
+        manifest = self._store.manifest
+        return {
+            "position": [manifest.position.epoch, manifest.position.sequence],
+            "complete_to_ns": manifest.complete_to_ns,
+            "known_to_ns": self._hot.complete_to_ns,
+        }
+
+    def _seal_asked(self, letter: Letter, ask: Ask) -> None:
+        if len(self._seal_waiters) >= SEAL_WAITERS_MAX:
+            raise QueryRefused(f"{SEAL_WAITERS_MAX} others wait for a seal; ask again later")
+        self._seal_waiters.append((self._hot.position, letter, ask.request_id))
+        if self._hot.position == self._store.manifest.position:
+            self._answer_waiters("")
+        else:
+            self._pace.asked(self._actor.now())
+
+    def _answer_waiters(self, error: str) -> None:
+        """Answer those whose rows are durable; on an error, everybody."""
+        waiters, self._seal_waiters = self._seal_waiters, []
+        for position, letter, request_id in waiters:
+            if error or position <= self._store.manifest.position:
+                letter.link.send(Answer(request_id=request_id, result=self.stats(), error=error), to=letter.sender)
+            else:
+                self._seal_waiters.append((position, letter, request_id))
+
+    def _hot_samples(self, letter: Letter, ask: Ask) -> None:
+        """Rows in no file of the manifest at `position`: one raw part, an Arrow stream of codec.history.SAMPLES.
+
+        A reader asks this first and loads the manifest afterwards: rows up to its position are in its files then.
+        """
+        wanted = msgspec.convert(ask.arguments, HotQuestion)
+        content = self._hot.content()
+        place = self._place()
+
+        def work() -> tuple[bytes, Row]:
+            return hot_answer(content, wanted)
+
+        def done(outcome: tuple[bytes, Row] | Exception) -> None:
+            if isinstance(outcome, Exception):
+                letter.link.send(Answer(request_id=ask.request_id, error=str(outcome)), to=letter.sender)
+                return
+            raw, more = outcome
+            letter.link.send(Answer(request_id=ask.request_id, result={**place, **more}), [raw], to=letter.sender)
+
+        self._run(self._reader, work, done)
+
+    def _reply(self, letter: Letter, ask: Ask, result: object) -> None:
+        letter.link.send(Answer(request_id=ask.request_id, result=result), to=letter.sender)

@@ -1,0 +1,36 @@
+"""What can go wrong with the stored history.
+
+HistoryError
+    HistoryDamaged       a file or the manifest is missing or is not what it should be: path, reason, remedy
+    UnknownItem          nothing of that name was ever declared here
+    QueryRefused         the question makes no sense or asks for too much: reason
+    MergeAbandoned       a merge was told to stop
+OSError                  the disk (full, failing), as it comes; a seal that meets it is tried again
+"""
+
+
+class HistoryError(Exception):
+    """Base of the history's errors."""
+
+
+class HistoryDamaged(HistoryError):
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"{path}: {reason}; restore it from a copy, or move it away (its rows are then missing from the history)"
+        )
+        self.path = path
+        self.reason = reason
+
+
+class UnknownItem(HistoryError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no item {name!r} in the history; `albireo items` lists the names")
+        self.name = name
+
+
+class QueryRefused(HistoryError):
+    pass
+
+
+class MergeAbandoned(HistoryError):
+    pass

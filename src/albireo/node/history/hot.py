@@ -1,0 +1,319 @@
+"""The hot tail: what came from the log and is in no file yet, as columns in memory.
+
+It grows by whole frames, in the order of the log, and shrinks by whole seals: `content` is everything up to now, and
+`drop` forgets exactly that once it is durable. Nothing is copied per sample: a chunk's columns are views of the bytes
+that came over the link. Frames at or below the last position are ignored, so a repeat can't double a row.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from albireo.codec.errors import DecodeError
+from albireo.codec.frame import FrameHeader
+from albireo.codec.history import EVENTS, GAPS, ITEMS, SAMPLES, day_of
+from albireo.codec.record import (
+    Audited,
+    CaseChanged,
+    EpochGranted,
+    GapFound,
+    ItemDeclared,
+    Kind,
+    NodeStopped,
+    Record,
+    Stream,
+    decode_records,
+    decode_samples,
+)
+from albireo.model.item import KnownItem
+from albireo.model.position import Position
+from albireo.model.samples import SampleBatch, Strings, Value, ValueType
+
+Row = dict[str, object]
+ROW_BYTES: Final = 256
+"""Rough memory of one gap or event, for the bound."""
+
+
+class Chunk(msgspec.Struct, frozen=True, eq=False):
+    """The samples of one frame."""
+
+    batch: SampleBatch
+    epoch: int
+    first_sequence: int
+    day: str
+
+
+class Content(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """The hot tail at one position; what one seal writes, and what a query sees beside the files."""
+
+    position: Position
+    complete_to_ns: int
+    chunks: Sequence[Chunk] = ()
+    gaps: Sequence[Row] = ()
+    events: Sequence[Row] = ()
+    items: tuple[KnownItem, ...] = ()
+    """Declared or changed since the last seal."""
+
+    def day_of_row(self, row: Row) -> str:
+        node_ns = row["node_ns"]
+        assert isinstance(node_ns, int)
+        return day_of(node_ns)
+
+
+class Hot:
+    """See the module."""
+
+    def __init__(self, position: Position, complete_to_ns: int) -> None:
+        self.position = position
+        """Last record taken."""
+        self.complete_to_ns = complete_to_ns
+        self.rows = 0
+        self.size_bytes = 0
+        self.unreadable = 0
+        """Frames whose body is not what its header says; each is an event of the journal."""
+        self._chunks: list[Chunk] = []
+        self._gaps: list[Row] = []
+        self._events: list[Row] = []
+        self._items: list[KnownItem] = []
+
+    def take(self, header: FrameHeader, body: bytes | memoryview) -> bool:
+        """Add a frame that follows what was taken before; False: it is a repeat."""
+        if header.first_sequence <= self.position.sequence:
+            return False
+        try:
+            if header.stream == Stream.SAMPLES and header.kind != Kind.RECORDS:
+                batch = decode_samples(body, header.kind, header.record_count)
+                self._chunks.append(Chunk(batch, header.epoch, header.first_sequence, day_of(header.node_ns)))
+                self.rows += len(batch)
+            else:
+                self._take_records(header, decode_records(body, header.record_count))
+        except DecodeError as error:
+            self.unreadable += 1
+            self._events.append(_event(header, 0, kind="control", action="unreadable", detail=str(error)))
+        self.size_bytes += header.frame_bytes
+        self.position = header.last
+        self.complete_to_ns = header.node_ns
+        return True
+
+    def _take_records(self, header: FrameHeader, records: list[Record]) -> None:
+        for index, record in enumerate(records):
+            match record:
+                case GapFound():
+                    self._gaps.append(_gap_row(header, index, record))
+                case CaseChanged():
+                    self._events.append(_case_row(header, index, record))
+                case Audited() | EpochGranted() | NodeStopped():
+                    self._events.append(_act_row(header, index, record))
+                case ItemDeclared(item_id=item_id, node=node, item=item):
+                    self._items.append(KnownItem(item_id=item_id, node=node, item=item))
+                case _:
+                    continue  # Marks, producers, commands: the log's own affairs.
+            self.rows += 1
+            self.size_bytes += ROW_BYTES
+
+    def declare(self, items: Sequence[KnownItem]) -> None:
+        """Items as CORE knows them, where the log no longer says so."""
+        self._items += items
+        self.rows += len(items)
+        self.size_bytes += ROW_BYTES * len(items)
+
+    def lost(self, since_ns: int, header: FrameHeader) -> None:
+        """Between `since_ns` and the frame `header`, which comes next, the log has pruned rows: put it on record."""
+        gap = GapFound(source="history", reason="overflow", from_ns=since_ns, to_ns=header.node_ns)
+        self._gaps.append(_gap_row(header, 0, gap))
+        self.rows += 1
+
+    def fork(self, position: Position) -> None:
+        """The log went another way after `position`: put it on record and take what follows there."""
+        detail = f"records after {position} up to {self.position} are here, and no longer in the log"
+        row: Row = {"at_ns": self.complete_to_ns, "kind": "control", "action": "log_forked", "user": "", "subject": ""}
+        place: Row = {"detail": detail, "node_ns": self.complete_to_ns, "epoch": self.position.epoch}
+        self._events.append(row | place | {"sequence": self.position.sequence})
+        self.rows += 1
+        self.position = position
+
+    def content(self) -> Content:
+        """Everything taken so far; not changed by what comes later."""
+        return Content(
+            position=self.position,
+            complete_to_ns=self.complete_to_ns,
+            chunks=tuple(self._chunks),
+            gaps=tuple(self._gaps),
+            events=tuple(self._events),
+            items=tuple(self._items),
+        )
+
+    def drop(self, sealed: Content) -> None:
+        """Forget what `sealed`, an earlier `content`, holds."""
+        del self._chunks[: len(sealed.chunks)]
+        del self._gaps[: len(sealed.gaps)]
+        del self._events[: len(sealed.events)]
+        del self._items[: len(sealed.items)]
+        records = len(self._gaps) + len(self._events) + len(self._items)
+        self.rows = sum(len(chunk.batch) for chunk in self._chunks) + records
+        self.size_bytes = sum(40 * len(chunk.batch) for chunk in self._chunks) + ROW_BYTES * records
+
+
+# --- Tables ---------------------------------------------------------------------------------------------------------
+
+
+class _Part(msgspec.Struct, frozen=True, eq=False):
+    """The wanted rows of one chunk."""
+
+    epoch: int
+    batch: SampleBatch
+    sequence: NDArray[np.int64]
+
+
+def samples_table(chunks: Iterable[Chunk], item_ids: Sequence[int] | None = None) -> pa.Table:
+    """The rows of `chunks` as they are stored: sorted by item, source time, sequence.
+
+    Args:
+        item_ids: only these items.
+    """
+    groups: dict[ValueType, list[_Part]] = {}
+    for chunk in chunks:
+        batch = chunk.batch
+        sequence = np.arange(chunk.first_sequence, chunk.first_sequence + len(batch))
+        if item_ids is not None:
+            rows = np.flatnonzero(np.isin(batch.item_id, item_ids))
+            if len(rows) == 0:
+                continue
+            batch, sequence = batch.take(rows), sequence[rows]
+        groups.setdefault(batch.value_type, []).append(_Part(chunk.epoch, batch, sequence))
+    if not groups:
+        return SAMPLES.empty_table()
+    tables = [_typed_table(value_type, group) for value_type, group in groups.items()]
+    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    keys = [table.column(name).to_numpy() for name in ("sequence", "source_ns", "item_id")]
+    return table.take(np.lexsort(keys))
+
+
+def _typed_table(value_type: ValueType, group: Sequence[_Part]) -> pa.Table:
+    batches = [part.batch for part in group]
+    count = sum(len(batch) for batch in batches)
+    values = {name: pa.nulls(count, SAMPLES.field(name).type) for name in ("value_f64", "value_i64", "value_str")}
+    if value_type is ValueType.STRING:
+        parts = [_strings(batch.value) for batch in batches if isinstance(batch.value, Strings)]
+        values["value_str"] = pa.concat_arrays(parts)
+    else:
+        is_float = value_type is ValueType.FLOAT64
+        column = np.concatenate([batch.value for batch in batches if not isinstance(batch.value, Strings)])
+        values["value_f64" if is_float else "value_i64"] = pa.array(
+            column.astype(np.float64 if is_float else np.int64, copy=False)
+        )
+
+    def joined(name: str) -> pa.Int64Array:
+        return pa.array(np.concatenate([getattr(batch, name) for batch in batches]).astype(np.int64), pa.int64())
+
+    return pa.table(
+        {
+            "item_id": joined("item_id"),
+            "source_ns": joined("source_ns"),
+            "node_ns": joined("node_ns"),
+            **values,
+            "quality": joined("quality"),
+            "epoch": pa.array(np.repeat([part.epoch for part in group], [len(batch) for batch in batches])),
+            "sequence": pa.array(np.concatenate([part.sequence for part in group])),
+        },
+        schema=SAMPLES,
+    )
+
+
+def _strings(column: Strings) -> pa.StringArray:
+    offsets = pa.py_buffer(column.offsets.astype(np.int32).tobytes())
+    return pa.StringArray.from_buffers(len(column), offsets, pa.py_buffer(column.data))
+
+
+def gaps_table(rows: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=GAPS)
+
+
+def events_table(rows: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=EVENTS)
+
+
+def items_table(items: Iterable[Row]) -> pa.Table:
+    return pa.Table.from_pylist(sorted(items, key=lambda row: row["item_id"]), schema=ITEMS)
+
+
+def item_row(known: KnownItem) -> Row:
+    return {
+        "item_id": known.item_id,
+        "node": known.node,
+        "name": known.item.name,
+        "value_type": int(known.item.value_type),
+        "unit": known.item.unit,
+        "description": known.item.description,
+        "adapter": known.item.adapter,
+    }
+
+
+def _place(header: FrameHeader, index: int) -> Row:
+    return {"node_ns": header.node_ns, "epoch": header.epoch, "sequence": header.first_sequence + index}
+
+
+def _gap_row(header: FrameHeader, index: int, gap: GapFound) -> Row:
+    return {
+        "source": gap.source,
+        "reason": gap.reason,
+        "from_ns": gap.from_ns,
+        "to_ns": gap.to_ns,
+        "item_ids": list(gap.item_ids),
+        "lost": gap.lost,
+        **_place(header, index),
+    }
+
+
+def _event(header: FrameHeader, index: int, *, kind: str, action: str, **more: object) -> Row:
+    row: Row = {"at_ns": header.node_ns, "kind": kind, "action": action, "user": "", "subject": "", "detail": ""}
+    return row | _place(header, index) | more
+
+
+def _act_row(header: FrameHeader, index: int, record: Audited | EpochGranted | NodeStopped) -> Row:
+    match record:
+        case Audited(at_ns=at_ns, user=user, action=action, subject=subject, detail=detail):
+            more: Row = {"at_ns": at_ns, "user": user, "subject": subject, "detail": detail}
+            return _event(header, index, kind="audit", action=action) | more
+        case EpochGranted(epoch=epoch, node=node, reason=reason):
+            return _event(
+                header, index, kind="control", action="epoch_granted", subject=node, detail=f"{epoch}: {reason}"
+            )
+        case NodeStopped(at_ns=at_ns):
+            return _event(header, index, kind="control", action="node_stopped") | {"at_ns": at_ns}
+
+
+def _case_row(header: FrameHeader, index: int, record: CaseChanged) -> Row:
+    case = record.case
+    return _event(header, index, kind="case", action=record.cause) | {
+        "at_ns": case.changed_ns,
+        "user": case.actor,
+        "detail": case.comment,
+        "case_id": case.case_id or header.first_sequence + index,
+        "item_id": case.item_id,
+        "condition": str(case.condition),
+        "severity": case.severity,
+        "lifecycle_status": str(case.lifecycle_status),
+        "is_active": case.is_active,
+        "is_acked": case.is_acked,
+        "is_latched": case.is_latched,
+        "shelving": str(case.shelving),
+        "is_suppressed": case.is_suppressed,
+        "is_out_of_service": case.is_out_of_service,
+        "is_chattering": case.is_chattering,
+        "activations": case.activations,
+        "raised_ns": case.raised_ns,
+        **_value_columns(case.value),
+    }
+
+
+def _value_columns(value: Value | None) -> Row:
+    if value is None:
+        return {"value_f64": None, "value_str": None}
+    if isinstance(value, str):
+        return {"value_f64": None, "value_str": value}
+    return {"value_f64": float(value), "value_str": None}

@@ -1,0 +1,465 @@
+"""Questions to the history: raw rows, last, interpolated, and per interval, over stored files and the hot tail.
+
+A `Reader` sees one manifest and one piece of hot tail and never changes; whoever wants newer rows makes a new one.
+Answers per interval come from stored partials wherever a whole minute lies within one interval, and from raw rows for
+what is left: minutes cut by an interval's edge, minutes with rows that interleave across files (late data), minutes
+with a hole in them. Both ways give the same numbers; tests hold them against each other and against SQL.
+
+Spec: OPC UA Part 13 (see core.trace); ADR-0063, ADR-0065.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from albireo.codec.history import BUCKET_NS, EVENTS, GAPS, ITEMS, SAMPLES, FileEntry, FileKind, Manifest
+from albireo.core.aggregate import (
+    TIME_LIMIT_NS,
+    Floats,
+    Ints,
+    Partials,
+    Rows,
+    concat,
+    empty_partials,
+    joined,
+    merge,
+    partials_of,
+)
+from albireo.core.trace import (
+    AggregateSettings,
+    Intervals,
+    interpolated,
+    intervals_of_partials,
+    intervals_of_rows,
+    trace_of_rows,
+    with_holes,
+)
+from albireo.model.samples import ValueType
+from albireo.node.history import hot, parquet
+from albireo.node.history.errors import QueryRefused, UnknownItem
+from albireo.node.history.hot import Row
+from albireo.node.history.pieces import (
+    follow_each_other,
+    growing,
+    has_hole,
+    in_order,
+    is_cut,
+    runs,
+    without_extremes,
+)
+
+INTERVALS_MAX: Final = 1_000_000
+"""Intervals of one answer."""
+RAW_ROWS_MAX: Final = 50_000_000
+"""Raw rows one question may read; some 3 GB of memory."""
+_NUMBER_COLUMNS: Final = ("source_ns", "value_f64", "value_i64", "quality")
+_ORDER_COLUMNS: Final = ("item_id", "sequence")
+"""Needed only to sort; a third of the bytes."""
+_SUM_COLUMNS: Final = (
+    "item_id",
+    "bucket_ns",
+    "rows",
+    "good_rows",
+    "first_ns",
+    "last_ns",
+    "last_value",
+    "last_quality",
+    "integral",
+    "good_ns",
+    "uncertain_ns",
+    "bad_ns",
+    "sequence_max",
+)
+_EXTREME_COLUMNS: Final = ("minimum", "minimum_ns", "maximum", "maximum_ns")
+_FOREVER: Final = 2**63 - 1
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A range of source time, `from_ns` included, `to_ns` not."""
+
+    from_ns: int
+    to_ns: int
+
+    def __post_init__(self) -> None:
+        if not -TIME_LIMIT_NS <= self.from_ns < self.to_ns <= TIME_LIMIT_NS:
+            raise ValueError("a range must end after it begins, and lie within 1823..2116")
+
+    def edges(self, every_ns: int) -> Ints:
+        """Edges of the intervals of `every_ns` from the start on; the last one may be shorter (Part 13, 5.4.2.2)."""
+        if every_ns <= 0:
+            raise QueryRefused("an interval must be longer than nothing")
+        if (self.to_ns - self.from_ns) // every_ns > INTERVALS_MAX:
+            raise QueryRefused(f"more than {INTERVALS_MAX} intervals; ask for a shorter range or longer intervals")
+        return np.append(np.arange(self.from_ns, self.to_ns, every_ns, dtype=np.int64), self.to_ns)
+
+
+class HotRows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What is in no file yet."""
+
+    samples: pa.Table = msgspec.field(default_factory=SAMPLES.empty_table)
+    """Sorted as stored."""
+    gaps: Sequence[Row] = ()
+    items: Sequence[Row] = ()
+    events: Sequence[Row] = ()
+    known_to_ns: int = 0
+    """Node time up to which the rows are complete."""
+
+    def above(self, sequence: int) -> "HotRows":
+        """Without what a manifest at `sequence` has in its files already."""
+        newer = pc.field("sequence") > sequence
+
+        def is_newer(row: Row) -> bool:
+            place = row["sequence"]
+            return isinstance(place, int) and place > sequence
+
+        return msgspec.structs.replace(
+            self,
+            samples=self.samples.filter(newer),
+            gaps=[row for row in self.gaps if is_newer(row)],
+            events=[row for row in self.events if is_newer(row)],
+        )
+
+
+class Reader:
+    """See the module.
+
+    Every method that reads may raise HistoryDamaged: a listed file is missing or unreadable.
+    """
+
+    def __init__(self, root: Path, manifest: Manifest, newest: HotRows | None = None) -> None:
+        self._root = root
+        self._manifest = manifest
+        self._hot = newest or HotRows()
+        self._items: dict[int, Row] | None = None
+        self._gaps: list[Row] | None = None
+
+    @property
+    def complete_to_ns(self) -> int:
+        """Node time up to which every record of the node is seen."""
+        return self._known_to_ns()
+
+    # --- Items ----------------------------------------------------------------------------------------------------
+
+    def items(self) -> Mapping[int, Row]:
+        """Rows of codec.history.ITEMS by item id."""
+        if self._items is None:
+            paths = [entry.path for entry in self._manifest.of_kind(FileKind.ITEMS)]
+            rows = parquet.read(self._root, paths, ITEMS.names).to_pylist() if paths else []
+            self._items = {row["item_id"]: row for row in [*rows, *self._hot.items]}
+        return self._items
+
+    def item(self, name: str) -> Row:
+        """An item by full name (`node:name`), by name alone if only one node has it, or by id.
+
+        Raises:
+            UnknownItem: there is none, or several of that name.
+        """
+        node, _, local = name.rpartition(":")
+        found = [
+            row
+            for item_id, row in self.items().items()
+            if (row["name"] == local and (not node or row["node"] == node)) or str(item_id) == name
+        ]
+        if len(found) != 1:
+            raise UnknownItem(name)
+        return found[0]
+
+    # --- Rows -----------------------------------------------------------------------------------------------------
+
+    def raw(self, item_ids: Sequence[int], span: Span, limit: int = RAW_ROWS_MAX) -> pa.Table:
+        """Rows of codec.history.SAMPLES in the range, sorted by item, source time, sequence.
+
+        Raises:
+            QueryRefused: more than `limit` rows.
+        """
+        pieces = self._samples(item_ids, span, SAMPLES.names)
+        count = sum(len(piece) for piece in pieces)
+        if count > limit:
+            raise QueryRefused(f"{count} rows, at most {limit}; ask for a shorter range")
+        return in_order(pieces, SAMPLES.names)
+
+    def last(self, item_id: int, before_ns: int) -> pa.Table:
+        """The newest row before a time: one row of codec.history.SAMPLES, or none."""
+        found = self._row_before(item_id, before_ns)
+        if found is None:
+            return SAMPLES.empty_table()
+        table = self.raw([item_id], Span(found, found + 1))
+        return table.slice(len(table) - 1)
+
+    def gaps(self, span: Span, item_id: int | None = None) -> list[Row]:
+        """Gap records that touch the range (and the item), by start."""
+        rows = self._gaps_before(span.to_ns)
+        return [
+            row
+            for row in rows
+            if _int(row, "to_ns") > span.from_ns and (item_id is None or self._touches(row, item_id))
+        ]
+
+    def events(self, span: Span) -> pa.Table:
+        """Rows of codec.history.EVENTS in the range of `at_ns`, by sequence."""
+        tables = [hot.events_table(self._hot.events)]
+        paths = [entry.path for entry in self._overlapping(FileKind.EVENTS, span)]
+        if paths:
+            tables.append(parquet.read(self._root, paths, EVENTS.names))
+        within = (pc.field("at_ns") >= span.from_ns) & (pc.field("at_ns") < span.to_ns)
+        return pa.concat_tables(tables).filter(within).sort_by("sequence")
+
+    # --- Per interval ---------------------------------------------------------------------------------------------
+
+    def intervals(
+        self,
+        item_id: int,
+        span: Span,
+        every_ns: int,
+        settings: AggregateSettings,
+        *,
+        only_raw: bool = False,
+        with_extremes: bool = True,
+    ) -> Intervals:
+        """What is known of an item in each interval of `every_ns`.
+
+        Args:
+            only_raw: do not use stored partials.
+            with_extremes: minimum and maximum are wanted.
+
+        Raises:
+            QueryRefused: too many intervals or rows.
+        """
+        edges = span.edges(every_ns)
+        holes = self._holes(item_id, span)
+        if only_raw or every_ns < BUCKET_NS:
+            return self._from_raw(item_id, edges, settings, holes, with_extremes)
+        before = self._partials_before(item_id, span)
+        merged = merge([before, *self._partials(item_id, span, with_extremes)], BUCKET_NS)
+        partials = merged.partials
+        if not settings.treat_uncertain_as_bad and (partials.rows > partials.good_rows).any():
+            return self._from_raw(item_id, edges, settings, holes, with_extremes)
+        is_dirty = merged.is_overlapping | is_cut(partials, edges) | has_hole(partials, holes)
+        if is_dirty.any():
+            partials = self._redone(item_id, partials, is_dirty, edges, holes)
+        found = intervals_of_partials(
+            partials, edges, settings, hole_ns=holes.tolist(), known_to_ns=self._known_to_ns()
+        )
+        return found if with_extremes else without_extremes(found)
+
+    def at(
+        self, item_id: int, span: Span, every_ns: int, settings: AggregateSettings, *, is_stepped: bool
+    ) -> tuple[Ints, Floats, Ints]:
+        """Interpolated values at the start of each interval: times, values (float64), StatusCodes."""
+        times = span.edges(every_ns)[:-1]
+        rows = self._rows_around(item_id, span, with_after=True)
+        trace = with_holes(trace_of_rows(rows), self._holes(item_id, span), self._known_to_ns())
+        value, quality = interpolated(trace, times, settings, is_stepped=is_stepped)
+        return times, value, quality
+
+    def last_rows(self, item_id: int, span: Span, every_ns: int) -> tuple[Ints, pa.Table]:
+        """The row that holds at the end of each interval, as stored (so of any type).
+
+        Returns:
+            The intervals' starts and one row of codec.history.SAMPLES for each. Intervals at whose end nothing holds,
+            before the first row or after a hole, are left out.
+        """
+        edges = span.edges(every_ns)
+        start = self._row_before(item_id, span.from_ns)
+        table = self.raw([item_id], Span(span.from_ns if start is None else start, span.to_ns))
+        times = parquet.ints(table, "source_ns")
+        index = np.searchsorted(times, edges[1:], side="left") - 1
+        holes = self._holes(item_id, span)
+        next_hole = np.append(holes, _FOREVER)[np.searchsorted(holes, times[np.maximum(index, 0)])] if len(times) else 0
+        is_held = (index >= 0) & (next_hole >= edges[1:])
+        return edges[:-1][is_held], table.take(index[is_held])
+
+    # --- Reading --------------------------------------------------------------------------------------------------
+
+    def _known_to_ns(self) -> int:
+        return max(self._manifest.complete_to_ns, self._hot.known_to_ns)
+
+    def _overlapping(self, kind: FileKind, span: Span) -> list[FileEntry]:
+        return [
+            entry
+            for entry in self._manifest.of_kind(kind)
+            if entry.min_source_ns < span.to_ns and entry.max_source_ns >= span.from_ns
+        ]
+
+    def _samples(self, item_ids: Sequence[int], span: Span, columns: Sequence[str]) -> list[pa.Table]:
+        """Rows in pieces, each of one item, of one file or of the hot tail, and sorted."""
+        wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "source_ns", span.from_ns, span.to_ns)
+        paths = [entry.path for entry in self._overlapping(FileKind.SAMPLES, span)]
+        pieces = parquet.read_items(self._root, paths, columns, wanted)
+        newest = self._hot_samples(wanted.item_ids, span)
+        return [*pieces, newest.select(list(columns))] if len(newest) else pieces
+
+    def _hot_samples(self, item_ids: Sequence[int], span: Span) -> pa.Table:
+        if len(self._hot.samples) == 0:
+            return self._hot.samples
+        within = (pc.field("source_ns") >= span.from_ns) & (pc.field("source_ns") < span.to_ns)
+        return self._hot.samples.filter(within & pc.field("item_id").isin(list(item_ids)))
+
+    def _rows(self, item_id: int, span: Span) -> Rows:
+        """The numbers of an item's rows, in order."""
+        pieces = self._samples([item_id], span, _NUMBER_COLUMNS)
+        count = sum(len(piece) for piece in pieces)
+        if count > RAW_ROWS_MAX:
+            raise QueryRefused(f"{count} rows, at most {RAW_ROWS_MAX}; ask for a shorter range")
+        if pieces and follow_each_other(pieces, ("source_ns",)):
+            return parquet.rows_from(pa.concat_tables(pieces), item_id)
+        columns = (*_NUMBER_COLUMNS, *_ORDER_COLUMNS)
+        return parquet.rows_from(in_order(self._samples([item_id], span, columns), columns), item_id)
+
+    def _from_raw(
+        self, item_id: int, edges: Ints, settings: AggregateSettings, holes: Ints, with_extremes: bool
+    ) -> Intervals:
+        rows = self._rows_around(item_id, Span(int(edges[0]), int(edges[-1])))
+        return intervals_of_rows(
+            rows,
+            edges,
+            settings,
+            hole_ns=holes.tolist(),
+            known_to_ns=self._known_to_ns(),
+            with_extremes=with_extremes,
+        )
+
+    def _rows_around(self, item_id: int, span: Span, *, with_after: bool = False) -> Rows:
+        """The rows in a range, and the one that holds at its start."""
+        start = self._row_before(item_id, span.from_ns)
+        end = self._row_after(item_id, span.to_ns) if with_after else None
+        wide = Span(span.from_ns if start is None else start, span.to_ns if end is None else end + 1)
+        return self._rows(item_id, wide)
+
+    def _partials(self, item_id: int, span: Span, with_extremes: bool) -> list[Partials]:
+        """Partials of the item in every minute that the range touches, those of the hot tail last."""
+        first = max(span.from_ns // BUCKET_NS * BUCKET_NS, -TIME_LIMIT_NS)
+        wide = Span(first, span.to_ns)
+        wanted = parquet.Wanted((item_id,), "bucket_ns", first, span.to_ns)
+        paths = [entry.path for entry in self._overlapping(FileKind.PARTIALS, wide)]
+        columns = _SUM_COLUMNS + (_EXTREME_COLUMNS if with_extremes else ())
+        pieces = parquet.read_items(self._root, paths, columns, wanted)
+        parts = [parquet.partials_from(pa.concat_tables(pieces))] if pieces else []
+        newest = self._hot_samples([item_id], wide)
+        if len(newest):
+            parts.append(partials_of(parquet.rows_from(newest), BUCKET_NS))
+        return parts
+
+    def _partials_before(self, item_id: int, span: Span) -> Partials:
+        """One partial that stands for what holds at the start of the first minute of the range, if anything does."""
+        start = span.from_ns // BUCKET_NS * BUCKET_NS
+        found = self._row_before(item_id, start)
+        if found is None:
+            return empty_partials()
+        return partials_of(self._rows(item_id, Span(found, found + 1)), BUCKET_NS)
+
+    def _redone(
+        self, item_id: int, partials: Partials, is_dirty: NDArray[np.bool_], edges: Ints, holes: Ints
+    ) -> Partials:
+        """The dirty minutes from raw rows, cut so that each piece lies within one interval and beside every hole."""
+        dirty = partials.take(is_dirty)
+        rows = joined(
+            [
+                self._rows(item_id, Span(max(start, -TIME_LIMIT_NS), min(end, TIME_LIMIT_NS)))
+                for start, end in runs(dirty.bucket_ns)
+            ]
+        )
+        keep = np.isin(rows.source_ns // BUCKET_NS * BUCKET_NS, dirty.bucket_ns)
+        some = Rows(
+            item_id=rows.item_id[keep],
+            source_ns=rows.source_ns[keep],
+            value=rows.value[keep],
+            quality=rows.quality[keep],
+            sequence=rows.sequence[keep],
+        )
+        cuts = np.unique(np.concatenate([edges, holes + 1]))
+        both = concat([partials.take(~is_dirty), partials_of(some, BUCKET_NS, cuts)])
+        return both.take(np.argsort(both.first_ns, kind="stable"))
+
+    # --- Edges of the range ---------------------------------------------------------------------------------------
+
+    def _row_before(self, item_id: int, before_ns: int) -> int | None:
+        """Source time of the item's newest row before a time."""
+        best = self._hot_extreme(item_id, pc.field("source_ns") < before_ns, is_last=True)
+        entries = [one for one in self._manifest.of_kind(FileKind.PARTIALS) if one.min_source_ns < before_ns]
+        entries.sort(key=lambda one: -one.max_source_ns)
+        for group in growing(entries):
+            if best is not None and best >= min(before_ns - 1, max(one.max_source_ns for one in group)):
+                break
+            for bucket, first, last in self._buckets(group, item_id, "first_ns", (-_FOREVER, before_ns)):
+                known = last if last < before_ns else first
+                best = known if best is None else max(best, known)
+                if last >= before_ns:
+                    exact = self._source_times(item_id, Span(bucket, before_ns))
+                    best = max(best, int(exact.max()))
+        return best
+
+    def _row_after(self, item_id: int, from_ns: int) -> int | None:
+        """Source time of the item's oldest row at or after a time."""
+        best = self._hot_extreme(item_id, pc.field("source_ns") >= from_ns, is_last=False)
+        entries = [one for one in self._manifest.of_kind(FileKind.PARTIALS) if one.max_source_ns >= from_ns]
+        entries.sort(key=lambda one: one.min_source_ns)
+        for group in growing(entries):
+            if best is not None and best <= max(from_ns, min(one.min_source_ns for one in group)):
+                break
+            for bucket, first, last in self._buckets(group, item_id, "last_ns", (from_ns, _FOREVER)):
+                known = first if first >= from_ns else last
+                best = known if best is None else min(best, known)
+                if first < from_ns:
+                    exact = self._source_times(item_id, Span(from_ns, bucket + BUCKET_NS))
+                    best = min(best, int(exact.min()))
+        return best
+
+    def _hot_extreme(self, item_id: int, where: pc.Expression, *, is_last: bool) -> int | None:
+        if len(self._hot.samples) == 0:
+            return None
+        table = self._hot.samples.filter((pc.field("item_id") == item_id) & where)
+        if len(table) == 0:
+            return None
+        times = parquet.ints(table, "source_ns")
+        return int(times.max() if is_last else times.min())
+
+    def _buckets(
+        self, entries: Sequence[FileEntry], item_id: int, time: str, within: tuple[int, int]
+    ) -> list[tuple[int, int, int]]:
+        """(bucket, first, last) of the item's partials with `time` in a range."""
+        columns = ("bucket_ns", "first_ns", "last_ns")
+        wanted = parquet.Wanted((item_id,), time, *within)
+        pieces = parquet.read_items(self._root, [entry.path for entry in entries], columns, wanted)
+        rows = (zip(*(parquet.ints(piece, name).tolist() for name in columns), strict=True) for piece in pieces)
+        return [row for some in rows for row in some]
+
+    def _source_times(self, item_id: int, span: Span) -> Ints:
+        pieces = self._samples([item_id], span, ("source_ns",))
+        return parquet.ints(pa.concat_tables(pieces), "source_ns")
+
+    # --- Gaps -----------------------------------------------------------------------------------------------------
+
+    def _gaps_before(self, to_ns: int) -> list[Row]:
+        if self._gaps is None:
+            paths = [entry.path for entry in self._manifest.of_kind(FileKind.GAPS)]
+            stored = parquet.read(self._root, paths, GAPS.names).to_pylist() if paths else []
+            self._gaps = sorted([*stored, *self._hot.gaps], key=lambda row: _int(row, "from_ns"))
+        return [row for row in self._gaps if _int(row, "from_ns") < to_ns]
+
+    def _holes(self, item_id: int, span: Span) -> Ints:
+        """Starts of the gaps that touch the item, up to the end of the range."""
+        rows = self._gaps_before(span.to_ns)
+        return np.array([_int(row, "from_ns") for row in rows if self._touches(row, item_id)], np.int64)
+
+    def _touches(self, gap: Row, item_id: int) -> bool:
+        item_ids = gap["item_ids"]
+        if isinstance(item_ids, list) and item_ids:
+            return item_id in item_ids
+        return gap["source"] in ("core", "history") or gap["source"] == self.items().get(item_id, {}).get("adapter")
+
+
+def value_type_of(item: Row) -> ValueType:
+    return ValueType(_int(item, "value_type"))
+
+
+def _int(row: Row, name: str) -> int:
+    value = row[name]
+    assert isinstance(value, int)
+    return value

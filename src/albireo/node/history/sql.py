@@ -1,0 +1,76 @@
+"""SQL over the stored history with DuckDB: for ad-hoc questions, and the oracle of the tests. Optional (ADR-0061).
+
+Views: samples, partials, gaps, events, items, with the columns of codec.history plus `node` and `day` of the file's
+folder. Only what is sealed is seen.
+"""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from albireo.codec.history import SCHEMAS, FileKind
+from albireo.node.history.errors import HistoryDamaged, QueryRefused
+from albireo.node.history.store import FOLDER, read_manifest
+
+ROWS_MAX: Final = 1_000_000
+
+
+class Database:
+    """A connection in which the views are; a context manager."""
+
+    def __init__(self, root: Path) -> None:
+        try:
+            import duckdb
+        except ImportError as error:
+            raise QueryRefused("SQL needs duckdb: pip install 'albireo[sql]'") from error
+        self._errors = (duckdb.Error,)
+        manifest = read_manifest(root)
+        self._connection = duckdb.connect()
+        for kind in FileKind:
+            paths = [str(root / entry.path) for entry in manifest.of_kind(kind)]
+            columns = ", ".join(SCHEMAS[kind].names)
+            source = f"read_parquet({paths!r}, hive_partitioning = true)" if paths else self._nothing(kind)
+            more = "" if kind is FileKind.ITEMS or not paths else ", replace(node, '~', '/') AS node, day"
+            self._connection.execute(f"CREATE VIEW {kind} AS SELECT {columns}{more} FROM {source}")
+
+    def _nothing(self, kind: FileKind) -> str:
+        """An empty table of the right types."""
+        self._connection.register(f"no_{kind}", SCHEMAS[kind].empty_table())
+        return f"no_{kind}"
+
+    def rows(self, sql: str) -> dict[str, list[Any]]:
+        """The columns of an answer by name.
+
+        Raises:
+            QueryRefused: DuckDB refuses it, or it has more than ROWS_MAX rows.
+            HistoryDamaged: a file can't be read.
+        """
+        try:
+            answer = self._connection.execute(sql)
+            names = [column[0] for column in answer.description or ()]
+            rows = answer.fetchmany(ROWS_MAX + 1)
+        except self._errors as error:
+            if type(error).__name__ in ("IOException", "InvalidInputException"):
+                raise HistoryDamaged("history", str(error)) from error
+            raise QueryRefused(str(error)) from error
+        if len(rows) > ROWS_MAX:
+            raise QueryRefused(f"more than {ROWS_MAX} rows; add a LIMIT")
+        return {name: [row[index] for row in rows] for index, name in enumerate(names)}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+
+def connect(data: Path) -> Database:
+    """The history below a data directory.
+
+    Raises:
+        QueryRefused: duckdb is not installed.
+        HistoryDamaged: there is no usable manifest.
+    """
+    return Database(data / FOLDER)

@@ -1,0 +1,65 @@
+"""Restoring: what makes the log of a member whole and complete again, its own or the other's.
+
+Spec: design/pair.md, rule 6; ADR-0119, ADR-0120.
+"""
+
+from collections.abc import Callable, Sequence
+
+from albireo.core.pair.events import (
+    BeginMoved,
+    Completed,
+    DamageFound,
+    Event,
+    RepairLog,
+    SendFolds,
+    SendRange,
+    StartOver,
+    TakeFolds,
+)
+from albireo.core.pair.own import Own
+from albireo.model.instant import Instant
+from albireo.node.folds_transfer import FoldsGiven, FoldsTaken
+from albireo.node.member_facts import beginning_of
+from albireo.node.peer_repair import PeerRepair
+from albireo.node.tenure import LogAndFolds
+from albireo.runtime import ActorContext, Link
+
+
+class Restoring:
+    """Snapshot and repair of one run of CORE, both sides."""
+
+    def __init__(
+        self, actor: ActorContext, core: LogAndFolds, own: Own, links: Sequence[Link], refuse: Callable[[str], None]
+    ) -> None:
+        self._core = core
+        self._own = own
+        self._given = FoldsGiven(actor, core, own, links)
+        self._taken = FoldsTaken(actor, core)
+        self._repair = PeerRepair(actor, core, own, links, refuse)
+
+    def do(self, effect: StartOver | TakeFolds | SendFolds | SendRange | RepairLog) -> None:
+        match effect:
+            case StartOver() | TakeFolds():
+                self._taken.do(effect)
+            case SendFolds():
+                self._given.asked(effect)
+            case SendRange() | RepairLog():
+                self._repair.do(effect)
+
+    def given(self) -> None:
+        """The follower goes on without more of it, or nobody is led any more."""
+        self._given.end()
+
+    def news(self, now: Instant, *, is_leading: bool) -> list[Event]:
+        """What retention, scrub, repairs and the housekeeper did to the log, for the member machine."""
+        own, log = self._own, self._core.log
+        found: list[Event] = []
+        if log.begin_sequence != own.begin.position.sequence + 1:
+            found.append(BeginMoved(beginning_of(log)))
+        if self._taken.is_completed(now):
+            found.append(Completed(True))
+        if not is_leading and (log.corrupt or own.damaged_from):
+            first = self._repair.damaged_from()
+            if first != own.damaged_from:
+                found.append(DamageFound(first))
+        return found

@@ -1,0 +1,1 @@
+"""The data pipeline on Spark; a node runs without it."""

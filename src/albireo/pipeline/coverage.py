@@ -1,0 +1,61 @@
+"""How complete the record is: gaps as written by whoever lost something, and availability per item and day."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from albireo.pipeline.rollup import touched_items
+from albireo.pipeline.tables import AVAILABILITY, GAPS, ITEMS, conforming, timestamp
+
+
+def item_table(items: DataFrame) -> DataFrame:
+    """The items as last declared.
+
+    Args:
+        items: codec.history.ITEMS.
+    """
+    return conforming(items, ITEMS)
+
+
+def gap_table(gaps: DataFrame, items: DataFrame) -> DataFrame:
+    """One row per gap record, however often it was stored.
+
+    Args:
+        gaps: codec.history.GAPS and `node`.
+        items: codec.history.ITEMS.
+    """
+    once = gaps.dropDuplicates(["node", "epoch", "sequence", "source", "from_ns"])
+    key = ["node", "epoch", "sequence", "source", "from_ns"]
+    touched = touched_items(once, items).groupBy(*key).agg(F.count_distinct("item_id").alias("items"))
+    return conforming(
+        once.join(touched, key, "left").select(
+            "node",
+            "source",
+            "reason",
+            "from_ns",
+            "to_ns",
+            timestamp(F.col("from_ns")).alias("start"),
+            ((F.col("to_ns") - F.col("from_ns")) / 1e9).alias("duration_s"),
+            F.coalesce("items", F.lit(0)).cast("bigint").alias("items"),
+            "lost",
+            "epoch",
+            "sequence",
+        ),
+        GAPS,
+    )
+
+
+def availability(hours: DataFrame) -> DataFrame:
+    """How long each item's value was good, per day.
+
+    Args:
+        hours: rows of rollup_1h.
+    """
+    sums = ("rows", "good_ns", "uncertain_ns", "bad_ns", "lost_ns")
+    known = F.col("good_ns") + F.col("uncertain_ns") + F.col("bad_ns")
+    return conforming(
+        hours.groupBy("item_id", "day")
+        .agg(*(F.sum(name).alias(name) for name in sums), F.min("start").alias("start"))
+        .withColumn("known_ns", known)
+        .withColumn("availability", F.when(F.col("known_ns") > 0, F.col("good_ns") / F.col("known_ns"))),
+        AVAILABILITY,
+    )

@@ -1,0 +1,68 @@
+"""What can stop the pipeline, each with what to do about it.
+
+PipelineError
+├── PipelineMissing      the optional packages of the pipeline are not installed
+├── JavaMissing          no Java that can run Spark
+├── SparkFailed          Spark did not start, or a job of it failed for a reason of its own
+├── OutputBusy           another run is at work on the same output directory
+├── OutputUnusable       the output directory or a table in it can't be written or read
+└── HistoryError         the history is not what its manifest says
+    ├── HistoryMissing   no manifest, or a file of it is not there
+    └── HistoryDamaged   a file can't be read, or is of another shape
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class PipelineError(Exception):
+    """Carries what a user needs: what is wrong, and the remedy."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem}; {remedy}" if remedy else problem)
+        self.problem = problem
+        self.remedy = remedy
+
+
+class PipelineMissing(PipelineError):
+    """The optional packages of the pipeline are not installed."""
+
+
+class JavaMissing(PipelineError):
+    """No Java was found that can run Spark."""
+
+    def __init__(self, tried: Sequence[str]) -> None:
+        super().__init__(
+            "no Java that can run Spark (" + "; ".join(tried) + ")",
+            "set JAVA_HOME to a Java of version 17 or later, or install the package's own with "
+            "`pip install 'albireo[spark]'`",
+        )
+        self.tried = tuple(tried)
+
+
+class SparkFailed(PipelineError):
+    """Spark did not start, or a job failed for a reason that is not the history's."""
+
+
+class OutputBusy(PipelineError):
+    """Another run holds the output directory."""
+
+
+class OutputUnusable(PipelineError):
+    """The output directory or a table in it can't be written or read."""
+
+
+class HistoryError(PipelineError):
+    """A file of the history is not what the manifest says; `path` names it."""
+
+    def __init__(self, path: Path, problem: str, remedy: str) -> None:
+        super().__init__(f"{path}: {problem}", remedy)
+        self.path = path
+
+
+class HistoryMissing(HistoryError):
+    """The manifest or a file that it lists is not there."""
+
+
+class HistoryDamaged(HistoryError):
+    """A file can't be read, or is of another shape than its kind."""

@@ -1,0 +1,153 @@
+"""What the report reads of the tables: small ones whole, rollups as far as a page can show them. Never samples."""
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from albireo.codec import history as stored
+from albireo.model import quality as q
+from albireo.pipeline import delta, tables
+
+DAYS_MAX: Final = 31
+"""Days that rollups are reported of: bounds what the driver holds to some hundred thousand rows of hours."""
+TRENDS_MAX: Final = 8
+POINTS_MAX: Final = 4_000
+"""Rows read for one trend; a finer rollup is used as long as it stays below."""
+POINTS_SHOWN: Final = 480
+"""Points drawn of one trend: about one per two pixels."""
+
+Row = dict[str, Any]
+_HOUR_COLUMNS: Final = [
+    "item_id",
+    "bucket_ns",
+    "rows",
+    "good_rows",
+    "good_ns",
+    "uncertain_ns",
+    "bad_ns",
+    "lost_ns",
+    "minimum",
+    "maximum",
+]
+
+
+class Lake(msgspec.Struct, frozen=True, kw_only=True):
+    """What the report is made of: never samples, of rollups the hours of the days that are reported."""
+
+    directory: Path
+    from_day: str
+    items: dict[int, Row]
+    availability: pa.Table
+    hours: pa.Table
+    gaps: list[Row]
+    cases: list[Row]
+    rates: list[Row]
+    floods: list[Row]
+    actors: list[Row]
+    standing: list[Row]
+    chatter: list[Row]
+
+    def name(self, item_id: int) -> str:
+        known = self.items.get(item_id)
+        return f"item {item_id}" if known is None else f"{known['node']}:{known['name']}"
+
+
+def opened_lake(directory: Path, complete_to_ns: int) -> Lake:
+    """The tables in `directory`, as far as the report goes back.
+
+    Raises:
+        OutputUnusable: a table can't be read.
+    """
+    from_day = stored.day_of(complete_to_ns - (DAYS_MAX - 1) * tables.DAY_NS)
+
+    def whole(table: tables.Table, columns: list[str] | None = None) -> pa.Table:
+        since = [("day", ">=", from_day)] if table.partition_by else None
+        return _read(directory, table, columns, since)
+
+    def rows(table: tables.Table, by: str, *, last_first: bool = False) -> list[Row]:
+        found: list[Row] = whole(table).to_pylist()
+        return sorted(found, key=lambda row: row[by], reverse=last_first)
+
+    return Lake(
+        directory=directory,
+        from_day=from_day,
+        items={row["item_id"]: row for row in rows(tables.ITEMS, "item_id")},
+        availability=whole(tables.AVAILABILITY),
+        hours=whole(tables.ROLLUP_1H, _HOUR_COLUMNS),
+        gaps=rows(tables.GAPS, "from_ns", last_first=True),
+        cases=rows(tables.ALARM_CASES, "case_id"),
+        rates=rows(tables.ALARM_RATE, "window_ns"),
+        floods=rows(tables.ALARM_FLOODS, "start_ns"),
+        actors=rows(tables.ALARM_ACTORS, "rank"),
+        standing=rows(tables.ALARM_STANDING, "standing_ns", last_first=True),
+        chatter=rows(tables.ALARM_CHATTER, "activations", last_first=True),
+    )
+
+
+def interesting_items(lake: Lake) -> list[int]:
+    """Up to 8 items: first those that alarmed most, then those that moved most for their size."""
+    if not lake.hours.num_rows:
+        return []
+    summed = lake.hours.group_by("item_id").aggregate([("minimum", "min"), ("maximum", "max"), ("good_rows", "sum")])
+    moved = {}
+    for row in summed.to_pylist():
+        low, high = row["minimum_min"], row["maximum_max"]
+        known = lake.items.get(row["item_id"], {})
+        if low is not None and high > low and known.get("value_type") in (1, 2) and "/" not in known.get("name", ""):
+            moved[row["item_id"]] = (high - low) / (abs(high) + abs(low))
+    alarming = [row["item_id"] for row in lake.actors if row["item_id"] in moved]
+    by_movement = sorted(moved, key=lambda item_id: (-moved[item_id], item_id))
+    return list(dict.fromkeys([*alarming[: TRENDS_MAX // 2], *by_movement]))[:TRENDS_MAX]
+
+
+def trend_rows(lake: Lake, item_ids: Sequence[int]) -> tuple[str, dict[int, list[Row]]]:
+    """Rows of the finest rollup that is not too fine, by item."""
+    columns = ["item_id", "bucket_ns", "average", "minimum", "maximum", "quality"]
+    wanted = [("item_id", "in", list(item_ids)), ("day", ">=", lake.from_day)]
+    for table, words in (
+        (tables.ROLLUP_1S, "per second"),
+        (tables.ROLLUP_1MIN, "per minute"),
+        (tables.ROLLUP_1H, "per hour"),
+    ):
+        if not item_ids:
+            return words, {}
+        found = _read(lake.directory, table, columns, wanted)
+        if 0 < found.num_rows <= POINTS_MAX * len(item_ids) or table is tables.ROLLUP_1H:
+            break
+    rows: dict[int, list[Row]] = {}
+    for row in sorted(found.to_pylist(), key=lambda one: one["bucket_ns"])[-POINTS_MAX * len(item_ids) :]:
+        rows.setdefault(row["item_id"], []).append(row | {"is_good": q.is_good(row["quality"])})
+    return words, {item_id: thinned(one) for item_id, one in rows.items()}
+
+
+def thinned(rows: Sequence[Row]) -> list[Row]:
+    """At most `POINTS_SHOWN` rows: neighbours as one, extremes kept, not good if one of them was not."""
+    size = -(-len(rows) // POINTS_SHOWN)
+    if size <= 1:
+        return list(rows)
+    return [_joined(rows[index : index + size]) for index in range(0, len(rows), size)]
+
+
+def _joined(rows: Sequence[Row]) -> Row:
+    known = {key: [row[key] for row in rows if row[key] is not None] for key in ("average", "minimum", "maximum")}
+    return rows[0] | {
+        "average": statistics.fmean(known["average"]) if known["average"] else None,
+        "minimum": min(known["minimum"], default=None),
+        "maximum": max(known["maximum"], default=None),
+        "is_good": all(row["is_good"] for row in rows),
+    }
+
+
+def _read(directory: Path, table: tables.Table, columns: list[str] | None, filters: Any) -> pa.Table:
+    opened = delta.opened_table(directory / table.name)
+    found: pa.Table
+    if opened is None:
+        found = to_arrow_schema(table.schema, timezone="UTC").empty_table()
+        return found.select(columns) if columns else found
+    found = opened.to_pyarrow_table(columns=columns, filters=filters)
+    return found

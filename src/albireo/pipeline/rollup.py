@@ -1,0 +1,354 @@
+"""Rollups: what an item did in each second, minute and hour. Time-weighted, stepped, aware of quality.
+
+The idea. Whatever is known of an item is a row of **points**: a raw sample, a stored partial (all samples of one minute
+in one file), or a hole (a gap begins). A point knows what happened inside it (nothing, for a sample), and what holds
+after its last row. That **holds** until the next point of the item, the hole, or the end of what is known. A rollup
+cuts these holds at bucket edges, and adds what happened inside the points of the bucket: so the bridge between two
+partials, the value carried into a bucket and the one carried out of it are all the same thing.
+
+    points ──held──▶ points with the end of their hold ──rollup──▶ one row per item and bucket ──coarser──▶ hours, days
+
+Two ways give the same rows and are tested against each other and against DuckDB: from samples (exact, always), and from
+stored partials (60 times less to read), which is wrong for an item whose partials interleave because rows came late, or
+were made across a gap: `interleaved` finds these, and they are taken from samples.
+
+Decisions, the same as in core.aggregate and core.trace: a hole makes what follows bad (BadDataLost) until the next row;
+a float that is not finite is bad; rows of one instant count in the order of the log. Here also: time beyond
+`known_to_ns` is not known; a hold ends after 31 days, so that one wrong timestamp can't fill a table.
+
+Spec: OPC UA Part 13 (TimeAverage2, Minimum2, Maximum2, Stepped; StatusCode); ADR-0074.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from albireo.model import quality as q
+from albireo.pipeline.tables import DAY_NS, Table, conforming, day, floored, timestamp
+
+HOLD_NS_MAX: Final = 31 * DAY_NS
+"""Longest hold: 44,640 minutes."""
+TIME_NS_MAX: Final = 2**62 - 1
+"""Times beyond it (before 1823, after 2116) count as there, so that no difference overflows; as in core.aggregate."""
+
+_ORDER: Final = ("first_ns", "is_hole", "epoch", "sequence")
+_INSIDE: Final = (
+    "rows",
+    "good_rows",
+    "first_value",
+    "integral",
+    "good_ns",
+    "uncertain_ns",
+    "bad_ns",
+    "minimum",
+    "maximum",
+    "total",
+)
+
+
+def points_of_samples(samples: DataFrame) -> DataFrame:
+    """Each sample as a point.
+
+    Args:
+        samples: codec.history.SAMPLES, any order, repeated rows allowed.
+    """
+    number = F.coalesce(F.col("value_f64"), F.col("value_i64").cast("double"))
+    is_broken = F.coalesce(F.isnan("value_f64") | (F.abs("value_f64") == float("inf")), F.lit(False))
+    is_bad = is_broken | (_class(F.col("quality")) == q.BAD_CLASS)
+    ns = _bounded(F.col("source_ns"))
+    return samples.select(
+        "item_id",
+        ns.alias("first_ns"),
+        ns.alias("last_ns"),
+        F.lit(True).alias("is_row"),
+        F.lit(False).alias("is_hole"),
+        "epoch",
+        "sequence",
+        F.when(~is_bad, number).alias("value"),
+        F.when(is_broken & (_class(F.col("quality")) < q.BAD_CLASS), F.lit(int(q.BAD)).cast("bigint"))
+        .otherwise(F.col("quality"))
+        .alias("quality"),
+    )
+
+
+def points_of_partials(partials: DataFrame) -> DataFrame:
+    """Each stored partial as a point, with what happened inside it.
+
+    Args:
+        partials: codec.history.PARTIALS.
+    """
+    inside = [F.col(name) for name in _INSIDE if name != "first_value"]
+    return partials.select(
+        "item_id",
+        "first_ns",
+        "last_ns",
+        F.lit(True).alias("is_row"),
+        F.lit(False).alias("is_hole"),
+        F.lit(0).cast("bigint").alias("epoch"),
+        F.col("sequence_max").alias("sequence"),
+        _meant("last_value", "last_quality").alias("value"),
+        F.col("last_quality").alias("quality"),
+        _meant("first_value", "first_quality").alias("first_value"),
+        *inside,
+    )
+
+
+def points_of_gaps(gaps: DataFrame, items: DataFrame) -> DataFrame:
+    """A hole in every item that a gap touches, where the gap begins.
+
+    Args:
+        gaps: codec.history.GAPS and `node`.
+        items: codec.history.ITEMS.
+    """
+    touched = touched_items(gaps, items)
+    ns = _bounded(F.col("from_ns"))
+    return touched.select(
+        "item_id",
+        ns.alias("first_ns"),
+        ns.alias("last_ns"),
+        F.lit(False).alias("is_row"),
+        F.lit(True).alias("is_hole"),
+        "epoch",
+        "sequence",
+        F.lit(None).cast("double").alias("value"),
+        F.lit(int(q.BAD_DATA_LOST)).cast("bigint").alias("quality"),
+    )
+
+
+def points_of_rollup(rollup: DataFrame, before_ns: int) -> DataFrame:
+    """What held of each item at `before_ns`, as a point that is no row of its own.
+
+    Args:
+        rollup: dense rows that reach up to `before_ns`.
+    """
+    newest = Window.partitionBy("item_id").orderBy(F.col("bucket_ns").desc())
+    last = rollup.where(F.col("bucket_ns") < before_ns).withColumn("n", F.row_number().over(newest)).where("n = 1")
+    is_hole = F.col("end_quality") == int(q.BAD_DATA_LOST)
+    return last.where("end_ns IS NOT NULL").select(
+        "item_id",
+        F.col("end_ns").alias("first_ns"),
+        F.col("end_ns").alias("last_ns"),
+        F.lit(False).alias("is_row"),
+        is_hole.alias("is_hole"),
+        F.lit(0).cast("bigint").alias("epoch"),
+        F.lit(0).cast("bigint").alias("sequence"),
+        F.col("end_value").alias("value"),
+        F.col("end_quality").alias("quality"),
+    )
+
+
+def with_inside(points: DataFrame) -> DataFrame:
+    """Points that may stand beside partials."""
+    return points if "rows" in points.columns else points.withColumns(_inside_of_sample())
+
+
+def touched_items(gaps: DataFrame, items: DataFrame) -> DataFrame:
+    """One row per gap and item: an empty `item_ids` means every item of the adapter, or of the node."""
+    named = gaps.where(F.size("item_ids") > 0).select("*", F.explode("item_ids").alias("item_id"))
+    owner = items.select("item_id", F.col("node").alias("owner_node"), "adapter")
+    is_of_source = (F.col("adapter") == F.col("source")) | F.col("source").isin("core", "history")
+    whole = gaps.where(F.size("item_ids") == 0).join(
+        F.broadcast(owner), (F.col("node") == F.col("owner_node")) & is_of_source
+    )
+    return named.unionByName(whole.drop("owner_node", "adapter"))
+
+
+def interleaved(points: DataFrame) -> DataFrame:
+    """Items (`item_id`) whose partials can't be used: the next point begins before one has ended.
+
+    Rows came late, or a gap lies within a minute.
+
+    Args:
+        points: of partials and of gaps.
+    """
+    in_order = Window.partitionBy("item_id").orderBy(*_ORDER)
+    following = {name: F.lead(name).over(in_order) for name in ("first_ns", "is_hole", "sequence")}
+    is_wrong = (following["first_ns"] < F.col("last_ns")) | (
+        (following["first_ns"] == F.col("last_ns"))
+        & ~following["is_hole"]
+        & (following["sequence"] <= F.col("sequence"))
+    )
+    return (
+        points.select("item_id", (is_wrong & F.col("is_row")).alias("is_wrong"))
+        .where("is_wrong")
+        .select("item_id")
+        .distinct()
+    )
+
+
+def held(points: DataFrame, known_to_ns: int) -> DataFrame:
+    """Each point once, with `hold_end_ns`, and `place`, its number within the item. One shuffle."""
+    in_order = Window.partitionBy("item_id").orderBy(*_ORDER)
+    following = {name: F.lead(name).over(in_order) for name in _ORDER}
+    marked = points.withColumns(
+        {
+            "place": F.row_number().over(in_order),
+            "next_ns": following["first_ns"],
+            # The same row in two files, as after a merge that was read half done: the last of its copies counts.
+            "is_copy": F.col("is_row")
+            & (following["first_ns"] == F.col("first_ns"))
+            & ~following["is_hole"]
+            & (following["epoch"] == F.col("epoch"))
+            & (following["sequence"] == F.col("sequence")),
+        }
+    )
+    end = F.least(F.coalesce("next_ns", F.lit(known_to_ns)), F.lit(known_to_ns), F.col("last_ns") + HOLD_NS_MAX)
+    return (
+        marked.where(~F.coalesce("is_copy", F.lit(False)))
+        .withColumn("hold_end_ns", F.greatest(end, "last_ns"))
+        .drop("next_ns", "is_copy")
+    )
+
+
+def rollup(points: DataFrame, width_ns: int, table: Table, *, from_ns: int, is_dense: bool) -> DataFrame:
+    """One row per item and bucket from `from_ns` on.
+
+    Args:
+        points: from `held`.
+        from_ns: a multiple of `width_ns`; points before it only matter for what they hold.
+        is_dense: also the buckets in which a value is only held.
+    """
+    inside = with_inside(points)
+    start = F.greatest(F.col("last_ns"), F.lit(from_ns))
+    last = F.greatest(F.col("hold_end_ns") - 1, start)
+    first_bucket, last_bucket = floored(start, width_ns), floored(last, width_ns)
+    if is_dense:
+        buckets = F.sequence(first_bucket, last_bucket, F.lit(width_ns))
+    else:
+        buckets = F.array_distinct(F.array(first_bucket, last_bucket))
+    is_wanted = (F.col("is_row") & (F.col("first_ns") >= from_ns)) | (F.col("hold_end_ns") > from_ns)
+    cut = (
+        inside.where(is_wanted)
+        .withColumn("start_ns", start)
+        .withColumn("bucket_ns", F.explode(buckets))
+        .withColumns(_share(width_ns))
+    )
+    summed = cut.groupBy("item_id", "bucket_ns").agg(*_sums())
+    kept = summed.where("rows > 0" if not is_dense else "rows > 0 OR good_ns + uncertain_ns + bad_ns > 0")
+    return conforming(_finished(kept, width_ns), table)
+
+
+def coarser(rollup: DataFrame, width_ns: int, table: Table) -> DataFrame:
+    """Wider buckets from a dense rollup whose width divides `width_ns`: nothing but sums, extremes, first and last."""
+    bucket = floored(F.col("bucket_ns"), width_ns)
+    has_rows = F.when(F.col("rows") > 0, F.col("bucket_ns"))
+    summed = (
+        rollup.withColumn("finer_ns", F.col("bucket_ns"))
+        .groupBy("item_id", bucket.alias("bucket_ns"))
+        .agg(
+            *(F.sum(name).alias(name) for name in ("rows", "good_rows", "integral", "total")),
+            *(F.sum(name).alias(name) for name in ("good_ns", "uncertain_ns", "bad_ns", "lost_ns")),
+            F.min("first_ns").alias("first_ns"),
+            F.min_by("first_value", has_rows).alias("first_value"),
+            *(F.max_by(name, "finer_ns").alias(name) for name in ("end_ns", "end_value", "end_quality")),
+            F.min("minimum").alias("minimum"),
+            F.max("maximum").alias("maximum"),
+            F.max("sequence_max").alias("sequence_max"),
+        )
+    )
+    return conforming(_finished(summed, width_ns), table)
+
+
+def _bounded(ns: Column) -> Column:
+    return F.greatest(F.least(ns, F.lit(TIME_NS_MAX)), F.lit(-TIME_NS_MAX))
+
+
+def _class(quality: Column) -> Column:
+    return F.least(F.shiftright(quality, q.SEVERITY_SHIFT), F.lit(q.BAD_CLASS))
+
+
+def _meant(value: str, quality: str) -> Column:
+    """A value under a bad quality is never meant."""
+    return F.when((_class(F.col(quality)) < q.BAD_CLASS) & ~F.isnan(value), F.col(value))
+
+
+def _inside_of_sample() -> dict[str, Column]:
+    """What happened inside a point that is one sample."""
+    is_good = F.col("is_row") & (_class(F.col("quality")) == q.GOOD_CLASS)
+    good_value = F.when(is_good, F.col("value"))
+    nothing = F.lit(0).cast("bigint")
+    return {
+        "rows": F.col("is_row").cast("bigint"),
+        "good_rows": is_good.cast("bigint"),
+        "first_value": F.col("value"),
+        "integral": F.lit(0.0),
+        "good_ns": nothing,
+        "uncertain_ns": nothing,
+        "bad_ns": nothing,
+        "minimum": good_value,
+        "maximum": good_value,
+        "total": F.coalesce(good_value, F.lit(0.0)),
+    }
+
+
+def _share(width_ns: int) -> dict[str, Column]:
+    """What of a point and its hold falls into the bucket of this row."""
+    end = F.least(F.col("hold_end_ns"), F.col("bucket_ns") + width_ns)
+    return {
+        "own": F.col("is_row")
+        & (F.col("first_ns") >= F.col("bucket_ns"))
+        & (F.col("first_ns") < F.col("bucket_ns") + width_ns),
+        "held_ns": F.greatest(end - F.greatest(F.col("start_ns"), F.col("bucket_ns")), F.lit(0)),
+        "class": _class(F.col("quality")),
+    }
+
+
+def _sums() -> list[Column]:
+    """Sums of the shares in one bucket. Only primitive buffers, so that Spark aggregates by hash."""
+    own, held_ns, place = F.col("own"), F.col("held_ns"), F.col("place")
+    is_good = F.col("class") == q.GOOD_CLASS
+
+    def inside(name: str, otherwise: float | int | None = 0) -> Column:
+        return F.when(own, F.col(name)).otherwise(F.lit(otherwise))
+
+    def held_as(which: int) -> Column:
+        return F.when(F.col("class") == which, held_ns).otherwise(F.lit(0))
+
+    carried = F.when(is_good & (held_ns > 0), F.col("value"))
+    weighted = F.when(is_good, F.coalesce("value", F.lit(0.0)) * held_ns * 1e-9).otherwise(F.lit(0.0))
+    own_place = F.when(own, place)
+    return [
+        F.sum(inside("rows")).alias("rows"),
+        F.sum(inside("good_rows")).alias("good_rows"),
+        F.min(inside("first_ns", None)).alias("first_ns"),
+        F.min_by("first_value", own_place).alias("first_value"),
+        F.max_by("last_ns", place).alias("end_ns"),
+        F.max_by("value", place).alias("end_value"),
+        F.max_by("quality", place).alias("end_quality"),
+        F.sum(inside("integral", 0.0) + weighted).alias("integral"),
+        F.sum(inside("good_ns") + held_as(q.GOOD_CLASS)).alias("good_ns"),
+        F.sum(inside("uncertain_ns") + held_as(q.UNCERTAIN_CLASS)).alias("uncertain_ns"),
+        F.sum(inside("bad_ns") + held_as(q.BAD_CLASS)).alias("bad_ns"),
+        F.sum(F.when(F.col("is_hole"), held_ns).otherwise(F.lit(0))).alias("lost_ns"),
+        F.min(F.least(inside("minimum", None), carried)).alias("minimum"),
+        F.max(F.greatest(inside("maximum", None), carried)).alias("maximum"),
+        F.sum(inside("total", 0.0)).alias("total"),
+        F.max(inside("sequence", None)).alias("sequence_max"),
+    ]
+
+
+def _finished(summed: DataFrame, width_ns: int) -> DataFrame:
+    """Adds what follows from the sums."""
+    good, known = F.col("good_ns"), F.col("good_ns") + F.col("uncertain_ns") + F.col("bad_ns")
+    bits = F.when(known < width_ns, F.lit(q.CALCULATED | q.PARTIAL)).otherwise(F.lit(q.CALCULATED)).cast("bigint")
+
+    def computed(status: int) -> Column:
+        return F.lit(int(status)).cast("bigint").bitwiseOR(bits)
+
+    status = (
+        F.when(known == 0, F.lit(int(q.BAD_NO_DATA)).cast("bigint"))
+        .when(good == known, computed(q.GOOD))
+        .when(good > 0, computed(q.UNCERTAIN_DATA_SUB_NORMAL))
+        .otherwise(computed(q.BAD))
+    )
+    # Rounding must not carry the average of a constant beside the constant.
+    within = F.least(F.greatest(F.col("integral") / (good * 1e-9), "minimum"), "maximum")
+    return summed.withColumns(
+        {
+            "start": timestamp(F.col("bucket_ns")),
+            "average": F.when((good > 0) & F.col("minimum").isNotNull(), within),
+            "quality": status,
+            "day": day(F.col("bucket_ns")),
+        }
+    )

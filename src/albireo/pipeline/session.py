@@ -1,0 +1,208 @@
+"""The one place where a Spark session is started and ended.
+
+The JVM is started by us rather than by the session builder, so that its output goes to a file, its scratch files lie in
+the output directory, and its end can be waited for: when `spark_session` is left, by whatever way, no Java of ours
+is running.
+
+Spec: ADR-0070.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException, PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from albireo.pipeline.config import SparkConfig
+from albireo.pipeline.errors import SparkFailed
+from albireo.pipeline.java import Java, find_java, java_home
+
+END_TIMEOUT_S: Final = 10.0
+"""A JVM that has not ended this long after its end was asked for is killed."""
+LOG_BYTES_MAX: Final = 8 * 1024 * 1024
+"""The log of Spark is begun anew beyond this size; one older part is kept."""
+
+_LOGGING: Final = """status = error
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.1
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = {bytes_max}
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 1
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+"""
+
+
+@contextlib.contextmanager
+def spark_session(
+    config: SparkConfig, directory: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """A session; at the end of the block it is stopped and its JVM is gone.
+
+    Args:
+        directory: gets `spark.log`, and `tmp/`, which is removed at the end.
+        environment: where JAVA_HOME and PATH are looked up; the process' own by default.
+    Raises:
+        JavaMissing: no Java can run Spark.
+        SparkFailed: the JVM or the session did not start; names the log.
+    """
+    java = find_java(os.environ if environment is None else environment)
+    scratch = directory / "tmp"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    log = directory / "spark.log"
+    try:
+        with _interrupt_handler_restored(), _gateway(config, java, scratch, log) as gateway:
+            session = _session(gateway, log)
+            try:
+                yield session
+            finally:
+                with contextlib.suppress(Exception):
+                    session.stop()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def spark_settings(config: SparkConfig, scratch: Path, log: Path) -> dict[str, str]:
+    """Spark's configuration: what we set and why."""
+    settings = {
+        "spark.app.name": "albireo",
+        "spark.master": config.master,
+        "spark.driver.memory": config.driver_memory,
+        "spark.driver.extraJavaOptions": _java_options(config, scratch),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        # A Python data source that pushes filters down is refused without it (SPARK: DATA_SOURCE_PUSHDOWN_DISABLED).
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Delta knows microseconds; Spark's default for files is a type of its own (INT96).
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.files.maxPartitionBytes": str(config.read_partition_bytes),
+        # The history seals a small file each minute: many of them go into one task.
+        "spark.sql.files.openCostInBytes": str(256 * 1024),
+        # The driver lists the files that tasks wrote; markers beside them would only be in the way.
+        "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    }
+    return settings | (_local_settings(config, scratch) if config.is_local else {})
+
+
+def _java_options(config: SparkConfig, scratch: Path) -> str:
+    options = (
+        f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}",
+        f"-Djava.io.tmpdir={scratch}",
+        "-Duser.timezone=UTC",
+        # One small heap on few cores: the serial collector starts fastest and takes the least memory.
+        "-XX:+UseSerialGC",
+        f"-XX:TieredStopAtLevel={1 if config.is_short else 4}",
+    )
+    # The launcher splits the text at blanks, unless quoted.
+    return " ".join(f'"{option}"' if " " in option else option for option in options)
+
+
+def _local_settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
+    """On one machine nothing listens but on loopback."""
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(scratch),
+        "spark.sql.shuffle.partitions": str(config.shuffle_partitions_local),
+        "spark.default.parallelism": str(config.shuffle_partitions_local),
+    }
+
+
+@contextlib.contextmanager
+def _gateway(config: SparkConfig, java: Java, scratch: Path, log: Path) -> Iterator[Any]:
+    """The JVM, its output in the log."""
+    (scratch / "log4j2.properties").write_text(_LOGGING.format(log=log, bytes_max=LOG_BYTES_MAX), encoding="utf-8")
+    conf = SparkConf(loadDefaults=False)
+    for key, value in spark_settings(config, scratch, log).items():
+        conf.set(key, value)
+    home = java_home(java, scratch / "java")
+    with log.open("ab") as output, _environment(JAVA_HOME=str(home), SPARK_LOCAL_DIRS=str(scratch)):
+        gateway = _launched(conf, output, log)
+    try:
+        yield gateway
+    finally:
+        _end(gateway)
+
+
+def _launched(conf: SparkConf, output: IO[bytes], log: Path) -> Any:
+    try:
+        gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
+    except (PySparkRuntimeError, OSError) as error:
+        raise SparkFailed(f"Java did not start Spark ({error})", f"its last words are in {log}") from error
+    gateway.albireo_conf = conf
+    return gateway
+
+
+def _session(gateway: Any, log: Path) -> SparkSession:
+    try:
+        return SparkSession(SparkContext(gateway=gateway, conf=gateway.albireo_conf))
+    except (PySparkException, ValueError, OSError) as error:
+        raise SparkFailed(f"no Spark session ({error})", f"see {log}") from error
+
+
+def _end(gateway: Any) -> None:
+    """Ends the JVM and waits for it; forgets it, so that a later session starts its own."""
+    process: subprocess.Popen[bytes] = gateway.proc
+    with contextlib.suppress(Exception):
+        gateway.shutdown()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    # The gateway server ends when its standard input does.
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """The launcher takes these from our own environment only."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _interrupt_handler_restored() -> Iterator[None]:
+    """SparkContext puts its own SIGINT handler in place and leaves it there."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

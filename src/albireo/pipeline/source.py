@@ -1,0 +1,142 @@
+"""The stored history as DataFrames, by its manifest and by nothing else.
+
+A file that the manifest does not list does not exist; one that it lists and that is not there, or has another size, is
+an error that names it before Spark starts to work. Offsets are positions: a file whose `last_sequence` is not above a
+watermark holds nothing new.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from albireo.codec import history as stored
+from albireo.codec.errors import DecodeError
+from albireo.codec.history import FileEntry, FileKind, Manifest
+from albireo.pipeline.errors import HistoryDamaged, HistoryMissing, OutputUnusable, SparkFailed
+
+_NAMED_FILE: Final = re.compile(r"file:/+(?P<path>[^\s,'\"]+?\.parquet)")
+"""How Spark's errors name the file that a task could not read."""
+_REPORT_TEXT_MAX: Final = 300
+"""Characters of a foreign error's text that go into ours."""
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """One history folder as its manifest stood when it was opened."""
+
+    directory: Path
+    manifest: Manifest
+
+    def entries(self, kind: FileKind) -> list[FileEntry]:
+        return self.manifest.of_kind(kind)
+
+    def path(self, entry: FileEntry) -> Path:
+        return self.directory / entry.path
+
+
+def open_history(directory: Path) -> History:
+    """The history in `directory`, each listed file looked at (size only).
+
+    Raises:
+        HistoryMissing: no manifest, or a listed file is not there.
+        HistoryDamaged: the manifest can't be read, or a file has another size than listed.
+    """
+    path = directory / stored.MANIFEST_NAME
+    try:
+        manifest = stored.decode_manifest(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise HistoryMissing(
+            path, "there is no history here", "run a node on this data directory first, or name another with --data"
+        ) from error
+    except OSError as error:
+        raise HistoryDamaged(path, f"can't be read ({error.strerror})", "check the disk and the permissions") from error
+    except DecodeError as error:
+        raise HistoryDamaged(
+            path,
+            f"the manifest can't be read ({error.reason})",
+            f"a start of the node repairs it from {stored.PREVIOUS_NAME}; then run the pipeline again",
+        ) from error
+    history = History(directory=directory, manifest=manifest)
+    for entry in manifest.files:
+        _check(history.path(entry), entry)
+    return history
+
+
+def frame(
+    spark: SparkSession, history: History, kind: FileKind, entries: Sequence[FileEntry] | None = None
+) -> DataFrame:
+    """Rows of the files of one kind, with the kind's columns.
+
+    Args:
+        entries: the files to read; all of the kind by default. None at all gives a frame without rows.
+    """
+    chosen = history.entries(kind) if entries is None else entries
+    schema = from_arrow_schema(stored.SCHEMAS[kind])
+    paths = [literal(history.path(entry)) for entry in chosen if entry.rows]
+    if not paths:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*paths)
+
+
+def literal(path: Path) -> str:
+    """A path as Spark must be told it: brackets and stars in it are no pattern."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", str(path))
+
+
+@contextmanager
+def named_failures(history: History, log: Path) -> Iterator[None]:
+    """Turns what Spark raises inside the block into an error that names the file and the remedy.
+
+    Raises:
+        HistoryDamaged: a task could not read a file of the history.
+        OutputUnusable: a task could not write.
+        SparkFailed: anything else.
+    """
+    try:
+        yield
+    except PySparkException as error:
+        raise _named(str(error), history, log) from error
+    except _py4j_errors() as error:
+        raise _named(str(error), history, log) from error
+
+
+def _py4j_errors() -> tuple[type[Exception], ...]:
+    from py4j.protocol import Py4JError
+
+    return (Py4JError, ConnectionError)
+
+
+def _named(text: str, history: History, log: Path) -> HistoryDamaged | OutputUnusable | SparkFailed:
+    found = _NAMED_FILE.search(text)
+    path = Path("/" + found["path"].lstrip("/")) if found else None
+    if path is not None and path.is_relative_to(history.directory.absolute()):
+        return HistoryDamaged(
+            path,
+            "the file can't be read as Parquet of its kind",
+            "restore it from a backup, or move it away and start the node, which rebuilds what its log still holds",
+        )
+    first = text.strip().splitlines()[0][:_REPORT_TEXT_MAX] if text.strip() else "no reason given"
+    if "No space left on device" in text:
+        return OutputUnusable("no space left for the tables", "make room or name another directory with --out")
+    return SparkFailed(f"a Spark job failed: {first}", f"see {log}")
+
+
+def _check(path: Path, entry: FileEntry) -> None:
+    try:
+        size_bytes = path.stat().st_size
+    except FileNotFoundError as error:
+        raise HistoryMissing(
+            path,
+            "listed in the manifest but not there",
+            "restore it from a backup, or run the pipeline again if a node was merging files meanwhile",
+        ) from error
+    if size_bytes != entry.size_bytes:
+        raise HistoryDamaged(
+            path, f"has {size_bytes} bytes, the manifest says {entry.size_bytes}", "restore it from a backup"
+        )

@@ -1,0 +1,125 @@
+"""The loop of one actor: asyncio's, with a meter of its turns.
+
+A turn is what runs between two questions to the kernel: all callbacks of one iteration, tasks and timers included.
+While a turn runs nothing else of this actor does; CORE's rule is 20 ms.
+"""
+
+import asyncio
+import gc
+import selectors
+from collections.abc import Callable
+from typing import Final
+
+from albireo.model.instant import SECOND, Duration, Instant
+from albireo.runtime.clock import boot_ns, thread_cpu_ns
+
+SLOT_NS: Final = Duration(10 * SECOND)
+"""`recent_ns` looks back one to two of these."""
+
+
+class TurnMeter:
+    """Longest and total turn. Any number of readers; nothing is reset by reading."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total_ns = 0
+        self.longest_ns = 0
+        """Since `reset`, which the actor calls when it has started."""
+        self._slot = 0
+        self._in_slot = self._in_slot_before = (0, 0)
+
+    def took(self, began: Instant, ended: Instant, cpu_ns: int = 0) -> None:
+        """One turn ran from `began` to `ended` and used `cpu_ns` of CPU time."""
+        elapsed_ns = ended - began
+        self.count += 1
+        self.total_ns += elapsed_ns
+        self.longest_ns = max(self.longest_ns, elapsed_ns)
+        self._enter(ended // SLOT_NS)
+        longest_ns, most_cpu_ns = self._in_slot
+        if elapsed_ns > longest_ns or cpu_ns > most_cpu_ns:
+            self._in_slot = (max(longest_ns, elapsed_ns), max(most_cpu_ns, cpu_ns))
+
+    def recent_ns(self, now: Instant) -> Duration:
+        """The longest turn of the last 10..20 s."""
+        self._enter(now // SLOT_NS)
+        return Duration(max(self._in_slot[0], self._in_slot_before[0]))
+
+    def recent_cpu_ns(self, now: Instant) -> Duration:
+        """The most CPU time a turn used in the last 10..20 s: what is above it the machine took for others."""
+        self._enter(now // SLOT_NS)
+        return Duration(max(self._in_slot[1], self._in_slot_before[1]))
+
+    def reset(self) -> None:
+        """Forget everything: what a start took is no turn of the running actor."""
+        self.__init__()  # type: ignore[misc]  # All state is set there.
+
+    def _enter(self, slot: int) -> None:
+        if slot != self._slot:
+            self._in_slot_before = self._in_slot if slot == self._slot + 1 else (0, 0)
+            self._in_slot = (0, 0)
+            self._slot = slot
+
+
+class _MeteredSelector(selectors.EpollSelector):
+    def __init__(self, turns: TurnMeter) -> None:
+        super().__init__()
+        self._turns = turns
+        self._began: Instant | None = None
+        self._cpu_ns = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self._began is not None:
+            self._turns.took(self._began, boot_ns(), thread_cpu_ns() - self._cpu_ns)
+        ready = super().select(timeout)
+        self._began = boot_ns()
+        self._cpu_ns = thread_cpu_ns()
+        return ready
+
+
+class ActorLoop(asyncio.SelectorEventLoop):
+    """An event loop that measures its turns: `asyncio.Runner(loop_factory=ActorLoop)`."""
+
+    def __init__(self) -> None:
+        self.turns = TurnMeter()
+        super().__init__(_MeteredSelector(self.turns))
+
+
+class IdleCollection:
+    """Garbage is collected when nothing happens, not in the middle of a turn. One per process.
+
+    What is there after the start never becomes garbage (`gc.freeze`). The automatic collector stays on with a high
+    threshold: it is the bound for a process that is never idle.
+    """
+
+    EVERY_S: Final = 5.0
+    BUSY_THRESHOLD: Final = 100_000
+    """Container objects made since the last collection, before one is forced in a turn (about 5 ms)."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, turn_count: Callable[[], int]) -> None:
+        """`turn_count` goes up with each turn; few turns since the last look means idle."""
+        self._loop = loop
+        self._turn_count = turn_count
+        self._last_count = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Freeze what is there and take over."""
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(self.BUSY_THRESHOLD, 20, 50)
+        self._arm()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _arm(self) -> None:
+        self._timer = self._loop.call_later(self.EVERY_S, self._look)
+
+    def _look(self) -> None:
+        count = self._turn_count()
+        is_idle = count - self._last_count < 100 * self.EVERY_S
+        self._last_count = count
+        if is_idle:
+            gc.collect(1)
+        self._arm()

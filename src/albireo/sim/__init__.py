@@ -1,0 +1,1 @@
+"""Simulated plants for the demo and rehearsals, and the seeded world of the tests."""

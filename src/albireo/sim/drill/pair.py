@@ -1,0 +1,247 @@
+"""The pair of a drill: two members and three witnesses as real processes, their keys, their places.
+
+Everything lies in one directory that is made for it:
+
+    topology.toml   keys/NAME/   primary/ backup/ w1/ w2/ w3/   NAME.log
+
+Links are encrypted as in a plant; the keys are made for this run and die with it.
+"""
+
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from albireo.client import ClientError, NodeClient, NodeRefused
+from albireo.runtime.errors import RuntimeFault
+from albireo.runtime.keys import Keys, introduce
+from albireo.runtime.lines import LineTo
+from albireo.sim.drill.ground import DrillError, Ground, Host
+from albireo.sim.drill.plcs import adapters, write_tables
+from albireo.sim.drill.process import Group
+
+NODE: Final = "root"
+MEMBERS: Final = ("primary", "backup")
+WITNESSES: Final = ("w1", "w2", "w3")
+START_S: Final = 60.0
+"""Ten processes that import numpy, on two busy cores."""
+HEALTHY_S: Final = 90.0
+STATUS_S: Final = 1.0
+HEARD_MS: Final = 3_000
+"""They are asked about once a second."""
+SEGMENT_MIB: Final = 1
+"""Small, so that a few rounds fill several."""
+RESERVE_MIB: Final = 8
+LOOK_S: Final = 0.05
+OPERATOR: Final = "operator@drill"
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """The pair as one member shows it."""
+
+    state: str
+    epoch: int
+    members: tuple[int, ...]
+    """The set."""
+    committed: int
+    raw: dict[str, Any]
+
+    @property
+    def hears_voters(self) -> bool:
+        """All of them answered lately. A PLC's registers do so only a while after their connection was made."""
+        seen = (self.raw.get("pair") or {}).get("voters_seen", {})
+        return bool(seen) and all(
+            one.get("answered_ms") is not None and one["answered_ms"] < HEARD_MS for one in seen.values()
+        )
+
+    def brief(self) -> dict[str, object]:
+        """What tells most in a line."""
+        pair = self.raw.get("pair") or {}
+        return {key: pair.get(key) for key in _TELLING} | {"admission": self.raw["log"]["admission"]}
+
+
+class Pair:
+    """Made, started, asked, ended."""
+
+    def __init__(self, ground: Ground, plcs: Mapping[str, int], voters: str = "witness") -> None:
+        """
+        Args:
+            ground: made already.
+            plcs: port of each PLC, at the address of this program.
+            voters: `witness`, three of them; or `plc`, both PLCs and a witness.
+        """
+        self.plcs = dict(plcs)
+        self.witnesses = WITNESSES if voters == "witness" else WITNESSES[:1]
+        self._voters = [f"witness:{one}" for one in self.witnesses]
+        self._voters += [f"plc:{one}" for one in plcs] if voters == "plc" else []
+        self._adapters = adapters(ground.own_address, plcs)
+        self.directory = directory = ground.directory
+        self._hosts = {name: ground.hosts.get(name, Host()) for name in (*MEMBERS, *WITNESSES)}
+        self.data = {name: ground.data.get(name, directory / name) for name in (*MEMBERS, *WITNESSES)}
+        self._environment = ground.environment
+        self._ports = dict(zip(_PORT_NAMES, _free_ports(len(_PORT_NAMES)), strict=True))
+        self.topology = directory / "topology.toml"
+        self.topology.write_text(self._topology())
+        self.keys = self._make_keys()
+        self.groups = {name: self._group(name) for name in (*self.witnesses, *MEMBERS)}
+        write_tables(directory)
+
+    # --- Making ------------------------------------------------------------------------------------------------------
+
+    def _endpoint(self, host: str, port: str) -> str:
+        return f"tcp://{self._hosts[host].address}:{self._ports[port]}"
+
+    def _topology(self) -> str:
+        lines = ['cluster = "3f0c1c7a-1c1e-4c59-9f0e-0d6f2a9be001"']
+        for name in self.witnesses:
+            lines += ["[[witness]]", f'name = "{name}"', f'endpoint = "{self._endpoint(name, name)}"']
+        voters = ", ".join(f'"{one}"' for one in self._voters)
+        lines += ["[[node]]", f'id = "{NODE}"', f"voters = [{voters}]"]
+        for name in MEMBERS:
+            client, peer = self._endpoint(name, f"{name}.client"), self._endpoint(name, f"{name}.peer")
+            lines.append(f'{name} = {{ client = "{client}", peer = ["{peer}"] }}')
+        lines += ["[node.log]", f"segment_mib = {SEGMENT_MIB}", f"disk_reserve_mib = {RESERVE_MIB}"]
+        return "\n".join(lines) + "\n" + self._adapters
+
+    def _make_keys(self) -> Keys:
+        """A pair of keys for each, everybody trusted by everybody; ours are returned."""
+        directory = self.directory / "keys"
+        names = {f"{NODE}[{one}]": one for one in MEMBERS} | {f"witness:{one}": one for one in WITNESSES}
+        made = [Keys.new(directory / where, name) for name, where in names.items()]
+        own = Keys.new(directory / "operator", OPERATOR)
+        introduce(own, *made)
+        return Keys.load(directory / "operator")
+
+    def _group(self, name: str) -> Group:
+        keys = ["--keys", str(self.directory / "keys" / name)]
+        common = ["--topology", str(self.topology), "--data", str(self.data[name]), *keys]
+        which = ["witness", "--name", name] if name in WITNESSES else ["node", "run", "--id", f"{NODE}[{name}]"]
+        group = Group(name, [*which, *common], self.directory / f"{name}.log", self._hosts[name].within)
+        group.environment.update(self._environment.get(name, {}))
+        return group
+
+    @property
+    def lines(self) -> tuple[LineTo, LineTo]:
+        """How clients reach the members."""
+        primary, backup = (LineTo(self._endpoint(one, f"{one}.client"), f"{NODE}[{one}]") for one in MEMBERS)
+        return primary, backup
+
+    # --- Life --------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start everything, write the first record, wait until both members are in the set.
+
+        Raises:
+            DrillError: somebody ended, or it took too long.
+        """
+        for group in self.groups.values():
+            group.start()
+        self.until("the primary begins the pair", self._is_begun, START_S)
+        self.wait_healthy(START_S)
+
+    def _is_begun(self) -> bool:
+        try:
+            self.ask("primary", "pair_init", timeout_s=5.0)
+        except NodeRefused as refused:
+            return "not empty" in str(refused)
+        return True
+
+    def end(self) -> None:
+        """Every process is gone when this returns."""
+        for name in self.groups:
+            self.groups[name].kill()
+
+    # --- Looking -----------------------------------------------------------------------------------------------------
+
+    def ask(self, member: str, what: str, *, timeout_s: float = STATUS_S) -> object:
+        """A question on the member's own machine.
+
+        Raises:
+            ClientError, RuntimeFault: no answer, or no.
+        """
+        with NodeClient(self.data[member], timeout_s=timeout_s) as client:
+            return client.ask(what)
+
+    def view(self, member: str) -> View | None:
+        """What the member shows now; None when it does not answer."""
+        if not self.groups[member].is_running:
+            return None
+        try:
+            status: Any = self.ask(member, "status")
+        except (ClientError, RuntimeFault):
+            return None
+        pair = status.get("pair") or {}
+        return View(
+            state=pair.get("state", ""),
+            epoch=pair.get("epoch", 0),
+            members=tuple(pair.get("members", ())),
+            committed=pair.get("committed", 0),
+            raw=status,
+        )
+
+    def acting(self) -> tuple[str, View] | None:
+        """The member that leads, of the highest epoch if two believe so."""
+        views = [(name, view) for name in MEMBERS if (view := self.view(name)) is not None]
+        leading = [one for one in views if one[1].state in ("active", "solo")]
+        return max(leading, key=lambda one: one[1].epoch, default=None)
+
+    def is_healthy(self) -> bool:
+        """One leads, the other is ready, both are in the set, and both hear every voter."""
+        acting = self.acting()
+        if acting is None or acting[1].state != "active" or sorted(acting[1].members) != [0, 1]:
+            return False
+        other = self.view(other_of(acting[0]))
+        return other is not None and other.state == "ready" and acting[1].hears_voters and other.hears_voters
+
+    def wait_healthy(self, within_s: float = HEALTHY_S) -> None:
+        """
+        Raises:
+            DrillError: not in time; shows what each member says.
+        """
+        self.until("both members are in the set", self.is_healthy, within_s)
+
+    def until(self, what: str, condition: Callable[[], bool], within_s: float) -> None:
+        """Wait for a condition; no answer counts as not yet.
+
+        Raises:
+            DrillError: not in time.
+        """
+        ends = time.monotonic() + within_s
+        while time.monotonic() < ends:
+            try:
+                if condition():
+                    return
+            except (ClientError, RuntimeFault):
+                pass
+            time.sleep(LOOK_S)  # Other processes: nothing else tells.
+        raise DrillError(f"waited {within_s:.0f} s in vain until {what}\n{self.tails()}")
+
+    def tails(self) -> str:
+        """What everybody logged last, and what the members show."""
+        shown = [
+            f"  {name} shows {view.brief() if view else 'nothing'}" for name in MEMBERS for view in [self.view(name)]
+        ]
+        ended = [name for name in self.witnesses if not self.groups[name].is_running]
+        return "\n".join([*shown, *(self.groups[name].tail() for name in (*MEMBERS, *ended))])
+
+
+def other_of(member: str) -> str:
+    return MEMBERS[1 - MEMBERS.index(member)]
+
+
+def _free_ports(count: int) -> Sequence[int]:
+    """Ports that nobody listens at now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+_TELLING: Final = ("state", "cause", "epoch", "members", "end", "durable", "committed", "lease_left_ms", "cases")
+_PORT_NAMES: Final = (*WITNESSES, *(f"{member}.{kind}" for member in MEMBERS for kind in ("client", "peer")))

@@ -1,0 +1,37 @@
+"""A small node for the drills: `python node_main.py DATA PLACEMENT [ACTOR...]`, its actors are those of actors.py."""
+
+import sys
+from pathlib import Path
+
+from albireo.model.instant import MS, SECOND
+from albireo.runtime import ActorSpec, DataLocked, SupervisionConfig, run_node
+
+CONFIG = SupervisionConfig(
+    first_backoff_ns=10 * MS, ask_every_ns=100 * MS, silent_after_ns=1500 * MS, stop_within_ns=2 * SECOND
+)
+
+
+def main() -> int:
+    data, placement, *names = sys.argv[1:]
+    specs = [
+        ActorSpec("logger", "albireo.node.logger:create", {"target": "file"}, is_essential=False),
+        *(
+            ActorSpec(name, "tests.drill.actors:create", {"name": name, "crash_at_start": name == "crasher"}, 1)
+            for name in names
+        ),
+    ]
+    try:
+        return run_node(
+            Path(data),
+            specs,
+            "thread" if placement == "thread" else "process",
+            config=CONFIG,
+            on_started=lambda _: print("started", flush=True),
+        )
+    except DataLocked as error:
+        print(error, file=sys.stderr)
+        return 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,234 @@
+"""`albireo demo` as a user runs it: real processes, a real node, one line of JSON."""
+
+import contextlib
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.drill, pytest.mark.slow, pytest.mark.timeout(400)]
+
+DEADLINE_S = 120.0
+KEYS = {
+    "seconds",
+    "samples_acquired",
+    "samples_committed",
+    "samples_dropped",
+    "cases_raised",
+    "acquire_to_commit_ms",
+    "log",
+    "history",
+    "pipeline",
+}
+ALBIREO = [sys.executable, "-c", "from albireo.cli import main; main()"]
+
+
+def demo(*arguments: str) -> list[str]:
+    return [*ALBIREO, "demo", *arguments]
+
+
+def until(condition: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
+    ends = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < ends, "it did not come to pass in time"
+        time.sleep(0.1)
+
+
+def processes_of(directory: Path) -> list[str]:
+    """Command lines that name `directory`: whoever was left behind."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "pid"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if str(directory) in line and process.info["pid"] != os.getpid():
+            found.append(line)
+    return found
+
+
+@contextlib.contextmanager
+def running(data: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """A demo with its node connected; ended for sure."""
+    child = subprocess.Popen(
+        demo("--data", str(data), "--no-pipeline", "--json", *arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        until(lambda: log_says(data, '"new":"active"') or child.poll() is not None)
+        assert child.poll() is None, child.communicate()
+        yield child
+    finally:
+        if child.poll() is None:
+            child.kill()
+        child.communicate()
+
+
+def log_says(data: Path, text: str) -> bool:
+    """Either member."""
+    logs = [data / member / "node.log" for member in ("primary", "backup")]
+    return any(text in log.read_text(errors="replace") for log in logs if log.exists())
+
+
+def test_a_short_headless_run_holds_and_says_so_in_one_line(tmp_path: Path) -> None:
+    data = tmp_path / "demo"
+    done = subprocess.run(
+        demo("--for", "3", "--json", "--no-pipeline", "--data", str(data)),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 1
+    answer = json.loads(done.stdout)
+    assert set(answer) == KEYS
+    assert answer["samples_committed"] == answer["samples_acquired"] == answer["history"]["rows"] > 1_000
+    assert answer["samples_dropped"] == 0
+    assert answer["seconds"] >= 3
+    assert set(answer["acquire_to_commit_ms"]) == {"p50", "p99"}
+    assert set(answer["log"]) == {"epoch", "sequence", "bytes"}
+    assert set(answer["history"]) == {"files", "rows", "gaps"}
+    assert set(answer["pipeline"]) == {"tables", "seconds", "report"}
+    assert processes_of(data) == []
+
+
+def test_a_scenario_from_a_second_terminal_raises_a_case(tmp_path: Path) -> None:
+    data = tmp_path / "demo"
+    with running(data) as child:
+        second = [*ALBIREO, "demo", "scenario", "fan-trip", "--at", "4", "--data", str(data), "--json"]
+        assert json.loads(subprocess.run(second, capture_output=True, check=True).stdout)["scenario"] == "fan-trip"
+        cases = [*ALBIREO, "cases", "list", "--data", str(data), "--json"]
+
+        def raised() -> bool:
+            listed = json.loads(subprocess.run(cases, capture_output=True, check=True).stdout)["cases"]
+            return any(case["item"].endswith("fan_4_trip") for case in listed)
+
+        until(raised)
+        child.send_signal(signal.SIGINT)
+        said, _ = child.communicate(timeout=DEADLINE_S)
+    assert json.loads(said)["cases_raised"] >= 1
+
+
+def test_a_write_from_a_second_terminal_acts_on_the_plant(tmp_path: Path) -> None:
+    data = tmp_path / "demo"
+    with running(data):
+        for item, value in (("vent_auto", "false"), ("vent_stage_set", "4")):
+            written = subprocess.run(
+                [*ALBIREO, "write", item, value, "--data", str(data), "--json"], capture_output=True, check=True
+            )
+            assert json.loads(written.stdout)["outcome"] == "verified"
+        items = [*ALBIREO, "items", "fans_running", "--data", str(data), "--json"]
+
+        def fans() -> int:
+            answer = json.loads(subprocess.run(items, capture_output=True, check=True).stdout)
+            return int(answer["items"][0]["value"])
+
+        until(lambda: fans() == 10)
+        watch = [*ALBIREO, "watch", "--data", str(data), "--json"]
+        shown = json.loads(subprocess.run(watch, capture_output=True, check=True).stdout)
+        assert {one["item"]: one["value"] for one in shown["items"]}["root:fans_running"] == 10
+        assert len(shown["items"]) > 400 and shown["sequence"] > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
+    """Nothing is lost, nobody is left, and the answer is there all the same."""
+    data = tmp_path / "demo"
+    with running(data) as child:
+        child.send_signal(number)
+        said, told = child.communicate(timeout=DEADLINE_S)
+        assert child.returncode == 130
+    answer = json.loads(said)
+    assert answer["samples_committed"] == answer["samples_acquired"], told
+    assert "did not hold" not in told
+    assert log_says(data, "node_stopped")
+    assert processes_of(data) == []
+
+
+def test_a_killed_demo_leaves_no_process_and_can_be_gone_on_with(tmp_path: Path) -> None:
+    data = tmp_path / "demo"
+    with running(data) as child:
+        child.kill()
+        child.wait()
+        until(lambda: processes_of(data) == [])
+    with running(data, "--for", "2") as child:
+        said, told = child.communicate(timeout=DEADLINE_S)
+    assert child.returncode == 0, told
+    assert json.loads(said)["history"]["gaps"] > 0, "the time between both runs is a gap, and says so"
+
+
+def test_two_demos_on_one_directory_are_refused(tmp_path: Path) -> None:
+    data = tmp_path / "demo"
+    with running(data):
+        second = subprocess.run(demo("--json", "--data", str(data)), capture_output=True, text=True, timeout=DEADLINE_S)
+        assert second.returncode == 78
+        assert "remedy" in json.loads(second.stdout)
+
+
+def test_on_a_terminal_it_is_a_screen_that_q_leaves(tmp_path: Path) -> None:
+    data = tmp_path / "demo"
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        demo("--no-pipeline", "--data", str(data)),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "80", "LINES": "24"},
+    )
+    os.close(theirs)
+    screen = b""
+
+    def shows(text: bytes) -> bool:
+        nonlocal screen
+        while select.select([ours], [], [], 0)[0]:
+            try:
+                screen += os.read(ours, 65_536)
+            except OSError:
+                break
+        return text in screen
+
+    try:
+        until(lambda: shows(b"air_velocity_1"))
+        assert b"\x1b[?1049h" in screen, "the alternate screen"
+        os.write(ours, b"/co_set\r")
+        until(lambda: shows(b"items with 'co_set'"))
+        os.write(ours, b"w9\r")
+        until(lambda: shows(b"verified, read back 9"))
+        os.write(ours, b"q")
+        until(lambda: shows(b"\x1b[?1049l"))
+        until(lambda: shows(b"") and child.poll() is not None)
+    finally:
+        if child.poll() is None:
+            child.kill()
+        child.wait()
+        os.close(ours)
+    assert child.returncode == 0
+    assert b"\x1b[31m" not in screen, "NO_COLOR is obeyed"
+    assert processes_of(data) == []
+
+
+@pytest.mark.spark
+def test_the_whole_walk_ends_with_a_report(tmp_path: Path) -> None:
+    data = tmp_path / "demo"
+    done = subprocess.run(
+        demo("--for", "2", "--json", "--data", str(data)),
+        capture_output=True,
+        text=True,
+        timeout=380,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert Path(answer["pipeline"]["report"]).stat().st_size > 10_000
+    assert all(rows >= 0 for rows in answer["pipeline"]["tables"].values())
+    assert f"Report: {answer['pipeline']['report']}" in done.stderr

@@ -1,0 +1,294 @@
+"""A pair as people handle it: five real processes, and every command as docs/pair.md has it typed."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albireo.runtime import Keys
+
+pytestmark = [pytest.mark.drill, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 30
+VOTERS = ("w1", "w2", "w3")
+MEMBERS = ("primary", "backup")
+
+
+class Pair:
+    """A topology in `home`, and the processes that were started from it."""
+
+    def __init__(self, home: Path, *, has_keys: bool = False) -> None:
+        """`has_keys`: each process has keys of its own and trusts all others; otherwise it has none, on loopback."""
+        self.home = home
+        if has_keys:
+            self._make_keys()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        ports = iter(free_ports(len(VOTERS) + 2 * len(MEMBERS)))
+        lines = ['cluster = "3f0c1c7a-1c1e-4c59-9f0e-0d6f2a9be001"']
+        lines += [f'[[witness]]\nname = "{name}"\nendpoint = "tcp://127.0.0.1:{next(ports)}"' for name in VOTERS]
+        lines.append('[[node]]\nid = "root"\nvoters = ["witness:w1", "witness:w2", "witness:w3"]')
+        for name in MEMBERS:
+            client, peer = next(ports), next(ports)
+            ends = f'client = "tcp://127.0.0.1:{client}", peer = ["tcp://127.0.0.1:{peer}"]'
+            lines.append(f"{name} = {{ {ends} }}")
+        (home / "plant.toml").write_text("\n".join(lines) + "\n")
+
+    def _make_keys(self) -> None:
+        names = {name: f"witness:{name}" if name in VOTERS else f"root[{name}]" for name in (*VOTERS, *MEMBERS)}
+        made = {name: Keys.new(self.data(name) / "keys", place) for name, place in names.items()}
+        for name, keys in made.items():
+            for other in made.keys() - {name}:
+                keys.trust(names[other], made[other].public)
+
+    def data(self, name: str) -> Path:
+        return self.home / name
+
+    def start(self, *names: str) -> None:
+        for name in names:
+            what = ["witness", "--name", name] if name in VOTERS else ["node", "run", "--id", f"root[{name}]"]
+            command = [*what, "--topology", str(self.home / "plant.toml"), "--data", str(self.data(name))]
+            with (self.home / f"{name}.log").open("ab") as log:
+                self._processes[name] = subprocess.Popen(
+                    [*ALBIREO, *command], env=ENVIRONMENT, stdout=log, stderr=log, start_new_session=True
+                )
+
+    def kill(self, *names: str) -> None:
+        """The whole process group at once, as a power cut would."""
+        for name in names:
+            process = self._processes.pop(name)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(DEADLINE_S)
+
+    def wait_for_end(self, *names: str) -> list[int]:
+        return [self._processes.pop(name).wait(DEADLINE_S) for name in names]
+
+    def end(self) -> None:
+        self.kill(*self._processes)
+
+    def run(self, *arguments: str, member: str = "") -> tuple[int, dict[str, Any]]:
+        """Exit code and JSON of a command."""
+        data = ["--data", str(self.data(member))] if member else []
+        ran = subprocess.run(
+            [*ALBIREO, *arguments, *data, "--json"],
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=DEADLINE_S,
+        )
+        assert ran.stdout, ran.stderr
+        return ran.returncode, json.loads(ran.stdout.splitlines()[-1])
+
+    def done(self, *arguments: str, member: str = "") -> dict[str, Any]:
+        code, answer = self.run(*arguments, member=member)
+        assert code == 0, answer
+        return answer
+
+    def states(self) -> dict[str, str]:
+        """Of both members, as one of them says."""
+        for member in MEMBERS:
+            code, answer = self.run("status", member=member)
+            if code == 0:
+                return {row["member"]: row["state"] for row in answer["members"]}
+        return {}
+
+    def wait_for(self, primary: str, backup: str) -> None:
+        wanted = {"root[primary]": primary, "root[backup]": backup}
+        until(lambda: self.states() == wanted, lambda: f"{self.states()}, wanted {wanted}")
+
+
+ALBIREO = [sys.executable, "-c", "from albireo.cli import main; main()"]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def until(condition: Callable[[], bool], said: Callable[[], str]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, said()
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def pair(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pair]:
+    made = Pair(tmp_path, has_keys=getattr(request, "param", False))
+    try:
+        made.start(*VOTERS, *MEMBERS)
+        made.wait_for("joining", "joining")
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.fixture
+def begun(pair: Pair) -> Pair:
+    answer = pair.done("pair", "init", member="primary")
+    assert answer["voters"] == dict.fromkeys(("witness:w1", "witness:w2", "witness:w3"), "took it")
+    pair.wait_for("active", "ready")
+    return pair
+
+
+def test_pair_is_begun_once_and_by_the_primary_only(pair: Pair) -> None:
+    code, answer = pair.run("pair", "init", member="backup")
+    assert code == 1 and "only the primary" in answer["error"] and "root[primary]" in answer["remedy"]
+    pair.kill("w2", "w3")
+    code, answer = pair.run("pair", "init", member="primary")
+    assert code == 1 and "witness:w3: silent" in answer["error"] and answer["remedy"]
+    pair.start("w2", "w3")
+
+    def init() -> bool:
+        return pair.run("pair", "init", member="primary")[0] == 0
+
+    until(init, lambda: "a second try counts the voter that has the record already")
+    pair.wait_for("active", "ready")
+    code, answer = pair.run("pair", "init", member="primary")
+    assert code == 1 and "not new" in answer["error"] and "stores" in answer["remedy"]
+
+
+def test_switchover_and_drain_move_the_lead_and_a_drain_outlives_a_restart(begun: Pair) -> None:
+    assert begun.done("switchover", member="primary")["active"] == "root[backup]"
+    begun.wait_for("ready", "active")
+    assert begun.done("switchover", member="primary")["active"] == "root[primary]", "the passive one passes it on"
+    begun.wait_for("active", "ready")
+
+    assert begun.done("drain", member="primary")["active"] == "root[backup]"
+    begun.wait_for("ready", "active")
+    code, answer = begun.run("switchover", member="backup")
+    assert code == 1 and "drained" in answer["error"] and "drain --end" in answer["remedy"]
+    begun.kill("primary")
+    begun.start("primary")
+    begun.wait_for("ready", "active")
+    begun.kill("backup")
+    status = begun.done("status", member="primary")
+    assert status["pair"]["drained_since_ns"] > 0
+    begun.start("backup")
+    begun.wait_for("ready", "active")
+
+    begun.done("drain", "--end", member="primary")
+    begun.done("switchover", member="backup")
+    begun.wait_for("active", "ready")
+
+
+def test_status_tells_who_sees_whom_and_since_when_the_pair_is_at_risk(begun: Pair) -> None:
+    rows = {row["member"]: row for row in begun.done("status", member="backup")["members"]}
+    primary, backup = rows["root[primary]"], rows["root[backup]"]
+    assert primary["role"] == "ACTIVE" and primary["set"] == ["root[primary]", "root[backup]"]
+    assert not primary["is_heard"] and not backup["is_heard"], "both were asked"
+    assert backup["lag"] is not None and primary["lag"] is None
+    for row, other in ((primary, "root[backup]"), (backup, "root[primary]")):
+        assert set(row["sees"]) == {other, "witness:w1", "witness:w2", "witness:w3"}
+        assert all(age is not None and age < 3_000 for age in row["sees"].values()), row["sees"]
+    assert primary["refused"]["voter_empty"] > 0, "before the first record"
+
+    begun.kill("primary", "w3")
+    begun.wait_for("silent", "solo")
+
+    def is_seen() -> bool:
+        row = next(r for r in begun.done("status", member="backup")["members"] if r["member"] == "root[backup]")
+        return bool(row["at_risk_since_ns"]) and row["sees"]["witness:w3"] > 3_000
+
+    until(is_seen, lambda: str(begun.states()))
+    shown = subprocess.run(
+        [*ALBIREO, "status", "--data", str(begun.data("backup"))],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "AT RISK since 20" in shown.stdout and "root[backup] does not reach witness:w3" in shown.stdout
+    since = begun.done("status", member="backup")["pair"]["at_risk_since_ns"]
+    begun.kill("backup")
+    begun.start("backup")
+    begun.wait_for("silent", "solo")
+    assert begun.done("status", member="backup")["pair"]["at_risk_since_ns"] == since, "a restart does not end the risk"
+
+
+def test_voter_that_lost_its_store_votes_again(begun: Pair) -> None:
+    code, answer = begun.run("voter", "reset", "w2", member="primary")
+    assert code == 1 and "has its store" in answer["error"]
+    begun.kill("w2")
+    shutil.rmtree(begun.data("w2") / "voters")
+    begun.start("w2")
+
+    def record() -> Any:
+        seen = begun.done("status", member="primary")["pair"]["voters_seen"]["witness:w2"]
+        return seen["reason"] == "empty" and seen["answered_ms"] < 1_000
+
+    until(record, lambda: "w2 says that it is empty")
+    assert begun.done("voter", "reset", "w2", member="backup")["voter"] == "witness:w2", "the passive one passes it on"
+    begun.kill("w1")  # Now the majority hangs on the one that was re-admitted.
+    begun.done("switchover", member="primary")
+    begun.wait_for("ready", "active")
+
+
+@pytest.mark.parametrize("pair", [False, True], ids=["loopback", "keys"], indirect=True)
+def test_both_stop_level_and_either_may_lead_afterwards(begun: Pair) -> None:
+    answer = begun.done("stop", "--all", member="backup")
+    assert begun.wait_for_end("primary", "backup") == [0, 0]
+    stores = begun.done("stores", str(begun.data("primary")), str(begun.data("backup")))
+    assert stores["kind"] == "equal" and stores["newest"] is None
+    for one in stores["stores"]:
+        assert one["header"]["is_clean"] and one["header"]["shutdown_id"] == answer["shutdown_id"]
+        assert one["end"] == answer["position"] == [one["end"][0], one["committed_sequence"]]
+    assert any("stopped together" in line for line in stores["words"])
+    begun.start("primary", "backup")
+    begun.wait_for("active", "ready")
+
+
+def test_promotion_by_force_says_what_it_means_and_what_may_be_lost(begun: Pair) -> None:
+    code, answer = begun.run("promote", member="backup")
+    assert code == 2 and "--force" in answer["remedy"]
+    code, answer = begun.run("promote", "--force", member="backup")
+    assert code == 2 and answer["error"] == "nothing was done", "nobody is there to say yes"
+    code, answer = begun.run("promote", "--force", "--yes", member="backup")
+    assert code == 1 and "signs of life" in answer["error"] and answer["remedy"]
+    begun.kill("w1", "w2", "w3", "primary")
+    until(lambda: not begun.done("status", member="backup")["pair"]["other"]["is_present"], lambda: "silence")
+    assert begun.states()["root[backup]"] != "solo", "without voters nobody takes over"
+    told = subprocess.run(
+        [*ALBIREO, "promote", "--force", "--yes", "--data", str(begun.data("backup"))],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "may be lost" in told.stderr and "leads by force" in told.stdout
+    begun.wait_for("silent", "solo")
+    begun.start("primary", "w1", "w2", "w3")
+    begun.wait_for("ready", "active")
+    row = next(r for r in begun.done("status", member="backup")["members"] if r["member"] == "root[backup]")
+    assert row["voters"]["witness:w1"]["record"]["is_forced"] and "history_at_risk" in row["cases"]
+
+
+def test_member_that_does_not_run_or_is_no_member_is_told_with_a_remedy(begun: Pair, tmp_path: Path) -> None:
+    begun.kill("backup")
+    code, answer = begun.run("drain", member="backup")
+    assert code == 69 and "albireo node run" in answer["remedy"]
+    begun.wait_for("solo", "silent")
+    for order in (["switchover"], ["drain"]):
+        code, answer = begun.run(*order, member="primary")
+        assert code == 1 and ("not in the set" in answer["error"] or "could not take over" in answer["error"])
+        assert answer["remedy"]
+    code, answer = begun.run("stop", "--all", member="primary")
+    assert code == 69 and answer["remedy"]
+    code, answer = begun.run("stores", str(begun.data("primary")), str(begun.data("w1")))
+    assert code == 2 and answer["remedy"]

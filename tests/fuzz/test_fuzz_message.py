@@ -1,0 +1,99 @@
+"""Mutated and random node messages and records: a DecodeError or a value, never anything else.
+
+A decoder that lets another exception through kills the actor that reads; a type name that is not UTF-8 did so once.
+"""
+
+import contextlib
+from collections import Counter
+from random import Random
+
+import pytest
+
+from albireo.codec.errors import DecodeError
+from albireo.codec.message import (
+    Answer,
+    AnyMessage,
+    Append,
+    AppendEntry,
+    Ask,
+    FeedHello,
+    FeedState,
+    Logged,
+    ProducerHello,
+    Started,
+    decode,
+    encode,
+)
+from albireo.codec.record import Audited, EpochGranted, Marked, Record, decode_records, encode_records
+from albireo.model.position import EpochEntry, Position
+
+pytestmark = pytest.mark.slow
+
+ROUNDS = 30_000
+MESSAGES: list[AnyMessage] = [
+    Ask(request_id=1, what="x", arguments={"a": [1, 2, {"b": None}]}),
+    Answer(request_id=1, result=[1.5, "ü", b"raw"]),
+    Started(actor="a", pid=1),
+    Logged(at_ns=1, level="info", actor="a", event="e", fields={"x": 1.5}),
+    ProducerHello(producer="p", run=1 << 60),
+    FeedHello(follower="f", log_id=b"x" * 16, history=(EpochEntry(epoch=1, first_sequence=1, branch_id=7),)),
+    Append(entries=(AppendEntry(1, 2, 3, 4),)),
+    FeedState(epoch=1, position=Position(), previous=Position()),
+]
+RECORDS: list[Record] = [
+    Audited(at_ns=1, user="ü", action="ack", subject="case 1"),
+    EpochGranted(epoch=1, branch_id=2, node="root", reason="start"),
+    Marked(),
+]
+
+
+def mutated(seed: bytes, random: Random) -> bytes:
+    """`seed` with one to five bytes changed, added or taken away."""
+    data = bytearray(seed)
+    for _ in range(random.randrange(1, 6)):
+        at = random.randrange(len(data) + 1)
+        match random.randrange(3):
+            case 0 if at < len(data):
+                data[at] = random.randrange(256)
+            case 1:
+                data.insert(at, random.randrange(256))
+            case _:
+                del data[at : at + 1]
+    return bytes(data)
+
+
+def test_messages() -> None:
+    random = Random(20261120)
+    seeds = [bytes(encode(message)[0]) for message in MESSAGES]
+    seen: Counter[str] = Counter()
+    for _ in range(ROUNDS):
+        try:
+            message, _ = decode([mutated(random.choice(seeds), random)])
+            seen[type(message).__name__] += 1
+        except DecodeError:
+            seen["refused"] += 1
+    assert seen["refused"] > ROUNDS / 4
+    assert len(seen) > len(MESSAGES) / 2, "the mutations are too wild to find anything"
+
+
+def test_records() -> None:
+    random = Random(20261120)
+    seed = encode_records(1, 1, RECORDS)
+    refused = 0
+    for _ in range(ROUNDS):
+        try:
+            decode_records(mutated(seed, random), len(RECORDS))
+        except DecodeError:
+            refused += 1
+    assert ROUNDS / 4 < refused < ROUNDS
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 16, 4096])
+def test_noise(size: int) -> None:
+    random = Random(size)
+    for _ in range(500):
+        noise = random.randbytes(size)
+        with contextlib.suppress(DecodeError):
+            decode([noise])
+        with contextlib.suppress(DecodeError):
+            decode_records(noise, 1)

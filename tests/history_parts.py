@@ -1,0 +1,190 @@
+"""What tests of the history share: a log in memory, and a file system that dies at a chosen step."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from albireo.codec import frame, record, samples
+from albireo.codec.frame import Frame, FrameHeader
+from albireo.codec.history import SCHEMAS, FileKind, Manifest
+from albireo.codec.record import Kind, Record, Stream
+from albireo.log.files import Buffer, OsFileSystem
+from albireo.model.instant import SECOND
+from albireo.model.samples import Column, SampleBatch, Strings, Value, ValueType
+from albireo.node.history import parquet
+from albireo.node.history.hot import Hot
+from albireo.node.history.store import Store, read_manifest
+
+LOG_ID = bytes(range(16))
+DAY_ZERO = 1_700_006_400 * SECOND
+"""2023-11-15T00:00:00Z."""
+
+Sample = tuple[int, int, Value, int]
+"""(item id, source ns, value, quality)."""
+
+
+def batch_of(rows: Sequence[Sample], value_type: ValueType, node_ns: int) -> SampleBatch:
+    values = [row[2] for row in rows]
+    value: Column
+    match value_type:
+        case ValueType.FLOAT64:
+            value = np.array(values, np.float64)
+        case ValueType.INT64:
+            value = np.array(values, np.int64)
+        case ValueType.BOOL:
+            value = np.array(values, np.uint8)
+        case ValueType.STRING:
+            value = Strings.of([str(one) for one in values])
+    return SampleBatch(
+        value_type=value_type,
+        item_id=np.array([row[0] for row in rows], np.uint32),
+        source_ns=np.array([row[1] for row in rows], np.int64),
+        node_ns=np.full(len(rows), node_ns, np.int64),
+        value=value,
+        quality=np.array([row[3] for row in rows], np.uint32),
+    )
+
+
+class MemoryLog:
+    """Frames as CORE's log would hold them."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.end = 0
+        self.epoch = 1
+        self.rows: list[tuple[int, int, int, Value, int]] = []
+        """(sequence, item id, source ns, value, quality) of every sample."""
+
+    def _append(self, stream: int, kind: int, count: int, body: bytes, node_ns: int) -> Frame:
+        header = FrameHeader(
+            log_id=LOG_ID,
+            epoch=self.epoch,
+            first_sequence=self.end + 1,
+            record_count=count,
+            stream=stream,
+            kind=kind,
+            body_bytes=len(body),
+            body_crc=frame.body_crc(body),
+            node_ns=node_ns,
+        )
+        self.end += count
+        self.frames.append(Frame(header, body))
+        return self.frames[-1]
+
+    def samples(self, rows: Sequence[Sample], node_ns: int, value_type: ValueType = ValueType.FLOAT64) -> Frame:
+        batch = batch_of(rows, value_type, node_ns)
+        for index, row in enumerate(rows, self.end + 1):
+            self.rows.append((index, *row))
+        return self._append(
+            Stream.SAMPLES, value_type, len(rows), record.PRODUCER.pack(1, 1) + samples.encode(batch), node_ns
+        )
+
+    def records(self, stream: Stream, records: list[Record], node_ns: int) -> Frame:
+        return self._append(stream, Kind.RECORDS, len(records), record.encode_records(1, 1, records), node_ns)
+
+    def encoded(self, one: Frame) -> bytes:
+        return frame.encode(one)
+
+
+def fill(hot: Hot, log: MemoryLog, upto: int | None = None) -> None:
+    """Hand every frame above the hot tail's position to it."""
+    for one in log.frames:
+        if upto is None or one.header.last_sequence <= upto:
+            hot.take(one.header, one.body)
+
+
+def hot_of(store: Store) -> Hot:
+    return Hot(store.manifest.position, store.manifest.complete_to_ns)
+
+
+def stored(root: Path, kind: FileKind = FileKind.SAMPLES) -> list[pa.Table]:
+    manifest = read_manifest(root)
+    names = SCHEMAS[kind].names
+    return [parquet.read(root, [entry.path], names) for entry in manifest.of_kind(kind)]
+
+
+def stored_rows(root: Path) -> list[tuple[int, int, int, Value, int]]:
+    """Every stored sample as `MemoryLog.rows` has it, by sequence."""
+    rows = []
+    for table in stored(root):
+        for row in table.to_pylist():
+            values = [row[name] for name in ("value_f64", "value_i64", "value_str") if row[name] is not None]
+            assert len(values) == 1
+            rows.append((row["sequence"], row["item_id"], row["source_ns"], values[0], row["quality"]))
+    return sorted(rows)
+
+
+def listed_files_are_there(root: Path, manifest: Manifest) -> None:
+    for entry in manifest.files:
+        assert (root / entry.path).stat().st_size == entry.size_bytes, entry.path
+
+
+class Died(BaseException):
+    """The process is gone; nothing catches it."""
+
+
+class DyingFiles(OsFileSystem):
+    """A file system under a process that is killed at one step, or whose disk is full from one step to another.
+
+    With `is_power_cut` what was not synced is lost too: file contents, and names whose directory was not synced.
+    """
+
+    def __init__(self, dies_at: int | None = None, full: range = range(0), *, is_power_cut: bool = False) -> None:
+        self.steps = 0
+        self._dies_at = dies_at
+        self._full = full
+        self._is_power_cut = is_power_cut
+        self._paths: dict[int, Path] = {}
+        self._dirty: set[Path] = set()
+        self._new_names: dict[Path, list[tuple[Path | None, Path, bytes | None]]] = {}
+
+    def _step(self, *, needs_room: bool = False) -> None:
+        self.steps += 1
+        if self.steps == self._dies_at:
+            if self._is_power_cut:
+                self._lose()
+            raise Died
+        if needs_room and self.steps in self._full:
+            raise OSError(28, "No space left on device")
+
+    def _lose(self) -> None:
+        for names in self._new_names.values():
+            for source, target, replaced in reversed(names):
+                if source is not None and target.exists():
+                    target.rename(source)
+                if replaced is not None:
+                    target.write_bytes(replaced)
+        for path in self._dirty:
+            if path.exists():
+                path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        self._step(needs_room=True)
+        handle = super().open(path, create=create)
+        self._paths[handle] = path
+        self._dirty.add(path)
+        return handle
+
+    def pwritev(self, handle: int, buffers: Sequence[Buffer], offset: int) -> int:
+        self._step(needs_room=True)
+        return super().pwritev(handle, buffers, offset)
+
+    def sync(self, handle: int) -> None:
+        self._step()  # What a crash takes is decided in `_lose`; really syncing would only make the test slow.
+        self._dirty.discard(self._paths[handle])
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._step()
+        replaced = target.read_bytes() if target.exists() else None
+        super().rename(source, target)
+        self._new_names.setdefault(target.parent, []).append((source, target, replaced))
+
+    def unlink(self, path: Path) -> None:
+        self._step()
+        super().unlink(path)
+
+    def sync_directory(self, directory: Path) -> None:
+        self._step()
+        self._new_names.pop(directory, None)

@@ -1,0 +1,340 @@
+"""The conformance suite: what field/contract.py says, asked of every adapter in the same words.
+
+A new adapter adds one World. What it can't do it says in its quality.yaml (`exempt`, with the reason), and the case is
+skipped with that reason.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pytest
+
+from albireo.field.contract import Adapter, ConfigurationError, DeviceLost
+from albireo.field.dead_band import DeadBand
+from albireo.field.kinds import Surroundings, create_adapter
+from albireo.model.command import Outcome
+from albireo.model.instant import WallTime
+from albireo.model.item import NAME_PATTERN
+from albireo.model.quality import GOOD
+from albireo.model.samples import Strings, Value
+from albireo.runtime.actor import running
+from albireo.runtime.clock import boot_ns
+from tests.field_parts import Plc, RecordingCore, comm, free_port, in_loop, until
+
+FIELD = Path(__file__).resolve().parents[2] / "src" / "albireo" / "field"
+
+RULES = frozenset(
+    "stable-ids connect-lost-reconnect back-off-with-jitter quality-on-loss unknown-is-never-zero quality-mapping "
+    "source-time block-read-planning dead-band write-with-read-back write-at-most-once bounded-memory log-once "
+    "rate-limits diagnostics-items hostile-input configuration-errors independent-peer known-limits".split()
+)
+RULE = re.compile(r'^  (?P<rule>[a-z-]+): \{status: (?P<status>done|exempt)(, reason: "(?P<reason>[^"]+)")?\}', re.M)
+
+
+class World(Protocol):
+    """A device that a test can switch, and the arguments that reach it."""
+
+    kind: str
+    quality: Path
+    writes: Mapping[str, Value]
+    """Writable items and a value for each that the device does not hold yet."""
+    wrong_arguments: tuple[dict[str, object], ...]
+
+    def arguments(self) -> dict[str, object]: ...
+    async def begin(self) -> None: ...
+    async def lose(self) -> None: ...
+    async def end(self) -> None: ...
+
+
+class ModbusWorld:
+    kind = "modbus"
+    quality = FIELD / "modbus" / "quality.yaml"
+    writes: Mapping[str, Value] = {"set_point": 12.5, "fan": True, "mode": 3, "ready": True, "label": "abc"}
+    rows = (
+        {"name": "co", "kind": "input", "address": "0", "type": "float32", "dead_band": "0.5"},
+        {"name": "energy", "kind": "input", "address": "4", "type": "uint64", "word_order": "little"},
+        {"name": "set_point", "kind": "holding", "address": "0", "type": "float32", "writable": "true"},
+        {"name": "mode", "kind": "holding", "address": "50", "type": "uint16", "writable": "true"},
+        {"name": "ready", "kind": "holding", "address": "51", "type": "bool", "bit": "9", "writable": "true"},
+        {"name": "label", "kind": "holding", "address": "60", "type": "string", "length": "10", "writable": "true"},
+        {"name": "fan", "kind": "coil", "address": "1", "writable": "true"},
+        {"name": "door", "kind": "discrete", "address": "2"},
+    )
+    wrong_arguments: tuple[dict[str, object], ...] = (
+        {"url": "http://127.0.0.1"},
+        {"url": "tcp://127.0.0.1:99999"},
+        {"items": []},
+        {"items": [{"name": "x"}]},
+        {"items": "p1.csv"},
+        {"timeout_ms": "soon"},
+    )
+
+    def __init__(self) -> None:
+        self._device = Plc(free_port())
+
+    def arguments(self) -> dict[str, object]:
+        return {
+            "name": "a1",
+            "kind": self.kind,
+            "url": f"tcp://127.0.0.1:{self._device.port}",
+            "items": list(self.rows),
+            "timeout_ms": 300,
+            "poll_ms": 20,
+        }
+
+    async def begin(self) -> None:
+        await self._device.start()
+
+    async def lose(self) -> None:
+        await self._device.stop()
+
+    async def end(self) -> None:
+        await self._device.stop()
+
+
+class HostWorld:
+    kind = "host"
+    quality = FIELD / "host.quality.yaml"
+    writes: Mapping[str, Value] = {}
+    wrong_arguments: tuple[dict[str, object], ...] = ({"node_pid": "me"}, {"name": 5})
+
+    def arguments(self) -> dict[str, object]:
+        return {"name": "a1", "kind": self.kind, "poll_ms": 20}
+
+    async def begin(self) -> None: ...
+    async def lose(self) -> None: ...
+    async def end(self) -> None: ...
+
+
+WORLDS: tuple[Callable[[], World], ...] = (ModbusWorld, HostWorld)
+
+
+@pytest.fixture(params=WORLDS, ids=lambda world: world.kind)
+def world(request: pytest.FixtureRequest) -> World:
+    found: World = request.param()
+    return found
+
+
+def status_of(world: World) -> dict[str, tuple[str, str]]:
+    """rule -> (status, reason) of the adapter's quality.yaml."""
+    found = {one["rule"]: (one["status"], one["reason"] or "") for one in RULE.finditer(world.quality.read_text())}
+    return found
+
+
+def needs(world: World, rule: str) -> None:
+    status, reason = status_of(world)[rule]
+    if status == "exempt":
+        pytest.skip(f"{world.kind}: {reason}")
+
+
+def make(world: World, data: Path, **more: object) -> Adapter:
+    return create_adapter(world.kind, {**world.arguments(), **more}, Surroundings(data, boot_ns))
+
+
+def test_quality_yaml_answers_every_rule_and_reasons_every_exemption(world: World) -> None:
+    found = status_of(world)
+    assert set(found) == RULES
+    assert [rule for rule, (status, reason) in found.items() if (status == "exempt") != bool(reason)] == []
+    assert f"adapter: {world.kind}\n" in world.quality.read_text()
+
+
+def test_items_are_declared_once_and_alike_at_each_start(world: World, tmp_path: Path) -> None:
+    items = make(world, tmp_path).items
+    assert list(items) == list(make(world, tmp_path).items)
+    names = [one.name for one in items]
+    assert len(set(names)) == len(names) > 0
+    assert all(re.match(NAME_PATTERN, name) for name in names)
+    assert {one.adapter for one in items} == {"a1"}
+
+
+def test_dead_bands_and_counters_have_the_shape_that_comm_needs(world: World, tmp_path: Path) -> None:
+    adapter = make(world, tmp_path)
+    assert adapter.dead_bands.shape == (len(adapter.items),)
+    assert (adapter.dead_bands >= 0).all()
+    counters = adapter.counters()
+    assert "errors" in counters
+    assert set(counters.values()) == {0}
+
+
+def test_a_poll_gives_every_item_once_in_one_column_per_type(world: World, tmp_path: Path) -> None:
+    async def story() -> None:
+        adapter = make(world, tmp_path)
+        await world.begin()
+        await adapter.connect()
+        for _ in range(2):
+            polled = await adapter.poll()
+            assert len({one.value_type for one in polled}) == len(polled)
+            rows = np.concatenate([one.rows for one in polled])
+            assert sorted(rows.tolist()) == list(range(len(adapter.items)))
+            for column in polled:
+                assert (np.diff(column.rows) > 0).all()
+                assert len(column.value) == len(column.quality) == len(column.rows)
+                assert column.quality.dtype == np.uint32
+                assert {adapter.items[row].value_type for row in column.rows.tolist()} == {column.value_type}
+                if not isinstance(column.value, Strings):
+                    assert np.isfinite(column.value[column.quality == GOOD]).all()
+        band = DeadBand(
+            [one.value_type for one in adapter.items],
+            adapter.dead_bands,
+            np.full(len(adapter.items), 10**9),
+            WallTime(1),
+        )
+        news = band.take(polled, boot_ns(), WallTime(2), WallTime(3))
+        assert sum(len(batch) for batch in news.batches) == len(adapter.items)
+        await adapter.close()
+        await world.end()
+
+    in_loop(story)
+
+
+def test_close_may_come_twice_and_connect_begins_afresh(world: World, tmp_path: Path) -> None:
+    async def story() -> None:
+        adapter = make(world, tmp_path)
+        await world.begin()
+        for _ in range(2):
+            await adapter.connect()
+            await adapter.poll()
+            await adapter.close()
+            await adapter.close()
+        await world.end()
+
+    in_loop(story)
+
+
+def test_a_device_that_is_away_is_lost_and_found_again(world: World, tmp_path: Path) -> None:
+    if world.kind == "host":
+        pytest.skip("host: the machine can't be away from itself; a reading that hangs is in tests/unit/test_host.py")
+
+    async def story() -> None:
+        adapter = make(world, tmp_path)
+        with pytest.raises(DeviceLost):
+            await adapter.connect()
+        await world.begin()
+        await adapter.connect()
+        await adapter.poll()
+        await world.lose()
+        with pytest.raises(DeviceLost):
+            await adapter.poll()
+        await adapter.close()
+        await world.begin()
+        await adapter.connect()
+        polled = await adapter.poll()
+        assert {int(one) for column in polled for one in column.quality} == {GOOD}
+        await adapter.close()
+        await world.end()
+
+    in_loop(story)
+
+
+def test_writes_are_read_back(world: World, tmp_path: Path) -> None:
+    needs(world, "write-with-read-back")
+
+    async def story() -> None:
+        adapter = make(world, tmp_path)
+        await world.begin()
+        await adapter.connect()
+        names = [one.name for one in adapter.items]
+        for name, value in world.writes.items():
+            written = await adapter.write(names.index(name), value, lambda: "")
+            assert (written.outcome, written.read_back) == (Outcome.VERIFIED, value), name
+        await adapter.close()
+        await world.end()
+
+    in_loop(story)
+
+
+def test_the_guard_is_asked_once_and_its_no_is_final(world: World, tmp_path: Path) -> None:
+    needs(world, "write-at-most-once")
+
+    async def story() -> None:
+        adapter = make(world, tmp_path)
+        await world.begin()
+        await adapter.connect()
+        row = [one.name for one in adapter.items].index(next(iter(world.writes)))
+        asked = 0
+
+        def no() -> str:
+            nonlocal asked
+            asked += 1
+            return "its time has run out"
+
+        before = await adapter.poll()
+        written = await adapter.write(row, next(iter(world.writes.values())), no)
+        assert (written.outcome, asked) == (Outcome.REJECTED, 1)
+        assert "its time has run out" in written.detail
+        after = await adapter.poll()
+        for old, new in zip(before, after, strict=True):
+            if isinstance(old.value, Strings) or isinstance(new.value, Strings):
+                continue
+            assert old.value.tolist() == new.value.tolist()
+        await adapter.close()
+        await world.end()
+
+    in_loop(story)
+
+
+def test_a_write_without_a_connection_is_rejected_and_never_an_exception(world: World, tmp_path: Path) -> None:
+    async def story() -> None:
+        adapter = make(world, tmp_path)
+        written = await adapter.write(0, 1.0, lambda: "")
+        assert written.outcome is Outcome.REJECTED
+        for row in range(len(adapter.items)):
+            assert (await adapter.write(row, "no such value", lambda: "")).outcome is Outcome.REJECTED
+
+    in_loop(story)
+
+
+def test_arguments_that_cannot_work_are_refused_in_words(world: World, tmp_path: Path) -> None:
+    for wrong in world.wrong_arguments:
+        with pytest.raises(ConfigurationError, match=r"\w{3}"):
+            make(world, tmp_path, **wrong)
+
+
+def test_an_unknown_kind_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="host, modbus"):
+        create_adapter("telepathy", {}, Surroundings(tmp_path, boot_ns))
+
+
+@pytest.mark.slow
+def test_hosted_by_comm_it_declares_publishes_and_stops_with_everything_committed(world: World, tmp_path: Path) -> None:
+    async def story() -> None:
+        core = RecordingCore()
+        await world.begin()
+        async with running(core, tmp_path):
+            async with running(comm(world.arguments()), tmp_path):
+                await until(lambda: core.last_of("a1/connected") == (True, GOOD))
+                await until(lambda: (core.last_of("a1/poll_ms") or (0, 1))[1] == GOOD)
+                own = [one.name for one in make(world, tmp_path).items]
+                await until(lambda: all(core.history(name) for name in own), "a sample of every item")
+            names = [one.name for one in core.items]
+            assert names[: len(own)] == own
+            assert {"a1/errors", "a1/acquired", "a1/dropped", "a1/overruns", "a1/reconnects"} <= set(names)
+            alarm = core.items[names.index("a1/connected")].alarm
+            assert alarm is not None
+            assert alarm.is_device_state
+            assert alarm.off_normal is False
+            assert core.last_of("a1/acquired") == (sum(len(batch) for batch in core.batches), GOOD)
+        await world.end()
+
+    in_loop(story)
+
+
+def test_a_poll_can_be_given_up(world: World, tmp_path: Path) -> None:
+    """Goal: a stop in the middle of a poll leaves an adapter that can be closed."""
+
+    async def story() -> None:
+        adapter = make(world, tmp_path)
+        await world.begin()
+        await adapter.connect()
+        poll = asyncio.ensure_future(adapter.poll())
+        await asyncio.sleep(0)
+        poll.cancel()
+        await asyncio.gather(poll, return_exceptions=True)
+        await adapter.close()
+        await world.end()
+
+    in_loop(story)

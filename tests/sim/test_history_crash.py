@@ -1,0 +1,137 @@
+"""Killed, or without power, at every single step of the file system: no row lost, none doubled, ever."""
+
+import itertools
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from albireo.codec.history import DAY_NS, FileKind
+from albireo.codec.record import Audited, GapFound, Stream
+from albireo.core.history import merge_plan
+from albireo.model.instant import SECOND
+from albireo.model.samples import ValueType
+from albireo.node.history import merging
+from albireo.node.history.store import RETIRED_GRACE_NS, Store
+from tests.history_parts import (
+    DAY_ZERO,
+    LOG_ID,
+    Died,
+    DyingFiles,
+    MemoryLog,
+    fill,
+    hot_of,
+    listed_files_are_there,
+    stored,
+    stored_rows,
+)
+
+SEALS = 8
+STRIDE = 7
+"""Not every step, for the time it takes; odd, so that kinds of steps mix."""
+
+
+def day_of_frames(seed: int) -> MemoryLog:
+    """Two days of samples of several types, late rows among them, a gap and an audit entry in each block."""
+    chance = random.Random(seed)
+    log = MemoryLog()
+    for block in range(SEALS):
+        now = DAY_ZERO + block * 2 * DAY_NS // SEALS
+        rows = [(chance.randint(1, 3), now - chance.randint(0, 90) * SECOND, chance.random(), 0) for _ in range(9)]
+        log.samples([(item, at, value, quality) for item, at, value, quality in rows], now)
+        log.samples([(9, now, chance.randint(-5, 5), 0)], now, ValueType.INT64)
+        log.samples([(8, now, "auto", 0)], now, ValueType.STRING)
+        log.records(
+            Stream.SAMPLES, [GapFound(source="plc", reason="device_lost", from_ns=now, to_ns=now + SECOND)], now
+        )
+        log.records(Stream.AUDIT, [Audited(at_ns=now, user="u", action="write", subject="s")], now)
+    return log
+
+
+def live(data: Path, log: MemoryLog, files: DyingFiles) -> None:
+    """One life of the historian: open, then seal block after block and merge what is due, up to the end of the log."""
+    store, _ = Store.open(data, "root", files)
+    ends = [one.header.last_sequence for one in log.frames][4::5]
+    wall = DAY_ZERO
+    for end in ends:
+        hot = hot_of(store)
+        fill(hot, log, end)
+        if hot.position > store.manifest.position:
+            store.seal(hot.content(), LOG_ID.hex(), wall)
+        wall += RETIRED_GRACE_NS // 2
+        plan = merge_plan(store.manifest.files, store.manifest.complete_to_ns + DAY_NS)
+        if plan is not None:
+            outputs = merging.merge_files(store, plan, store.manifest.generation + 1, threading.Event())
+            store.replace(merging.inputs_listed(store, plan), outputs, wall)
+
+
+def check(data: Path, log: MemoryLog) -> None:
+    root = data / "history"
+    assert stored_rows(root) == sorted(log.rows)
+    for kind in (FileKind.GAPS, FileKind.EVENTS):
+        assert sum(len(table) for table in stored(root, kind)) == SEALS
+    store, report = Store.open(data, "root")
+    assert report.problem == ""
+    listed_files_are_there(root, store.manifest)
+    listed = {entry.path for entry in store.manifest.files} | {one.path for one in store.manifest.retired}
+    there = {path.relative_to(root).as_posix() for path in root.rglob("*.parquet")}
+    assert listed <= there
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_power_cut", [False, True])
+def test_a_crash_at_any_step_loses_and_doubles_nothing(tmp_path: Path, is_power_cut: bool) -> None:
+    """The log keeps everything, as retention promises below the acknowledged position of a seal.
+
+    After each crash a second life goes on from what is on the disk; its result must be that of a life without crash.
+    """
+    log = day_of_frames(7)
+    counting = DyingFiles()
+    live(tmp_path / "whole", log, counting)
+    check(tmp_path / "whole", log)
+    merged = [len(stored(tmp_path / "whole" / "history", kind)) for kind in (FileKind.SAMPLES, FileKind.GAPS)]
+    assert max(merged) <= 3, "merging must have taken place, or the test says nothing about it"
+    for step in range(1, counting.steps + 1, STRIDE):
+        data = tmp_path / f"{step}"
+        with pytest.raises(Died):
+            live(data, log, DyingFiles(step, is_power_cut=is_power_cut))
+        live(data, log, DyingFiles())
+        check(data, log)
+
+
+@pytest.mark.slow
+def test_crash_after_crash(tmp_path: Path) -> None:
+    """Many lives, each killed early: what each leaves is the start of the next."""
+    log = day_of_frames(11)
+    chance = random.Random(5)
+    for attempt in itertools.count(1):
+        files = DyingFiles(chance.randint(50, 500), is_power_cut=chance.random() < 0.5)
+        try:
+            live(tmp_path, log, files)
+        except Died:
+            assert attempt < 200
+            continue
+        break
+    check(tmp_path, log)
+
+
+def test_a_full_disk_costs_nothing_but_time(tmp_path: Path) -> None:
+    """The seal fails at each of its steps in turn; the one after it writes everything once."""
+    log = day_of_frames(3)
+    store, _ = Store.open(tmp_path, "root", files := DyingFiles())
+    hot = hot_of(store)
+    fill(hot, log)
+    failures = 0
+    for start in range(1, 400):
+        files = DyingFiles(full=range(start, start + 10_000))
+        store._files = files
+        try:
+            store.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
+        except OSError:
+            failures += 1
+            continue
+        break
+    assert failures > 20
+    check(tmp_path, log)
+    assert not list((tmp_path / "history").rglob("*.tmp"))

@@ -1,0 +1,185 @@
+"""A member's life with cuts and a new beginning, with the power failing at every change it makes to the disk."""
+
+import contextlib
+
+import pytest
+
+from albireo.log import Corrupted, LogConfig
+from albireo.sim.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
+from tests.log_member_parts import Member, frames_of
+from tests.log_parts import DIRECTORY, same, segment_paths
+
+CONFIG = LogConfig(segment_bytes=8192, pending_bytes_max=1 << 20, free_bytes_min=0, index_every_bytes=512)
+
+
+def _holder() -> Member:
+    """Its frames speak of commit positions right before them, as those of a lone holder do."""
+    holder = Member(0, SimDisk(1), CONFIG)
+    holder.open()
+    holder.lead(2)
+    for step in range(20):
+        holder.append(300, 100 * step, 20)
+        holder.flush_and_commit()
+        holder.log.keep_house()
+    return holder
+
+
+HOLDER = _holder()
+
+
+def _life(member: Member) -> None:
+    """Catch up, cut in the middle of a segment, at its beginning, what was not written, everything; start over."""
+    member.open()
+    member.log.keep_house()
+    member.follow(HOLDER)
+    member.feed(HOLDER, 3000)
+    member.log.flush()
+    member.log.save_snapshot(member.log.committed, member.log.log_time, {"fold": b"state"})
+    ends = [frame.header.last_sequence for frame in HOLDER.branch]
+    starts = [path.first_sequence for path in member.log._stock.table.segments]
+    member.cut(ends[-4])
+    member.lead(5)
+    member.append(700, 2000, 3000)
+    member.log.flush()
+    member.append(1500, 40)
+    member.follow(HOLDER)
+    member.feed(HOLDER, 500)
+    member.cut(ends[-2])
+    member.log.flush()
+    member.log.keep_house()
+    member.cut(starts[2] - 1)
+    member.feed(HOLDER, 500, 2)
+    member.log.flush()
+    member.cut(0)
+    member.follow(HOLDER)
+    member.feed(HOLDER)
+    member.log.flush()
+    member.start_over(HOLDER, HOLDER.branch[30].header)
+    member.feed(HOLDER)
+    member.log.flush()
+    member.log.close()
+
+
+def _changes() -> int:
+    member = Member(1, SimDisk(1), CONFIG)
+    _life(member)
+    return len(member.disk.operations)
+
+
+CHANGES = _changes()
+
+
+def test_the_script_is_worth_cutting() -> None:
+    assert CHANGES > 150
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page_bytes", [PAGE_BYTES, SECTOR_BYTES])
+def test_power_cut_at_every_change_leaves_a_log_uncut_or_cut(page_bytes: int) -> None:
+    for cut_at in range(1, CHANGES + 1):
+        for seed, chance in enumerate((0.0, 0.5, 0.9, 1.0)):
+            member = Member(1, SimDisk(1, page_bytes=page_bytes, cut_at=cut_at), CONFIG)
+            with contextlib.suppress(PowerCut):
+                _life(member)
+            if hasattr(member, "log"):
+                member.power_cut(seed, chance)
+                member.follow(HOLDER)
+                member.feed(HOLDER)
+                member.flush_and_commit()
+                member.log.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first_cut", range(30, CHANGES, 23))
+def test_a_cut_is_finished_whenever_finishing_it_is_interrupted(first_cut: int) -> None:
+    torn = Member(1, SimDisk(1, page_bytes=SECTOR_BYTES, cut_at=first_cut), CONFIG)
+    with contextlib.suppress(PowerCut):
+        _life(torn)
+    states = torn.states()
+    second_cut, is_through = 0, False
+    while not is_through:
+        second_cut += 1
+        member = Member(1, torn.disk.power_cut(7, survival_chance=0.6), CONFIG)
+        member.disk.cut_at = second_cut
+        try:
+            member.open()
+            is_through = True
+        except PowerCut:
+            member.disk = member.disk.power_cut(8, survival_chance=0.5)
+            member.open()
+        member.disk.cut_at = None
+        member.check(states)
+
+
+def _twin(disk: SimDisk) -> Member:
+    """Holds what the holder holds; rot has taken parts of two segments and the end of a third."""
+    member = Member(1, disk, CONFIG)
+    member.open()
+    member.follow(HOLDER)
+    while member.log.durable != HOLDER.log.durable:
+        member.feed(HOLDER)
+        member.log.flush()
+        member.log.keep_house()
+    member.log.commit(HOLDER.log.committed)
+    member.log.close()
+    first, second, third, *_ = segment_paths(disk)
+    disk.zero(first, 500, 700)
+    disk.zero(first, 4000, 200)
+    disk.zero(second, 0, 8192)
+    disk.truncate(third, 3000)
+    for path in disk.paths(DIRECTORY / "segments"):
+        if path.suffix == ".index":
+            disk.unlink(path)
+    disk.sync_directory(DIRECTORY / "segments")
+    return member
+
+
+def _repair(member: Member, bytes_max: int) -> None:
+    while member.log.corrupt:
+        member.log.repair(HOLDER.log.read(member.log.corrupt[0].first_sequence - 1, bytes_max))
+        member.log.keep_house()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bytes_max", [1, 1 << 20])
+def test_power_cut_at_every_change_of_a_repair_loses_nothing_and_invents_nothing(bytes_max: int) -> None:
+    """Afterwards each frame is right or known to be damaged, nothing is cut, and the repair can go on."""
+    is_through, change = False, 0
+    while not is_through:
+        change += 1
+        for seed, chance in enumerate((0.0, 0.5, 1.0)):
+            member = _twin(SimDisk(1, page_bytes=SECTOR_BYTES))
+            member.open()
+            lost = missing(member)
+            member.disk.cut_at = len(member.disk.operations) + change
+            try:
+                _repair(member, bytes_max)
+                is_through = True
+            except PowerCut:
+                member.disk = member.disk.power_cut(seed, survival_chance=chance)
+                member.open()
+            member.disk.cut_at = None
+            assert member.report.torn is None
+            assert member.log.end == HOLDER.log.end
+            assert missing(member) <= lost
+            _repair(member, bytes_max)
+            assert missing(member) == set()
+            assert all(map(same, member.held(), HOLDER.branch))
+            member.disk.process_death()
+            member.open()
+            assert missing(member) == set()
+            assert member.report.corrupt == ()
+    assert change > 20
+
+
+def missing(member: Member) -> set[int]:
+    """First sequences of the holder's frames that the member says it can't read; all others are right."""
+    lost: set[int] = set()
+    member.log.commit(member.log.durable)
+    for frame in HOLDER.branch:
+        after = frame.header.first_sequence - 1
+        try:
+            assert same(frames_of(member.log.read(after, 1))[0], frame)
+        except Corrupted:
+            lost.add(after + 1)
+    return lost

@@ -1,0 +1,380 @@
+"""A whole node in one process, from a seed: producers, CORE's root machine, followers, a log on a disk that forgets.
+
+Links lose, repeat and delay messages; CORE is killed at any event and rebuilt by replay of what its disk kept; time
+passes unevenly. Checked all the while and at the end, once the faults stop: nothing acknowledged is lost, nothing is
+stored twice, the order of each producer holds, followers have every record once, folds equal a replay from zero, every
+command ends in exactly one outcome and is sent at most once.
+
+A failure prints the seed: `pytest tests/sim -k "seed-17"` plays it again.
+"""
+
+import random
+import uuid
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from albireo.codec import record
+from albireo.codec.frame import Frame, FrameHeader, encode, encode_header, frames
+from albireo.codec.message import (
+    AnyMessage,
+    Appended,
+    AppendRefused,
+    Ask,
+    FeedData,
+    ProducerWelcome,
+    WriteDone,
+    WriteOrder,
+)
+from albireo.codec.record import Kind
+from albireo.core.feed import Follower, FollowerConfig
+from albireo.core.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, Say
+from albireo.core.feed.follower import TimePassed as FollowerTime
+from albireo.core.feed.leader import cut
+from albireo.core.folds import Folds
+from albireo.core.producer import Offered, Opened, Producer, ProducerConfig
+from albireo.core.producer import TimePassed as ProducerTime
+from albireo.core.root import Root
+from albireo.core.root_events import (
+    Committed,
+    FramesAppended,
+    Granted,
+    LettersDrained,
+    PeerLost,
+    Served,
+    Started,
+    TimePassed,
+)
+from albireo.core.root_events import (
+    Event as RootEvent,
+)
+from albireo.core.turn import Moment
+from albireo.model.command import Outcome, Receipt
+from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.position import EpochEntry, EpochHistory, Position
+from albireo.model.samples import SampleBatch, ValueType
+
+LOG = b"L" * 16
+T0 = 1_800_000_000 * SECOND
+SEEDS = 100
+STEPS = 250
+
+
+class Disk:
+    """Frames in order; those above `durable` are gone after a crash."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.durable = 0
+        self.entries: list[EpochEntry] = []
+
+    @property
+    def end(self) -> Position:
+        return self.frames[-1].header.last if self.frames else Position()
+
+
+class Plc:
+    """A producer with its machine and a queue towards CORE; carries out orders, each at most once."""
+
+    def __init__(self, name: str, run: int, now: Instant) -> None:
+        items = (
+            DataItem(name=f"{name}_x", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=50.0)),
+            DataItem(name=f"{name}_set", value_type=ValueType.FLOAT64, is_writable=True),
+        )
+        self.name = name
+        self.identity = f"{name}#{run}".encode()
+        self.machine = Producer(name, items, run=run, config=ProducerConfig(), takes_orders=True)
+        self.to_core: list[tuple[AnyMessage, tuple[bytes, ...]]] = []
+        self.offered: list[float] = []
+        self.feed(Opened(), now)
+
+    def feed(self, event: object, now: Instant) -> None:
+        sends = self.machine.step(event, now)  # type: ignore[arg-type]  # Only its own events reach it.
+        self.to_core += [(one.message, one.raw) for one in sends]
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.random = random.Random(seed)
+        self.loss = self.random.choice([0.0, 0.05, 0.3])
+        self.crash = self.random.choice([0.0, 0.01, 0.05])
+        self.lag = self.random.choice([0.0, 0.3, 0.8])
+        self.now = Instant(SECOND)
+        self.disk = Disk()
+        self.plcs = [Plc(name, run=1, now=self.now) for name in ("a", "b")]
+        self.runs = 1
+        self.ghosts: list[Plc] = []
+        """Dead runs of which something may still be on its way to CORE."""
+        self.follower = Follower(FollowerConfig(name="history", is_named=True, capacity_bytes=4096))
+        self.to_leader: list[AnyMessage] = []
+        self.followed: list[tuple[int, int]] = []
+        self.sent_orders: list[str] = []
+        self.asked: list[str] = []
+        self.acknowledged: dict[str, int] = {}
+        self.start_core()
+        self.say(self.follower.step(LinkUp(), self.now))
+
+    # --- CORE and its disk -------------------------------------------------------------------------------------------
+
+    def start_core(self) -> None:
+        epoch = len(self.disk.entries) + 1
+        self.disk.entries.append(EpochEntry(epoch, self.disk.end.sequence + 1, self.random.getrandbits(63)))
+        folds = Folds()
+        for frame in self.disk.frames:
+            folds.replay(frame)
+        history = EpochHistory(tuple(self.disk.entries))
+        self.root = Root("root", folds, LOG, history, self.disk.end, self.moment())
+        self.inbox: list[tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]] = []
+        self.outbox: list[tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]] = []
+        self.step(Started(segment_bytes=1 << 26))
+        self.step(Granted(history, "standalone start"))
+        self.step(Served())
+
+    def kill_core(self) -> None:
+        """What was not durable is gone, and so is every message that was on its way from CORE."""
+        self.disk.frames = [one for one in self.disk.frames if one.header.last_sequence <= self.disk.durable]
+        self.start_core()
+
+    def moment(self) -> Moment:
+        return Moment(self.now, WallTime(T0 + self.now))
+
+    def step(self, event: RootEvent) -> None:
+        turn = self.root.step(event, self.moment())
+        added = []
+        for place, draft in enumerate(turn.drafts):
+            before = self.disk.frames[-1].header if self.disk.frames else None
+            elapsed = self.root.elapsed_ms(self.now) if place == 0 else 0
+            header = FrameHeader(
+                LOG,
+                self.root.history.epoch,
+                1 + (before.last_sequence if before else 0),
+                draft.record_count,
+                draft.stream,
+                draft.kind,
+                len(draft.body),
+                draft.body_crc,
+                elapsed_ms=elapsed,
+                log_time_ms=elapsed + (before.log_time_ms if before else 0),
+                node_ns=T0 + self.now,
+                committed_sequence=self.root.committed.sequence,
+            )
+            self.disk.frames.append(Frame(header, draft.body))
+            added.append(self.disk.frames[-1])
+        if added:
+            self.step(FramesAppended(added))
+        self.outbox += [(one.to, one.message, one.raw) for one in turn.sends]
+        self.sent_orders += [one.message.command_id for one in turn.sends if isinstance(one.message, WriteOrder)]
+
+    def sync(self) -> None:
+        if self.disk.end.sequence > self.disk.durable:
+            self.disk.durable = self.disk.end.sequence
+            self.step(Committed(self.disk.end))
+
+    def serve(self) -> None:
+        for pull in self.root.pulls(self.root.committed):
+            wanted = [one for one in self.disk.frames if one.header.first_sequence > pull.after]
+            wanted = [one for one in wanted if one.header.last_sequence <= self.root.committed.sequence]
+            chunk = b""
+            for frame in wanted:
+                if chunk and len(chunk) + len(frame.body) > pull.bytes_max:
+                    break
+                chunk += encode(frame)
+            data, raw, scanned = cut(chunk, pull, self.root.history.epoch)
+            self.root.leader.pulled(pull, scanned, data.last if data else None, len(raw))
+            if data is not None:
+                self.outbox.append((pull.to, data, [raw]))
+
+    # --- Everybody else ----------------------------------------------------------------------------------------------
+
+    def say(self, effects: Sequence[object]) -> None:
+        self.to_leader += [one.message for one in effects if isinstance(one, Say)]
+
+    def offer(self, plc: Plc) -> None:
+        count = self.random.randint(1, 4)
+        values = self.random.random() * 100 + np.arange(count, dtype=np.float64)
+        plc.offered += values.tolist()
+        times = np.full(count, T0 + self.now, np.int64)
+        batch = SampleBatch(
+            value_type=ValueType.FLOAT64,
+            item_id=np.zeros(count, np.uint32),
+            source_ns=times,
+            node_ns=times,
+            value=values,
+            quality=np.zeros(count, np.uint32),
+        )
+        plc.feed(Offered(batches=(batch,)), self.now)
+
+    def order(self) -> None:
+        command_id = str(uuid.UUID(int=self.random.getrandbits(128)))
+        self.asked.append(command_id)
+        item = self.random.choice(["a_set", "b_set"])
+        arguments = {"item": item, "value": 1.0, "command_id": command_id, "user": "sim", "expires_ms": 2_000}
+        self.inbox.append((b"cli", Ask(request_id=len(self.asked), what="write", arguments=arguments), ()))
+
+    def deliver(self) -> None:
+        """What is on its way arrives, or does not, or does so twice; some of it later, but in order."""
+        for plc in [*self.plcs, *self.ghosts]:
+            for message, raw in self._surviving(plc.to_core):
+                self.inbox.append((plc.identity, message, raw))
+        for message in self._surviving(self.to_leader):
+            self.inbox.append((b"history", message, ()))
+        letters, self.inbox = self.inbox, []
+        if letters:
+            self.step(LettersDrained(letters))
+        self.serve()
+        for to, message, raw in self._surviving(self.outbox):
+            self.arrive(to, message, raw)
+
+    def _surviving(self, queue: list) -> list:  # type: ignore[type-arg]  # Any direction.
+        count = len(queue) if self.random.random() >= self.lag else self.random.randint(0, len(queue))
+        arrived = []
+        for one in queue[:count]:
+            if self.random.random() >= self.loss:
+                arrived += [one] * (2 if self.random.random() < self.loss / 3 else 1)
+        del queue[:count]
+        return arrived
+
+    def arrive(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview]) -> None:
+        if to == b"history":
+            effects = self.follower.step(Received(message, sum(map(len, raw))), self.now)  # type: ignore[arg-type]
+            for effect in effects:
+                if isinstance(effect, Deliver) and isinstance(effect.message, FeedData):
+                    self.followed += [(h.first_sequence, h.header_crc) for h, _ in frames(raw[0])]
+            self.say(effects)
+            return
+        plc = next((one for one in self.plcs if one.identity == to), None)
+        if plc is None:
+            if to != b"cli":
+                self.step(PeerLost(to))
+            return
+        if isinstance(message, WriteOrder):
+            receipt = Receipt(command_id=message.command_id, outcome=Outcome.VERIFIED, read_back=message.value)
+            plc.to_core.append((WriteDone(receipt=receipt), ()))
+        elif isinstance(message, Appended):
+            before = self.acknowledged.get(plc.name, 0)
+            self.acknowledged[plc.name] = max(before, message.producer_sequence)
+            plc.feed(message, self.now)
+        elif isinstance(message, ProducerWelcome | AppendRefused):
+            plc.feed(message, self.now)
+
+    def pass_time(self, ns: int) -> None:
+        self.now = Instant(self.now + ns)
+        self.step(TimePassed())
+        for plc in self.plcs:
+            plc.feed(ProducerTime(), self.now)
+        self.say(self.follower.step(FollowerTime(), self.now))
+
+    def turn(self) -> None:
+        draw = self.random.random()
+        if draw < self.crash:
+            self.kill_core()
+        elif draw < 2 * self.crash:
+            self.runs += 1
+            place = self.random.randrange(len(self.plcs))
+            self.ghosts.append(self.plcs[place])
+            self.plcs[place] = Plc(self.plcs[place].name, self.runs, self.now)
+        elif draw < 0.3:
+            self.offer(self.random.choice(self.plcs))
+        elif draw < 0.35:
+            self.order()
+        elif draw < 0.7:
+            self.deliver()
+        elif draw < 0.85:
+            self.sync()
+        else:
+            self.pass_time(self.random.choice([1, 10, 50, 200, 1000]) * MS)
+        if self.random.random() < 0.3:
+            self.say(self.follower.step(Digested(self.follower.position), self.now))
+            self.say(self.follower.step(MadeDurable(self.follower.position), self.now))
+
+    def settle(self) -> None:
+        """The faults stop: everything that can end must end."""
+        self.loss = self.crash = self.lag = 0.0
+        for _ in range(400):
+            self.deliver()
+            self.sync()
+            self.pass_time(100 * MS)
+            self.say(self.follower.step(Digested(self.follower.position), self.now))
+
+
+def producer_sequences(world: World) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for frame in world.disk.frames:
+        producer_id, sequence = record.decode_producer(frame.body)
+        if producer_id:
+            found.setdefault(producer_id, []).append(sequence)
+    return found
+
+
+def check_log(world: World) -> None:
+    """Each producer's batches stand in the log 1, 2, 3..., once each, and all that were acknowledged are there."""
+    found = producer_sequences(world)
+    for sequences in found.values():
+        assert sequences == list(range(1, len(sequences) + 1))
+    for name, acknowledged in world.acknowledged.items():
+        known = world.root.folds.producers.find(name)
+        assert known is not None
+        durable = [
+            record.decode_producer(one.body)[1]
+            for one in world.disk.frames
+            if record.decode_producer(one.body)[0] == known.producer_id
+            and one.header.last_sequence <= world.disk.durable
+        ]
+        assert acknowledged <= max(durable, default=0), "acknowledged and not durable"
+    assert len(world.sent_orders) == len(set(world.sent_orders)), "an order was sent twice"
+
+
+def stored(world: World, plc: Plc) -> list[float]:
+    """Values of this producer in the log, of all its runs."""
+    known = world.root.folds.producers.find(plc.name)
+    assert known is not None
+    return [
+        value
+        for frame in world.disk.frames
+        if record.decode_producer(frame.body)[0] == known.producer_id and frame.header.kind == Kind.FLOAT64
+        for value in record.decode_samples(frame.body, frame.header.kind, frame.header.record_count).values()
+        if isinstance(value, float)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(SEEDS), ids=lambda seed: f"seed-{seed}")
+def test_a_node_survives(seed: int) -> None:
+    world = World(seed)
+    for _ in range(STEPS):
+        world.turn()
+        check_log(world)
+    world.settle()
+    check_log(world)
+
+    for plc in world.plcs:
+        assert plc.machine.is_drained
+        assert plc.machine.dropped == 0
+        found = stored(world, plc)
+        assert found[len(found) - len(plc.offered) :] == plc.offered, "an offered value is lost, or out of order"
+    expected = [(one.header.first_sequence, crc_of(one)) for one in world.disk.frames]
+    assert world.followed == expected[: len(world.followed)]
+    assert len(world.followed) == len(expected)
+
+    replayed = Folds()
+    for frame in world.disk.frames:
+        replayed.replay(frame)
+    assert replayed.snapshot() == world.root.folds.snapshot()
+
+    receipts = [
+        one.receipt.command_id
+        for frame in world.disk.frames
+        if frame.header.kind == Kind.RECORDS
+        for one in record.decode_records(frame.body, frame.header.record_count)
+        if isinstance(one, record.CommandFinished)
+    ]
+    assert len(receipts) == len(set(receipts))
+    requested = [one for one in world.asked if world.root.folds.commands.find(one) is not None]
+    assert set(requested) == set(receipts)
+    assert world.root.folds.commands.open_count == 0
+
+
+def crc_of(frame: Frame) -> int:
+    return int.from_bytes(encode_header(frame.header)[8:12], "little")

@@ -1,0 +1,129 @@
+"""The pair under faults, by seed; and the world itself, by shortcuts that it must notice.
+
+A failure prints the seed: `albireo simulate --seed 17 --trace` plays it again.
+"""
+
+import pytest
+
+from albireo.core.pair.events import State
+from albireo.sim.pair import World
+from albireo.sim.pair_mutations import MUTATIONS, catch
+from albireo.sim.pair_swarm import Swarm
+
+SEEDS = 200
+
+
+@pytest.mark.parametrize("seed", range(SEEDS), ids=lambda seed: f"seed-{seed}")
+def test_nothing_acknowledged_is_lost_and_the_pair_recovers(seed: int) -> None:
+    World(seed).run()
+
+
+@pytest.mark.parametrize(
+    "seed", [3586, 4466, 801], ids=["force-while-it-stops", "serves-while-overtaken", "own-writes"]
+)
+def test_worlds_that_once_said_something(seed: int) -> None:
+    """Each showed a fault of the world itself: what it took for a violation is allowed, or cannot happen.
+
+    801: one member's output writes overtook each other. 3586: an order to stop was under way when force was asked for.
+    4466: a refusal was forged, so the old holder, just recovered, served under the rest of its lease (rule 12).
+    """
+    World(seed).run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(MUTATIONS))
+def test_shortcut_is_caught_within_fifty_seeds(name: str) -> None:
+    assert catch(name, range(50)) is not None
+
+
+@pytest.mark.parametrize("name", sorted(MUTATIONS))
+def test_workloads_say_nothing_of_the_machines_as_they_are(name: str) -> None:
+    """Otherwise a mutation would be caught for the wrong reason."""
+    _, swarm = MUTATIONS[name]
+    for seed in range(2):
+        World(seed, swarm).run()
+
+
+def test_same_seed_same_story() -> None:
+    first, second = World(7).run(), World(7).run()
+    assert first.trace == second.trace
+    assert (first.steps, first.acknowledged) == (second.steps, second.acknowledged)
+
+
+def quiet(voters: int = 3) -> World:
+    """A pair on healthy machines, both in the set."""
+    world = World(1, Swarm(voters=voters, fast=True))
+    assert world.run_until(world.at + 5_000_000_000, lambda: both_in(world))
+    return world
+
+
+def both_in(world: World) -> bool:
+    return {member.machine.state for member in world.members} == {State.ACTIVE, State.READY}
+
+
+@pytest.mark.parametrize("voters", [1, 3])
+def test_killed_holder_is_replaced_within_a_third_of_a_second_when_its_port_refuses(voters: int) -> None:
+    """Rule 12. The process comes back 2 s later, so what serves meanwhile is the other one."""
+    world = quiet(voters)
+    holder = next(m for m in world.members if m.machine.leading is not None)
+    other = world.members[1 - holder.index]
+    before, killed_at = len(world.acknowledged), world.at
+    world.stop_member(holder, keeps_cache=True)
+    world.after_ms(2000, lambda: world.start_member(holder))
+    assert world.run_until(killed_at + 1_500_000_000, lambda: len(world.acknowledged) > before + 20)
+    assert world.at - killed_at < 1_500_000_000
+    assert other.machine.state is State.SOLO
+    assert world.run_until(world.at + 10_000_000_000, lambda: both_in(world))
+
+
+def test_silent_holder_is_replaced_after_its_lease() -> None:
+    world = quiet()
+    holder = next(m for m in world.members if m.machine.leading is not None)
+    cut_at = world.at
+    for name in (*world.voters, "A", "B", "client"):
+        world.cut(holder.name, name, 60_000)
+        world.cut(name, holder.name, 60_000)
+    other = world.members[1 - holder.index]
+    assert world.run_until(cut_at + 1_300_000_000, lambda: other.machine.state is State.SOLO)
+    assert holder.machine.permit(holder.local(world.at)) is None
+
+
+def test_voters_away_the_pair_goes_on_and_changes_nothing() -> None:
+    """Ground (b) of the lease: the members hear each other."""
+    world = quiet()
+    for name in world.voters:
+        for member in ("A", "B"):
+            world.cut(member, name, 60_000)
+            world.cut(name, member, 60_000)
+    before = len(world.acknowledged)
+    world.run_until(world.at + 5_000_000_000)
+    assert both_in(world)
+    assert len(world.acknowledged) > before + 500
+
+
+def test_solo_recorded_then_voters_away_goes_on_solo() -> None:
+    """Ground (c): the recorded set is the holder alone."""
+    world = quiet(voters=1)
+    passive = next(m for m in world.members if m.machine.leading is None)
+    holder = world.members[1 - passive.index]
+    world.stop_member(passive, keeps_cache=False)
+    assert world.run_until(world.at + 2_000_000_000, lambda: holder.machine.state is State.SOLO)
+    world.voters["v0"].is_up = False
+    before = len(world.acknowledged)
+    world.run_until(world.at + 5_000_000_000)
+    assert holder.machine.state is State.SOLO
+    assert len(world.acknowledged) > before + 500
+
+
+def test_solo_member_dies_and_the_other_is_not_promoted() -> None:
+    world = quiet()
+    passive = next(m for m in world.members if m.machine.leading is None)
+    holder = world.members[1 - passive.index]
+    world.stop_member(passive, keeps_cache=False)
+    assert world.run_until(world.at + 2_000_000_000, lambda: holder.machine.state is State.SOLO)
+    world.run_until(world.at + 200_000_000)
+    world.stop_member(holder, keeps_cache=False)
+    world.start_member(passive)
+    world.run_until(world.at + 20_000_000_000)
+    assert passive.machine.state is State.JOINING
+    assert passive.machine.standing.last_stop == "not_in_set"

@@ -1,0 +1,378 @@
+"""The house rules that a reader can rely on because a machine checks them.
+
+Ratchets only tighten: whoever shortens one of the listed functions or modules lowers its number here.
+"""
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "albireo"
+
+FLOORS = (
+    ("model",),
+    ("codec",),
+    ("core", "log"),
+    ("runtime",),
+    ("client", "field"),
+    ("node", "face", "pipeline"),
+    ("sim",),
+    ("cli",),
+)
+"""Rooms from the ground up. A room may import the floors below it and itself, never a room on its own floor."""
+
+PURE_ROOMS = ("model", "codec", "core")
+IMPURE = frozenset(
+    "asyncio concurrent ctypes logging multiprocessing os pathlib psutil queue random secrets select selectors shutil "
+    "signal socket ssl subprocess tempfile threading time zmq".split()
+)
+"""No clock, no files, no sockets, no threads, no randomness that was not handed in."""
+PURE_NAMES = frozenset({"pathlib.PurePosixPath", "random.Random"})
+"""Of these modules only what neither reads nor draws: a path as text, a generator that was seeded by the caller."""
+
+BANNED_NAMES = frozenset("utils util helpers helper common base misc manager managers shared stuff".split())
+
+DEPENDENCIES_WITH_ADR = ROOT / "docs" / "adr"
+
+SOCKET_MODULE = "runtime/sockets.py"
+SYNC_PLACES = ("log/", "node/history/")
+
+FUNCTION_LINES = 40
+MODULE_LINES = 400
+"""What the style asks for."""
+LARGEST_FUNCTIONS: dict[str, int] = {
+    "codec/frame.py:decode_header": 60,
+    "core/aggregate.py:merge": 47,
+    "field/modbus/items.py:parse_row": 42,
+    "runtime/actor.py:__init__": 41,
+    "core/root.py:step": 40,
+    "core/aggregate.py:partials_of": 39,
+    "log/log.py:__init__": 39,
+    "log/scan.py:scan": 39,
+    "node/boot.py:specs_of": 38,
+}
+"""The ten largest functions and the lines each may have; all others stay within FUNCTION_LINES or the least of them."""
+LARGEST_MODULES: dict[str, int] = {
+    "log/log.py": 529,
+    "core/fold/conditions.py": 522,
+    "runtime/supervision.py": 500,
+    "core/fold/cases.py": 478,
+    "runtime/actor.py": 455,
+    "core/fold/dim.py": 471,
+    "node/history/query.py": 465,
+    "core/root.py": 461,
+    "core/pair/member.py": 455,
+}
+"""The same for modules."""
+
+FORBIDDEN_TEXT = (
+    re.compile(r"(?<![\w.~<>-])/(?:home|root|Users|work)/[a-z]"),
+    re.compile(r"(?:pypi|pythonhosted|npmjs)\.(?:org|com)", re.IGNORECASE),
+    re.compile(r"--(?:extra-)?index-url|--find-links"),
+)
+TEXT_EXEMPT = ("tests/test_tidy.py", "LICENSE", ".ci/lock")
+"""`.ci/lock` names the options by which an index is left out."""
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, int]]:
+    """Every imported module with its line, inside functions and `TYPE_CHECKING` as well."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)}:{node.lineno}: imports are absolute"
+            module = node.module or ""
+            yield module, node.lineno
+            yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def floor_of(room: str) -> int:
+    return next(index for index, rooms in enumerate(FLOORS) if room in rooms)
+
+
+def tracked() -> list[str]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout: which files are tracked cannot be known")
+    return [name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def test_every_folder_is_a_room_with_a_floor() -> None:
+    known = {room for rooms in FLOORS for room in rooms}
+    there = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert there == known
+
+
+def test_imports_point_only_downward_and_never_to_a_room_on_the_same_floor() -> None:
+    wrong = []
+    for path in modules():
+        room = path.relative_to(SOURCE).parts[0]
+        if room.endswith(".py"):
+            continue
+        for module, line in imports_of(path):
+            parts = module.split(".")
+            if parts[0] != "albireo" or len(parts) < 2 or not (SOURCE / parts[1]).is_dir() or parts[1] == room:
+                continue
+            if floor_of(parts[1]) >= floor_of(room):
+                wrong.append(f"{name_of(path)}:{line}: {room} must not import {parts[1]}")
+    assert sorted(set(wrong)) == []
+
+
+def impure_uses(path: Path) -> Iterator[str]:
+    """Imports of `path` that a pure room must not have."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in IMPURE:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            yield from (f"{name_of(path)}:{node.lineno}: {name}" for name in sorted(names - PURE_NAMES))
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] in IMPURE and not _only_pure_names(tree, alias.name):
+                    yield f"{name_of(path)}:{node.lineno}: {alias.name}"
+
+
+def _only_pure_names(tree: ast.AST, module: str) -> bool:
+    uses = {
+        f"{module}.{node.attr}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == module
+    }
+    return bool(uses) and uses <= PURE_NAMES
+
+
+def test_pure_rooms_know_no_clock_no_files_no_sockets_and_no_threads() -> None:
+    pure = [path for path in modules() if path.relative_to(SOURCE).parts[0] in PURE_ROOMS]
+    assert [use for path in pure for use in impure_uses(path)] == []
+
+
+def test_pure_rooms_never_read_the_clock_through_datetime() -> None:
+    pattern = re.compile(r"\b(?:datetime|date)\.(?:now|today|utcnow)\(")
+    pure = [path for path in modules() if path.relative_to(SOURCE).parts[0] in PURE_ROOMS]
+    assert [name_of(path) for path in pure if pattern.search(path.read_text())] == []
+
+
+def test_no_module_is_a_drawer() -> None:
+    assert [name_of(path) for path in modules() if path.stem in BANNED_NAMES or path.parent.name in BANNED_NAMES] == []
+
+
+def test_zeromq_sockets_are_created_in_one_module() -> None:
+    """Matches `context.socket(zmq.X)`, `zmq.Socket(...)` and `zmq.Context(...)` as well."""
+    pattern = re.compile(r"\.socket\(\s*zmq\.|zmq\.(?:asyncio\.)?(?:Socket|Context)\(")
+    makers = [name_of(path) for path in modules() if pattern.search(path.read_text())]
+    assert set(makers) <= {SOCKET_MODULE}
+    importers = [name_of(path) for path in modules() if any(m == "zmq.asyncio" for m, _ in imports_of(path))]
+    assert importers == [], "zmq.asyncio costs six times the CPU on the data path"
+
+
+def test_only_log_and_history_sync_to_disk() -> None:
+    pattern = re.compile(r"\bf(?:data)?sync\(")
+    callers = [name_of(path) for path in modules() if pattern.search(path.read_text())]
+    assert [name for name in callers if not name.startswith((*SYNC_PLACES, "cli/checkup.py"))] == []
+
+
+def functions() -> Iterator[tuple[str, int]]:
+    """`module:function` with its number of lines, docstring not counted."""
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                first = node.body[0]
+                is_documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+                documented = (first.end_lineno or 0) - first.lineno + 1 if is_documented else 0
+                yield f"{name_of(path)}:{node.name}", (node.end_lineno or 0) - node.lineno + 1 - documented
+
+
+def outgrown(sizes: dict[str, int], allowed: dict[str, int], usual: int) -> dict[str, int]:
+    """What is larger than it may be: a listed one than its number, any other than the least number listed."""
+    most = max(usual, min(allowed.values()))
+    return {name: lines for name, lines in sizes.items() if lines > allowed.get(name, most)}
+
+
+def test_the_largest_functions_only_shrink() -> None:
+    sizes: dict[str, int] = {}
+    for name, lines in functions():
+        sizes[name] = max(lines, sizes.get(name, 0))
+    assert outgrown(sizes, LARGEST_FUNCTIONS, FUNCTION_LINES) == {}, "split it, or say in a review why not"
+    assert [name for name in LARGEST_FUNCTIONS if name not in sizes] == [], "gone: take it off the list"
+
+
+def test_the_largest_modules_only_shrink() -> None:
+    sizes = {name_of(path): len(path.read_text().splitlines()) for path in modules()}
+    assert outgrown(sizes, LARGEST_MODULES, MODULE_LINES) == {}, "split it by the state it owns"
+    assert [name for name in LARGEST_MODULES if name not in sizes] == [], "gone: take it off the list"
+
+
+def test_no_tracked_file_names_a_machine_or_an_index() -> None:
+    wrong = []
+    for name in tracked():
+        if name in TEXT_EXEMPT:
+            continue
+        try:
+            text = (ROOT / name).read_text()
+        except UnicodeDecodeError:
+            continue
+        wrong += [f"{name}: {found.group()}" for pattern in FORBIDDEN_TEXT if (found := pattern.search(text))]
+    assert wrong == []
+
+
+def test_every_public_list_is_sorted_true_and_pinned() -> None:
+    """`__all__` of each package: names that are there, in order, and exactly those of `PUBLIC`."""
+    found: dict[str, list[str]] = {}
+    for path in modules():
+        if path.name != "__init__.py":
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign) and any(
+                isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets
+            ):
+                found[name_of(path.parent)] = ast.literal_eval(node.value)
+    assert {room: names for room, names in found.items() if names != sorted(names)} == {}
+    assert found == PUBLIC
+
+
+PUBLIC: dict[str, list[str]] = {
+    "cli": ["COMMANDS", "cli", "main"],
+    "client": [
+        "Acknowledged",
+        "ClientError",
+        "Delivered",
+        "NodeClient",
+        "NodeRefused",
+        "NodeUnreachable",
+        "PairClient",
+        "PairConsumer",
+        "PairProducer",
+        "QueueFull",
+        "Refused",
+        "Rewound",
+        "StateChange",
+        "members_of",
+    ],
+    "core/feed": ["Follower", "FollowerConfig", "Leader", "LogFacts", "Pull"],
+    "core/fold": ["AlarmConfig", "Asked", "Cases", "Conditions", "Dim", "FloodMetrics", "Fresh", "Refused"],
+    "core/pair": ["Member", "MemberFacts", "PairConfig", "Voter", "VoterStore"],
+    "log": [
+        "Backlogged",
+        "CorruptRange",
+        "Corrupted",
+        "Entry",
+        "EntryTooLarge",
+        "FileSystem",
+        "FramesRefused",
+        "Locked",
+        "Log",
+        "LogConfig",
+        "LogError",
+        "LogFailure",
+        "LogStats",
+        "LogStopped",
+        "OpenFailed",
+        "OpenRefused",
+        "OsFileSystem",
+        "Pruned",
+        "PrunedSegment",
+        "Quarantined",
+        "ReadFailed",
+        "RecoveryReport",
+        "RepairFailed",
+        "ScrubProgress",
+        "Snapshot",
+        "SnapshotFailed",
+        "StoreDamaged",
+        "StoreHeader",
+        "StoreIdentity",
+        "StoreLocked",
+        "TornTail",
+        "WrongStore",
+        "pair_log_id",
+        "read_file",
+        "write_aside",
+    ],
+    "node/history": ["HistoryArguments", "create"],
+    "runtime": [
+        "ActorChanged",
+        "ActorContext",
+        "ActorFailed",
+        "ActorHung",
+        "ActorSpec",
+        "ActorState",
+        "AddressTaken",
+        "Behaviour",
+        "ConfigurationRefused",
+        "DataLocked",
+        "DirectoryUnsafe",
+        "EndpointRefused",
+        "Escalated",
+        "Journal",
+        "Keys",
+        "KeysRefused",
+        "Letter",
+        "Link",
+        "LinkLimits",
+        "Mailbox",
+        "MailboxFull",
+        "NodeUnreachable",
+        "Overflow",
+        "PeerUnreachable",
+        "Reach",
+        "RuntimeFault",
+        "StartFailed",
+        "Supervised",
+        "SupervisionConfig",
+        "Supervisor",
+        "SyncLink",
+        "TurnLimits",
+        "run_actor",
+        "run_node",
+        "running",
+    ],
+    "sim/tunnel": ["Scenario", "Tunnel", "TunnelError", "start_tunnel", "write_site"],
+}
+"""What each room promises to others; a name goes only with a note in the ADR that allowed it."""
+
+
+def runtime_dependencies() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["sql"]]
+    wanted += project["optional-dependencies"]["spark"]
+    return sorted({re.split(r"[\[<>=~! ]", one)[0] for one in wanted})
+
+
+@pytest.mark.parametrize("dependency", runtime_dependencies())
+def test_every_runtime_dependency_has_a_decision_that_names_its_licence(dependency: str) -> None:
+    pages = [path.read_text() for path in DEPENDENCIES_WITH_ADR.glob("*.md")]
+    told = [
+        page for page in pages if dependency.lower() in page.lower() and re.search("licen[cs]e", page, re.IGNORECASE)
+    ]
+    assert told, f"write docs/adr/NNNN-....md for {dependency}: why it, what else was looked at, its licence"
+
+
+def test_decisions_are_numbered_once_and_fill_one_page() -> None:
+    pages = sorted(DEPENDENCIES_WITH_ADR.glob("*.md"))
+    numbers = [path.name[:4] for path in pages]
+    assert len(set(numbers)) == len(numbers), "two decisions have one number"
+    for path in pages:
+        assert re.match(r"\d{4}-[a-z0-9-]+\.md$", path.name), path.name
+        words = len(path.read_text().split())
+        assert words <= 900, f"{path.name} has {words} words: one page, please"
+        for heading in ("Problem", "Decision", "Consequences", "What would prove us wrong"):
+            assert heading.lower() in path.read_text().lower(), f"{path.name} has no part {heading!r}"
+
+
+def test_nothing_runs_under_python_O() -> None:
+    """Assertions guard the data; the entry points refuse `-O`, and nothing of ours asks for it."""
+    assert "sys.flags.optimize" in (SOURCE / "cli" / "__init__.py").read_text()
+    assert "python -O" not in (ROOT / "Makefile").read_text()

@@ -1,0 +1,114 @@
+"""The command as a process of its own: its one line, its exit codes, and that no Java stays behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from albireo.codec.history import FileKind
+from tests.unit.pipeline.history_files import DAY0, SECOND, HistoryWriter, item, sample
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+
+START_S = 120.0
+"""Longest time for Spark to start on a busy machine."""
+
+
+def small_node(directory: Path) -> Path:
+    writer = HistoryWriter(directory / "history")
+    writer.items([item(1, "co_1", unit="ppm")])
+    writer.add(FileKind.SAMPLES, [sample(1, DAY0 + second * SECOND, float(second), second + 1) for second in range(90)])
+    writer.publish(sequence=90, complete_to_ns=DAY0 + 90 * SECOND)
+    return directory
+
+
+def started(data: Path, *more: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", "from albireo.cli import main; main()", "pipeline", "run", "--data", str(data)]
+    return subprocess.Popen(
+        [*command, "--master", "local[2]", *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ) | (environment or {}),
+        cwd=data,
+        start_new_session=True,
+    )
+
+
+def javas(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    try:
+        below = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [one for one in below if one.name() == "java"]
+
+
+@pytest.mark.parametrize("without_java", [False, True])
+def test_one_json_line_and_nothing_left(tmp_path: Path, without_java: bool) -> None:
+    """Once with the machine's Java, once with PATH and JAVA_HOME leading to none: then the packaged one runs it all."""
+    data = small_node(tmp_path / "no de [1]")
+    environment = {}
+    if without_java:
+        tools = tmp_path / "tools"
+        tools.mkdir()
+        for tool in Path("/bin").iterdir():
+            if not tool.name.startswith("java"):
+                (tools / tool.name).symlink_to(tool)
+        environment = {"PATH": str(tools), "JAVA_HOME": ""}
+    with started(data, "--json", environment=environment) as process:
+        output, errors = process.communicate(timeout=280)
+    assert process.returncode == 0, errors
+    answer = msgspec.json.decode(output.splitlines()[-1])
+    assert set(answer) == {"tables", "seconds", "report"}
+    assert answer["tables"]["rollup_1s"] == 90
+    assert answer["tables"]["rollup_1min"] == 2
+    page = Path(answer["report"]).read_text()
+    assert "root:co_1 [ppm]" in page
+    assert 'src="' not in page
+    assert sorted(path.name for path in data.iterdir()) == ["history", "pipeline"]
+    kept = sorted(path.name for path in (data / "pipeline").iterdir())
+    assert kept == [".lock", "report.html", "spark.log", "tables"]
+    assert not [one for one in psutil.process_iter(["cmdline"]) if str(data) in " ".join(one.info["cmdline"] or [])]
+
+
+@pytest.mark.parametrize("moment", ["start", "work"])
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_java_too(tmp_path: Path, moment: str, signal_number: int) -> None:
+    """Ctrl-C goes to the whole group, a supervisor's SIGTERM to the command alone; at Spark's start and at work."""
+    data = small_node(tmp_path / "node")
+    staging = data / "pipeline" / "staging"
+    with started(data) as process:
+        deadline = time.monotonic() + START_S
+        while not (found := javas(process)) or (moment == "work" and not staging.exists()):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        if signal_number == signal.SIGINT:
+            os.killpg(process.pid, signal_number)
+        else:
+            process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode != 0
+    gone, alive = psutil.wait_procs(found, timeout=30)
+    assert not alive
+    assert gone
+    assert not list((data / "pipeline").glob("tables/*/_delta_log"))
+
+
+@pytest.mark.parametrize(
+    ("environment", "code", "text"),
+    [({}, 1, "no history here"), ({"ALBIREO_SPARK_MEMORY": "lots"}, 1, "Java did not start Spark")],
+)
+def test_failures_say_what_to_do(tmp_path: Path, environment: dict[str, str], code: int, text: str) -> None:
+    data = small_node(tmp_path / "node") if environment else tmp_path
+    with started(data, "--json", environment=environment) as process:
+        output, errors = process.communicate(timeout=200)
+    assert process.returncode == code
+    assert text in msgspec.json.decode(output.splitlines()[-1])["error"]
+    assert "What to do" in errors

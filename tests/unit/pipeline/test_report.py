@@ -1,0 +1,166 @@
+"""The report: one file that loads nothing, lets nobody's name become markup, and stays small."""
+
+import html.parser
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from albireo.codec.history import Manifest
+from albireo.model.position import Position
+from albireo.pipeline import chapters, charts, lake, tables
+from albireo.pipeline.report import write_report
+from tests.unit.pipeline.history_files import DAY0, SECOND, Row
+
+pytestmark = pytest.mark.slow
+
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+HOSTILE = "<script>alert(1)<b>\"'& $\\frac$"
+
+
+class Loader(html.parser.HTMLParser):
+    """Collects everything by which a page could load or run something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href") and not (value or "").startswith("#"):
+                self.loaded.append(f"{tag} {name}={value}")
+            assert not name.startswith("on")
+
+
+def store(directory: Path, table: tables.Table, rows: Sequence[Row]) -> None:
+    """Rows as a Delta table; columns that are not given are null."""
+    schema = to_arrow_schema(table.schema, timezone="UTC")
+    whole = [{name: row.get(name) for name in schema.names} for row in rows]
+    write_deltalake(
+        str(directory / table.name),
+        pa.Table.from_pylist(whole, schema=schema),
+        partition_by=list(table.partition_by) or None,
+    )
+
+
+def rollup_row(item_id: int, bucket_ns: int, value: float, width_ns: int) -> Row:
+    return {
+        "item_id": item_id,
+        "bucket_ns": bucket_ns,
+        "rows": 60,
+        "good_rows": 60,
+        "average": value,
+        "minimum": value - 1,
+        "maximum": value + 1,
+        "good_ns": width_ns,
+        "uncertain_ns": 0,
+        "bad_ns": 0,
+        "lost_ns": 0,
+        "quality": 0x401 if bucket_ns % (7 * HOUR) else 0x8000_0401,
+        "day": "2026-03-01",
+    }
+
+
+def manifest(complete_to_ns: int) -> Manifest:
+    return Manifest(node="root", log_id="5f" * 16, position=Position(1, 99), complete_to_ns=complete_to_ns)
+
+
+def plant(directory: Path, *, hours: int) -> Manifest:
+    """Tables of ten items with hostile names, alarms, gaps."""
+    end = DAY0 + hours * HOUR
+    names = [f"{HOSTILE}{index}" for index in range(10)]
+    store(
+        directory,
+        tables.ITEMS,
+        [
+            {"item_id": index, "node": "root", "name": name, "unit": HOSTILE, "value_type": 1}
+            for index, name in enumerate(names)
+        ],
+    )
+    for table, width in ((tables.ROLLUP_1H, HOUR), (tables.ROLLUP_1MIN, MINUTE)):
+        rows = [
+            rollup_row(index, ns, 20 + index + math.sin(ns / HOUR), width)
+            for index in range(10)
+            for ns in range(DAY0, end, width)
+        ]
+        store(directory, table, rows)
+    availability = {"known_ns": 10 * HOUR, "good_ns": 9 * HOUR, "uncertain_ns": 0, "bad_ns": HOUR, "lost_ns": HOUR}
+    store(directory, tables.AVAILABILITY, [{"item_id": 3, "rows": 5, "day": "2026-03-01"} | availability])
+    gap = {
+        "node": "root",
+        "source": HOSTILE,
+        "reason": "device_lost",
+        "from_ns": DAY0,
+        "to_ns": DAY0 + HOUR,
+        "items": 4,
+    }
+    store(directory, tables.GAPS, [gap])
+    window = {"start": None, "urgent": 0, "high": 0, "medium": 0, "low": 0}
+    store(
+        directory,
+        tables.ALARM_RATE,
+        [window | {"window_ns": DAY0 + n * 10 * MINUTE, "annunciations": n, "is_flood": n >= 10} for n in range(20)],
+    )
+    actor = {"rank": 1, "item_id": 3, "condition": "hi", "annunciations": 9, "share": 1.0, "cumulated_share": 1.0}
+    store(directory, tables.ALARM_ACTORS, [actor | {"cases": 1, "active_ns": HOUR}])
+    return manifest(end)
+
+
+def test_the_page_loads_nothing_and_escapes_names(tmp_path: Path) -> None:
+    counts = {table.name: 1 for table in tables.TABLES}
+    page = write_report(tmp_path / "report.html", tmp_path, plant(tmp_path, hours=5), counts).read_text()
+    loader = Loader()
+    loader.feed(page)
+    assert loader.loaded == []
+    assert not loader.tags & {"script", "link", "img", "iframe", "object", "base"}
+    assert "url(http" not in page
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "prefers-color-scheme: dark" in page
+    assert page.count("<svg") == 2 + lake.TRENDS_MAX
+    for placeholder in charts._INKS:
+        assert placeholder not in page
+
+
+def test_a_month_stays_small(tmp_path: Path) -> None:
+    page = write_report(tmp_path / "report.html", tmp_path, plant(tmp_path, hours=31 * 24), {})
+    assert page.stat().st_size < 1_000_000
+
+
+def test_no_tables_at_all_give_a_page(tmp_path: Path) -> None:
+    page = write_report(tmp_path / "report.html", tmp_path / "none", manifest(0), {}).read_text()
+    assert "Nothing is recorded yet" in page
+    assert "The record has no gaps." in page
+
+
+def test_thinning_keeps_extremes_and_bad_times() -> None:
+    rows: list[dict[str, Any]] = [
+        {"bucket_ns": n, "average": float(n), "minimum": float(-n), "maximum": float(n), "is_good": n != 777}
+        for n in range(10_000)
+    ]
+    thin = lake.thinned(rows)
+    assert len(thin) <= lake.POINTS_SHOWN
+    assert min(row["minimum"] for row in thin) == -9999.0
+    assert max(row["maximum"] for row in thin) == 9999.0
+    assert sum(not row["is_good"] for row in thin) == 1
+    assert thin[0]["bucket_ns"] == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0.0 s"), (59.94, "59.9 s"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (90_000, "1 d 1 h")],
+)
+def test_a_duration_is_said_in_two_units(seconds: float, text: str) -> None:
+    assert chapters.span(seconds * SECOND) == text
+
+
+def test_an_unknown_duration_is_not_zero() -> None:
+    assert chapters.span(None) == "–"

@@ -1,0 +1,174 @@
+"""Rollups against DuckDB, and against the kernels that the historian answers with."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from albireo.codec import history as stored
+from albireo.codec.history import FileKind
+from albireo.core import aggregate, trace
+from albireo.pipeline import rollup, tables
+from tests.unit.pipeline.history_files import Row
+from tests.unit.pipeline.plant_rows import BEGIN, ITEMS, gaps_of, samples_of
+from tests.unit.pipeline.rollup_oracle import COLUMNS, assert_same, rollup_by_duckdb
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+
+DAY_BEFORE = BEGIN - BEGIN % tables.DAY_NS
+KNOWN_TO = BEGIN + 1530 * tables.SECOND_NS
+
+
+def table(kind: FileKind, rows: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=stored.SCHEMAS[kind])
+
+
+def on_spark(spark: SparkSession, kind: FileKind, rows: Sequence[Row]) -> DataFrame:
+    """The rows as a frame, in no particular order."""
+    frame = spark.createDataFrame(
+        [tuple(row[n] for n in stored.SCHEMAS[kind].names) for row in rows], from_arrow_schema(stored.SCHEMAS[kind])
+    )
+    return frame.orderBy(F.hash(*(frame.columns[:2])))
+
+
+def collected(frame: DataFrame) -> list[Row]:
+    rows = [row.asDict() for row in frame.select(*COLUMNS).collect()]
+    return sorted(rows, key=lambda row: (row["item_id"], row["bucket_ns"]))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    ("width_ns", "one", "is_dense"),
+    [(tables.SECOND_NS, tables.ROLLUP_1S, False), (tables.MINUTE_NS, tables.ROLLUP_1MIN, True)],
+)
+def test_rollup_of_samples_is_what_duckdb_computes(
+    spark: SparkSession, seed: int, width_ns: int, one: tables.Table, is_dense: bool
+) -> None:
+    """Quality changes, gaps, late and repeated rows, not-finite values, equal times, a midnight, rows after the end."""
+    rows, gaps = samples_of(seed), gaps_of(seed, 100_000)
+    repeated = rows + rows[:50]
+    items = on_spark(spark, FileKind.ITEMS, ITEMS)
+    holes = rollup.points_of_gaps(on_spark(spark, FileKind.GAPS, gaps).withColumn("node", F.lit("root")), items)
+    points = rollup.points_of_samples(on_spark(spark, FileKind.SAMPLES, repeated)).unionByName(holes)
+    frame = rollup.rollup(rollup.held(points, KNOWN_TO), width_ns, one, from_ns=DAY_BEFORE, is_dense=is_dense)
+    wanted = rollup_by_duckdb(
+        table(FileKind.SAMPLES, rows),
+        table(FileKind.GAPS, gaps),
+        table(FileKind.ITEMS, ITEMS),
+        width_ns=width_ns,
+        known_to_ns=KNOWN_TO,
+        is_sparse=not is_dense,
+    )
+    assert len(wanted) > 100
+    assert_same(collected(frame), wanted)
+
+
+def test_rollup_is_what_the_historian_answers(spark: SparkSession) -> None:
+    """The numpy kernels of core.trace and Spark agree on every minute of every item."""
+    rows = [row for row in samples_of(3) if row["source_ns"] < KNOWN_TO]
+    points = rollup.points_of_samples(on_spark(spark, FileKind.SAMPLES, rows))
+    frame = rollup.rollup(
+        rollup.held(points, KNOWN_TO), tables.MINUTE_NS, tables.ROLLUP_1MIN, from_ns=DAY_BEFORE, is_dense=True
+    )
+    found = {(row.item_id, row.bucket_ns): row for row in frame.collect()}
+    edges = np.arange(BEGIN, BEGIN + 26 * tables.MINUTE_NS, tables.MINUTE_NS, dtype=np.int64)
+    checked = 0
+    for item in ITEMS:
+        answer = trace.intervals_of_rows(
+            kernel_rows(rows, item["item_id"]), edges, trace.AggregateSettings(), known_to_ns=KNOWN_TO
+        )
+        for index, bucket_ns in enumerate(edges[:-1].tolist()):
+            row = found.get((item["item_id"], bucket_ns))
+            if row is None:
+                assert answer.rows[index] == answer.good_ns[index] == 0
+                continue
+            assert (row.rows, row.good_rows) == (answer.rows[index], answer.good_rows[index])
+            assert (row.good_ns, row.bad_ns) == (answer.good_ns[index], answer.bad_ns[index])
+            assert row.integral == pytest.approx(float(answer.integral[index]), rel=1e-9, abs=1e-9)
+            assert row.minimum == pytest.approx(_or_none(answer.minimum[index]))
+            assert row.maximum == pytest.approx(_or_none(answer.maximum[index]))
+            checked += 1
+        status = trace.qualities(answer, trace.AggregateSettings(), tables.MINUTE_NS)
+        for index, bucket_ns in enumerate(edges[:-1].tolist()):
+            if (item["item_id"], bucket_ns) in found:
+                assert found[item["item_id"], bucket_ns].quality == status[index]
+    assert checked > 100
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_rollup_of_partials_is_that_of_samples(spark: SparkSession, late: bool) -> None:
+    """Three files cut in the middle of minutes; late rows make the partials of their items useless, which is seen."""
+    rows = samples_of(4, late=late)
+    third = len(rows) // 3
+    files = [rows[:third], rows[third : 2 * third], rows[2 * third :]]
+    partials = [row for file in files for row in kernel_partials(file)]
+    points = rollup.points_of_partials(on_spark(spark, FileKind.PARTIALS, partials))
+    useless = {row.item_id for row in rollup.interleaved(points).collect()}
+    assert bool(useless) == late
+    usable = points.where(~F.col("item_id").isin(*useless, -1))
+    wanted = rollup.points_of_samples(
+        on_spark(spark, FileKind.SAMPLES, [r for r in rows if r["item_id"] not in useless])
+    )
+    found, exact = (
+        rollup.rollup(
+            rollup.held(one, KNOWN_TO), tables.MINUTE_NS, tables.ROLLUP_1MIN, from_ns=DAY_BEFORE, is_dense=True
+        )
+        for one in (usable, wanted)
+    )
+    assert_same(collected(found), collected(exact))
+
+
+def test_hours_are_the_same_from_minutes_as_from_samples(spark: SparkSession) -> None:
+    points = rollup.held(rollup.points_of_samples(on_spark(spark, FileKind.SAMPLES, samples_of(5))), KNOWN_TO)
+    minutes = rollup.rollup(points, tables.MINUTE_NS, tables.ROLLUP_1MIN, from_ns=DAY_BEFORE, is_dense=True)
+    hours = rollup.rollup(points, tables.HOUR_NS, tables.ROLLUP_1H, from_ns=DAY_BEFORE, is_dense=True)
+    assert_same(collected(rollup.coarser(minutes, tables.HOUR_NS, tables.ROLLUP_1H)), collected(hours))
+
+
+def test_a_wrong_clock_fills_no_table(spark: SparkSession) -> None:
+    """One row in 1823, one in 2262: no overflow, and at most 31 days of minutes are held."""
+    from tests.unit.pipeline.history_files import sample
+
+    rows = [sample(1, -(2**63), 1.0, 1), sample(1, BEGIN, 2.0, 2), sample(1, 2**63 - 1, 3.0, 3)]
+    points = rollup.points_of_samples(on_spark(spark, FileKind.SAMPLES, rows))
+    frame = rollup.rollup(
+        rollup.held(points, KNOWN_TO),
+        tables.MINUTE_NS,
+        tables.ROLLUP_1MIN,
+        from_ns=-rollup.TIME_NS_MAX + (rollup.TIME_NS_MAX % tables.DAY_NS) - tables.DAY_NS,
+        is_dense=True,
+    )
+    assert frame.agg(F.sum("rows")).first() == (3,)
+    assert frame.count() < 45_000
+
+
+def kernel_rows(rows: Sequence[Row], item_id: int | None = None) -> aggregate.Rows:
+    """Rows as the historian hands them to its kernels."""
+    chosen = sorted(
+        (row for row in rows if item_id is None or row["item_id"] == item_id),
+        key=lambda row: (row["item_id"], row["source_ns"], row["sequence"]),
+    )
+    numbers = [row["value_f64"] if row["value_i64"] is None else float(row["value_i64"]) for row in chosen]
+    return aggregate.rows_of(
+        item_id=np.array([row["item_id"] for row in chosen], np.int64),
+        source_ns=np.array([row["source_ns"] for row in chosen], np.int64),
+        value=np.array([np.nan if one is None else one for one in numbers], np.float64),
+        is_text=np.array([row["value_str"] is not None for row in chosen], np.bool_),
+        quality=np.array([row["quality"] for row in chosen], np.int64),
+        sequence=np.array([row["sequence"] for row in chosen], np.int64),
+    )
+
+
+def kernel_partials(rows: Sequence[Row]) -> list[Row]:
+    """Stored partials of one file, NaN as null."""
+    columns = aggregate.partials_of(kernel_rows(rows), stored.BUCKET_NS).columns()
+    lists = {name: [_or_none(one) for one in column.tolist()] for name, column in columns.items()}
+    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+
+
+def _or_none(value: float) -> float | None:
+    return None if value != value else value

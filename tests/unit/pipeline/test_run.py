@@ -1,0 +1,220 @@
+"""Whole runs on a session that is there already: the tables are right, again and piece by piece."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from albireo.codec import history as stored
+from albireo.codec.history import FileKind
+from albireo.pipeline import tables
+from albireo.pipeline.delta import day_files
+from albireo.pipeline.errors import HistoryDamaged, HistoryMissing, OutputBusy, OutputUnusable
+from albireo.pipeline.run import run
+from tests.unit.pipeline.history_files import DAY0, SECOND, HistoryWriter, Row, replaced, sample
+from tests.unit.pipeline.plant_rows import BEGIN, ITEMS, gaps_of, samples_of
+from tests.unit.pipeline.rollup_oracle import assert_same, rollup_by_duckdb, table_rows
+from tests.unit.pipeline.test_rollup import kernel_partials
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+
+KNOWN_TO = BEGIN + 1530 * SECOND
+WIDTHS = {"rollup_1s": tables.SECOND_NS, "rollup_1min": tables.MINUTE_NS, "rollup_1h": tables.HOUR_NS}
+
+
+class Plant:
+    """A history that grows: the same rows at once or in two publications."""
+
+    def __init__(self, directory: Path, seed: int, *, late: bool) -> None:
+        self.rows = samples_of(seed, late=late)
+        self.gaps = gaps_of(seed, self.rows[-1]["sequence"] + 1)
+        self.writer = HistoryWriter(directory / "history")
+        self.writer.items(ITEMS)
+
+    def publish(self, rows: Sequence[Row], gaps: Sequence[Row], *, known_to_ns: int) -> None:
+        """The rows as three more files with their partials, and the manifest."""
+        third = -(-len(rows) // 3)
+        for begin in range(0, len(rows), third):
+            self.add(rows[begin : begin + third])
+        if gaps:
+            self.writer.add(FileKind.GAPS, gaps)
+        sequence = max(entry.last_sequence for entry in self.writer.entries)
+        self.writer.publish(sequence=sequence, complete_to_ns=known_to_ns)
+
+    def add(self, rows: Sequence[Row]) -> None:
+        entry = self.writer.add(FileKind.SAMPLES, rows)
+        partials = kernel_partials(rows)
+        self.writer.write(
+            FileKind.PARTIALS, stored.partials_path(entry.path), partials, replaced(entry, kind=FileKind.PARTIALS)
+        )
+
+    def publish_all(self) -> None:
+        self.publish(self.rows, self.gaps, known_to_ns=KNOWN_TO)
+
+    def wanted(self, name: str) -> list[dict[str, Any]]:
+        return rollup_by_duckdb(
+            pa.Table.from_pylist(self.rows, schema=stored.SAMPLES),
+            pa.Table.from_pylist(self.gaps, schema=stored.GAPS),
+            pa.Table.from_pylist(ITEMS, schema=stored.ITEMS),
+            width_ns=WIDTHS[name],
+            known_to_ns=KNOWN_TO,
+            is_sparse=name == "rollup_1s",
+        )
+
+
+def versions(out: Path) -> dict[str, int]:
+    return {table.name: DeltaTable(str(out / "tables" / table.name)).version() for table in tables.TABLES}
+
+
+def test_tables_are_what_duckdb_computes_and_stay_so(spark: SparkSession, tmp_path: Path) -> None:
+    """Several files, partials, gaps, late rows over a midnight; the second run finds nothing to do."""
+    plant = Plant(tmp_path, 11, late=True)
+    plant.publish_all()
+    out = tmp_path / "out"
+    answer = run(tmp_path / "history", out, session=spark)
+    for name in WIDTHS:
+        assert_same(table_rows(out / "tables" / name), plant.wanted(name))
+        assert answer["tables"][name] == len(plant.wanted(name))
+    assert answer["tables"]["gaps"] == len(plant.gaps)
+    assert answer["tables"]["items"] == len(ITEMS)
+    assert set(answer["tables"]) == {table.name for table in tables.TABLES}
+    before = versions(out)
+    again = run(tmp_path / "history", out, session=spark)
+    assert again["tables"] == answer["tables"]
+    assert versions(out) == before
+    assert not (out / "staging").exists()
+
+
+@pytest.mark.parametrize("cut", [0.2, 0.6])
+def test_two_runs_give_what_one_gives(spark: SparkSession, tmp_path: Path, cut: float) -> None:
+    """The second run knows only its watermark: days before stay as they are, touched ones are computed anew."""
+    plant = Plant(tmp_path, 12, late=False)
+    first = int(len(plant.rows) * cut)
+    early, later = plant.rows[:first], plant.rows[first:]
+    out = tmp_path / "out"
+    plant.publish(early, [], known_to_ns=max(row["node_ns"] for row in early))
+    run(tmp_path / "history", out, session=spark)
+    plant.publish(later, plant.gaps, known_to_ns=KNOWN_TO)
+    run(tmp_path / "history", out, session=spark)
+    for name in WIDTHS:
+        assert_same(table_rows(out / "tables" / name), plant.wanted(name))
+
+
+def test_a_later_day_leaves_the_days_before_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """Only the touched day's files are replaced, and what held at its midnight is carried in from the table."""
+    writer = HistoryWriter(tmp_path / "history")
+    writer.items(ITEMS)
+    day = 24 * 3600 * SECOND
+    writer.add(FileKind.SAMPLES, [sample(1, DAY0 + 3600 * SECOND, 4.0, 1)])
+    writer.publish(sequence=1, complete_to_ns=DAY0 + day + 60 * SECOND)
+    out = tmp_path / "out"
+    run(tmp_path / "history", out, session=spark)
+    before = day_files(out / "tables" / "rollup_1h", "2026-03-01")
+    writer.add(FileKind.SAMPLES, [sample(1, DAY0 + day + 1800 * SECOND, 8.0, 2)])
+    writer.publish(sequence=2, complete_to_ns=DAY0 + day + 3600 * SECOND)
+    run(tmp_path / "history", out, session=spark)
+    hours = DeltaTable(str(out / "tables" / "rollup_1h"))
+    assert before
+    assert day_files(out / "tables" / "rollup_1h", "2026-03-01") == before
+    rows = sorted(hours.to_pyarrow_table().to_pylist(), key=lambda row: row["bucket_ns"])
+    assert len(rows) == 24
+    assert rows[-1]["average"] == pytest.approx(6.0)
+    # Exactly: rounding does not carry the average of a constant beside it.
+    assert [row["average"] for row in rows[:-1]] == [4.0] * 23
+
+
+def test_another_log_starts_from_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """A history of another log, or one that went back, is never mixed with the tables of the old one."""
+    out = tmp_path / "out"
+    for log_id, value in (("aa" * 16, 1.0), ("bb" * 16, 2.0)):
+        writer = HistoryWriter(tmp_path / log_id / "history")
+        writer.items(ITEMS)
+        writer.add(FileKind.SAMPLES, [sample(1, DAY0 + SECOND, value, 5)])
+        writer.publish(sequence=5, complete_to_ns=DAY0 + 2 * SECOND, log_id=log_id)
+        run(tmp_path / log_id / "history", out, session=spark)
+    rows = DeltaTable(str(out / "tables" / "rollup_1s")).to_pyarrow_table().to_pylist()
+    assert [row["average"] for row in rows] == [2.0]
+
+
+def test_an_empty_history_gives_tables_and_a_report(spark: SparkSession, tmp_path: Path) -> None:
+    HistoryWriter(tmp_path / "history").publish(sequence=0, complete_to_ns=0, epoch=0)
+    answer = run(tmp_path / "history", tmp_path / "out", session=spark)
+    assert set(answer["tables"].values()) == {0}
+    assert set(answer["tables"]) == {table.name for table in tables.TABLES}
+    assert "Nothing is recorded yet" in Path(answer["report"]).read_text()
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    plant = Plant(tmp_path, 1, late=False)
+    plant.publish_all()
+    gone = tmp_path / "history" / plant.writer.entries[1].path
+    gone.unlink()
+    with pytest.raises(HistoryMissing) as caught:
+        run(tmp_path / "history", tmp_path / "out")
+    assert caught.value.path == gone
+    assert "restore" in caught.value.remedy
+
+
+def test_a_truncated_file_is_named(tmp_path: Path) -> None:
+    plant = Plant(tmp_path, 1, late=False)
+    plant.publish_all()
+    cut = tmp_path / "history" / plant.writer.entries[1].path
+    cut.write_bytes(cut.read_bytes()[:-1])
+    with pytest.raises(HistoryDamaged, match="the manifest says"):
+        run(tmp_path / "history", tmp_path / "out")
+
+
+@pytest.mark.parametrize("damage", ["tail", "body"])
+def test_a_file_of_other_bytes_is_named(spark: SparkSession, tmp_path: Path, damage: str) -> None:
+    """The size is right, the content is not: Spark finds it, and the tables stay as they were."""
+    plant = Plant(tmp_path, 1, late=False)
+    plant.publish_all()
+    bad = tmp_path / "history" / plant.writer.entries[1].path
+    content = bytearray(bad.read_bytes())
+    spot = slice(-len(content), None) if damage == "tail" else slice(4, len(content) // 2)
+    content[spot] = bytes(255 for _ in range(*spot.indices(len(content))))
+    bad.write_bytes(content)
+    with pytest.raises(HistoryDamaged) as caught:
+        run(tmp_path / "history", tmp_path / "out", session=spark)
+    assert caught.value.path == bad
+    assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
+def test_no_history_and_a_torn_manifest_are_told(tmp_path: Path) -> None:
+    with pytest.raises(HistoryMissing, match="no history here"):
+        run(tmp_path / "nowhere", tmp_path / "out")
+    (tmp_path / "history").mkdir()
+    (tmp_path / "history" / stored.MANIFEST_NAME).write_bytes(b'{"version": 1, "no')
+    with pytest.raises(HistoryDamaged, match="manifest"):
+        run(tmp_path / "history", tmp_path / "out")
+
+
+def test_a_second_run_on_the_same_output_is_refused(tmp_path: Path) -> None:
+    import fcntl
+
+    HistoryWriter(tmp_path / "history").publish(sequence=0, complete_to_ns=0)
+    (tmp_path / "out").mkdir()
+    with (tmp_path / "out" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(OutputBusy):
+            run(tmp_path / "history", tmp_path / "out")
+
+
+def test_an_output_that_can_not_be_made_is_told(tmp_path: Path) -> None:
+    HistoryWriter(tmp_path / "history").publish(sequence=0, complete_to_ns=0)
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(OutputUnusable, match="can't be written"):
+        run(tmp_path / "history", tmp_path / "out")
+
+
+def test_a_table_that_is_no_table_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    HistoryWriter(tmp_path / "history").publish(sequence=0, complete_to_ns=0)
+    log = tmp_path / "out" / "tables" / "gaps" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000.json").write_text("{torn")
+    with pytest.raises(OutputUnusable, match="remove it"):
+        run(tmp_path / "history", tmp_path / "out", session=spark)

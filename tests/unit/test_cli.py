@@ -1,0 +1,143 @@
+"""The `albireo` command: help without imports, exit codes, one JSON line, errors with a remedy."""
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from albireo.cli import COMMANDS, cli
+from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show_table
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+def test_help_imports_no_command_and_none_of_the_heavy_libraries() -> None:
+    """That is what keeps it fast; the time itself is no test."""
+    code = (
+        "import sys\nfrom albireo.cli import cli\ntry:\n    cli.main(['--help'], prog_name='albireo')\n"
+        "except SystemExit: pass\nprint(sorted(m for m in sys.modules if m.startswith('albireo') or m in "
+        "('numpy', 'rich', 'zmq', 'pyarrow', 'msgspec', 'pymodbus', 'asyncio')))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "['albireo', 'albireo.cli']"
+    for name in COMMANDS:
+        assert f"  {name} " in ran.stdout
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_is_there_and_has_help(name: str) -> None:
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    assert isinstance(getattr(importlib.import_module(module), attribute or "command"), click.Command)
+    result = CliRunner().invoke(cli, [name, "--help"])
+    assert result.exit_code == 0 and "Usage: " in result.output
+
+
+def test_every_command_that_gives_data_has_json() -> None:
+    """Walks the whole tree; those without are listed with their reason."""
+    silent = {"completion": "prints a script", "topology schema": "prints JSON anyway"}
+    silent |= {"node run": "runs until stopped", "node stop": "an order"}
+
+    def leaves(command: click.Command, path: str) -> list[tuple[str, click.Command]]:
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            found = []
+            for name in command.list_commands(context):
+                inner = command.get_command(context, name)
+                assert inner is not None
+                found += leaves(inner, f"{path} {name}".strip())
+            return found
+        return [(path, command)]
+
+    without = [path for path, command in leaves(cli, "") if not any("--json" in one.opts for one in command.params)]
+    assert [path for path in without if path not in silent] == []
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    result = CliRunner().invoke(cli, ["statsu"])
+    assert result.exit_code == ExitCode.USAGE
+
+
+@click.command()
+@click.option("--how", default="good")
+@json_option
+def sample(how: str, as_json: bool) -> None:
+    """A command in the house's manner."""
+    say("working")
+    with progress("Long work", 2) as advance:
+        advance(1, "first")
+        advance(1, "second")
+    if how == "bad":
+        raise Failure("the node is not there", "start it", ExitCode.UNREACHABLE, {"node": "root"})
+    if as_json:
+        emit({"value": float("nan"), "text": "a\nb"})
+    else:
+        show_table(("item", "value"), [("co_1", 1.5)])
+
+
+def test_json_is_one_line_on_standard_output_and_all_else_is_not() -> None:
+    result = CliRunner().invoke(sample, ["--json"])
+    assert result.stdout.count("\n") == 1
+    assert json.loads(result.stdout) == {"value": None, "text": "a\nb"}
+    assert "working" in result.stderr and "Long work" in result.stderr
+
+
+def test_a_failure_names_its_remedy_and_keeps_its_exit_code() -> None:
+    result = CliRunner().invoke(sample, ["--how", "bad"])
+    assert result.exit_code == 69
+    assert result.stdout == ""
+    assert "albireo: the node is not there\nWhat to do: start it\n" in result.stderr
+
+
+def test_a_failure_under_json_is_one_object_too() -> None:
+    result = CliRunner().invoke(sample, ["--how", "bad", "--json"])
+    assert result.exit_code == 69
+    answer = json.loads(result.stdout)
+    assert answer == {"error": "the node is not there", "remedy": "start it", "exit": 69, "node": "root"}
+
+
+def test_a_table_off_a_terminal_is_tab_separated() -> None:
+    assert CliRunner().invoke(sample, []).stdout == "item\tvalue\nco_1\t1.5\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_name_the_command(shell: str) -> None:
+    result = CliRunner().invoke(cli, ["completion", shell])
+    assert result.exit_code == 0
+    assert "_ALBIREO_COMPLETE" in result.stdout and "To keep it" in result.stderr
+
+
+@pytest.mark.slow
+def test_the_names_of_commands_complete_without_importing_them() -> None:
+    environment = {"COMP_WORDS": "albireo to", "COMP_CWORD": "1", "_ALBIREO_COMPLETE": "bash_complete"}
+    code = "from albireo.cli import main; main()"
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["plain,topology"]
+
+
+@pytest.mark.slow
+def test_python_without_assertions_is_refused() -> None:
+    code = "from albireo.cli import main; main()"
+    ran = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 78
+    assert "without python -O" in ran.stderr
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    code = (
+        "import sys, click\nfrom albireo.cli import cli, main, COMMANDS\n"
+        "sys.argv = ['albireo', 'topology', 'schema']\nmain()"
+    )
+    ran = subprocess.run(
+        ["bash", "-c", f"'{sys.executable}' -c \"$0\" | true; exit ${{PIPESTATUS[0]}}", code],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in ran.stderr

@@ -1,0 +1,133 @@
+"""CORE as an actor on a real log, without the rest of a node."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from albireo.client import NodeClient
+from albireo.codec.frame import body_crc, frames
+from albireo.codec.message import FeedAlive, FeedAnswer, FeedData
+from albireo.codec.record import GapFound, Kind, Marked, Record, Stream, decode_records, encode_records
+from albireo.core.feed import Follower, FollowerConfig
+from albireo.core.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
+from albireo.log import Entry, Log, LogConfig, StoreIdentity
+from albireo.model.instant import SECOND
+from albireo.model.position import EpochEntry
+from albireo.node.core import create
+from albireo.runtime import SyncLink, running
+from albireo.runtime.clock import boot_ns
+from albireo.runtime.errors import ActorFailed, ConfigurationRefused
+
+ARGUMENTS = {"node": "root", "cluster": "c", "log": {"segment_bytes": 1 << 20, "free_bytes_min": 0}}
+
+
+async def status(data: Path) -> dict[str, object]:
+    def ask() -> object:
+        with NodeClient(data) as client:
+            return client.ask("status")
+
+    found = await asyncio.get_running_loop().run_in_executor(None, ask)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_each_start_is_an_epoch_and_the_log_goes_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        ends = []
+        for epoch in (1, 2, 3):
+            async with running(create(ARGUMENTS), tmp_path):
+                found = await status(tmp_path)
+                log = found["log"]
+                assert isinstance(log, dict)
+                assert log["epoch"] == epoch
+                ends.append(log["sequence"])
+        assert ends == sorted(ends)
+
+    asyncio.run(story())
+
+
+def test_a_crash_lets_go_of_the_log_so_that_the_next_run_can_take_it(tmp_path: Path) -> None:
+    """In thread placement the process lives on after a crash of CORE."""
+
+    async def story() -> None:
+        with pytest.RaisesGroup(pytest.RaisesExc(ActorFailed, match="on purpose")):
+            async with running(create(ARGUMENTS), tmp_path) as context:
+                context.fail("on purpose")
+                await asyncio.sleep(0.05)
+        async with running(create(ARGUMENTS), tmp_path):
+            assert (await status(tmp_path))["node"] == "root"
+
+    asyncio.run(story())
+
+
+def test_the_log_of_another_node_is_refused(tmp_path: Path) -> None:
+    async def story() -> None:
+        log, _ = Log.open(tmp_path / "log", StoreIdentity("c", "root/north"))
+        log.close()
+        with pytest.RaisesGroup(pytest.RaisesExc(ConfigurationRefused, match="root/north")):
+            async with running(create(ARGUMENTS), tmp_path):
+                pass
+
+    asyncio.run(story())
+
+
+def test_a_log_in_use_is_refused(tmp_path: Path) -> None:
+    async def story() -> None:
+        log, _ = Log.open(tmp_path / "log", StoreIdentity("c", "root"))
+        with pytest.RaisesGroup(pytest.RaisesExc(ConfigurationRefused, match="in use")):
+            async with running(create(ARGUMENTS), tmp_path):
+                pass
+        log.close()
+
+    asyncio.run(story())
+
+
+def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None:
+    """Rot in the middle of the log: the frames around it are served, and the hole has a record."""
+    log, _ = Log.open(tmp_path / "log", StoreIdentity("c", "root"), LogConfig(segment_bytes=1 << 20, free_bytes_min=0))
+    log.grant(EpochEntry(1, 1, 1))
+    body = encode_records(0, 0, [Marked()])
+    for number in range(50):
+        entry = Entry(Stream.CONTROL, Kind.RECORDS, 1, body, body_crc(body))
+        log.append([entry], elapsed_ms=1, node_ns=1_000 + number)
+    log.commit(log.flush())
+    log.close()
+    (segment,) = (tmp_path / "log" / "segments").glob("*.segment")
+    damaged = bytearray(segment.read_bytes())
+    damaged[damaged.index(body, len(damaged[: 25 * 200]) // 2)] ^= 0xFF
+    segment.write_bytes(bytes(damaged))
+
+    def follow() -> list[Record]:
+        machine = Follower(FollowerConfig(name="history", is_named=True))
+        found: list[Record] = []
+        raw: list[bytes | memoryview] = []
+        with SyncLink(tmp_path, "core") as link:
+            effects = machine.step(LinkUp(), boot_ns())
+            ends = boot_ns() + 10 * SECOND
+            while boot_ns() < ends and not any(isinstance(one, GapFound) for one in found):
+                for effect in effects:
+                    if isinstance(effect, Say):
+                        link.send(effect.message)
+                    elif isinstance(effect, Deliver):
+                        for header, part in frames(raw[0]):
+                            found += decode_records(part, header.record_count) if header.kind == Kind.RECORDS else []
+                received = link.receive(0.2)
+                effects = machine.step(TimePassed(), boot_ns())
+                if received is None:
+                    continue
+                message, raw = received
+                if isinstance(message, FeedAnswer | FeedData | FeedAlive):
+                    effects = machine.step(Received(message, sum(map(len, raw))), boot_ns())
+                    effects += machine.step(Digested(machine.position), boot_ns())
+        return found
+
+    async def story() -> None:
+        async with running(create(ARGUMENTS), tmp_path):
+            found = await asyncio.get_running_loop().run_in_executor(None, follow)
+        gaps = [one for one in found if isinstance(one, GapFound)]
+        assert [(gap.source, gap.reason) for gap in gaps] == [("core", "log_damage")]
+        assert gaps[0].to_ns - gaps[0].from_ns == 2
+        assert sum(isinstance(one, Marked) for one in found) >= 49
+
+    asyncio.run(story())

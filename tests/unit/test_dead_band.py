@@ -1,0 +1,198 @@
+"""Dead band: what is news, what a loss looks like, and the same decisions as a loop over single values makes."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albireo.field.contract import Columns
+from albireo.field.dead_band import GAP_ITEMS_MAX, DeadBand, News
+from albireo.model.instant import SECOND, Instant, WallTime
+from albireo.model.quality import BAD_NO_COMMUNICATION, BAD_SENSOR_FAILURE, BAD_WAITING_FOR_INITIAL_DATA, GOOD
+from albireo.model.samples import Strings, Value, ValueType
+
+F, I, B, S = ValueType.FLOAT64, ValueType.INT64, ValueType.BOOL, ValueType.STRING  # noqa: E741  # Of a table.
+HEARTBEAT_NS = 10 * SECOND
+
+
+def band(*value_types: ValueType, width: float = 0.0, began_ns: int = 5) -> DeadBand:
+    count = len(value_types)
+    return DeadBand(value_types, np.full(count, width), np.full(count, HEARTBEAT_NS, np.int64), WallTime(began_ns))
+
+
+def floats(*values: float, quality: int = GOOD, rows: tuple[int, ...] | None = None) -> Columns:
+    places = range(len(values)) if rows is None else rows
+    return Columns(
+        value_type=F,
+        rows=np.array(places, np.intp),
+        value=np.array(values, np.float64),
+        quality=np.full(len(values), quality, np.uint32),
+    )
+
+
+def take(one: DeadBand, *polled: Columns, at: float = 0, wall: int = 100) -> News:
+    return one.take(polled, Instant(int(at * SECOND)), WallTime(wall), WallTime(wall + 1))
+
+
+def rows_of(news: News) -> dict[int, tuple[Value, int]]:
+    """row -> (value, quality)."""
+    found: dict[int, tuple[Value, int]] = {}
+    for batch in news.batches:
+        rows = batch.item_id.tolist()
+        found |= dict(zip(rows, zip(batch.values(), batch.quality.tolist(), strict=True), strict=True))
+    return found
+
+
+def test_the_first_value_is_news_and_the_same_again_is_not() -> None:
+    one = band(F, F)
+    assert rows_of(take(one, floats(0.0, 1.0))) == {0: (0.0, GOOD), 1: (1.0, GOOD)}
+    assert take(one, floats(0.0, 1.0)) == News() or not take(one, floats(0.0, 1.0)).batches
+
+
+def test_a_value_moves_out_of_the_band_from_the_last_one_sent_not_from_the_last_one_seen() -> None:
+    one = band(F, width=1.0)
+    take(one, floats(0.0))
+    assert rows_of(take(one, floats(0.6))) == {}
+    assert rows_of(take(one, floats(1.0))) == {}
+    assert rows_of(take(one, floats(1.2))) == {0: (1.2, GOOD)}
+
+
+def test_a_standing_value_is_sent_at_its_heartbeat() -> None:
+    one = band(F)
+    take(one, floats(3.0), at=0)
+    assert rows_of(take(one, floats(3.0), at=9.9)) == {}
+    assert rows_of(take(one, floats(3.0), at=10)) == {0: (3.0, GOOD)}
+    assert rows_of(take(one, floats(3.0), at=19.9)) == {}
+
+
+def test_a_change_of_quality_is_always_news_and_keeps_the_last_value() -> None:
+    one = band(F, width=100.0)
+    take(one, floats(3.0))
+    assert rows_of(take(one, floats(float("nan"), quality=BAD_SENSOR_FAILURE))) == {0: (3.0, BAD_SENSOR_FAILURE)}
+    assert rows_of(take(one, floats(float("nan"), quality=BAD_SENSOR_FAILURE))) == {}
+    assert rows_of(take(one, floats(3.5))) == {0: (3.5, GOOD)}
+
+
+def test_one_step_of_a_large_counter_is_news() -> None:
+    one = band(I)
+
+    def counter(value: int) -> Columns:
+        return Columns(
+            value_type=I, rows=np.zeros(1, np.intp), value=np.array([value], np.int64), quality=np.zeros(1, np.uint32)
+        )
+
+    take(one, counter(2**62))
+    assert rows_of(take(one, counter(2**62 + 1))) == {0: (2**62 + 1, GOOD)}
+    assert rows_of(take(one, counter(-(2**63)))) == {0: (-(2**63), GOOD)}
+
+
+def test_strings_and_bools_have_no_width() -> None:
+    one = band(B, S, width=9.0)
+    good = np.zeros(1, np.uint32)
+
+    def polled(on: int, text: str) -> tuple[Columns, Columns]:
+        switch = Columns(value_type=B, rows=np.array([0], np.intp), value=np.array([on], np.uint8), quality=good)
+        label = Columns(value_type=S, rows=np.array([1], np.intp), value=Strings.of([text]), quality=good)
+        return switch, label
+
+    take(one, *polled(0, "a"))
+    assert rows_of(take(one, *polled(1, "a"))) == {0: (True, GOOD)}
+    assert rows_of(take(one, *polled(1, "ä"))) == {1: ("ä", GOOD)}
+    assert rows_of(take(one, *polled(1, "ä"))) == {}
+
+
+def test_before_anything_was_read_every_item_waits_and_none_is_zero() -> None:
+    one = band(F, B, S)
+    news = one.waiting(Instant(0), WallTime(7))
+    assert {quality for _, quality in rows_of(news).values()} == {BAD_WAITING_FOR_INITIAL_DATA}
+    assert [batch.source_ns.tolist() for batch in news.batches] == [[7], [7], [7]]
+
+
+def test_a_loss_marks_each_item_once_and_the_return_says_from_when_to_when() -> None:
+    one = band(F, F)
+    take(one, floats(1.0, 2.0), wall=100)
+    lost = one.lost(Instant(1), WallTime(200))
+    assert rows_of(lost) == {0: (1.0, BAD_NO_COMMUNICATION), 1: (2.0, BAD_NO_COMMUNICATION)}
+    assert rows_of(one.lost(Instant(2), WallTime(300))) == {}
+    news = take(one, floats(1.0, 5.0), wall=900)
+    assert rows_of(news) == {0: (1.0, GOOD), 1: (5.0, GOOD)}
+    (loss,) = news.losses
+    assert (loss.reason, loss.from_ns, loss.to_ns, loss.rows) == ("device_lost", 100, 900, (0, 1))
+
+
+def test_a_part_of_a_device_that_was_away_has_a_gap_of_its_own() -> None:
+    one = band(F, F)
+    take(one, floats(1.0, 2.0), wall=100)
+    take(one, floats(1.0, rows=(0,)), floats(0.0, rows=(1,), quality=BAD_NO_COMMUNICATION), wall=200)
+    news = take(one, floats(1.0, 2.0), wall=300)
+    (loss,) = news.losses
+    assert (loss.from_ns, loss.to_ns, loss.rows) == (100, 300, (1,))
+
+
+def test_what_was_never_reached_is_missing_since_the_start() -> None:
+    one = band(F, began_ns=42)
+    one.waiting(Instant(0), WallTime(42))
+    one.lost(Instant(0), WallTime(50))
+    (loss,) = take(one, floats(1.0), wall=300).losses
+    assert (loss.from_ns, loss.to_ns) == (42, 300)
+
+
+def test_a_very_large_gap_is_said_of_every_item() -> None:
+    count = GAP_ITEMS_MAX + 1
+    one = band(*[F] * count)
+    one.lost(Instant(0), WallTime(50))
+    (loss,) = take(one, floats(*[1.0] * count), wall=300).losses
+    assert loss.rows == ()
+
+
+def test_the_time_of_the_device_is_kept_where_it_gives_one() -> None:
+    one = band(F)
+    column = Columns(
+        value_type=F, rows=np.zeros(1, np.intp), value=np.ones(1), quality=np.zeros(1, np.uint32),
+        source_ns=np.array([77], np.int64),
+    )  # fmt: skip
+    (batch,) = take(one, column, wall=100).batches
+    assert (batch.source_ns.tolist(), batch.node_ns.tolist()) == ([77], [101])
+
+
+POLLS = st.lists(
+    st.tuples(
+        st.lists(
+            st.tuples(st.integers(-3, 3).map(float), st.sampled_from([GOOD, GOOD, GOOD, BAD_SENSOR_FAILURE])),
+            min_size=3,
+            max_size=3,
+        ),
+        st.integers(0, 6),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(POLLS, st.sampled_from([0.0, 1.0, 2.5]))
+def test_columns_decide_as_a_loop_over_single_values_does(
+    polls: list[tuple[list[tuple[float, int]], int]], width: float
+) -> None:
+    one = band(F, F, F, width=width)
+    last: dict[int, tuple[float, int, float]] = {}
+    now = 0.0
+    for values, elapsed in polls:
+        now += elapsed
+        expected = {}
+        for row, (value, quality) in enumerate(values):
+            before = last.get(row)
+            meant = value if quality == GOOD else (before[0] if before else 0.0)
+            if (
+                before is None
+                or quality != before[1]
+                or abs(meant - before[0]) > width
+                or now - before[2] >= HEARTBEAT_NS / SECOND
+            ):
+                expected[row] = (meant, quality)
+                last[row] = (meant, quality, now)
+        column = Columns(
+            value_type=F,
+            rows=np.arange(3),
+            value=np.array([value for value, _ in values]),
+            quality=np.array([quality for _, quality in values], np.uint32),
+        )
+        assert rows_of(take(one, column, at=now)) == expected

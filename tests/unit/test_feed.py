@@ -1,0 +1,228 @@
+"""Verdicts on a hello, and what a follower makes of each message."""
+
+import pytest
+
+from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
+from albireo.core.feed import Follower, FollowerConfig, Leader, LogFacts
+from albireo.core.feed.follower import (
+    ASK_AGAIN_NS,
+    SILENCE_NS,
+    CutTo,
+    Deliver,
+    LinkDown,
+    LinkUp,
+    Noted,
+    Phase,
+    Received,
+    Say,
+    StartOver,
+    TimePassed,
+)
+from albireo.core.feed.leader import FOLLOWERS_MAX, GONE_NS
+from albireo.model.instant import Instant
+from albireo.model.position import EpochEntry, EpochHistory, Position
+
+LOG = b"L" * 16
+HISTORY = EpochHistory((EpochEntry(1, 1, 11), EpochEntry(2, 50, 22)))
+FACTS = LogFacts(LOG, HISTORY, first_sequence=10, committed=Position(2, 100))
+
+VERDICTS = [
+    ("from the start of a pruned log", FeedHello(follower="f"), "snapshot", Position(1, 9)),
+    ("at a kept position", FeedHello(follower="f", log_id=LOG, position=Position(1, 20)), "resume", Position(1, 20)),
+    ("at the head", FeedHello(follower="f", log_id=LOG, position=Position(2, 100)), "resume", Position(2, 100)),
+    (
+        "just before the oldest",
+        FeedHello(follower="f", log_id=LOG, position=Position(1, 9)),
+        "resume",
+        Position(1, 9),
+    ),
+    ("too old", FeedHello(follower="f", log_id=LOG, position=Position(1, 8)), "snapshot", Position(1, 9)),
+    ("of another log", FeedHello(follower="f", log_id=b"X" * 16, position=Position(1, 20)), "refused", Position()),
+    ("in an unknown mode", FeedHello(follower="f", mode="all"), "refused", Position()),
+    (
+        "ahead in the same epoch",
+        FeedHello(follower="f", log_id=LOG, history=HISTORY.entries, position=Position(2, 101)),
+        "behind",
+        Position(2, 100),
+    ),
+    (
+        "with a tail of the epoch before",
+        FeedHello(follower="f", log_id=LOG, history=HISTORY.entries[:1], position=Position(1, 60)),
+        "truncate",
+        Position(1, 49),
+    ),
+    (
+        "ahead, in the epoch before",
+        FeedHello(follower="f", log_id=LOG, history=HISTORY.entries[:1], position=Position(1, 400)),
+        "truncate",
+        Position(1, 49),
+    ),
+    (
+        "in an epoch of the same number and another branch",
+        FeedHello(
+            follower="f",
+            log_id=LOG,
+            history=(HISTORY.entries[0], EpochEntry(2, 50, 99)),
+            position=Position(2, 60),
+        ),
+        "truncate",
+        Position(1, 49),
+    ),
+    (
+        "with a history that goes backwards",
+        FeedHello(
+            follower="f",
+            log_id=LOG,
+            history=(EpochEntry(3, 50, 1), EpochEntry(2, 1, 1)),
+            position=Position(2, 400),
+        ),
+        "refused",
+        Position(),
+    ),
+    ("of states, new", FeedHello(follower="f", mode="state"), "resume", Position()),
+    (
+        "of states, again",
+        FeedHello(follower="f", mode="state", log_id=LOG, position=Position(2, 80)),
+        "snapshot",
+        Position(),
+    ),
+]
+
+
+@pytest.mark.parametrize(("hello", "verdict", "position"), [row[1:] for row in VERDICTS], ids=[r[0] for r in VERDICTS])
+def test_verdict(hello: FeedHello, verdict: str, position: Position) -> None:
+    leader = Leader()
+    answer = leader.hello(b"f", hello, FACTS, Instant(0))
+    assert (answer.verdict, answer.position) == (verdict, position)
+    assert (b"f" in leader.followers) == (verdict not in ("refused", "behind"))
+
+
+def test_followers_are_bounded_and_a_silent_unnamed_one_is_forgotten() -> None:
+    leader = Leader()
+    for number in range(FOLLOWERS_MAX):
+        leader.hello(b"%d" % number, FeedHello(follower=f"f{number}"), FACTS, Instant(0))
+    assert leader.hello(b"x", FeedHello(follower="x"), FACTS, Instant(0)).verdict == "refused"
+    leader.alive(2, Position(2, 100), Position(2, 100), Instant(GONE_NS + 1))
+    assert not leader.followers
+
+
+def test_a_second_hello_of_the_same_follower_replaces_the_first() -> None:
+    leader = Leader()
+    leader.hello(b"a", FeedHello(follower="f"), FACTS, Instant(0))
+    leader.hello(b"b", FeedHello(follower="f"), FACTS, Instant(0))
+    assert list(leader.followers) == [b"b"]
+
+
+def test_a_named_follower_holds_records_also_while_it_is_away() -> None:
+    leader = Leader()
+    hello = FeedHello(follower="history", is_named=True, log_id=LOG, position=Position(1, 20))
+    leader.hello(b"h", hello, FACTS, Instant(0))
+    pull = leader.pulls(FACTS.committed)[0]
+    leader.pulled(pull, 60, Position(2, 60), 100)
+    leader.ack(b"h", FeedAck(received=Position(2, 60), durable=Position(1, 40), credit_bytes=1), Instant(0))
+    leader.lost(b"h")
+    assert leader.wanted_from("history") == 40
+
+
+def test_an_acknowledgement_never_counts_for_more_than_was_sent() -> None:
+    leader = Leader()
+    leader.hello(b"h", FeedHello(follower="h", is_named=True, log_id=LOG, position=Position(1, 20)), FACTS, Instant(0))
+    leader.ack(b"h", FeedAck(received=Position(9, 999), durable=Position(9, 999), credit_bytes=1), Instant(0))
+    assert leader.wanted_from("h") == 20
+    assert not leader.ack(b"?", FeedAck(received=Position(), durable=Position(), credit_bytes=1), Instant(0))
+
+
+def follower() -> Follower:
+    return Follower(FollowerConfig(name="f"), Position(1, 20), LOG)
+
+
+RESUMED = FeedAnswer(verdict="resume", position=Position(1, 20), log_id=LOG, history=HISTORY.entries)
+
+
+def data(previous: int, last: int, epoch: int = 2) -> FeedData:
+    return FeedData(
+        epoch=epoch, first=Position(2, previous + 1), last=Position(2, last), previous=Position(1, previous)
+    )
+
+
+def test_follower_resumes_and_delivers_what_continues() -> None:
+    machine = follower()
+    assert isinstance(machine.step(LinkUp(), Instant(0))[0], Say)
+    assert machine.step(Received(RESUMED), Instant(0)) == []
+    assert machine.step(Received(data(20, 30)), Instant(1)) == [Deliver(data(20, 30))]
+    assert machine.position == Position(2, 30)
+    assert machine.deadline() == 1 + SILENCE_NS
+
+
+def test_follower_asks_again_at_a_gap_and_ignores_a_repeat() -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    machine.step(Received(RESUMED), Instant(0))
+    noted, say = machine.step(Received(data(25, 30)), Instant(1))
+    assert isinstance(noted, Noted)
+    assert noted.event == "feed_gap"
+    assert isinstance(say, Say)
+    machine.step(Received(RESUMED), Instant(2))
+    machine.step(Received(data(20, 30)), Instant(2))
+    assert machine.step(Received(data(20, 30)), Instant(3)) == []
+
+
+@pytest.mark.parametrize("verdict", ["truncate", "fork"])
+def test_follower_cuts(verdict: str) -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    answer = FeedAnswer(verdict=verdict, position=Position(1, 9), log_id=LOG, history=HISTORY.entries)
+    assert machine.step(Received(answer), Instant(0)) == [CutTo(Position(1, 9), verdict)]
+    assert (machine.position, machine.durable) == (Position(1, 9), Position(1, 9))
+
+
+def test_follower_starts_over_from_a_snapshot() -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    answer = FeedAnswer(verdict="snapshot", position=Position(1, 50), log_id=LOG, history=HISTORY.entries)
+    assert machine.step(Received(answer), Instant(0)) == [StartOver(Position(1, 50))]
+
+
+@pytest.mark.parametrize("verdict", ["refused", "behind"])
+def test_follower_reports_a_refusal_and_asks_again_later(verdict: str) -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    assert machine.step(Received(FeedAnswer(verdict=verdict, reason="why")), Instant(0)) == [Noted(verdict, "why")]
+    assert machine.phase is Phase.ASKING
+    assert machine.step(TimePassed(), Instant(ASK_AGAIN_NS - 1)) == []
+    assert isinstance(machine.step(TimePassed(), Instant(ASK_AGAIN_NS))[0], Say)
+
+
+def test_follower_refuses_an_epoch_below_the_highest_it_followed() -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    machine.step(Received(RESUMED), Instant(0))
+    assert machine.step(Received(data(20, 30, epoch=1)), Instant(1)) == [Noted("stale_epoch", "data of epoch 1")]
+    alive = FeedAlive(epoch=1, is_acting=True, committed=Position(1, 5), end=Position(1, 5))
+    assert machine.step(Received(alive), Instant(1)) == [Noted("stale_epoch", "alive of epoch 1")]
+    assert machine.committed == Position()
+
+
+def test_a_viewer_follows_the_log_that_took_the_place_of_another() -> None:
+    """A node set up anew in the same directory begins again with epoch 1."""
+    follower = Follower(FollowerConfig(name="view", mode="state"))
+    follower.step(LinkUp(), Instant(1))
+    answer = FeedAnswer(verdict="snapshot", log_id=LOG, history=HISTORY.entries)
+    follower.step(Received(answer), Instant(2))
+    follower.step(TimePassed(), Instant(3 + SILENCE_NS))
+    other = FeedAnswer(verdict="snapshot", log_id=b"X" * 16, history=(EpochEntry(1, 1, 33),))
+    follower.step(Received(other), Instant(4 + SILENCE_NS))
+    data = FeedState(epoch=1, position=Position(1, 5), previous=Position())
+    assert follower.step(Received(data), Instant(5 + SILENCE_NS)) == [Deliver(data)]
+
+
+def test_follower_says_hello_again_after_silence_and_nothing_while_lost() -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    machine.step(Received(RESUMED), Instant(0))
+    effects = machine.step(TimePassed(), Instant(SILENCE_NS))
+    assert effects[0] == Noted("leader_silent")
+    assert isinstance(effects[1], Say)
+    machine.step(LinkDown(), Instant(SILENCE_NS))
+    assert machine.step(Received(RESUMED), Instant(SILENCE_NS)) == []
+    assert machine.deadline() is None

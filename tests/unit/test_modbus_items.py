@@ -1,0 +1,115 @@
+"""Item tables of Modbus: what a row may say, and what is said of one that is wrong."""
+
+import pytest
+
+from albireo.field.contract import ConfigurationError
+from albireo.field.modbus.adapter import parse_table
+from albireo.field.modbus.items import COLUMNS, Kind, ModbusItem, RegisterType, data_item, parse_row
+from albireo.model.samples import ValueType
+
+ROW = {"name": "co", "kind": "holding", "address": "0", "type": "float32"}
+
+
+def test_a_full_row() -> None:
+    row = {
+        **ROW, "address": "0x10", "word_order": "CDAB", "unit": "ppm", "dead_band": "0.5", "hi_hi": "90", "hi": "70",
+        "hysteresis": "2", "on_delay_ms": "500", "stale_s": "30", "severity": "800", "latched": "yes",
+        "writable": "true", "minimum": "0", "maximum": "100", "description": "CO, portal", "device_id": "3",
+    }  # fmt: skip
+    found = parse_row(row, adapter="p1")
+    assert isinstance(found, ModbusItem)
+    assert (found.kind, found.address, found.words, found.end) == (Kind.HOLDING, 16, 2, 18)
+    assert (found.is_low_word_first, found.is_byte_swapped, found.device_id) == (True, False, 3)
+    assert found.item.adapter == "p1"
+    assert found.item.alarm is not None
+    assert (found.item.alarm.hi, found.item.alarm.is_latched, found.item.alarm.stale_s) == (70, True, 30)
+    assert (found.item.minimum, found.item.maximum, found.item.is_writable) == (0, 100, True)
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ({"type": "int16"}, ValueType.INT64),
+        ({"type": "int16", "scale": "0.1"}, ValueType.FLOAT64),
+        ({"type": "int16", "scale": "1", "offset": "0"}, ValueType.INT64),
+        ({"type": "float64"}, ValueType.FLOAT64),
+        ({"type": "bool", "bit": "3"}, ValueType.BOOL),
+        ({"type": "string", "length": "9"}, ValueType.STRING),
+        ({"type": "", "kind": "coil"}, ValueType.BOOL),
+        ({"type": "", "kind": "input"}, ValueType.INT64),
+    ],
+)
+def test_the_type_of_the_value_follows_from_register_and_scale(cells: dict[str, str], expected: ValueType) -> None:
+    assert data_item({**ROW, **cells}).value_type is expected
+
+
+def test_a_string_takes_a_register_for_two_characters() -> None:
+    found = parse_row({**ROW, "type": "string", "length": "9"})
+    assert isinstance(found, ModbusItem)
+    assert found.words == 5
+
+
+def test_no_alarm_where_no_limit_is_given() -> None:
+    assert data_item({**ROW, "severity": "900", "hysteresis": "1"}).alarm is None
+
+
+@pytest.mark.parametrize(
+    ("cells", "column"),
+    [
+        ({"name": "1st"}, "name"), ({"name": "a/b"}, "name"), ({"name": ""}, "name"), ({"kind": "register"}, "kind"),
+        ({"kind": ""}, "kind"), ({"address": ""}, "address"), ({"address": "70000"}, "address"),
+        ({"address": "65535"}, "address"), ({"type": "real"}, "type"), ({"kind": "coil"}, "type"),
+        ({"word_order": "middle"}, "word_order"), ({"scale": "0"}, "scale"), ({"scale": "0,1"}, "scale"),
+        ({"type": "bool", "scale": "2"}, "scale"), ({"dead_band": "-1"}, "dead_band"),
+        ({"dead_band": "nan"}, "dead_band"),
+        ({"bit": "3"}, "bit"), ({"type": "bool", "bit": "16"}, "bit"), ({"length": "3"}, "length"),
+        ({"type": "string"}, "length"), ({"type": "string", "length": "251"}, "length"),
+        ({"kind": "input", "writable": "true"}, "writable"), ({"writable": "maybe"}, "writable"),
+        ({"minimum": "5", "maximum": "1"}, "minimum"), ({"hi": "5", "lo": "9"}, "hi"),
+        ({"off_normal": "true"}, "off_normal"), ({"type": "string", "length": "2", "hi": "5"}, "hi"),
+        ({"severity": "2000"}, "severity"), ({"device_id": "256"}, "device_id"), ({"adress": "5"}, "adress"),
+        ({"stale_s": "0"}, "hi"),
+    ],
+)  # fmt: skip
+def test_a_mistake_names_its_column_and_a_remedy(cells: dict[str, str], column: str) -> None:
+    found = parse_row({**ROW, **cells})
+    assert isinstance(found, list)
+    assert column in [one.column for one in found]
+    assert all(one.text and one.remedy for one in found)
+
+
+def test_all_mistakes_of_a_row_are_named_at_once() -> None:
+    found = parse_row({"name": "", "kind": "holding", "address": "x", "type": "float32", "scale": "y"})
+    assert isinstance(found, list)
+    assert {one.column for one in found} == {"name", "address", "scale"}
+
+
+def test_a_declaration_of_a_wrong_row_is_an_error() -> None:
+    with pytest.raises(ValueError, match="address"):
+        data_item({**ROW, "address": "x"})
+
+
+def test_a_table_names_every_wrong_row() -> None:
+    rows = [ROW, ROW, {**ROW, "name": "b", "address": "x"}]
+    with pytest.raises(ConfigurationError, match=r"row 2: a second item 'co'.*") as caught:
+        parse_table(rows, adapter="p1", device_id=1)
+    assert "row 3: address is 'x'" in str(caught.value)
+
+
+def test_a_table_without_rows_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no items"):
+        parse_table([], adapter="p1", device_id=1)
+
+
+def test_rows_without_a_unit_of_their_own_belong_to_the_adapters() -> None:
+    table = parse_table([ROW, {**ROW, "name": "b", "device_id": "9"}], adapter="p1", device_id=4)
+    assert [one.device_id for one in table] == [4, 9]
+
+
+def test_every_type_of_register_can_be_named() -> None:
+    for one in RegisterType:
+        assert isinstance(parse_row({**ROW, "type": one.value, "length": "4" if one == "string" else ""}), ModbusItem)
+
+
+def test_the_columns_are_those_of_the_manual() -> None:
+    assert len(set(COLUMNS)) == len(COLUMNS) == 30

@@ -1,0 +1,307 @@
+"""What people order of a pair, on real machines: first record, re-admission, drain, switchover, force, joint stop."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from albireo.codec.message import Answer, AnyMessage, Ask
+from albireo.codec.pair_message import Install, Leaving, Prepare, Yielded
+from albireo.core.pair.events import HoldAsked, State, StopAsked
+from albireo.core.pair.voter import Asked, VoterState
+from albireo.model.instant import MS, SECOND
+from albireo.node.order_replies import WHAT_TO_DO
+from albireo.node.pair_marks import NAME, Marks
+from albireo.node.pair_orders import WAITING_MAX
+from albireo.runtime import Letter
+from tests.pair_parts import Side, Table
+
+ANSWERED_NS = 15 * SECOND
+W1, W2, W3 = "witness:w1", "witness:w2", "witness:w3"
+
+
+class Desk:
+    """Where answers to orders arrive; stands for a link."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+
+    def send(self, message: AnyMessage, raw: object = (), to: bytes = b"") -> bool:
+        assert isinstance(message, Answer)
+        self.answers.append(message)
+        return True
+
+
+def order(side: Side, what: str, **arguments: object) -> Callable[[], Answer | None]:
+    """Give it; the result tells what was answered up to now."""
+    desk = Desk()
+    letter = Letter(desk, b"c", Ask(request_id=7, what=what), [], "operator@desk")  # type: ignore[arg-type]  # Only `send`.
+    assert side.orders.asked(letter, Ask(request_id=7, what=what, arguments=arguments), side.table.now)
+    return lambda: desk.answers[0] if desk.answers else None
+
+
+def outcome(side: Side, what: str, **arguments: object) -> Answer:
+    """Give an order and wait for what becomes of it."""
+    answered = order(side, what, **arguments)
+    until = side.table.now + ANSWERED_NS
+    side.table.deliver()
+    while (answer := answered()) is None:
+        assert side.table.now < until, "an order is always answered"
+        side.table.pass_time(20 * MS)
+    return answer
+
+
+def done(side: Side, what: str, **arguments: object) -> dict[str, Any]:
+    answer = outcome(side, what, **arguments)
+    assert answer.error == ""
+    assert isinstance(answer.result, dict)
+    return answer.result
+
+
+def refused(side: Side, what: str, **arguments: object) -> tuple[str, str]:
+    """Error and remedy."""
+    answer = outcome(side, what, **arguments)
+    error, _, remedy = answer.error.partition(WHAT_TO_DO)
+    assert error and remedy, answer
+    return error, remedy
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path)
+
+
+@pytest.fixture
+def begun(table: Table) -> Table:
+    done(table.sides[0], "pair_init")
+    table.wait_for(State.ACTIVE, State.READY)
+    return table
+
+
+# --- First record ---------------------------------------------------------------------------------------------------
+
+
+def test_first_record_is_the_primarys_and_given_once(begun: Table) -> None:
+    record = begun.voters[W1].store
+    assert record is not None and record.record.members == (0, 1)
+    assert "not new" in refused(begun.sides[0], "pair_init")[0]
+    assert "only the primary" in refused(begun.sides[1], "pair_init")[0]
+
+
+def test_voter_that_has_the_first_record_counts_when_the_order_is_given_again(table: Table) -> None:
+    table.silent = {W2, W3}
+    error, _ = refused(table.sides[0], "pair_init")
+    assert "1 of 3" in error and f"{W2}: silent" in error
+    table.silent = {W3}
+    answers = done(table.sides[0], "pair_init")["voters"]
+    assert answers == {W1: "has it already", W2: "took it", W3: "silent"}
+
+
+# --- Re-admission ---------------------------------------------------------------------------------------------------
+
+
+def test_voter_that_lost_its_store_takes_the_record_and_the_highest_promise_known(begun: Table) -> None:
+    begun.lose_store(W2)
+    begun.pass_time(200 * MS)
+    primary = begun.sides[0]
+    started_at = begun.now
+    done(primary, "voter_reset", voter="w2")
+    assert begun.now - started_at >= begun.config.lease_and_drift, "whoever had asked it before has given up by then"
+    store = begun.voters[W2].store
+    assert store is not None and primary.member.leading is not None
+    assert store.record == primary.member.leading.record
+    assert store.promised >= primary.member.leading.epoch
+    begun.pass_time(2 * SECOND)
+    begun.silent = {W1}
+    done(primary, "switchover")
+    begun.wait_for(State.READY, State.ACTIVE)
+
+
+def test_reset_promises_the_highest_epoch_that_any_voter_has_promised(begun: Table) -> None:
+    """The holder can't raise its epoch above it, for want of a majority: the re-admitted voter is what it lacks."""
+    primary = begun.sides[0]
+    assert primary.member.leading is not None
+    epoch = primary.member.leading.epoch + 101
+    begun.silent = {W1, W3}
+    begun.pass_time(SECOND)
+    question = Prepare(cluster=begun.config.cluster, generation=1, member=1, run=99, round=1, epoch=epoch)
+    begun.voters[W3].step(Asked(question), begun.now)
+    store = begun.voters[W3].store
+    assert store is not None and store.promised == epoch, "its lease was over"
+    begun.lose_store(W2)
+    begun.silent = {W1}
+    begun.pass_time(200 * MS)
+    done(primary, "voter_reset", voter=W2)
+    installs = [one for one in begun.asked if isinstance(one, Install)]
+    assert installs[-1].promised == epoch > installs[-1].record.epoch
+    begun.pass_time(2 * SECOND)
+    assert primary.member.leading.epoch > epoch, "with two of three it leads on, above what was promised"
+
+
+def test_lone_voter_is_not_reset_while_the_other_member_may_have_been_promised_something(tmp_path: Path) -> None:
+    table = Table(tmp_path, (W1,))
+    done(table.sides[0], "pair_init")
+    table.wait_for(State.ACTIVE, State.READY)
+    table.sides[1].is_up = False
+    table.wait_for(State.SOLO, State.READY)
+    table.lose_store(W1)
+    table.pass_time(200 * MS)
+    error, remedy = refused(table.sides[0], "voter_reset", voter=W1)
+    assert "not certain" in error and "other member" in remedy
+    table.sides[1].is_up = True
+    table.wait_for(State.SOLO, State.CATCHING_UP)
+    assert table.sides[0].member.state is State.SOLO, "no voter, no change of the set"
+    done(table.sides[0], "voter_reset", voter=W1)
+    table.wait_for(State.ACTIVE, State.READY)
+
+
+def test_reset_is_refused_by_name(begun: Table) -> None:
+    primary, backup = begun.sides
+    assert "no voter" in refused(primary, "voter_reset", voter="w9")[0]
+    assert "has its store" in refused(primary, "voter_reset", voter=W1)[0]
+    assert "only the active" in refused(backup, "voter_reset", voter=W1)[0]
+    begun.silent = {W3}
+    begun.pass_time(4 * SECOND)
+    assert "does not answer" in refused(primary, "voter_reset", voter=W3)[0]
+    assert "Object missing required field" in outcome(primary, "voter_reset").error
+
+
+# --- Who leads ------------------------------------------------------------------------------------------------------
+
+
+def test_switchover_is_answered_when_the_other_leads(begun: Table) -> None:
+    assert done(begun.sides[0], "switchover")["active"] == "root[backup]"
+    begun.wait_for(State.READY, State.ACTIVE)
+    error, remedy = refused(begun.sides[0], "switchover")
+    assert "only the active" in error and "--data" in remedy
+
+
+def test_drained_member_hands_over_and_takes_over_from_nobody(begun: Table) -> None:
+    primary, backup = begun.sides
+    done(primary, "drain", is_on=True)
+    begun.wait_for(State.READY, State.ACTIVE)
+    assert "drained" in refused(backup, "switchover")[0]
+    backup.is_up = False
+    begun.pass_time(5 * SECOND)
+    assert primary.member.state is State.READY, "silence of the other moves it not"
+    done(primary, "drain", is_on=False)
+    begun.wait_for(State.SOLO, State.ACTIVE)
+
+
+def test_drain_is_kept_over_a_restart_and_so_is_the_instant_since_when_it_is_at_risk(tmp_path: Path) -> None:
+    marks = Marks(tmp_path)
+    marks.drained(5)
+    marks.at_risk(7)
+    marks.at_risk(9)
+    again = Marks(tmp_path)
+    assert (again.drained_since_ns, again.at_risk_since_ns) == (5, 7), "the earliest instant counts"
+    again.at_risk(0)
+    assert Marks(tmp_path).at_risk_since_ns == 0
+    (tmp_path / NAME).write_text("{")
+    assert Marks(tmp_path).drained_since_ns == 0
+
+
+def test_member_that_leads_alone_is_not_drained(begun: Table) -> None:
+    begun.sides[1].is_up = False
+    begun.wait_for(State.SOLO, State.READY)
+    error, remedy = refused(begun.sides[0], "drain", is_on=True)
+    assert "solo" in error and "node stop" in remedy
+    assert begun.sides[0].marks.drained_since_ns == 0
+
+
+def test_drain_that_could_not_hand_over_is_undone(begun: Table) -> None:
+    primary, backup = begun.sides
+    backup.step(HoldAsked(True))
+    begun.pass_time(200 * MS)
+    assert "drained" in refused(primary, "drain", is_on=True)[0]
+    assert primary.marks.drained_since_ns == 0 and not primary.member.own.is_held
+
+
+def test_force_is_refused_while_the_other_is_heard_and_leads_when_it_is_not(begun: Table) -> None:
+    primary, backup = begun.sides
+    assert "signs of life" in refused(backup, "promote")[0]
+    assert "it leads" in refused(primary, "promote")[0]
+    begun.silent = {W1, W2, W3}
+    primary.is_up = False
+    begun.pass_time(2 * SECOND)
+    assert backup.member.state is State.READY
+    assert done(backup, "promote")["is_forced"] is True
+    assert backup.member.state in (State.RECOVERING, State.SOLO)
+    assert "history_at_risk" in backup.status.describe(backup.member, begun.now)["cases"]
+
+
+# --- Both stop ------------------------------------------------------------------------------------------------------
+
+
+def test_both_stop_level_and_nobody_leaves_the_set(begun: Table) -> None:
+    primary, backup = begun.sides
+    primary.append(primary.member.own.end.epoch)
+    done(backup, "stop_hold")
+    position = done(primary, "stop_level")["position"]
+    asked = {"position": msgspec.to_builtins(position), "shutdown_id": "00ff00ff00ff00ff"}
+    for side in (backup, primary):
+        done(side, "stop_now", **asked)
+        assert side.stop_asked == 1 and side.orders.joint_stop.shutdown_id == "00ff00ff00ff00ff"
+    told = [
+        backup.member.step(StopAsked(is_joint=True), begun.now),
+        primary.member.step(StopAsked(is_joint=True), begun.now),
+    ]
+    messages = [*begun.told, *(getattr(effect, "message", None) for effects in told for effect in effects)]
+    assert not any(isinstance(message, Leaving | Yielded) for message in messages)
+    assert [type(effects[-1]).__name__ for effects in told] == ["StopNow", "StopNow"], "at once, nobody is waited for"
+    assert primary.member.own.end == backup.member.own.end == primary.member.own.committed
+    record = begun.voters[W1].store
+    assert record is not None and record.record.members == (0, 1)
+
+
+def test_joint_stop_that_is_not_finished_heals_itself(begun: Table) -> None:
+    primary, backup = begun.sides
+    done(backup, "stop_hold")
+    done(primary, "stop_level")
+    assert begun.states() == (State.SUSPENDED, State.READY)
+    begun.wait_for(State.ACTIVE, State.READY, within_ns=8 * SECOND)
+    assert begun.sides[1].member.own.is_held
+    begun.pass_time(31 * SECOND)
+    assert not backup.member.own.is_held
+
+
+def test_joint_stop_needs_both_in_the_set_and_the_exact_end(begun: Table) -> None:
+    primary, backup = begun.sides
+    assert "not ready" in refused(primary, "stop_hold")[0]
+    asked = {"position": [4, 99], "shutdown_id": "00ff00ff00ff00ff"}
+    assert "was not made ready" in refused(backup, "stop_now", **asked)[0]
+    done(backup, "stop_hold")
+    assert "4:99" in refused(backup, "stop_now", **asked)[0]
+    assert backup.stop_asked == 0
+    assert "stop_now" in outcome(backup, "stop_now", position=[4, 1], shutdown_id="nonsense").error
+
+
+# --- Housekeeping ---------------------------------------------------------------------------------------------------
+
+
+def test_passive_member_knows_which_voters_it_reaches(begun: Table) -> None:
+    begun.pass_time(5 * SECOND)
+    told: Any = begun.sides[1].status.describe(begun.sides[1].member, begun.now)["voters_seen"]
+    assert all(one["answered_ms"] <= 1_100 for one in told.values())
+    begun.silent = {W3}
+    begun.pass_time(5 * SECOND)
+    told = begun.sides[1].status.describe(begun.sides[1].member, begun.now)["voters_seen"]
+    assert told[W3]["answered_ms"] > 4_000 and told[W1]["answered_ms"] <= 1_100
+    assert begun.voters[W1].state(begun.now) is VoterState.LEASED, "a READ changes nothing"
+
+
+def test_orders_under_way_are_bounded_and_journalled(begun: Table) -> None:
+    begun.lose_store(W2)
+    begun.pass_time(200 * MS)
+    primary = begun.sides[0]
+    answers = [order(primary, "voter_reset", voter=W2, user="rosa") for _ in range(WAITING_MAX + 1)]
+    last = answers[-1]()
+    assert last is not None and "under way" in last.error
+    assert primary.journal[1:3] == ["voter_reset by rosa"] * 2
+
+
+def test_question_that_is_no_order_is_left_to_others(begun: Table) -> None:
+    letter = Letter(Desk(), b"c", Ask(request_id=1, what="status"), [], "")  # type: ignore[arg-type]
+    assert not begun.sides[0].orders.asked(letter, Ask(request_id=1, what="status"), begun.now)

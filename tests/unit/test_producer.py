@@ -1,0 +1,241 @@
+"""Producer: hello, credit, resend, refusals and overflow, message by message. No clock: time is an argument."""
+
+import numpy as np
+import pytest
+
+from albireo.codec import record
+from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
+from albireo.codec.record import GapFound, Kind, Stream
+from albireo.core.producer import (
+    MESSAGE_BYTES,
+    Loss,
+    Offered,
+    Opened,
+    Producer,
+    ProducerConfig,
+    Send,
+    TimePassed,
+)
+from albireo.model.instant import SECOND, Instant
+from albireo.model.item import DataItem
+from albireo.model.position import Position
+from albireo.model.samples import SampleBatch, ValueType
+
+ITEMS = (DataItem(name="a", value_type=ValueType.FLOAT64), DataItem(name="b", value_type=ValueType.FLOAT64))
+CONFIG = ProducerConfig(queue_bytes_max=MESSAGE_BYTES)
+
+
+def at(seconds: float) -> Instant:
+    return Instant(int(seconds * SECOND))
+
+
+def batch(value: float, rows: int = 1) -> SampleBatch:
+    return SampleBatch(
+        value_type=ValueType.FLOAT64,
+        item_id=np.arange(rows, dtype=np.uint32) % 2,
+        source_ns=np.full(rows, int(value), np.int64),
+        node_ns=np.full(rows, int(value), np.int64),
+        value=np.full(rows, value),
+        quality=np.zeros(rows, np.uint32),
+    )
+
+
+def offered(*values: float, rows: int = 1) -> Offered:
+    return Offered(batches=tuple(batch(one, rows) for one in values))
+
+
+def welcome(last: int = 0, *, epoch: int = 1, producer_id: int = 3, credit: int = 1 << 20) -> ProducerWelcome:
+    return ProducerWelcome(
+        producer_id=producer_id, last_sequence=last, item_ids=(41, 42), epoch=epoch, credit_bytes=credit
+    )
+
+
+def appended(sequence: int, *, epoch: int = 1) -> Appended:
+    return Appended(producer_id=3, producer_sequence=sequence, position=Position(epoch, sequence))
+
+
+def refused(reason: str, sequence: int, wanted: int = 0) -> AppendRefused:
+    return AppendRefused(producer_id=3, producer_sequence=sequence, reason=reason, wanted=wanted)
+
+
+def sent(effects: list[Send]) -> list[tuple[int, float | str]]:
+    """(producer sequence, first value or the gap's reason) of every body in `effects`."""
+    found: list[tuple[int, float | str]] = []
+    for send in effects:
+        if not isinstance(send.message, Append):
+            continue
+        for entry, body in zip(send.message.entries, send.raw, strict=True):
+            _, sequence = record.decode_producer(body)
+            assert entry.stream == Stream.SAMPLES
+            if entry.kind == Kind.RECORDS:
+                (gap,) = record.decode_records(body, entry.record_count)
+                assert isinstance(gap, GapFound)
+                found.append((sequence, gap.reason))
+            else:
+                values = record.decode_samples(body, entry.kind, entry.record_count)
+                assert set(values.item_id.tolist()) <= {41, 42}
+                found.append((sequence, values.values()[0]))
+    return found
+
+
+def streaming(last: int = 0, **more: int) -> Producer:
+    one = Producer("p1", ITEMS, run=5, config=CONFIG)
+    one.step(Opened(), at(0))
+    one.step(welcome(last, **more), at(0))
+    return one
+
+
+def test_what_was_offered_before_the_welcome_goes_out_after_it() -> None:
+    one = Producer("p1", ITEMS, run=5, config=CONFIG, takes_orders=True)
+    (hello,) = one.step(Opened(), at(0))
+    assert hello.message == ProducerHello(producer="p1", items=ITEMS, run=5, takes_orders=True)
+    assert one.step(offered(1, 2), at(0)) == []
+    assert sent(one.step(welcome(6), at(0))) == [(7, 1.0), (8, 2.0)]
+    assert one.epoch == 1
+    assert one.row_of(42) == 1
+    assert one.row_of(1) is None
+
+
+def test_committed_batches_are_forgotten_and_nothing_is_due_then() -> None:
+    one = streaming()
+    assert sent(one.step(offered(1, 2, 3), at(0))) == [(1, 1.0), (2, 2.0), (3, 3.0)]
+    assert one.step(appended(2), at(1)) == []
+    assert not one.is_drained
+    one.step(appended(3), at(1))
+    assert one.is_drained
+    assert one.queue_bytes == 0
+    assert one.deadline() is None
+
+
+def test_no_more_than_the_credit_is_on_its_way() -> None:
+    one = streaming(credit=1_100)
+    assert sent(one.step(offered(1, 2, 3), at(0))) == [(1, 1.0)]
+    assert sent(one.step(appended(1), at(0))) == [(2, 2.0)]
+
+
+def test_a_batch_larger_than_the_credit_goes_alone() -> None:
+    one = streaming(credit=10)
+    assert sent(one.step(offered(1, 2), at(0))) == [(1, 1.0)]
+
+
+def test_silence_is_answered_with_hello_and_the_same_bodies_again() -> None:
+    one = streaming()
+    first = one.step(offered(1, 2), at(0))
+    due = one.deadline()
+    assert due == at(2)
+    (hello,) = one.step(TimePassed(), due)
+    assert isinstance(hello.message, ProducerHello)
+    again = one.step(welcome(1), due)
+    assert [send.raw for send in again] == [send.raw for send in first]
+
+
+def test_waiting_for_a_silent_core_doubles_up_to_its_limit() -> None:
+    one = streaming()
+    one.step(offered(1), at(0))
+    waits, now = [], at(0)
+    for _ in range(6):
+        due = one.deadline()
+        assert due is not None
+        waits.append((due - now) / SECOND)
+        now = due
+        one.step(TimePassed(), now)
+    assert waits == [2, 4, 8, 15, 15, 15]
+
+
+def test_another_epoch_is_greeted() -> None:
+    one = streaming()
+    one.step(offered(1), at(0))
+    (hello,) = one.step(appended(1, epoch=2), at(0))
+    assert isinstance(hello.message, ProducerHello)
+
+
+def test_a_gap_refusal_resends_once_however_often_it_is_said() -> None:
+    one = streaming()
+    one.step(offered(1, 2, 3), at(0))
+    assert sent(one.step(refused("gap", 3, wanted=2), at(0))) == [(2, 2.0), (3, 3.0)]
+    assert one.step(refused("gap", 3, wanted=2), at(0)) == []
+
+
+def test_an_unknown_producer_says_hello() -> None:
+    one = streaming()
+    one.step(offered(1), at(0))
+    (hello,) = one.step(refused("unknown_producer", 1), at(0))
+    assert isinstance(hello.message, ProducerHello)
+
+
+def test_want_of_room_pauses_then_one_batch_asks_again() -> None:
+    one = streaming()
+    one.step(offered(1, 2), at(0))
+    assert one.step(refused("admission", 1, wanted=1), at(0)) == []
+    assert one.step(offered(3), at(0.5)) == []
+    assert one.deadline() == at(1)
+    assert sent(one.step(TimePassed(), at(1))) == [(1, 1.0)]
+    assert one.step(refused("admission", 1, wanted=1), at(1)) == []
+    assert sent(one.step(TimePassed(), at(2))) == [(1, 1.0)]
+    assert sent(one.step(appended(1), at(2))) == [(2, 2.0), (3, 3.0)]
+
+
+def test_a_batch_that_core_cannot_take_is_given_up_and_said() -> None:
+    one = streaming()
+    one.step(offered(1, 2, 3), at(0))
+    one.step(appended(1), at(0))
+    (hello,) = one.step(refused("malformed", 2, wanted=2), at(0))
+    assert isinstance(hello.message, ProducerHello)
+    assert sent(one.step(welcome(1), at(0))) == [(2, 3.0), (3, "refused")]
+    assert one.dropped == 1
+
+
+def test_a_body_refused_twice_takes_no_other_one_with_it() -> None:
+    """What is sent again before the first refusal comes is refused again, under a number that is another's by then."""
+    one = streaming()
+    one.step(offered(1, 2, 3), at(0))
+    one.step(refused("malformed", 1), at(1))
+    one.step(refused("malformed", 1), at(1))
+    assert sent(one.step(welcome(0), at(1))) == [(1, 2.0), (2, 3.0), (3, "refused")]
+    assert one.dropped == 1
+
+
+def test_overflow_drops_the_oldest_counts_them_and_says_so_in_its_place() -> None:
+    one = streaming(credit=1)
+    assert sent(one.step(offered(1), at(0))) == [(1, 1.0)]
+    rows = MESSAGE_BYTES // 3 // 32
+    for value in (2, 3, 4, 5):
+        one.step(offered(value, rows=rows), at(0))
+    assert one.queue_bytes <= CONFIG.queue_bytes_max
+    assert one.dropped == 2 * rows
+    effects = one.step(appended(1), at(0))
+    assert sent(effects) == [(2, "overflow")]
+    (gap,) = record.decode_records(effects[0].raw[0], 1)
+    assert gap == GapFound(source="p1", reason="overflow", from_ns=1, to_ns=4, lost=2 * rows)
+    assert sent(one.step(appended(2), at(0))) == [(3, 4.0)]
+
+
+def test_a_gap_names_items_by_their_ids() -> None:
+    one = streaming()
+    loss = Loss(reason="device_lost", from_ns=1, to_ns=2, rows=(1,))
+    effects = one.step(Offered(losses=(loss,), batches=(batch(9),)), at(0))
+    assert sent(effects) == [(1, "device_lost"), (2, 9.0)]
+    assert record.decode_records(effects[0].raw[0], 1) == [
+        GapFound(source="p1", reason="device_lost", from_ns=1, to_ns=2, item_ids=(42,))
+    ]
+
+
+def test_another_log_gets_what_is_in_flight_under_its_own_numbers() -> None:
+    one = streaming(last=10)
+    one.step(offered(1, 2), at(0))
+    effects = one.step(welcome(0, producer_id=1), at(0))
+    assert sent(effects) == [(1, 1.0), (2, 2.0)]
+    assert record.decode_producer(effects[0].raw[0]) == (1, 1)
+
+
+def test_a_welcome_that_fits_not_is_not_taken() -> None:
+    one = Producer("p1", ITEMS, run=5, config=CONFIG)
+    one.step(Opened(), at(0))
+    short = ProducerWelcome(producer_id=3, last_sequence=0, item_ids=(41,), epoch=1, credit_bytes=1)
+    assert one.step(short, at(0)) == []
+    assert not one.is_streaming
+
+
+def test_config_refuses_a_queue_that_holds_no_message() -> None:
+    with pytest.raises(ValueError, match="at least one message"):
+        ProducerConfig(queue_bytes_max=1)

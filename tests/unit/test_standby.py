@@ -1,0 +1,275 @@
+"""What an adapter may do by its role: whose word it takes, when an order must not leave, and how it stands by."""
+
+from pathlib import Path
+
+import pytest
+
+from albireo.codec.message import ProducerHello, ProducerWelcome, RoleAsked, RoleTold, WriteDone, WriteOrder
+from albireo.field.comm import Comm
+from albireo.field.contract import GOES_ON, Tenure
+from albireo.field.role import Role
+from albireo.model.command import Outcome
+from albireo.model.instant import MS, Instant
+from albireo.model.quality import GOOD
+from albireo.runtime.actor import running
+from albireo.runtime.sockets import Letter
+from tests.field_parts import RecordingCore, comm, free_port, in_loop, plc, until
+
+ACTING = Role(is_paired=True, epoch=4, member=1)
+
+
+def order(epoch: int = 4, not_after: int = 1_000 * MS, not_before: int = 0) -> WriteOrder:
+    return WriteOrder(command_id="a", item_id=1, value=1.0, epoch=epoch, not_after=not_after, not_before=not_before)
+
+
+# --- The role itself -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("role", "told", "is_acting", "epoch"),
+    [
+        (Role(), RoleTold(is_acting=False, epoch=3), False, 3),
+        (Role(), RoleTold(is_acting=True, epoch=3), True, 3),
+        (ACTING, RoleTold(is_acting=False, epoch=2), False, 4),
+        (ACTING, RoleTold(is_acting=False, epoch=5), False, 5),
+        (Role(is_acting=False, epoch=5), RoleTold(is_acting=True, epoch=4), False, 5),
+        (Role(is_acting=False, epoch=5), RoleTold(is_acting=True, epoch=5), True, 5),
+        (Role(is_acting=False, epoch=5), RoleTold(is_acting=True, epoch=6), True, 6),
+    ],
+)
+def test_standing_by_is_always_believed_acting_only_under_the_highest_epoch(
+    role: Role, told: RoleTold, is_acting: bool, epoch: int
+) -> None:
+    after = role.told(told)
+    assert (after.is_acting, after.epoch) == (is_acting, epoch)
+
+
+@pytest.mark.parametrize(
+    ("role", "ordered", "welcomed", "now", "words"),
+    [
+        (ACTING, order(), 4, 0, ""),
+        (ACTING, order(), 4, 700 * MS, ""),
+        (ACTING, order(), 4, 700 * MS + 1, "300 ms"),
+        (ACTING, order(), 4, 1_000 * MS, "run out"),
+        (ACTING, order(epoch=3), 3, 0, "ordered in epoch 3, now it is 4"),
+        (ACTING, order(), 5, 0, "ordered in epoch 4, now it is 5"),
+        (ACTING, order(epoch=5), 4, 0, ""),
+        (ACTING, order(not_before=10), 4, 9, "the holder before"),
+        (ACTING, order(not_before=10), 4, 10, ""),
+        (Role(is_acting=False, epoch=4), order(), 4, 0, "stands by"),
+        (Role(), order(), 4, 1_000 * MS - 1, ""),
+        (Role(), order(), 4, 1_000 * MS, "run out"),
+        (Role(), order(epoch=3), 4, 0, "epoch"),
+    ],
+)
+def test_the_last_look_before_a_send(role: Role, ordered: WriteOrder, welcomed: int, now: int, words: str) -> None:
+    """In a pair a write of at most 300 ms must fit into what is left; a node that stands alone has no lease."""
+    found = role.objection(ordered, welcomed, Instant(now), 300 * MS)
+    assert (found == GOES_ON) == (words == "")
+    assert words in found
+
+
+def test_a_device_that_refuses_late_writes_itself_needs_no_time_left() -> None:
+    assert ACTING.objection(order(), 4, Instant(1_000 * MS - 1), 0) == GOES_ON
+
+
+@pytest.mark.parametrize(
+    ("permit", "now", "goes_on"),
+    [((0, 0), 5, False), ((10, 1_000 * MS), 9, False), ((10, 1_000 * MS), 10, True), ((0, 300 * MS), 1, False)],
+)
+def test_a_write_without_an_order_needs_the_holders_permit(permit: tuple[int, int], now: int, goes_on: bool) -> None:
+    told = RoleTold(is_acting=True, epoch=4, not_before=permit[0], not_after=permit[1])
+    assert (Role().told(told).own_objection(Instant(now), 300 * MS) == GOES_ON) is goes_on
+    stood_down = Role().told(told).told(RoleTold(is_acting=False, epoch=4))
+    assert stood_down.own_objection(Instant(now), 0) != GOES_ON
+
+
+def test_the_tenure_is_of_the_highest_epoch_that_the_own_core_spoke_in() -> None:
+    assert ACTING.tenure(3) == Tenure(epoch=4, member=1, is_paired=True)
+    assert Role().tenure(7) == Tenure(epoch=7, member=0, is_paired=False)
+
+
+# --- COMM and a real Modbus server -----------------------------------------------------------------------------------
+
+ROWS = [
+    {"name": "level", "kind": "holding", "address": "0"},
+    {"name": "far", "kind": "holding", "address": "90"},
+    {"name": "set_point", "kind": "holding", "address": "20", "type": "int16", "writable": "true"},
+]
+
+
+class MemberCore(RecordingCore):
+    """A member's CORE: answers a hello by the role while it is passive, and hears what stands by."""
+
+    def __init__(self, epoch: int = 3, *, leads: bool = False) -> None:
+        super().__init__(epoch)
+        self.leads = leads
+        self.asked: list[RoleAsked] = []
+
+    def _take(self, letter: Letter) -> None:
+        if isinstance(letter.message, RoleAsked):
+            self.asked.append(letter.message)
+            self.tell(letter.sender)
+        elif self.leads or isinstance(letter.message, WriteDone):
+            super()._take(letter)
+        else:
+            self._sender = letter.sender
+            if isinstance(letter.message, ProducerHello):
+                self.items = letter.message.items
+            self.tell(letter.sender)
+
+    def tell(self, sender: bytes) -> None:
+        self.link.send(RoleTold(is_acting=self.leads, epoch=self.epoch), to=sender)
+
+    def turn(self, *, leads: bool, epoch: int) -> None:
+        self.leads, self.epoch = leads, epoch
+        self.tell(self._sender)
+
+
+def adapter(port: int, **more: object) -> Comm:
+    return comm(
+        {
+            "name": "p1", "kind": "modbus", "url": f"tcp://127.0.0.1:{port}", "items": ROWS, "poll_ms": 20,
+            "timeout_ms": 500, "read_gap_max": 0, "heartbeat_ms": 100, **more,
+        }
+    )  # fmt: skip
+
+
+def test_a_passive_member_sends_no_sample_and_writes_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        core = MemberCore()
+        async with plc() as device, running(core, tmp_path), running(adapter(device.port), tmp_path):
+            await until(lambda: any(one.reaches for one in core.asked), "word that the device is there")
+            core.link.send(
+                WriteOrder(command_id="w", item_id=102, value=7, epoch=3, not_after=core.actor.now() + 10**10),
+                to=core._sender,
+            )
+            await until(lambda: core.receipts_of("w"), "a receipt")
+            assert core.receipts_of("w")[0].outcome is Outcome.REJECTED
+            assert "stands by" in core.receipts_of("w")[0].detail
+            assert core.batches == []
+            assert device.writes == 0
+
+    in_loop(story)
+
+
+@pytest.mark.parametrize("standby", ["connected", "polling", "off"])
+def test_a_promotion_begins_a_new_run_with_fresh_values(tmp_path: Path, standby: str) -> None:
+    async def story() -> None:
+        core = MemberCore()
+        async with plc() as device, running(core, tmp_path), running(adapter(device.port, standby=standby), tmp_path):
+            await until(lambda: core.asked, "an adapter that stands by")
+            await device.set(3, 0, [11])
+            core.turn(leads=True, epoch=5)
+            await until(lambda: core.last_of("level") == (11, GOOD), "a sample")
+            assert len({one.run for one in core.hellos}) == 1
+            core.turn(leads=False, epoch=6)
+            asked = len(core.asked)
+            await until(lambda: len(core.asked) > asked, "the adapter stands by again")
+            seen = len(core.batches)
+            await device.set(3, 0, [12])
+            core.turn(leads=True, epoch=7)
+            await until(lambda: core.last_of("level") == (12, GOOD), "a sample of the next tenure")
+            assert len({one.run for one in core.hellos}) == 2
+            assert len(core.batches) > seen
+            assert (11, GOOD) not in core.history("level")[-1:]
+
+    in_loop(story)
+
+
+def test_no_sample_is_sent_between_two_tenures(tmp_path: Path) -> None:
+    """What was under way when the role was lost is dropped, also after CORE asks again: it belongs to no holder."""
+
+    async def story() -> None:
+        core = MemberCore(leads=True)
+        async with plc() as device, running(core, tmp_path), running(adapter(device.port), tmp_path):
+            await device.set(3, 0, [1])
+            await until(lambda: core.last_of("level") == (1, GOOD), "a sample")
+            core.is_deaf = True
+            await device.set(3, 0, [2])
+            core.turn(leads=False, epoch=4)
+            core.is_deaf = False
+            await until(lambda: core.asked, "the adapter stands by")
+            await device.set(3, 0, [3])
+            core.turn(leads=True, epoch=5)
+            await until(lambda: core.last_of("level") == (3, GOOD), "a sample")
+            assert (2, GOOD) not in core.history("level")
+
+    in_loop(story)
+
+
+def test_an_answer_to_a_hello_of_before_makes_nobody_act(tmp_path: Path) -> None:
+    """The welcome was on its way when the role was lost: what it opens is closed already."""
+
+    async def story() -> None:
+        core = MemberCore()
+        async with plc() as device, running(core, tmp_path), running(adapter(device.port), tmp_path):
+            await until(lambda: core.asked, "an adapter that stands by")
+            ids = tuple(range(100, 100 + len(core.items)))
+            welcome = ProducerWelcome(producer_id=7, last_sequence=0, item_ids=ids, epoch=9, credit_bytes=1 << 20)
+            core.link.send(welcome, to=core._sender)
+            core.order("w", "set_point", 3, epoch=9)
+            await until(lambda: core.receipts_of("w"), "a receipt")
+            assert "stands by" in core.receipts_of("w")[0].detail
+            assert core.batches == []
+            core.turn(leads=True, epoch=5)
+            await until(lambda: core.last_of("level") == (0, GOOD), "a sample")
+
+    in_loop(story)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("standby", "polls"), [("connected", False), ("polling", True)])
+def test_what_a_passive_member_asks_of_its_device(tmp_path: Path, standby: str, polls: bool) -> None:
+    """Connected: one block now and then. Polling: all of them, each period."""
+
+    async def story() -> None:
+        core = MemberCore()
+        async with plc() as device, running(core, tmp_path), running(adapter(device.port, standby=standby), tmp_path):
+            await until(lambda: any(one.reaches for one in core.asked), "a device that is reached")
+            before, asked = device.reads, len(core.asked)
+            await until(lambda: len(core.asked) > asked + 1, "a second")
+            assert (device.reads - before > 10) is polls
+
+    in_loop(story)
+
+
+@pytest.mark.slow
+def test_standby_off_leaves_the_device_alone_until_it_leads(tmp_path: Path) -> None:
+    async def story() -> None:
+        core = MemberCore()
+        async with plc() as device, running(core, tmp_path):
+            await device.set(3, 0, [5])
+            async with running(adapter(device.port, standby="off"), tmp_path):
+                await until(lambda: len(core.asked) > 1, "an adapter that stands by")
+                assert core.asked[-1].reaches is None
+                before = device.reads
+                await until(lambda: len(core.asked) > 2, "another second")
+                assert device.reads == before
+                core.turn(leads=True, epoch=5)
+                await until(lambda: core.last_of("level") == (5, GOOD), "a sample")
+
+    in_loop(story)
+
+
+@pytest.mark.slow
+def test_a_passive_member_tells_of_a_device_that_it_lost(tmp_path: Path) -> None:
+    async def story() -> None:
+        core = MemberCore()
+        async with plc() as device, running(core, tmp_path), running(adapter(device.port), tmp_path):
+            await until(lambda: any(one.reaches for one in core.asked), "a device that is reached")
+            await device.stop()
+            await until(lambda: core.asked[-1].reaches is False, "a loss")
+            core.turn(leads=True, epoch=5)
+            await until(lambda: core.last_of("p1/connected") == (False, GOOD), "the loss, told by who leads now")
+
+    in_loop(story)
+
+
+def test_a_device_that_was_never_there_is_told_as_lost(tmp_path: Path) -> None:
+    async def story() -> None:
+        core = MemberCore()
+        async with running(core, tmp_path), running(adapter(free_port()), tmp_path):
+            await until(lambda: any(one.reaches is False for one in core.asked), "a loss")
+
+    in_loop(story)
