@@ -163,8 +163,8 @@ class Asker:
         self._link = link
 
     def ask(self, question: Question, wait_s: float = WAIT_S) -> Voted | None:
-        assert self._link.send(question)
-        received = self._link.receive(wait_s)
+        """None if the witness is gone, before the question or before its answer."""
+        received = self._link.receive(wait_s) if self._link.send(question) else None
         if received is None:
             return None
         assert isinstance(received[0], Voted)
