@@ -3,7 +3,6 @@
 import json
 import os
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -56,8 +55,9 @@ def test_it_waits_until_the_installation_is_done(tmp_path: Path) -> None:
 
 def test_the_trace_of_a_dead_installation_is_not_waited_for(tmp_path: Path) -> None:
     report(tmp_path, 0.5)
-    old = time.time() - 1_000
-    os.utime(tmp_path / "spark-install.progress", (old, old))
+    progress = tmp_path / "spark-install.progress"
+    old = progress.stat().st_mtime - 1_000
+    os.utime(progress, (old, old))
     assert read_progress(tmp_path) is None
     assert is_ready(tmp_path, THERE)
 

@@ -140,8 +140,7 @@ def _stage_all(work: _Work, steps: _Steps) -> dict[str, list[delta.StagedFile]]:
         try:
             for future in as_completed(futures):
                 staged |= future.result()
-        except BaseException:
-            # The other lanes end at once, instead of when they are done.
+        except BaseException:  # Ctrl-C too: it goes on, and the other lanes end at once instead of when they are done.
             with contextlib.suppress(Exception):
                 work.spark.sparkContext.cancelAllJobs()
             raise

@@ -185,7 +185,7 @@ class Supervisor:
         self._boot = asyncio.create_task(run_actor(_Boot(self), self._data))
         try:
             await self._until(self._all_started)
-        except BaseException:
+        except BaseException:  # Ctrl-C too: whatever it was goes on, actors and the lock do not stay.
             self._boot.cancel()
             self._lock.release()
             raise

@@ -88,7 +88,7 @@ def test_a_signal_ends_java_too(tmp_path: Path, moment: str, signal_number: int)
         while not (found := javas(process)) or (moment == "work" and not staging.exists()):
             assert process.poll() is None
             assert time.monotonic() < deadline
-            time.sleep(0.05)
+            time.sleep(0.05)  # Between two looks at processes and files of others, which tell nobody when they come.
         if signal_number == signal.SIGINT:
             os.killpg(process.pid, signal_number)
         else:

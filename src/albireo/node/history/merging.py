@@ -134,7 +134,7 @@ def merge_files(store: Store, plan: MergePlan, generation: int, abandon: threadi
             writers.append(_writer(store, partials_path(path), FileKind.PARTIALS))
         _copy(plan, _sorted_blocks(inputs, keys), writers, abandon)
         sizes = [writer.finish() for writer in writers]
-    except BaseException:
+    except BaseException:  # An abandoned merge too: whatever it was goes on, half-written files do not stay.
         for writer in writers:
             writer.abandon()
         raise

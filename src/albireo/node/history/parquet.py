@@ -145,7 +145,7 @@ class Writer:
     def _cleanly(self) -> Iterator[None]:
         try:
             yield
-        except BaseException:
+        except BaseException:  # Whatever it was goes on; the half-written file does not stay.
             self.abandon()
             raise
 
