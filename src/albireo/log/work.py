@@ -50,9 +50,13 @@ class Work:
     def start(self, on_durable: Callable[[Position], None], on_failed: Callable[[LogFailure], None]) -> None:
         assert not self._is_started, "started twice"
         self._is_started = True
+        self.listen(on_durable, on_failed)
+        self._start_threads()
+
+    def listen(self, on_durable: Callable[[Position], None], on_failed: Callable[[LogFailure], None]) -> None:
+        """Whom to tell; without threads `flush` tells it."""
         self._on_durable = on_durable
         self._on_failed = on_failed
-        self._start_threads()
 
     def _start_threads(self) -> None:
         assert self._writer is not None

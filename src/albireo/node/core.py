@@ -9,9 +9,10 @@ Spec: design/log-and-feed.md, The loop of CORE.
 
 import asyncio
 import contextlib
+import os
 import secrets
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -38,7 +39,19 @@ from albireo.core.root_events import (
     TimePassed,
 )
 from albireo.core.turn import Moment, Send, Turn
-from albireo.log import Corrupted, Entry, Log, LogConfig, LogFailure, OpenRefused, Pruned, ReadFailed, StoreIdentity
+from albireo.log import (
+    Corrupted,
+    Entry,
+    FileSystem,
+    Log,
+    LogConfig,
+    LogFailure,
+    OpenRefused,
+    OsFileSystem,
+    Pruned,
+    ReadFailed,
+    StoreIdentity,
+)
 from albireo.model.instant import MS, Instant, WallTime
 from albireo.model.position import EpochEntry, Position
 from albireo.node.housekeeping import Housekeeping, Retention
@@ -78,8 +91,18 @@ class Core:
     """The behaviour of the actor `core`."""
 
     name = "core"
+    log_type: ClassVar[type[Log]] = Log
+    """A simulation puts one without threads in its place."""
 
-    def __init__(self, arguments: CoreArguments) -> None:
+    def __init__(
+        self,
+        arguments: CoreArguments,
+        files: FileSystem | None = None,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """`files`, `entropy`: the real ones, unless a simulation has others."""
+        self.files = files or OsFileSystem()
+        self.entropy = entropy
         self._arguments = arguments
         self._actor: ActorContext
         self._link: Link
@@ -112,7 +135,7 @@ class Core:
         if pair is not None:
             identity = StoreIdentity(cluster=arguments.cluster, node=pair.place, log_id=pair.log_id)
         try:
-            self.log, report = Log.open(actor.data / "log", identity, arguments.log)
+            self.log, report = self.log_type.open(actor.data / "log", identity, arguments.log, self.files, self.entropy)
         except OpenRefused as error:
             raise ConfigurationRefused(str(error)) from error
         actor.at_end(self._release)
@@ -122,7 +145,7 @@ class Core:
         self.root = Root(arguments.node, folds, self.log.log_id, self.log.history, self.log.committed, self._moment())
         self.root.first_sequence, self.root.has_folds = self.log.begin_sequence, self.is_complete
         settings = (arguments.log, arguments.retention)
-        self._house = Housekeeping(actor, self.log, self.root, *settings, self.tell, self._tenure)
+        self._house = Housekeeping(actor, self.files, self.log, self.root, *settings, self.tell, self._tenure)
         self._link = actor.bind("core")
         self.log.start(self._sync_done, self._log_failed)
         self.tell(Started(arguments.log.segment_bytes, self._uncommitted()))

@@ -4,7 +4,6 @@ Spec: design/log-and-feed.md, Snapshots, Streams.
 """
 
 import asyncio
-import os
 from collections.abc import Callable
 from typing import Final
 
@@ -14,7 +13,7 @@ from albireo.codec.record import Stream
 from albireo.core.folds import joined
 from albireo.core.root import Root
 from albireo.core.root_events import Measured
-from albireo.log import Corrupted, Log, LogConfig, ReadFailed
+from albireo.log import Corrupted, FileSystem, Log, LogConfig, ReadFailed
 from albireo.model.instant import MS, SECOND, Instant, LogTime
 from albireo.node.tenure import Tenure
 from albireo.runtime import ActorContext
@@ -43,6 +42,7 @@ class Housekeeping:
     def __init__(
         self,
         actor: ActorContext,
+        files: FileSystem,
         log: Log,
         root: Root,
         config: LogConfig,
@@ -51,6 +51,7 @@ class Housekeeping:
         tenure: Tenure,
     ) -> None:
         self._actor = actor
+        self._files = files
         self._log = log
         self._root = root
         self._config = config
@@ -108,8 +109,7 @@ class Housekeeping:
         await self._save_snapshot()
 
     def _room_bytes(self) -> int:
-        disk = os.statvfs(self._actor.data)
-        return max(0, disk.f_bavail * disk.f_frsize - self._config.free_bytes_min)
+        return max(0, self._files.free_bytes(self._actor.data) - self._config.free_bytes_min)
 
     async def _save_snapshot(self) -> None:
         """Copy the folds as they are at the commit position, encode them between turns, hand them to the log."""

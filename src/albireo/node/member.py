@@ -13,7 +13,6 @@ Spec: design/pair.md, rules 2, 7, 10, 13.
 
 import asyncio
 import random
-import secrets
 from collections import Counter, deque
 from pathlib import Path
 from typing import Final
@@ -100,7 +99,7 @@ class MemberTenure:
         self._stopped = asyncio.Event()
         self._boot: Link | None = None
         """There once this member asks for its own stop."""
-        self._marks = Marks(actor.data)
+        self._marks = Marks(actor.data, core.files)
         self._status = MemberStatus(arguments.seats, arguments.config.voters, self._marks)
         keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
         self._voters: dict[str, Link] = {
@@ -122,7 +121,7 @@ class MemberTenure:
 
     def begin(self) -> None:
         log, header = self._core.log, self._core.log.header
-        run = 1 + secrets.randbelow(RUN_MAX)
+        run = 1 + int.from_bytes(self._core.entropy(4)) % RUN_MAX
         facts = facts_of(log, self._arguments.member, run, is_complete=self._core.is_complete)
         role = self._core.root.role
         role.describe, role.member = self.describe, self._arguments.member
@@ -136,7 +135,7 @@ class MemberTenure:
             self._actor.now(),
             self._arguments.waits,
         )
-        chance = random.Random(secrets.randbits(64))
+        chance = random.Random(self._core.entropy(8))
         self._member = Member(self._arguments.config, facts, chance, self._actor.now())
         orders = Orders(self._ordered, self._ask_voter, self._actor.wall_ns, self._stop_node, self._journal)
         self._orders = PairOrders(self._member, self._status, self._marks, orders)

@@ -11,9 +11,11 @@ from typing import Final
 
 import msgspec
 
-from albireo.log import OsFileSystem, write_aside
+from albireo.log import FileSystem, OsFileSystem, read_file, write_aside
+from albireo.log.files import write_all
 
 NAME: Final = "pair.json"
+BYTES_MAX: Final = 4096
 
 
 class Marked(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,12 +28,13 @@ class Marked(msgspec.Struct, frozen=True, kw_only=True):
 class Marks:
     """The file and its content. For one actor."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, files: FileSystem | None = None) -> None:
         """A file that can't be read is none: nothing depends on it that a person would not see in the status."""
         self._path = data / NAME
+        self._files = files or OsFileSystem()
         try:
-            self._marked = msgspec.json.decode(self._path.read_bytes(), type=Marked)
-        except (FileNotFoundError, msgspec.DecodeError):
+            self._marked = msgspec.json.decode(read_file(self._files, self._path, BYTES_MAX) or b"", type=Marked)
+        except msgspec.DecodeError:
             self._marked = Marked()
 
     @property
@@ -45,7 +48,7 @@ class Marks:
     def drained(self, since_ns: int) -> None:
         """Durable when it returns. Raises OSError."""
         marked = msgspec.structs.replace(self._marked, drained_since_ns=since_ns)
-        write_aside(OsFileSystem(), self._path, [_body(marked)])
+        write_aside(self._files, self._path, [_body(marked)])
         self._marked = marked
 
     def at_risk(self, since_ns: int) -> None:
@@ -55,8 +58,12 @@ class Marks:
         self._marked = msgspec.structs.replace(self._marked, at_risk_since_ns=since_ns)
         aside = self._path.with_suffix(".new")
         with contextlib.suppress(OSError):  # A full disk must not end the member; a restart forgets the time then.
-            aside.write_bytes(_body(self._marked))
-            aside.replace(self._path)
+            handle = self._files.open(aside, create=True)
+            try:
+                write_all(self._files, handle, [_body(self._marked)], 0)
+            finally:
+                self._files.close(handle)
+            self._files.rename(aside, self._path)
 
 
 def _body(marked: Marked) -> bytes:

@@ -3,12 +3,13 @@
 Two answers: `core.Alone` and `member.MemberTenure`.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from albireo.codec.message import AnyMessage
 from albireo.core.root import Root
 from albireo.core.root_events import Event, PairFigures
-from albireo.log import Log
+from albireo.log import FileSystem, Log
 from albireo.model.instant import Instant
 from albireo.model.position import Position
 from albireo.runtime import Letter
@@ -17,6 +18,10 @@ from albireo.runtime import Letter
 class LogAndFolds(Protocol):
     """CORE's actor as its tenure sees it."""
 
+    files: FileSystem
+    """Where its data directory is."""
+    entropy: Callable[[int], bytes]
+    """Random bytes, so many."""
     log: Log
     root: Root
     is_complete: bool
