@@ -204,7 +204,7 @@ class ActorContext:
             return self._wake(lambda: self.fail(reason))
         if self._links.is_in_turn and threading.get_ident() == self._thread:
             return True  # The end of this turn looks; a wake-up as well would make two turns of every one.
-        return self._wake(self._turn_soon) if was_empty else True
+        return self._wake(self._turn_now) if was_empty else True
 
     def fail(self, reason: str) -> None:
         """End this actor as crashed: its supervisor starts it anew."""
@@ -259,7 +259,12 @@ class ActorContext:
 
     def _deadline_came(self) -> None:
         self._timer = None  # Too early (the timer's clock stands still in suspend)? Then the turn arms it again.
-        self._turn_soon()  # Not at once: the turn that is due already would stay due, and each ring add one for good.
+        self._turn_now()
+
+    def _turn_now(self) -> None:
+        """Not beside a turn that is due: that one sees to everything."""
+        if not self._is_turn_due:
+            self._turn()
 
     def _turn_soon(self) -> None:
         if not self._is_turn_due:

@@ -11,6 +11,7 @@ import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.runtime.link import Letter, Link
+from albireo.runtime.loop import ActorLoop
 from albireo.runtime.sockets import Sockets
 
 
@@ -49,10 +50,9 @@ class ActorLinks:
             link: open.
             taker: who gets its letters; None: the behaviour.
         """
-        descriptor = link.descriptor()
         link.on_malformed = self._on_malformed
         link.on_sent = self._sent
-        link.at_close.append(lambda: self._loop.remove_reader(descriptor))
+        link.at_close.append(lambda: self._unlisten(link))
         if taker is not None:
             self._takers[link] = taker
         if self._is_listening:
@@ -103,8 +103,17 @@ class ActorLinks:
         self._sent_in_turn.clear()
 
     def _listen(self, link: Link) -> None:
-        self._loop.add_reader(link.descriptor(), self._readable, link)
+        if isinstance(self._loop, ActorLoop):
+            self._loop.watch(link.descriptor(), lambda: self._readable(link))
+        else:
+            self._loop.add_reader(link.descriptor(), self._readable, link)
         self._readable(link)
+
+    def _unlisten(self, link: Link) -> None:
+        if isinstance(self._loop, ActorLoop):
+            self._loop.unwatch(link.descriptor())
+        else:
+            self._loop.remove_reader(link.descriptor())
 
     def _readable(self, link: Link) -> None:
         # Not the turn itself: several links and calls of one round are one turn, so that the timers come between two.

@@ -1,10 +1,11 @@
-"""The loop of one actor: asyncio's, with a meter of its turns.
+"""The loop of one actor: asyncio's, with a meter of its turns and a short way for the signals of its links.
 
 A turn is what runs between two questions to the kernel: all callbacks of one iteration, tasks and timers included.
 While a turn runs nothing else of this actor does; CORE's rule is 20 ms.
 """
 
 import asyncio
+import contextlib
 import gc
 import selectors
 from collections.abc import Callable
@@ -60,7 +61,10 @@ class TurnMeter:
             self._slot = slot
 
 
-class _MeteredSelector(selectors.EpollSelector):
+class _Selector(selectors.EpollSelector):
+    """Measures the time between two questions, and tells a link of its signal by itself: what that schedules runs in
+    the same iteration. Told by a callback of asyncio's it would run in the next one, and each wake-up be two."""
+
     def __init__(self, turns: TurnMeter) -> None:
         super().__init__()
         self._turns = turns
@@ -69,11 +73,28 @@ class _MeteredSelector(selectors.EpollSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if self._began is not None:
-            self._turns.took(self._began, boot_ns(), thread_cpu_ns() - self._cpu_ns)
-        ready = super().select(timeout)
+            cpu_ns = thread_cpu_ns()  # Once per turn, for it is a system call: a question counts with the turn behind it.
+            self._turns.took(self._began, boot_ns(), cpu_ns - self._cpu_ns)
+            self._cpu_ns = cpu_ns
+        found = super().select(timeout)
         self._began = boot_ns()
-        self._cpu_ns = thread_cpu_ns()
-        return ready
+        theirs = []
+        for one in found:
+            data = one[0].data
+            if isinstance(data, _Watcher):
+                data.on_readable()
+            else:
+                theirs.append(one)
+        return theirs
+
+
+class _Watcher:
+    """Marks a descriptor that is not asyncio's."""
+
+    __slots__ = ("on_readable",)
+
+    def __init__(self, on_readable: Callable[[], object]) -> None:
+        self.on_readable = on_readable
 
 
 class ActorLoop(asyncio.SelectorEventLoop):
@@ -81,7 +102,18 @@ class ActorLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self.turns = TurnMeter()
-        super().__init__(_MeteredSelector(self.turns))
+        self._watched = _Selector(self.turns)
+        super().__init__(self._watched)
+
+    def watch(self, descriptor: int, on_readable: Callable[[], object]) -> None:
+        """Call `on_readable` when the descriptor is readable, before the callbacks of that iteration. It must not
+        raise, and do no more than `call_soon`."""
+        self._watched.register(descriptor, selectors.EVENT_READ, _Watcher(on_readable))
+
+    def unwatch(self, descriptor: int) -> None:
+        """No more. Nothing happens if it is not watched."""
+        with contextlib.suppress(KeyError):
+            self._watched.unregister(descriptor)
 
 
 class IdleCollection:
