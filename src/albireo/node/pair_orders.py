@@ -269,6 +269,6 @@ _PROMOTE: Final = {
             f"this member is {state.value}: it leads, or can never lead in this run",
             "nothing, if it leads; start it again if it is fenced",
         )
-        for state in (State.RECOVERING, State.ACTIVE, State.SOLO, State.FENCED, State.STANDALONE)
+        for state in (State.RECOVERING, State.ACTIVE, State.SOLO, State.FENCED)
     },
 }

@@ -34,10 +34,9 @@ class State(Enum):
     SOLO = "solo"
     SUSPENDED = "suspended"
     FENCED = "fenced"
-    STANDALONE = "standalone"
 
 
-ACTING = frozenset({State.ACTIVE, State.SOLO, State.STANDALONE})
+ACTING = frozenset({State.ACTIVE, State.SOLO})
 LEADING = ACTING | {State.RECOVERING, State.SUSPENDED}
 FOLLOWING = frozenset({State.CATCHING_UP, State.READY})
 
@@ -343,16 +342,15 @@ Effect = (
 )
 
 _ALL = frozenset(State)
-_LIVE = _ALL - {State.FENCED, State.STANDALONE}
-_LOG = _ALL - {State.FENCED}
+_LIVE = _ALL - {State.FENCED}
 
 TAKES: dict[type[Event], frozenset[State]] = {
     Started: frozenset({State.JOINING}),
     FromVoter: _LIVE,
     FromPeer: _LIVE,
     Appended: LEADING,
-    Synced: _LOG,
-    LogBroken: _LOG,
+    Synced: _LIVE,
+    LogBroken: _LIVE,
     Completed: _LIVE,
     BeginMoved: _ALL,
     DamageFound: _LIVE,
@@ -362,7 +360,7 @@ TAKES: dict[type[Event], frozenset[State]] = {
     ForceAsked: frozenset({State.JOINING, State.CATCHING_UP, State.READY, State.SUSPENDED}),
     HoldAsked: _ALL,
     StopAsked: _ALL,
-    TimePassed: _LOG,
+    TimePassed: _LIVE,
 }
 """In which states an event is looked at; elsewhere it is refused by name. Complete over states x events."""
 
@@ -383,7 +381,7 @@ HEARS: dict[type[PeerMessage], frozenset[State]] = {
 """The same for the other member's messages. A late one is no error: it is refused and forgotten."""
 
 MOVES: dict[State, frozenset[State]] = {
-    State.JOINING: frozenset({State.CATCHING_UP, State.RECOVERING, State.FENCED, State.STANDALONE}),
+    State.JOINING: frozenset({State.CATCHING_UP, State.RECOVERING, State.FENCED}),
     State.CATCHING_UP: frozenset({State.READY, State.JOINING, State.RECOVERING, State.FENCED}),
     State.READY: frozenset({State.CATCHING_UP, State.JOINING, State.RECOVERING, State.FENCED}),
     State.RECOVERING: frozenset({State.ACTIVE, State.SOLO, State.SUSPENDED, State.JOINING, State.FENCED}),
@@ -391,6 +389,5 @@ MOVES: dict[State, frozenset[State]] = {
     State.SOLO: frozenset({State.ACTIVE, State.SUSPENDED, State.JOINING, State.FENCED}),
     State.SUSPENDED: frozenset({State.ACTIVE, State.SOLO, State.RECOVERING, State.JOINING, State.FENCED}),
     State.FENCED: frozenset(),
-    State.STANDALONE: frozenset({State.FENCED}),
 }
 """Transitions that exist."""

@@ -1,6 +1,6 @@
 """Member: one of the two nodes of a pair, as a machine.
 
-It hears the other member over several paths and the voters, and decides which of the nine states holds. Everything
+It hears the other member over several paths and the voters, and decides which of the eight states holds. Everything
 that touches a disk, a socket or a client is an effect, carried out in order by the shell: a `TellPeer` or `AskVoter`
 after a `PersistStore` leaves only once that is durable.
 
@@ -11,10 +11,10 @@ after a `PersistStore` leaves only once that is durable.
                                    recovering -> active <-> solo      leads (leading.py)
                                        |           |         |
                                        +------- suspended ---+        lease over: acts on nothing
-    a write or sync error, in any state: fenced           no pair configured: standalone
+    a write or sync error, in any state: fenced           a node without a pair has no such machine (node/core.py)
 
 Invariants
-    acting (active, solo, standalone):  the record is confirmed, the no-op of this epoch is committed, and one of the
+    acting (active, solo):  the record is confirmed, the no-op of this epoch is committed, and one of the
                three grounds of the lease holds.
     following (catching_up, ready):  `following` is verified; `accepted_epoch` is not above its epoch.
     fenced:    nothing leaves any more.
@@ -166,8 +166,6 @@ class Member:
 
     def permit(self, now: Instant) -> Permit | None:
         """What an output order made now carries; None: none may be made. The adapter checks it again."""
-        if self.state is State.STANDALONE:
-            return Permit(self.own.history.epoch, Instant(0), after(now, self.config.lease_ns))
         if self.leading is None or self.state not in ACTING:
             return None
         permit = self.leading.permit(now)
@@ -366,17 +364,16 @@ class Member:
     # --- What every step ends with ------------------------------------------------------------------------------
 
     def _settle(self, now: Instant) -> None:
-        if self.state is not State.STANDALONE:
-            outcome = self.standing.tick(now)
-            if outcome is not Outcome.OPEN:
-                self._proceed(outcome, now)
-            if self.handover.force_at is not None:
-                self.handover.force(now)
-            if self.leading is not None:
-                self._lead(self.leading, now)
-            elif self.state not in LEADING and not self.handover.keeps_back and self.standing.may_stand(now):
-                has_yielded = now < self.standing.yielded_until
-                self.standing.begin(Kind.SWITCHOVER if has_yielded else Kind.TAKEOVER, now)
+        outcome = self.standing.tick(now)
+        if outcome is not Outcome.OPEN:
+            self._proceed(outcome, now)
+        if self.handover.force_at is not None:
+            self.handover.force(now)
+        if self.leading is not None:
+            self._lead(self.leading, now)
+        elif self.state not in LEADING and not self.handover.keeps_back and self.standing.may_stand(now):
+            has_yielded = now < self.standing.yielded_until
+            self.standing.begin(Kind.SWITCHOVER if has_yielded else Kind.TAKEOVER, now)
         if self.handover.stop_until is not None:
             self.handover.stop(now)
         if now >= self._beat_at:
