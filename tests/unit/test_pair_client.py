@@ -51,6 +51,7 @@ from albireo.core.pair.seeking import (
 )
 from albireo.core.pair.sending import Acknowledged, Effects, Heard, PairSender, Refused, SayTo
 from albireo.core.producer import MESSAGE_BYTES, Offered, ProducerConfig
+from albireo.core.receipts import Receipts
 from albireo.core.role import Role
 from albireo.core.turn import Turn
 from albireo.model.instant import MS, SECOND, Instant
@@ -370,7 +371,8 @@ class Member:
         for place, (producer_id, sequence, _) in enumerate(self.pair.log):
             self.producers.fold_batch(producer_id, sequence, 1, Position(1, place + 1))
         self.knows = False
-        self.admission = Admission(self.producers, lambda _: b"p" if self.knows else None, Role().receipt)
+        receipts = Receipts(self.producers, lambda _: b"p" if self.knows else None, Role())
+        self.admission = Admission(self.producers, lambda _: b"p" if self.knows else None, receipts.of)
         if self.standing_by:
             self.out.append(acts(epoch))
 

@@ -110,7 +110,7 @@ class Append(Message, frozen=True, tag="append"):
 
 
 class Appended(Message, frozen=True, tag="appended"):
-    """Committed up to and including `producer_sequence` (cumulative)."""
+    """Recorded up to and including `producer_sequence` (cumulative), and committed but for the last `uncommitted`."""
 
     producer_id: int
     producer_sequence: int
@@ -118,7 +118,10 @@ class Appended(Message, frozen=True, tag="appended"):
     durability: str = "local"
     """`both`: on the disks of both members; `local`: on this one's, the only member of the set or the only node."""
     members: tuple[int, ...] = ()
-    """In-sync set when this was said; empty: no pair."""
+    """In-sync set when this was said; empty: no pair. This member alone if any batch is uncommitted."""
+    uncommitted: int = 0
+    """So many batches, of a stream whose durability is `local`, are on this member's disk and may be cut by a takeover:
+    the producer keeps them. Another receipt follows once all are committed."""
 
 
 class AppendRefused(Message, frozen=True, tag="append_refused"):

@@ -1,8 +1,8 @@
 """Admission: what of a producer's batches gets into the log.
 
 Decides on the *appended* view: a batch is taken only at last + 1, whole and checked; a repeat is answered when its
-original is committed; a gap is refused with the number wanted. A producer may append samples and gap records, nothing
-else: every other stream is CORE's.
+original is; a gap is refused with the number wanted. A producer may append samples and gap records, nothing else: every
+other stream is CORE's.
 
 Spec: design/log-and-feed.md, Producers.
 """
@@ -19,7 +19,6 @@ from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused
 from albireo.codec.record import BODY_BYTES_MAX, GapFound, Kind, Record, Stream
 from albireo.core.fold.producers import Producers
 from albireo.core.turn import Draft, Turn
-from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 
 CREDIT_BYTES: Final = 8 << 20
@@ -41,16 +40,16 @@ class Admission:
         self,
         producers: Producers,
         sender_of: Callable[[int], bytes | None],
-        receipt: Callable[[int, int, Position], Appended],
+        receipt_of: Callable[[int, int], Appended | None],
     ) -> None:
         """
         Args:
             sender_of: who said the last hello of a producer id.
-            receipt: what is told of a producer's batch that is committed at a position.
+            receipt_of: what is told of a producer's batch that was taken; None: nothing yet.
         """
         self.producers = producers
         self._sender_of = sender_of
-        self._receipt = receipt
+        self._receipt_of = receipt_of
         self.closed_because = ""
         """Why nothing is admitted now (disk full); empty: open."""
         self.body_bytes_max = BODY_BYTES_MAX
@@ -98,12 +97,11 @@ class Admission:
         return True
 
     def _repeat(self, sender: bytes, producer_id: int, sequence: int, turn: Turn) -> None:
-        """A retry: answered now if its original is committed, else by the commit that is on its way."""
+        """A retry: answered as its original was, or by what is on its way to the original."""
         self.counters.repeated += 1
-        known = self.producers.get(producer_id)
-        if known is not None and known.last_sequence >= sequence:
-            position = Position(known.last_epoch, known.last_position)
-            turn.send(sender, self._receipt(producer_id, known.last_sequence, position))
+        receipt = self._receipt_of(producer_id, sequence)
+        if receipt is not None:
+            turn.send(sender, receipt)
 
     def _refuse(self, sender: bytes, producer_id: int, sequence: int, reason: str, turn: Turn, wanted: int = 0) -> None:
         if reason == "malformed":

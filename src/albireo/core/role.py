@@ -49,6 +49,8 @@ class Role:
         """Index in the pair."""
         self.members: tuple[int, ...] = ()
         """Confirmed in-sync set; empty: no pair."""
+        self.local_streams: frozenset[int] = frozenset()
+        """Their producers are answered when the own disk has a batch (durability `local`)."""
         self.permit: Permit | None = None
         """Bounds of output orders; none: nobody bounds them."""
         self.first_sequence = 0
@@ -95,14 +97,16 @@ class Role:
         self.permit = None
         return self.suspend(cause)
 
-    def receipt(self, producer_id: int, producer_sequence: int, position: Position) -> Appended:
-        """What is told of a commit: how many disks have it."""
+    def receipt(self, producer_id: int, producer_sequence: int, position: Position, uncommitted: int = 0) -> Appended:
+        """What is told of a batch: how many disks have it, and how many before it are not committed."""
+        members = (self.member,) if uncommitted else self.members
         return Appended(
             producer_id=producer_id,
             producer_sequence=producer_sequence,
             position=position,
-            durability="both" if len(self.members) > 1 else "local",
-            members=self.members,
+            durability="both" if len(members) > 1 else "local",
+            members=members,
+            uncommitted=uncommitted,
         )
 
     def may_write(self, now: Instant) -> bool:

@@ -10,14 +10,14 @@ committed (`Committed`). Folds and feeds see committed records only; what waits 
 
 Invariants
     pending:   frames appended and not yet committed, in log order; admission decides on folds plus pending.
-    answers:   nothing that depends on a record is said before that record is committed.
+    answers:   nothing that depends on a record is said before that record is committed; of batches alone a producer
+               may be told before, if the stream is so configured (receipts.py).
     drafts:    only while this node serves, save the first record of an epoch.
 
 Not decided here: where the bytes are (log), who may be holder (core.pair), how processes live (runtime).
 Spec: design/log-and-feed.md, The loop of CORE.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -53,6 +53,7 @@ from albireo.core.folds import Folds
 from albireo.core.hellos import Hellos
 from albireo.core.orders import Orders
 from albireo.core.pending import FOLD_COST_MAX, Pending, fold_cost
+from albireo.core.receipts import Batch, Receipts
 from albireo.core.registry import OWN_ADAPTER, Registry
 from albireo.core.role import Role
 from albireo.core.root_events import (
@@ -60,6 +61,7 @@ from albireo.core.root_events import (
     Committed,
     DamagePassed,
     Deposed,
+    Durable,
     Event,
     FramesAppended,
     FramesFollowed,
@@ -119,7 +121,6 @@ class Root:
         """Why the log takes nothing."""
         self._segment_bytes = BODY_BYTES_MAX
         self._drafted: list[Draft] = []
-        self._answers: deque[tuple[int, bytes, AnyMessage]] = deque()
         self._last_append = moment.now
         self._is_marked = True
         self._tick_at = moment.now
@@ -127,7 +128,8 @@ class Root:
     def _begin_afresh(self, moment: Moment) -> None:
         """What is known of producers and orders, from the folds: nobody is connected yet."""
         self.registry = Registry(self.node, self.folds, moment.now)
-        self.admission = Admission(self.folds.producers, self.registry.sender_of, self.role.receipt)
+        self._receipts = Receipts(self.folds.producers, self.registry.sender_of, self.role)
+        self.admission = Admission(self.folds.producers, self.registry.sender_of, self._receipts.of)
         self.orders = Orders(self.folds.commands, self.folds.dim)
         self._hellos = Hellos(self.registry, self.admission)
         self.admission.closed_because = self.role.cause
@@ -149,7 +151,7 @@ class Root:
             case PeerLost(sender):
                 for one in (self.leader, self.state_feed, self.registry, self.role):
                     one.lost(sender)
-            case AdmissionChanged() | Measured() | DamagePassed() | Stopping():
+            case AdmissionChanged() | Measured() | DamagePassed() | Stopping() | Durable():
                 self._of_the_house(event, moment, turn)
             case _:
                 self._role_changed(event, moment, turn)
@@ -158,7 +160,7 @@ class Root:
         return turn
 
     def _of_the_house(
-        self, event: AdmissionChanged | Measured | DamagePassed | Stopping, moment: Moment, turn: Turn
+        self, event: AdmissionChanged | Measured | DamagePassed | Stopping | Durable, moment: Moment, turn: Turn
     ) -> None:
         """What the shell tells of log and machine."""
         if isinstance(event, AdmissionChanged):
@@ -167,6 +169,8 @@ class Root:
         if not self.role.is_serving:
             return
         match event:
+            case Durable(position):
+                self._receipts.durable(position, self._pending.committed_to, turn)
             case Measured():
                 if not self.admission.closed_because:
                     p99 = self.commit_times.quantile(0.99)
@@ -205,7 +209,6 @@ class Root:
             case Deposed(cause):
                 self._stand_by(role.deposed(cause), turn)
                 self._pending.disown()
-                self._answers.clear()
                 self._begin_afresh(moment)
             case FramesFollowed(frames):
                 self._followed(frames)
@@ -333,19 +336,20 @@ class Root:
         if sequence <= self.committed.sequence:
             turn.send(to, message)
         else:
-            self._answers.append((sequence, to, message))
+            self._receipts.after(sequence, to, message)
 
     # --- Log -----------------------------------------------------------------------------------------------------
 
     def _appended(self, frames: Sequence[Frame]) -> None:
         self._pending.appended(frames, self._drafted)
+        self._receipts.appended(frames, self._drafted)
         last = self._drafted[-1].content
         self._is_marked = isinstance(last, tuple) and isinstance(last[0], Marked)
         self._drafted.clear()
 
     def _fold(self, position: Position, moment: Moment, turn: Turn) -> None:
         """Fold what is committed, answer, and draft what follows from it."""
-        acknowledged: dict[int, tuple[int, Position]] = {}
+        told: dict[int, Batch] = {}
         self._pending.committed_to = max(self._pending.committed_to, position)
         budget = FOLD_COST_MAX
         while budget > 0 and self.has_unfolded:
@@ -361,19 +365,16 @@ class Root:
                 self.folds.producers.fold_batch(
                     draft.producer_id, draft.producer_sequence, frame.header.node_ns, self.committed
                 )
-                acknowledged[draft.producer_id] = (draft.producer_sequence, self.committed)
+                told[draft.producer_id] = Batch(draft.producer_sequence, self.committed)
             self._after_fold(draft, moment, turn)
-        # Answers first: a welcome tells where the producer stood at its hello, so no later batch may be acknowledged
-        # before it. The producer would take that older number for the one to go on with.
-        while self._answers and self._answers[0][0] <= self.committed.sequence:
-            _, to, message = self._answers.popleft()
-            turn.send(to, message)
-        for producer_id, (sequence, last) in acknowledged.items():
-            sender = self.registry.sender_of(producer_id)
-            if sender is not None:
-                turn.send(sender, self.role.receipt(producer_id, sequence, last))
+        self._receipts.committed(self.committed.sequence, told, turn)
         self._serve(moment, turn)
         self._consequences(moment, turn)
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Say `Durable` when the own disk has more, even if nothing is committed by it."""
+        return self._receipts.waits_for_disk
 
     @property
     def has_unfolded(self) -> bool:

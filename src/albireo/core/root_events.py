@@ -32,6 +32,13 @@ class Committed(msgspec.Struct, frozen=True):
     position: Position
 
 
+class Durable(msgspec.Struct, frozen=True):
+    """The own disk has everything up to here; told behind the commit that follows from it, and only if
+    `Root.waits_for_disk`."""
+
+    position: Position
+
+
 class AdmissionChanged(msgspec.Struct, frozen=True):
     """The log takes (`reason` empty) or does not take any more records."""
 
@@ -175,6 +182,7 @@ Event = (
     | LettersDrained
     | FramesAppended
     | Committed
+    | Durable
     | AdmissionChanged
     | PeerLost
     | TimePassed
