@@ -85,10 +85,7 @@ class FoldsGiven:
             return
         self._wanted = None
         message = FoldsSent(
-            cluster=own.config.cluster,
-            member=own.index,
-            run=own.run,
-            store=own.store,
+            **own.peer_head,
             to_run=ask.to_run,
             epoch=ask.epoch,
             session=ask.session,

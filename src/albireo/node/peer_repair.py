@@ -51,15 +51,7 @@ class PeerRepair:
             self._refuse(f"{type(error).__name__.lower()} behind {ask.after}: no repair from here")
             return
         message = RangeSent(
-            cluster=own.config.cluster,
-            member=own.index,
-            run=own.run,
-            store=own.store,
-            to_run=ask.to_run,
-            epoch=ask.epoch,
-            session=ask.session,
-            after=ask.after,
-            is_gone=not piece,
+            **own.peer_head, to_run=ask.to_run, epoch=ask.epoch, session=ask.session, after=ask.after, is_gone=not piece
         )
         self._links[own.path].send(message, [piece] if piece else [])
 

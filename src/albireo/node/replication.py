@@ -95,10 +95,7 @@ class Replication:
         own, outflow = self._own, self._outflow
         last = max(header.last for header, _ in frames(piece, verify=False))
         message = Frames(
-            cluster=own.config.cluster,
-            member=own.index,
-            run=own.run,
-            store=own.store,
+            **own.peer_head,
             to_run=outflow.to_run,
             epoch=outflow.epoch,
             session=outflow.session,

@@ -198,13 +198,12 @@ class VoterAdmission:
         if self._probe_at is not None and now < self._probe_at:
             return
         self._probe_at = Instant(now + PROBE_NS)
-        own, config = self._member.own, self._member.config
+        own = self._member.own
         for voter, seen in self._status.voters.items():
             if voter.startswith(PLC) and seen.last is not None and seen.last.reason == Refusal.EMPTY.value:
                 self._admit_own_block(voter)
             if now - seen.at >= PROBE_NS:
-                head = {"cluster": config.cluster, "generation": config.generation, "member": own.index}
-                self._ask_voter(voter, Read(**head, run=own.run, round=own.next_round()))  # type: ignore[arg-type]
+                self._ask_voter(voter, Read(**own.voter_head, round=own.next_round()))
 
     def _admit_own_block(self, voter: str) -> None:
         """What this member promised there stands in its store header, so its own word is enough."""
@@ -224,16 +223,8 @@ class VoterAdmission:
             self._install(voter, record, max(record.epoch, own.tried_epoch, own.accepted_epoch))
 
     def _install(self, voter: str, record: Record, promised: int) -> None:
-        own, config = self._member.own, self._member.config
-        question = Install(
-            cluster=config.cluster,
-            generation=config.generation,
-            member=own.index,
-            run=own.run,
-            round=own.next_round(),
-            record=record,
-            promised=promised,
-        )
+        own = self._member.own
+        question = Install(**own.voter_head, round=own.next_round(), record=record, promised=promised)
         self._ask_voter(voter, question)
 
 

@@ -57,10 +57,7 @@ class Following:
         self.ask_at = after(now, own.config.silence_ns)
         own.tell(
             FollowAsked(
-                cluster=own.config.cluster,
-                member=own.index,
-                run=own.run,
-                store=own.store,
+                **own.peer_head,
                 to_run=self.run,
                 epoch=self.epoch,
                 session=self.session,
@@ -117,14 +114,7 @@ class Following:
             return
         own.tell(
             RangeAsked(
-                cluster=own.config.cluster,
-                member=own.index,
-                run=own.run,
-                store=own.store,
-                to_run=self.run,
-                epoch=self.epoch,
-                session=self.session,
-                after=own.damaged_from - 1,
+                **own.peer_head, to_run=self.run, epoch=self.epoch, session=self.session, after=own.damaged_from - 1
             )
         )
 
@@ -154,18 +144,7 @@ class Following:
 
     def _ask_folds(self, part: int) -> None:
         own = self.own
-        own.tell(
-            FoldsAsked(
-                cluster=own.config.cluster,
-                member=own.index,
-                run=own.run,
-                store=own.store,
-                to_run=self.run,
-                epoch=self.epoch,
-                session=self.session,
-                part=part,
-            )
-        )
+        own.tell(FoldsAsked(**own.peer_head, to_run=self.run, epoch=self.epoch, session=self.session, part=part))
 
     def folds(self, sent: FoldsSent) -> None:
         """One part of the folds; the next one is asked for when it is here."""
@@ -252,10 +231,7 @@ class Following:
             return
         own.tell(
             FollowAcked(
-                cluster=own.config.cluster,
-                member=own.index,
-                run=own.run,
-                store=own.store,
+                **own.peer_head,
                 to_run=self.run,
                 epoch=self.epoch,
                 session=self.session,

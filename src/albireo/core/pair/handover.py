@@ -98,21 +98,9 @@ class Handover:
         leading.may_renew = False
         pause_ns = self.member.config.drain_ns if self.is_for_stop else 2 * self.member.config.lease_and_drift
         self.member.standing.retry_at = after(now, pause_ns)
-        head = {"cluster": self.member.config.cluster, "member": own.index, "run": own.run}
-        own.ask_all(
-            Release(
-                cluster=self.member.config.cluster,
-                generation=self.member.config.generation,
-                member=own.index,
-                run=own.run,
-                round=own.next_round(),
-                epoch=leading.epoch,
-            )
-        )
+        own.ask_all(Release(**own.voter_head, round=own.next_round(), epoch=leading.epoch))
         if not self.is_for_stop:
-            own.tell(
-                Yielded(**head, store=own.store, epoch=leading.epoch, position=own.end)  # type: ignore[arg-type]
-            )
+            own.tell(Yielded(**own.peer_head, epoch=leading.epoch, position=own.end))
 
     def force(self, now: Instant) -> None:
         """The operator says that the other machine is off; any sign of life says otherwise."""
@@ -145,7 +133,7 @@ class Handover:
             if self.member.state is State.ACTIVE and self.drain_until is None:
                 self.drain("stop", now)
             elif self.member.state is State.READY:
-                own.tell(Leaving(cluster=self.member.config.cluster, member=own.index, run=own.run, store=own.store))
+                own.tell(Leaving(**own.peer_head))
             return
         if self.member.state is State.SUSPENDED and not self.is_joint and now < self.stop_until:
             return

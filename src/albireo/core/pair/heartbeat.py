@@ -18,10 +18,7 @@ def heartbeat_of(
     followed = following.epoch if following is not None and following.is_verified else 0
     is_holder = leading is not None and bool(leading.changes.confirmed) and not leading.has_yielded
     return Heartbeat(
-        cluster=own.config.cluster,
-        member=own.index,
-        run=own.run,
-        store=own.store,
+        **own.peer_head,
         beat=beat,
         sent=now,
         state=state.value,
@@ -42,10 +39,7 @@ def heartbeat_of(
 def answer_of(own: Own, heartbeat: Heartbeat, *, follows: bool, is_promised: bool) -> HeartbeatAnswered:
     """It was heard; `follows`: this member follows its sender in its epoch."""
     return HeartbeatAnswered(
-        cluster=own.config.cluster,
-        member=own.index,
-        run=own.run,
-        store=own.store,
+        **own.peer_head,
         to_run=heartbeat.run,
         echo=heartbeat.sent,
         following_epoch=heartbeat.epoch if follows else 0,

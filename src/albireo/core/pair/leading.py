@@ -136,17 +136,7 @@ class Leading:
         number = own.next_round()
         self.renew_at = after(now, own.config.renew_ns)
         self.lease.sent(number, now)
-        own.ask_all(
-            Accept(
-                cluster=own.config.cluster,
-                generation=own.config.generation,
-                member=own.index,
-                run=own.run,
-                round=number,
-                record=self.record,
-                floor=own.committed,
-            )
-        )
+        own.ask_all(Accept(**own.voter_head, round=number, record=self.record, floor=own.committed))
 
     def voted(self, voted: Voted, now: Instant) -> str:
         """An answer to a round of this tenure; returns why this tenure is over, or nothing."""
@@ -327,10 +317,7 @@ class Leading:
         own, given = self.own, self._given
         own.tell(
             FollowAnswered(
-                cluster=own.config.cluster,
-                member=own.index,
-                run=own.run,
-                store=own.store,
+                **own.peer_head,
                 to_run=hello.run,
                 epoch=self.epoch,
                 session=hello.session,

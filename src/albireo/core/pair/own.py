@@ -4,7 +4,7 @@ Spec: design/pair.md, Parts; rule 13; Bad input of the pair.
 """
 
 import random
-from typing import Final
+from typing import Final, TypedDict
 
 import msgspec
 
@@ -17,6 +17,24 @@ from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 RUNS_MAX: Final = 8
 """Runs of the other member whose last heartbeat is remembered, so that a replay of it is known as one."""
 LONG_AGO: Final = Instant(-(1 << 62))
+
+
+class PeerHead(TypedDict):
+    """What each message to the other member begins with: `Between`."""
+
+    cluster: str
+    member: int
+    run: int
+    store: str
+
+
+class VoterHead(TypedDict):
+    """What each question to a voter begins with: `ToVoter` without the round."""
+
+    cluster: str
+    generation: int
+    member: int
+    run: int
 
 
 class MemberFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +69,10 @@ class Own:
         self.other = 1 - facts.index
         self.run = facts.run
         self.store = facts.store
+        self.peer_head = PeerHead(cluster=config.cluster, member=self.index, run=self.run, store=self.store)
+        self.voter_head = VoterHead(
+            cluster=config.cluster, generation=config.generation, member=self.index, run=self.run
+        )
         self.chance = chance
         self.history = facts.history
         self.end = facts.end

@@ -113,34 +113,14 @@ class Standing:
             candidacy.sent_again(number, now)
         else:
             candidacy.enter(phase, number, now)
-        cluster, generation = own.config.cluster, own.config.generation
         match phase:
             case Phase.READ:
-                own.ask_all(Read(cluster=cluster, generation=generation, member=own.index, run=own.run, round=number))
+                own.ask_all(Read(**own.voter_head, round=number))
             case Phase.PREPARE:
-                own.ask_all(
-                    Prepare(
-                        cluster=cluster,
-                        generation=generation,
-                        member=own.index,
-                        run=own.run,
-                        round=number,
-                        epoch=candidacy.epoch,
-                    )
-                )
+                own.ask_all(Prepare(**own.voter_head, round=number, epoch=candidacy.epoch))
             case Phase.ACCEPT:
                 assert candidacy.proposed is not None
-                own.ask_all(
-                    Accept(
-                        cluster=cluster,
-                        generation=generation,
-                        member=own.index,
-                        run=own.run,
-                        round=number,
-                        record=candidacy.proposed,
-                        floor=own.committed,
-                    )
-                )
+                own.ask_all(Accept(**own.voter_head, round=number, record=candidacy.proposed, floor=own.committed))
 
     def withdraw(self, reason: str, now: Instant) -> Outcome:
         """End the attempt; the next one comes after a drawn pause, so that two members do not keep each other out."""
