@@ -17,6 +17,7 @@ from albireo.cli.pair_table import (
     age_text,
     cells_of,
     guard_text,
+    local_text,
     refused_text,
     rows_of,
     troubles,
@@ -137,6 +138,12 @@ def test_guard_levels_in_one_word_where_they_are_alike() -> None:
     assert guard_text({}) == ""
     assert guard_text({"p1": "plc", "p2": "plc"}) == "plc"
     assert guard_text({"p1": "plc", "p2": "lease"}) == "p1 plc, p2 lease"
+
+
+def test_streams_that_a_takeover_may_cut_are_named() -> None:
+    assert local_text({}) == ""
+    assert local_text({"samples": "both", "command": "both"}) == ""
+    assert local_text({"samples": "local", "command": "both"}).endswith("may cut the newest: samples")
 
 
 # --- Live view ------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from albireo.codec.message import (
     WriteOrder,
 )
 from albireo.codec.record import Kind, Stream
+from albireo.core.answers import status_of
 from albireo.core.folds import Folds
 from albireo.core.pair.events import Permit
 from albireo.core.root import Root
@@ -316,6 +317,15 @@ def test_an_adapter_that_asks_is_told_the_role_and_the_permit() -> None:
     one.step(Deposed("higher epoch"))
     one.letter(RoleAsked(adapter="p", reaches=True))
     assert one.take(RoleTold) == [RoleTold(is_acting=False, epoch=1)]
+
+
+def test_the_status_of_a_pair_names_the_durability_of_each_stream() -> None:
+    one, _ = pair()
+    assert status_of(one.root, one.moment())["durability"] == {}, "alone there is nothing to choose"
+    one.root.role.describe = dict
+    one.root.role.local_streams = frozenset({int(Stream.SAMPLES)})
+    told = status_of(one.root, one.moment())["durability"]
+    assert told == {one.name.lower(): "local" if one is Stream.SAMPLES else "both" for one in Stream}
 
 
 def test_a_receipt_says_how_many_disks_have_it() -> None:

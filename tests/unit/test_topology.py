@@ -225,6 +225,38 @@ def test_each_mistake_between_tables_is_told(old: str, new: str, path: str, said
     assert any(one.key_path == path and said in one.text and one.remedy and one.line for one in answer), answer
 
 
+@pytest.mark.parametrize("stream", ["cases", "state", "command", "audit", "control"])
+def test_a_stream_that_must_not_be_cut_is_never_local(stream: str) -> None:
+    text = CLUSTER + PAIR + f'durability = {{ {stream} = "local" }}\n' + NORTH
+    mistake = the_mistake(text)
+    assert (mistake.key_path, mistake.line) == (f"node[0].durability.{stream}", 11)
+    assert f"{stream} can't be local: " in mistake.text and "Take it away" in mistake.remedy
+    assert not mistake.is_warning
+
+
+def test_samples_are_on_both_unless_the_node_says_otherwise() -> None:
+    assert loaded(CLUSTER + PAIR + NORTH).topology.node[0].durability.local_streams == ()
+    local = loaded(CLUSTER + PAIR + '[node.durability]\nsamples = "local"\n' + NORTH)
+    assert local.topology.node[0].durability.local_streams == ("samples",)
+    assert local.topology.node[1].durability.local_streams == (), "each node for itself"
+    assert local.warnings == ()
+
+
+def test_a_node_that_stands_alone_is_told_that_its_durability_changes_nothing() -> None:
+    answer = loaded(CLUSTER + ONE + '[node.durability]\nsamples = "local"\n')
+    (warning,) = answer.warnings
+    assert (warning.key_path, warning.line) == ("node[0].durability", 10)
+    assert "no pair" in warning.text
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [('samples = "none"', "'none'"), ('topics = "local"', "'topics'"), ("samples = true", "True")]
+)
+def test_durability_is_one_of_two_words_for_a_stream_that_there_is(key: str, said: str) -> None:
+    mistake = the_mistake(CLUSTER + PAIR + f"durability = {{ {key} }}\n" + NORTH)
+    assert mistake.key_path.startswith("node[0].durability.") and said in mistake.text and mistake.remedy
+
+
 def test_a_pair_without_voters_is_good_but_warned_of() -> None:
     answer = loaded(CLUSTER + PAIR.replace('voters  = ["plc:p1", "witness:w1", "plc:p2"]', "") + NORTH)
     assert [one.key_path for one in answer.warnings] == ["node[0]"]

@@ -232,6 +232,12 @@ def voters_in_reach(row: Row) -> tuple[int, int]:
     return sum(one["reason"] != "empty" for one in good), len(row.voters)
 
 
+def local_text(durability: dict[str, str]) -> str:
+    """Streams that are acknowledged before both members have them; empty if none is."""
+    local = ", ".join(stream for stream, word in durability.items() if word == "local")
+    return f"acknowledged by the active member alone, so a takeover may cut the newest: {local}" if local else ""
+
+
 def guard_text(guards: dict[str, str]) -> str:
     """What refuses late orders to outputs: one word if all adapters are alike. Adapters without outputs say nothing."""
     levels = dict.fromkeys(guards.values())

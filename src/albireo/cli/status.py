@@ -14,6 +14,7 @@ from albireo.cli.pair_table import (
     Row,
     cells_of,
     guard_text,
+    local_text,
     refused_text,
     rows_of,
     troubles,
@@ -88,6 +89,9 @@ def _show(status: dict[str, Any]) -> None:
     click.echo(f"node {status['node']}  {status['role']}  epoch {log['epoch']}  sequence {log['sequence']}")
     if "members" in status:
         _show_pair(msgspec.convert(status["members"], list[Row]))
+        local = local_text(status.get("durability") or {})
+        if local:
+            click.echo(local)
     if log["admission"] and status["role"] not in FOLLOWS:
         click.echo(f"NOTHING IS RECORDED: {log['admission']}")
     click.echo(

@@ -177,6 +177,7 @@ def status_of(root: Core, moment: Moment) -> dict[str, object]:
         "node": root.node,
         "role": root.role.word,
         "pair": root.role.describe() if root.role.describe is not None else None,
+        "durability": _durability(root.role),
         "log": {
             "log_id": root.log_id.hex(),
             "epoch": root.committed.epoch,
@@ -202,6 +203,13 @@ def status_of(root: Core, moment: Moment) -> dict[str, object]:
         "adapters": _adapters(root, moment),
         "followers": _followers(root),
     }
+
+
+def _durability(role: Role) -> dict[str, str]:
+    """By stream; a node that stands alone has nothing to choose."""
+    if role.describe is None:
+        return {}
+    return {stream.name.lower(): "local" if stream in role.local_streams else "both" for stream in Stream}
 
 
 def _adapters(root: Core, moment: Moment) -> list[dict[str, object]]:

@@ -33,8 +33,7 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 class Durable(msgspec.Struct, frozen=True):
-    """The own disk has everything up to here; told behind the commit that follows from it, and only if
-    `Root.waits_for_disk`."""
+    """The own disk has everything up to here. Told behind the commit that follows from it, if `Root.waits_for_disk`."""
 
     position: Position
 

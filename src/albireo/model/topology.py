@@ -83,6 +83,15 @@ class Standby(StrEnum):
     """No connection: for a device that takes only one."""
 
 
+class Durability(StrEnum):
+    """How far a record is durable when its producer is told of it. Readers see it once it is on both, either way."""
+
+    BOTH = "both"
+    """On every member of the set."""
+    LOCAL = "local"
+    """On the active member."""
+
+
 VOTER_REGISTERS: Final = 64
 """Two blocks of `codec.register_block`, one per member."""
 MAILBOX_AREA_REGISTERS: Final = 28
@@ -122,6 +131,28 @@ class HistorySettings(Config, frozen=True):
     """Age at which the hot tail becomes a file: the most that a reader of files waits."""
     tail_rows_max: Annotated[int, Meta(ge=1_000, le=50_000_000)] = 2_000_000
     """Rows of the hot tail in memory (about 50 bytes each); more are sealed early."""
+
+
+class DurabilitySettings(Config, frozen=True):
+    """`[node.durability]` of a pair: by stream, when whoever sends a record is told that it is recorded."""
+
+    samples: Durability = Durability.BOTH
+    """`both`: on the disks of both members. `local`: on that of the active one; until the other has it a takeover may
+    cut it."""
+    cases: Durability = Durability.BOTH
+    """Only `both`."""
+    state: Durability = Durability.BOTH
+    """Only `both`."""
+    command: Durability = Durability.BOTH
+    """Only `both`."""
+    audit: Durability = Durability.BOTH
+    """Only `both`."""
+    control: Durability = Durability.BOTH
+    """Only `both`."""
+
+    @property
+    def local_streams(self) -> tuple[str, ...]:
+        return tuple(name for name in self.__struct_fields__ if getattr(self, name) is Durability.LOCAL)
 
 
 class RuntimeSettings(Config, frozen=True):
@@ -230,6 +261,8 @@ class NodeConfig(Config, frozen=True):
     """CSV item table for all adapters of the node; its column `adapter` names the owner of each row."""
     adapter: Annotated[tuple[AdapterConfig, ...], Meta(max_length=ADAPTERS_MAX)] = ()
     log: LogSettings = LogSettings()
+    durability: DurabilitySettings = DurabilitySettings()
+    """Of a pair: when whoever sends a record is told that it is recorded; by stream."""
     history: HistorySettings = HistorySettings()
     runtime: RuntimeSettings = RuntimeSettings()
 

@@ -128,6 +128,7 @@ def _pair(
             if one.voter_address is not None
         },
         guards={one.name: one.guard.value for one in node.adapter if one.kind != HOST},
+        local_streams=node.durability.local_streams,
         keys="" if keys is None else str(keys),
     )
 

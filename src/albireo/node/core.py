@@ -25,6 +25,7 @@ from albireo.core.root_events import (
     AdmissionChanged,
     Committed,
     DamagePassed,
+    Durable,
     Event,
     FramesAppended,
     FramesFollowed,
@@ -254,6 +255,8 @@ class Core:
     def _durable(self) -> None:
         self._is_durable_posted = False
         self._tenure.synced(self.log.durable)
+        if self.root.waits_for_disk:
+            self.tell(Durable(self.log.durable))
         self._end_turn()
 
     def _fold_more(self) -> None:

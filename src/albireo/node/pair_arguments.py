@@ -4,6 +4,7 @@ import hashlib
 
 import msgspec
 
+from albireo.codec.record import Stream
 from albireo.core.pair.config import PairConfig
 from albireo.node.member_status import Seats
 from albireo.node.plc_voters import PlcWaits
@@ -33,6 +34,8 @@ class PairArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """By voter name, of the PLCs that vote."""
     guards: dict[str, str] = {}
     """By adapter: what refuses a late order to its outputs. For the status."""
+    local_streams: tuple[str, ...] = ()
+    """Names of the streams whose durability is `local`."""
     keys: str = ""
     """Directory of the CURVE keys; empty: none, loopback only."""
 
@@ -40,6 +43,11 @@ class PairArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def log_id(self) -> bytes:
         """The same on both members without a word between them."""
         return hashlib.blake2b(self.config.cluster.encode(), digest_size=16).digest()
+
+    @property
+    def local_stream_numbers(self) -> frozenset[int]:
+        """As frames have them."""
+        return frozenset(int(Stream[name.upper()]) for name in self.local_streams)
 
     @property
     def seats(self) -> Seats:
