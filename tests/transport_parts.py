@@ -14,15 +14,16 @@ from albireo.runtime.connection import Monitor, Told
 from albireo.runtime.dialing import TCP_LIMITS
 from albireo.runtime.keys import introduce
 from albireo.runtime.zap import ADDRESS
+from tests.waiting_parts import PATIENCE_S
 
 ANY_PORT = "tcp://127.0.0.1:*"
 SERVER = "root[primary]"
 CLIENT = "root[backup]"
 
 
-async def until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+async def until(condition: Callable[[], object]) -> None:
     """Wait for a condition of the world, which nobody announces."""
-    async with asyncio.timeout(timeout_s):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110  # Of the kernel or of libzmq; there is no event to set.
             await asyncio.sleep(0.002)
 
@@ -84,7 +85,7 @@ async def two_ends(directory: Path) -> AsyncIterator[tuple[End, End]]:
 
 async def heard(client: End, link: Link, what: str) -> None:
     """Ask over `link` until the answer is there: the link may come and go meanwhile."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while what not in client.said():
             link.send(Ask(request_id=1, what=what))
             await asyncio.sleep(0.01)

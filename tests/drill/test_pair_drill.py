@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytestmark = [pytest.mark.drill, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
 DRILL = [sys.executable, "-c", "from albireo.cli import main; main()", "drill"]
 GAP_S = 10.0

@@ -30,8 +30,10 @@ from albireo.runtime import (
 from albireo.runtime.actor import CALLS_MAX
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.directory import DataLock, RunDirectory
+from albireo.runtime.journal import RATE_NS
 from albireo.runtime.loop import ActorLoop, TurnMeter
 from albireo.runtime.sockets import PARTS_MAX
+from tests.waiting_parts import PATIENCE_S
 
 
 class Echo:
@@ -85,7 +87,7 @@ class Caller:
 
     async def until(self, count: int) -> None:
         """Wait until `count` letters have come."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.letters) < count:
                 self.changed.clear()
                 await self.changed.wait()
@@ -164,7 +166,7 @@ def test_a_tick_comes_at_its_deadline_and_only_once(tmp_path: Path) -> None:
             actor.arm(Instant(actor.now() + 3600 * SECOND))
             deadline = Instant(actor.now() + 20 * MS)
             actor.arm(deadline)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 await caller.changed.wait()
             assert caller.ticks[0] >= deadline
             again = asyncio.Event()
@@ -189,7 +191,7 @@ def test_calls_from_threads_run_in_the_loop_in_order_until_the_actor_has_ended(t
 
         async with running(Echo(), tmp_path) as actor:
             await asyncio.to_thread(lambda: [actor.call(note, number) for number in range(5000)])
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 await done.wait()
         assert seen == list(range(5000))
         assert threads == {threading.get_ident()}
@@ -241,12 +243,17 @@ def test_one_turn_takes_a_bounded_number_of_bytes_but_at_least_one_letter(tmp_pa
 
 
 def test_two_links_take_turns_although_one_is_flooded(tmp_path: Path) -> None:
+    """Both have letters before the first turn: the flood does not hold the single one up."""
+
     class Both(Echo):
         async def start(self, actor: ActorContext) -> None:
             actor.turn_limits = TurnLimits(letters_max=5)
             await super().start(actor)
             self.other = actor.bind("other")
             self.order: list[str] = []
+            async with asyncio.timeout(PATIENCE_S):
+                while not (self.link.has_input() and self.other.has_input()):  # noqa: ASYNC110  # libzmq has no event.
+                    await asyncio.sleep(0.002)
 
         def drained(self, letters: Sequence[Letter]) -> None:
             self.order += [letter.link.name for letter in letters]
@@ -254,13 +261,13 @@ def test_two_links_take_turns_although_one_is_flooded(tmp_path: Path) -> None:
 
     async def story() -> None:
         both, caller = Both(), Caller()
-        async with running(both, tmp_path), running(caller, tmp_path) as actor:
+        async with running(caller, tmp_path) as actor:
             for number in range(800):
                 assert caller.link.send(Ask(request_id=number, what="flood"))
-            other = actor.connect("other")
-            assert other.send(Ask(request_id=1, what="small"))
-            await caller.until(801)
-        assert both.order.index("other") < 790
+            assert actor.connect("other").send(Ask(request_id=1, what="small"))
+            async with running(both, tmp_path):
+                await caller.until(801)
+        assert both.order.index("other") <= 10
 
     asyncio.run(story())
 
@@ -307,7 +314,7 @@ def test_a_peer_that_is_gone_or_does_not_read_is_refused_and_never_blocks(tmp_pa
             assert greeter.link.send(Ask(request_id=1, what="x"), to=b"nobody") is False
             with SyncLink(tmp_path, "echo", LinkLimits(receive_messages_max=10)) as deaf:
                 assert deaf.send(Ask(request_id=1, what="hello"))
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(PATIENCE_S):
                     await greeter.changed.wait()
                 sent = 0
                 while greeter.link.send(Ask(request_id=sent, what="y" * 10_000), to=greeter.senders[0]):
@@ -319,7 +326,7 @@ def test_a_peer_that_is_gone_or_does_not_read_is_refused_and_never_blocks(tmp_pa
 
 
 @pytest.mark.slow
-def test_hostile_messages_are_counted_logged_once_and_the_actor_lives(
+def test_hostile_messages_are_counted_logged_at_a_limited_rate_and_the_actor_lives(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hostile: list[list[bytes]] = [
@@ -341,14 +348,15 @@ def test_hostile_messages_are_counted_logged_once_and_the_actor_lives(
                 for parts in hostile:
                     assert caller.link.send_encoded(parts)
             caller.link.send(Ask(request_id=1, what="still there?"))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while Ask(request_id=1, what="still there?") not in [letter.message for letter in caller.letters]:
                     caller.changed.clear()
                     await caller.changed.wait()
         assert echo.link.malformed >= 20 * (len(hostile) - 1)
 
+    began = boot_ns()
     asyncio.run(story())
-    assert capsys.readouterr().err.count("message_malformed") == 1
+    assert 1 <= capsys.readouterr().err.count("message_malformed") <= 1 + (boot_ns() - began) // RATE_NS
 
 
 def test_a_message_of_too_many_parts_is_cut(tmp_path: Path) -> None:
@@ -417,7 +425,7 @@ def test_a_name_that_answers_is_not_taken_and_one_left_behind_only_with_the_lock
         async with asyncio.TaskGroup() as group:
             made: asyncio.Future[ActorContext] = asyncio.get_running_loop().create_future()
             group.create_task(run_actor(Echo(), tmp_path, supervised=supervised, on_made=made.set_result))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 await (await made).ready.wait()
             (await made).stop()
         lock.release()
@@ -425,15 +433,18 @@ def test_a_name_that_answers_is_not_taken_and_one_left_behind_only_with_the_lock
     asyncio.run(story())
 
 
-def test_a_peer_that_starts_later_gets_what_was_sent_before(tmp_path: Path) -> None:
+def test_a_peer_that_starts_later_gets_what_was_sent_before_and_one_that_starts_again_is_found(tmp_path: Path) -> None:
     async def story() -> None:
         caller = Caller()
         async with running(caller, tmp_path):
-            assert caller.link.send(Ask(request_id=1, what="ping"))
-            for run in (1, 2):
-                async with running(Echo(), tmp_path):
-                    assert caller.link.send(Ask(request_id=run, what="ping"))
-                    await caller.until(len(caller.letters) + 1)
+            assert caller.link.send(Ask(request_id=1, what="early"))
+            async with running(Echo(), tmp_path):
+                await caller.until(1)
+            async with running(Echo(), tmp_path), asyncio.timeout(PATIENCE_S):
+                while Ask(request_id=2, what="again") not in [letter.message for letter in caller.letters]:
+                    caller.link.send(Ask(request_id=2, what="again"))  # A reconnect loses what is on its way.
+                    await asyncio.sleep(0.01)
+        assert caller.letters[0].message == Ask(request_id=1, what="early")
 
     asyncio.run(story())
 
@@ -499,7 +510,7 @@ def test_calls_that_call_again_take_one_turn_each_round(tmp_path: Path) -> None:
                     done.set()
 
             actor.call(again, 50)
-            await asyncio.wait_for(done.wait(), 10)
+            await asyncio.wait_for(done.wait(), PATIENCE_S)
             assert len(set(rounds[5:])) >= 40
 
     with asyncio.Runner(loop_factory=ActorLoop) as runner:

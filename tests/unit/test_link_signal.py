@@ -8,7 +8,7 @@ from albireo.codec.message import Answer, Ask
 from albireo.runtime.link import LinkLimits
 from albireo.runtime.sockets import Link, Sockets, new_identity
 
-WAIT_MS = 5_000
+WAIT_MS = 90_000
 
 
 def test_a_letter_that_comes_before_a_send_to_nobody_is_not_forgotten() -> None:

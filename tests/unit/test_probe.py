@@ -13,6 +13,7 @@ import pytest
 from albireo.runtime import EndpointRefused, Reach, running
 from albireo.runtime.probe import PROBES_MAX, Probes, reach
 from tests.transport_parts import End, key_pair, two_ends, until
+from tests.waiting_parts import PATIENCE_S
 
 
 def endpoint_of(listener: socket.socket) -> str:
@@ -48,15 +49,15 @@ def full_backlog() -> Iterator[socket.socket]:
 def test_a_port_with_a_listener_is_open_and_refused_once_it_is_gone(address: str) -> None:
     with listening(address) as listener:
         endpoint = endpoint_of(listener)
-        assert asyncio.run(reach(endpoint, 5.0)) is Reach.OPEN
-    assert asyncio.run(reach(endpoint, 5.0)) is Reach.REFUSED
+        assert asyncio.run(reach(endpoint, PATIENCE_S)) is Reach.OPEN
+    assert asyncio.run(reach(endpoint, PATIENCE_S)) is Reach.REFUSED
 
 
 def test_a_name_is_looked_up() -> None:
     with listening() as listener:
         port = listener.getsockname()[1]
-        assert asyncio.run(reach(f"tcp://localhost:{port}", 5.0)) is Reach.OPEN
-    assert asyncio.run(reach(f"tcp://localhost:{port}", 5.0)) is Reach.REFUSED
+        assert asyncio.run(reach(f"tcp://localhost:{port}", PATIENCE_S)) is Reach.OPEN
+    assert asyncio.run(reach(f"tcp://localhost:{port}", PATIENCE_S)) is Reach.REFUSED
 
 
 def test_a_name_that_nobody_has_is_silent() -> None:
@@ -66,7 +67,7 @@ def test_a_name_that_nobody_has_is_silent() -> None:
 def test_a_process_that_hangs_is_open_because_its_kernel_answers() -> None:
     """The listener never accepts: a paused member must not look like one that is gone."""
     with listening() as listener:
-        assert [asyncio.run(reach(endpoint_of(listener), 5.0)) for _ in range(3)] == [Reach.OPEN] * 3
+        assert [asyncio.run(reach(endpoint_of(listener), PATIENCE_S)) for _ in range(3)] == [Reach.OPEN] * 3
 
 
 def test_no_answer_in_time_is_silent() -> None:
@@ -84,9 +85,9 @@ def test_a_firewalls_word_is_no_proof() -> None:
 
     async def story(listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        answer = asyncio.create_task(reach(endpoint_of(listener), 10.0))
+        answer = asyncio.create_task(reach(endpoint_of(listener), 2 * PATIENCE_S))
         port = listener.getsockname()[1]
-        async with asyncio.timeout(5):  # Half of the probe's own time: it is the message that ends it.
+        async with asyncio.timeout(PATIENCE_S):  # Half of the probe's own time: it is the message that ends it.
             while not answer.done():
                 packet = await loop.sock_recv(sniffer, 2048)
                 if is_syn_to(packet, port):
@@ -125,7 +126,7 @@ def test_a_connection_to_itself_is_no_listener(monkeypatch: pytest.MonkeyPatch) 
 
     original = asyncio.SelectorEventLoop.sock_connect
     monkeypatch.setattr(asyncio.SelectorEventLoop, "sock_connect", from_the_same_port)
-    assert asyncio.run(reach(f"tcp://127.0.0.1:{port}", 5.0)) is Reach.REFUSED
+    assert asyncio.run(reach(f"tcp://127.0.0.1:{port}", PATIENCE_S)) is Reach.REFUSED
 
 
 def test_what_is_no_endpoint_is_refused() -> None:
@@ -139,14 +140,14 @@ def test_an_actor_probes_and_hears_the_answer_in_its_own_turn(tmp_path: Path) ->
         answers: list[Reach] = []
         async with two_ends(tmp_path) as (server, client):
             endpoint = server.bind(keys).endpoint
-            client.actor.probe(endpoint, 5.0, answers.append)
+            client.actor.probe(endpoint, PATIENCE_S, answers.append)
             await until(lambda: answers == [Reach.OPEN])
         other = End("other")
         async with running(other, tmp_path / "other"):
-            other.actor.probe(endpoint, 5.0, answers.append)
+            other.actor.probe(endpoint, PATIENCE_S, answers.append)
             await until(lambda: answers == [Reach.OPEN, Reach.REFUSED])
             with pytest.raises(EndpointRefused):
-                other.actor.probe("nowhere", 5.0, answers.append)
+                other.actor.probe("nowhere", PATIENCE_S, answers.append)
 
     asyncio.run(story())
 
@@ -157,9 +158,9 @@ def test_probes_are_bounded_and_end_with_their_actor() -> None:
         probes = Probes(lambda function, answer: function(answer))
         with full_backlog() as listener:
             for _ in range(PROBES_MAX):
-                probes.begin(endpoint_of(listener), 60.0, answers.append)
+                probes.begin(endpoint_of(listener), PATIENCE_S, answers.append)
             assert answers == []
-            probes.begin(endpoint_of(listener), 60.0, answers.append)
+            probes.begin(endpoint_of(listener), PATIENCE_S, answers.append)
             assert answers == [Reach.SILENT]
             probes.close()
             await until(lambda: not probes._tasks)

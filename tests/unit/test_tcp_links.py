@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from albireo.runtime import (
     Reach,
     SyncLink,
     running,
+    tcp,
 )
 from albireo.runtime.connection import Told
 from albireo.runtime.curve import is_loopback
@@ -28,7 +29,9 @@ from albireo.runtime.key_files import TRUSTED_FILE, new_pair
 from albireo.runtime.keys import introduce
 from albireo.runtime.probe import reach
 from albireo.runtime.sockets import Sockets
+from albireo.runtime.tcp import LOOK_S
 from tests.transport_parts import ANY_PORT, CLIENT, SERVER, End, Wire, heard, key_pair, two_ends, until
+from tests.waiting_parts import PATIENCE_S
 
 MARKER = "marker-7f3a"
 
@@ -150,11 +153,12 @@ def test_connections_that_come_and_go_are_told_to_both_ends(tmp_path: Path) -> N
                 assert not link.send(Ask(request_id=1, what="too early")), (
                     "nothing is held for a peer that is not there"
                 )
-                await until(lambda: (server.connections, client.connections) == ([True], [True]))
+                await until(lambda: client.connections == [True] and server.connections[-1:] == [True])
+                before = len(server.connections)
                 wire.cut()
                 await until(lambda: client.connections == [True, False, True])
                 await until(lambda: server.connections[-1])
-                assert server.connections[:2] == [True, False]
+                assert not server.connections[before]
                 await heard(client, link, "after the cut")
 
     asyncio.run(story())
@@ -163,19 +167,20 @@ def test_connections_that_come_and_go_are_told_to_both_ends(tmp_path: Path) -> N
 def test_the_end_of_the_peers_process_is_told_at_once(tmp_path: Path) -> None:
     """What a fast takeover begins with: the kernel ends the connections of a process that is gone."""
 
-    async def story() -> float:
+    async def story() -> None:
         server_keys, client_keys = key_pair(tmp_path)
         client = End("client")
         async with running(client, tmp_path / "client"):
             server = End("server")
             async with running(server, tmp_path / "server"):
-                client.connect(server.bind(server_keys).endpoint, client_keys)
+                bound = server.bind(server_keys)
+                client.connect(bound.endpoint, client_keys)
                 await until(lambda: client.connections == [True])
-            began = time.monotonic()
-            await until(lambda: client.connections == [True, False])
-            return time.monotonic() - began
+                assert sessions_of(bound) == 1
+            assert sessions_of(bound) == 0, "nothing lingers"
+            await until(lambda: client.connections == [True, False])  # There is no timer that could tell it.
 
-    assert asyncio.run(story()) < 0.1
+    asyncio.run(story())
 
 
 def test_a_client_that_is_trusted_later_gets_in_without_a_restart(tmp_path: Path) -> None:
@@ -209,10 +214,34 @@ def test_a_server_that_is_trusted_later_is_dialled_then(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_keys_are_looked_at_again_well_within_a_second_for_ever(tmp_path: Path) -> None:
+    """With the next test: a revocation bites within a second of a machine that has time for it."""
+
+    async def story() -> None:
+        server_keys, client_keys = key_pair(tmp_path)
+        async with two_ends(tmp_path) as (server, client):
+            client.connect(server.bind(server_keys).endpoint, client_keys)
+            for end in (server, client):
+                timers = end.actor._tcp._timers
+                for _ in range(3):
+                    timer = timers["keys"]
+                    assert timer.when() - end.actor.loop.time() <= LOOK_S < 0.5
+                    await until(partial(is_another, timers, timer))
+
+    asyncio.run(story())
+
+
+def is_another(timers: Mapping[object, asyncio.TimerHandle], timer: asyncio.TimerHandle) -> bool:
+    return timers.get("keys", timer) is not timer
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["memory", "disk", "both sides"])
-def test_a_revocation_ends_the_live_session_within_a_second(tmp_path: Path, where: str) -> None:
-    """Another client's session of the same listener is back within that second as well."""
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_the_next_look_after_a_revocation_ends_the_live_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Another client's session of the same listener is back after that look as well."""
+    monkeypatch.setattr(tcp, "LOOK_S", 3600.0)  # Only one look, and that one is ours.
 
     async def story() -> None:
         server_keys, client_keys = key_pair(tmp_path)
@@ -225,14 +254,12 @@ def test_a_revocation_ends_the_live_session_within_a_second(tmp_path: Path, wher
             await heard(client, link, "before")
             await heard(other, other_link, "before")
             (server_keys if where == "memory" else Keys.load(server_keys.directory)).revoke(CLIENT)
-            began = time.monotonic()
+            server.actor._tcp.look_at_keys()
             await until(lambda: client.connections == [True, False])
-            assert time.monotonic() - began < 1.0
             await until(lambda: other.connections == [True, False, True])
-            assert time.monotonic() - began < 1.0
             await heard(other, other_link, "after")
-            refused = len(server.letters)
-            await until(lambda: server.connections.count(False) >= 4)  # It has knocked again, more than once.
+            refused, ends = len(server.letters), server.connections.count(False)
+            await until(lambda: server.connections.count(False) >= ends + 2)  # It has knocked again, more than once.
             assert not link.send(Ask(request_id=1, what="still there?"))
             assert {letter.peer for letter in server.letters[refused:]} <= {"witness:w1"}
             assert client.connections == [True, False]
@@ -249,9 +276,7 @@ def test_a_client_hangs_up_on_a_server_that_it_trusts_no_more(tmp_path: Path) ->
             link = client.connect(bound.endpoint, client_keys)
             await heard(client, link, "before")
             client_keys.revoke(SERVER)
-            began = time.monotonic()
             await until(lambda: client.connections == [True, False] and sessions_of(bound) == 0)
-            assert time.monotonic() - began < 1.0
             assert not link.send(Ask(request_id=1, what="after"))
 
     asyncio.run(story())
@@ -291,7 +316,7 @@ def test_a_listener_that_is_bound_anew_is_never_refused(tmp_path: Path) -> None:
 
             async def knock() -> None:
                 while not is_over.is_set():
-                    seen.append(await reach(bound.endpoint, 5.0))
+                    seen.append(await reach(bound.endpoint, PATIENCE_S))
 
             is_over = asyncio.Event()
             async with asyncio.TaskGroup() as group:
@@ -305,7 +330,7 @@ def test_a_listener_that_is_bound_anew_is_never_refused(tmp_path: Path) -> None:
                     await until(partial(exceeds, seen, knocks + 10))
                 is_over.set()
             assert set(seen) == {Reach.OPEN} and len(seen) > 100
-        assert await reach(bound.endpoint, 5.0) is Reach.REFUSED
+        assert await reach(bound.endpoint, PATIENCE_S) is Reach.REFUSED
 
     asyncio.run(story())
 
@@ -321,7 +346,11 @@ def sessions_of(bound: Link) -> int:
     return sum(one.laddr.port == port and one.status == psutil.CONN_ESTABLISHED for one in mine)
 
 
-def test_what_a_revoked_key_says_before_its_session_ends_is_dropped(tmp_path: Path) -> None:
+def test_what_a_revoked_key_says_before_its_session_ends_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tcp, "LOOK_S", 3600.0)  # A look in between would end the session before anything is said.
+
     async def story() -> None:
         server_keys, client_keys = key_pair(tmp_path)
         async with two_ends(tmp_path) as (server, client):
@@ -344,7 +373,7 @@ def test_a_revoked_peer_that_does_not_read_is_cut_off_as_well(tmp_path: Path) ->
     async def story() -> None:
         server_keys, client_keys = key_pair(tmp_path)
         async with two_ends(tmp_path) as (server, client):
-            bound = server.bind(server_keys, limits=LinkLimits(send_messages_max=20))
+            bound = server.bind(server_keys, limits=LinkLimits(send_messages_max=20, stall_ms=3_600_000))
             link = client.connect(bound.endpoint, client_keys, limits=LinkLimits(receive_messages_max=5))
             await heard(client, link, "before")
             sender = server.letters[0].sender
@@ -353,9 +382,7 @@ def test_a_revoked_peer_that_does_not_read_is_cut_off_as_well(tmp_path: Path) ->
                 await until(lambda: not bound.send(Ask(request_id=1, what="flood"), [bytes(200_000)], to=sender))
             assert sessions_of(bound) == 1
             server_keys.revoke(CLIENT)
-            began = time.monotonic()
             await until(lambda: sessions_of(bound) == 0)
-            assert time.monotonic() - began < 1.0
 
     asyncio.run(story())
 
@@ -380,9 +407,7 @@ def test_a_key_changes_on_the_same_port_without_loss_of_service(tmp_path: Path, 
             await heard(client, link, "both are trusted")
             assert client.connections == [True], "trusting one more key disturbs nobody"
             assert own.finish_rotation() == old
-            began = time.monotonic()
             await until(lambda: client.connections == [True, False, True])
-            assert time.monotonic() - began < 1.0
             await heard(client, link, "the new one is in use")
             peer.revoke(rotating, old)
             await heard(client, link, "the old one is gone")
@@ -475,10 +500,10 @@ def test_a_program_without_a_loop_talks_to_a_node(tmp_path: Path) -> None:
             endpoint = server.bind(server_keys).endpoint
 
             def program() -> object:
-                with SyncLink.tcp(endpoint, client_keys, peer=SERVER) as link:
+                with SyncLink.tcp(endpoint, client_keys, peer=SERVER, timeout_s=PATIENCE_S) as link:
                     assert link.receive(timeout_s=0.01) is None
                     assert link.send(Ask(request_id=7, what="status"), [b"raw"])
-                    return link.receive(timeout_s=5.0)
+                    return link.receive(timeout_s=PATIENCE_S)
 
             answer = await asyncio.to_thread(program)
             assert answer == (Ask(request_id=7, what="status"), [b"raw"])
@@ -496,9 +521,9 @@ def test_a_program_without_a_loop_survives_a_changed_server_key(tmp_path: Path) 
             endpoint = server.bind(server_keys).endpoint
 
             def program() -> object:
-                with SyncLink.tcp(endpoint, client_keys, peer=SERVER) as link:
+                with SyncLink.tcp(endpoint, client_keys, peer=SERVER, timeout_s=PATIENCE_S) as link:
                     server_keys.finish_rotation()
-                    deadline = time.monotonic() + 10
+                    deadline = time.monotonic() + PATIENCE_S
                     while time.monotonic() < deadline:
                         was_bound_anew = False in server.connections
                         link.send(Ask(request_id=7, what="status"))
@@ -520,10 +545,15 @@ def test_a_program_without_a_loop_is_told_why_nobody_answers(tmp_path: Path) -> 
         async with two_ends(tmp_path) as (server, _):
             endpoint = server.bind(server_keys).endpoint
 
-            def why(keys: Keys, endpoint: str = endpoint) -> str:
-                with pytest.raises(PeerUnreachable) as failed:
-                    SyncLink.tcp(endpoint, keys, peer=SERVER, timeout_s=0.2)
-                return failed.value.reason
+            def why(keys: Keys, patience_s: float = PATIENCE_S) -> str:
+                """The first word on it: a busy machine may need longer for one handshake than a link waits for it."""
+                timeout_s = 0.2
+                while True:
+                    with pytest.raises(PeerUnreachable) as failed:
+                        SyncLink.tcp(endpoint, keys, peer=SERVER, timeout_s=timeout_s)
+                    timeout_s *= 2
+                    if failed.value.reason != "nobody answers" or timeout_s > patience_s:
+                        return failed.value.reason
 
             assert "no key of 'root[primary]' is trusted here" in await asyncio.to_thread(why, stranger)
             stranger.trust(SERVER, server_keys.public)
@@ -531,7 +561,7 @@ def test_a_program_without_a_loop_is_told_why_nobody_answers(tmp_path: Path) -> 
             stranger.revoke(SERVER)
             stranger.trust(SERVER, client_keys.public)
             assert await asyncio.to_thread(why, stranger) == Told.BROKEN_OFF.value
-        assert await asyncio.to_thread(why, client_keys) == "nobody answers"
+        assert await asyncio.to_thread(why, client_keys, 0.2) == "nobody answers"
 
     asyncio.run(story())
 

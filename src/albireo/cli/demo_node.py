@@ -1,7 +1,5 @@
 """The demo's child processes: the pair, and the pipeline; each ends when the demo does, however that ends."""
 
-import contextlib
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +16,7 @@ from albireo.client import ClientError, NodeClient
 from albireo.model.topology import Guard
 from albireo.runtime.errors import RuntimeFault
 from albireo.runtime.keys import Keys, introduce
+from albireo.sim.ports import KeptPorts
 from albireo.sim.tunnel.site import NODE_ID, WITNESS, PairSite, write_site
 
 LOG: Final = "node.log"
@@ -43,7 +42,8 @@ class DemoPair:
         self.directories = [data / member for member in MEMBERS]
         self.acting = Acting(self.directories)
         self._is_new = not (data / MEMBERS[0] / "log").exists()
-        endpoints = [f"tcp://127.0.0.1:{port}" for port in _free_ports(5)]
+        self._ports = KeptPorts(5)
+        endpoints = [f"tcp://127.0.0.1:{port}" for port in self._ports.numbers]
         pair = PairSite(clients=(endpoints[0], endpoints[1]), peers=(endpoints[2], endpoints[3]), witness=endpoints[4])
         self._topology = write_site(site, ports, guards=dict.fromkeys(ports, Guard.PLC), pair=pair)
         _make_keys(data)
@@ -120,7 +120,9 @@ class DemoPair:
         """Stop the passive member, then the acting one, then the witness; the highest exit code."""
         acting = self.acting().name
         order = [name for name in MEMBERS if name != acting] + [acting, WITNESS]
-        return max(self._stop(name) for name in order)
+        code = max(self._stop(name) for name in order)
+        self._ports.close()
+        return code
 
     def _stop(self, name: str) -> int:
         """Cleanly; killed after STOP_S."""
@@ -156,15 +158,6 @@ def _make_keys(data: Path) -> None:
         if not (data / directory / "keys").exists():
             made.append(Keys.new(data / directory / "keys", name))
     introduce(*made)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
 
 
 def run_pipeline(data: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 from albireo.codec.history import FileKind
 from tests.unit.pipeline.history_files import DAY0, SECOND, HistoryWriter, item, sample
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 START_S = 120.0
 """Longest time for Spark to start on a busy machine."""

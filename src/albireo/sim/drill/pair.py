@@ -7,9 +7,8 @@ Everything lies in one directory that is made for it:
 Links are encrypted as in a plant; the keys are made for this run and die with it.
 """
 
-import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +20,7 @@ from albireo.runtime.lines import LineTo
 from albireo.sim.drill.ground import DrillError, Ground, Host
 from albireo.sim.drill.plcs import adapters, write_tables
 from albireo.sim.drill.process import Group
+from albireo.sim.ports import KeptPorts
 
 NODE: Final = "root"
 MEMBERS: Final = ("primary", "backup")
@@ -81,7 +81,8 @@ class Pair:
         self._hosts = {name: ground.hosts.get(name, Host()) for name in (*MEMBERS, *WITNESSES)}
         self.data = {name: ground.data.get(name, directory / name) for name in (*MEMBERS, *WITNESSES)}
         self._environment = ground.environment
-        self._ports = dict(zip(_PORT_NAMES, _free_ports(len(_PORT_NAMES)), strict=True))
+        self._kept = KeptPorts(len(_PORT_NAMES))
+        self._ports = dict(zip(_PORT_NAMES, self._kept.numbers, strict=True))
         self.topology = directory / "topology.toml"
         self.topology.write_text(self._topology())
         self.keys = self._make_keys()
@@ -152,6 +153,7 @@ class Pair:
         """Every process is gone when this returns."""
         for name in self.groups:
             self.groups[name].kill()
+        self._kept.close()
 
     # --- Looking -----------------------------------------------------------------------------------------------------
 
@@ -229,18 +231,6 @@ class Pair:
 
 def other_of(member: str) -> str:
     return MEMBERS[1 - MEMBERS.index(member)]
-
-
-def _free_ports(count: int) -> Sequence[int]:
-    """Ports that nobody listens at now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 _TELLING: Final = ("state", "cause", "epoch", "members", "end", "durable", "committed", "lease_left_ms", "cases")
