@@ -10,14 +10,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albireo.codec import record
+from albireo.codec import record, samples
 from albireo.codec.message import Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import Kind
 from albireo.core.producer import Offered, Opened, Producer, ProducerConfig, Send, TimePassed
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.position import Position
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch, Strings, ValueType
 
 ITEM = DataItem(name="a", value_type=ValueType.INT64)
 
@@ -25,8 +25,8 @@ ITEM = DataItem(name="a", value_type=ValueType.INT64)
 class Core:
     def __init__(self) -> None:
         self.epoch = 1
-        self.committed: list[tuple[str, int]] = []
-        self.pending: list[tuple[str, int]] = []
+        self.committed: list[list[tuple[str, int]]] = []
+        self.pending: list[list[tuple[str, int]]] = []
         self.is_full = False
 
     @property
@@ -69,11 +69,11 @@ class Core:
         return answers
 
 
-def _content(kind: int, count: int, body: bytes) -> tuple[str, int]:
+def _content(kind: int, count: int, body: bytes) -> list[tuple[str, int]]:
     if kind == Kind.RECORDS:
         (gap,) = record.decode_records(body, count)
-        return "gap", gap.lost or 0  # type: ignore[union-attr]  # A producer appends gaps only.
-    return "value", int(record.decode_samples(body, kind, count).values()[0])
+        return [("gap", gap.lost or 0)]  # type: ignore[union-attr]  # A producer appends gaps only.
+    return [("value", int(value)) for value in record.decode_samples(body, kind, count).values()]
 
 
 def _batch(number: int) -> SampleBatch:
@@ -138,5 +138,25 @@ def test_every_batch_is_committed_once_and_in_order(steps: list[str]) -> None:
         if producer.is_drained:
             break
     assert producer.is_drained
-    assert core.committed == [("value", number) for number in range(1, offered + 1)]
+    assert [one for batch in core.committed for one in batch] == [("value", number) for number in range(1, offered + 1)]
     assert producer.dropped == 0
+
+
+@given(st.lists(st.lists(st.text(max_size=4), min_size=1, max_size=4), min_size=1, max_size=5))
+def test_joined_batches_have_the_rows_of_each_one_after_another(texts: list[list[str]]) -> None:
+    def batch(values: list[str], start: int) -> SampleBatch:
+        rows = np.arange(start, start + len(values))
+        return SampleBatch(
+            value_type=ValueType.STRING,
+            item_id=rows.astype(np.uint32),
+            source_ns=rows + 1,
+            node_ns=rows + 2,
+            value=Strings.of(values),
+            quality=rows.astype(np.uint32) + 3,
+        )
+
+    flat = [one for values in texts for one in values]
+    whole = batch(flat, 0)
+    starts = np.cumsum([0, *map(len, texts)])
+    joined = SampleBatch.joined([batch(values, int(start)) for values, start in zip(texts, starts, strict=False)])
+    assert samples.encode(joined) == samples.encode(whole)

@@ -35,6 +35,7 @@ from albireo.core.feed.roaming import Fed, Roaming
 from albireo.core.feed.roaming import LineDown as FeedLineDown
 from albireo.core.feed.roaming import LineUp as FeedLineUp
 from albireo.core.feed.roaming import SayTo as FeedSayTo
+from albireo.core.flight import MESSAGE_BYTES
 from albireo.core.fold.producers import Producers
 from albireo.core.pair.asking import Answered, Asked, Asker, GivenUp, Unanswered
 from albireo.core.pair.seeking import (
@@ -50,7 +51,7 @@ from albireo.core.pair.seeking import (
     TurnedAway,
 )
 from albireo.core.pair.sending import Acknowledged, Effects, Heard, PairSender, Refused, SayTo
-from albireo.core.producer import MESSAGE_BYTES, Offered, ProducerConfig
+from albireo.core.producer import Offered, ProducerConfig
 from albireo.core.receipts import Receipts
 from albireo.core.role import Role
 from albireo.core.turn import Turn
@@ -77,15 +78,17 @@ def passive(epoch: int) -> RoleTold:
     return RoleTold(is_acting=False, epoch=epoch)
 
 
-def numbers(*values: int) -> SampleBatch:
+def numbers(*values: int, value_type: ValueType | None = None) -> SampleBatch:
+    """Of another type than the one before, so that what waits together does not become one body."""
     rows = len(values)
+    value_type = value_type or (ValueType.INT64 if values[0] % 2 else ValueType.FLOAT64)
     times = np.full(rows, 1, np.int64)
     return SampleBatch(
-        value_type=ValueType.INT64,
+        value_type=value_type,
         item_id=np.zeros(rows, np.uint32),
         source_ns=times,
         node_ns=times,
-        value=np.array(values, np.int64),
+        value=np.array(values, np.int64) if value_type is ValueType.INT64 else np.array(values, np.float64),
         quality=np.zeros(rows, np.uint32),
     )
 
@@ -355,8 +358,8 @@ class Member:
         self.index = index
         self.epoch = 0
         """It believes to lead in this one; 0: it knows that it does not."""
-        self.pending: list[tuple[int, int, int]] = []
-        """Appended and not committed: producer id, sequence, value."""
+        self.pending: list[tuple[int, int, list[int]]] = []
+        """Appended and not committed: producer id, sequence, values."""
         self.out: deque[AnyMessage] = deque()
         self.into: deque[tuple[AnyMessage, tuple[bytes, ...]]] = deque()
         self.standing_by = False
@@ -394,8 +397,8 @@ class Member:
                 self.out += [one.message for one in turn.sends]
                 for draft in turn.drafts:
                     assert isinstance(draft.content, SampleBatch)
-                    value = int(draft.content.values()[0])
-                    self.pending.append((draft.producer_id, draft.producer_sequence, value))
+                    values = [int(value) for value in draft.content.values() if not isinstance(value, str)]
+                    self.pending.append((draft.producer_id, draft.producer_sequence, values))
 
     def _hello(self, hello: ProducerHello) -> None:
         opened, is_new = self.producers.opened(hello.producer, hello.run)
@@ -423,8 +426,8 @@ class Member:
         """Some of what is pending is on both members now; only the real leader can say so."""
         if not self.is_leader or not self.pending[:count]:
             return
-        for producer_id, sequence, value in self.pending[:count]:
-            self.pair.log.append((producer_id, sequence, value))
+        for producer_id, sequence, values in self.pending[:count]:
+            self.pair.log.append((producer_id, sequence, values))
             self.producers.fold_batch(producer_id, sequence, 1, Position(self.epoch, len(self.pair.log)))
         del self.pending[:count]
         position = Position(self.epoch, len(self.pair.log))
@@ -437,7 +440,7 @@ class Pair:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.epoch = 2
-        self.log: list[tuple[int, int, int]] = []
+        self.log: list[tuple[int, int, list[int]]] = []
         self.opened: list[tuple[str, int]] = []
         self.members = [Member(self, 0), Member(self, 1)]
         self.members[0].lead(2)
@@ -456,8 +459,12 @@ class Pair:
                     member.into.append((effect.message, effect.raw))
             else:
                 assert isinstance(effect, Acknowledged)
-                assert self.acked < effect.batch <= len(self.log), "acknowledged before it was committed"
+                assert self.acked < effect.batch <= len(self.committed()), "acknowledged before it was committed"
                 self.acked = effect.batch
+
+    def committed(self) -> list[int]:
+        """One value for each batch that was offered."""
+        return [value for _, _, values in self.log for value in values]
 
     def cut(self, member: Member) -> None:
         if member.is_up:
@@ -512,7 +519,9 @@ class Pair:
         match chance.choices(range(8), weights=(30, 40, 20, 3, 3, 2, 2, 30))[0]:
             case 0:
                 self.offered += 1
-                self.perform(self.client.step(Offered(batches=(numbers(self.offered),)), self.now))
+                value_type = ValueType.INT64 if self.offered % 5 else ValueType.FLOAT64
+                one = numbers(self.offered, value_type=value_type)
+                self.perform(self.client.step(Offered(batches=(one,)), self.now))
             case 1:
                 self.carry(member, chance.randint(1, 6))
             case 2:
@@ -559,7 +568,7 @@ def test_no_takeover_loses_doubles_or_reorders_anything(block: int) -> None:
         for _ in range(pair.chance.randint(50, 600)):
             pair.act()
         pair.settle()
-        assert [value for _, _, value in pair.log] == list(range(1, pair.offered + 1)), f"seed {seed}"
+        assert pair.committed() == list(range(1, pair.offered + 1)), f"seed {seed}"
         assert pair.acked == pair.offered, f"seed {seed}: never told"
 
 

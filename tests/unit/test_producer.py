@@ -6,9 +6,8 @@ import pytest
 from albireo.codec import record
 from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import GapFound, Kind, Stream
+from albireo.core.flight import MESSAGE_BYTES, Loss
 from albireo.core.producer import (
-    MESSAGE_BYTES,
-    Loss,
     Offered,
     Opened,
     Producer,
@@ -29,13 +28,14 @@ def at(seconds: float) -> Instant:
     return Instant(int(seconds * SECOND))
 
 
-def batch(value: float, rows: int = 1) -> SampleBatch:
+def batch(value: float, rows: int = 1, value_type: ValueType | None = None) -> SampleBatch:
+    """Of another type than the one before, so that what waits together does not become one body."""
     return SampleBatch(
-        value_type=ValueType.FLOAT64,
+        value_type=value_type or (ValueType.FLOAT64 if value % 2 else ValueType.INT64),
         item_id=np.arange(rows, dtype=np.uint32) % 2,
         source_ns=np.full(rows, int(value), np.int64),
         node_ns=np.full(rows, int(value), np.int64),
-        value=np.full(rows, value),
+        value=np.full(rows, value) if value_type or value % 2 else np.full(rows, int(value)),
         quality=np.zeros(rows, np.uint32),
     )
 
@@ -192,6 +192,60 @@ def test_a_body_refused_twice_takes_no_other_one_with_it() -> None:
     one.step(refused("malformed", 1), at(1))
     one.step(refused("malformed", 1), at(1))
     assert sent(one.step(welcome(0), at(1))) == [(1, 2.0), (2, 3.0), (3, "refused")]
+    assert one.dropped == 1
+
+
+def test_while_two_messages_are_under_way_what_waits_becomes_one_body() -> None:
+    one = streaming()
+    for value in (1, 2, 3, 4, 5):
+        one.step(Offered(batches=(batch(value, value_type=ValueType.FLOAT64),)), at(0))
+    (more,) = one.step(appended(1), at(0))
+    assert isinstance(more.message, Append)
+    (entry,) = more.message.entries
+    assert record.decode_producer(more.raw[0]) == (3, 3)
+    rows = record.decode_samples(more.raw[0], entry.kind, entry.record_count)
+    assert (rows.values(), rows.item_id.tolist(), rows.source_ns.tolist()) == ([3, 4, 5], [41, 41, 41], [3, 4, 5])
+    one.step(appended(2), at(0))
+    assert one.batch_committed == 2
+    one.step(appended(3), at(0))
+    assert one.batch_committed == 5
+    assert one.is_drained
+
+
+def test_a_full_message_waits_for_nobody() -> None:
+    one = Producer("p1", ITEMS, run=5, config=ProducerConfig())
+    one.step(Opened(), at(0))
+    one.step(welcome(credit=8 * MESSAGE_BYTES), at(0))
+    rows = MESSAGE_BYTES // 2 // 32
+    bodies = [sent(one.step(offered(value, rows=rows), at(0))) for value in (1, 2, 3, 4, 5)]
+    assert bodies == [[(1, 1.0)], [(2, 2.0)], [], [(3, 3.0)], [(4, 4)]]
+
+
+def test_a_gap_stays_between_the_batches_it_lies_between() -> None:
+    one = streaming()
+    one.step(offered(1), at(0))
+    one.step(offered(2), at(0))
+    kind = ValueType.FLOAT64
+    one.step(Offered(batches=(batch(3, value_type=kind), batch(4, value_type=kind))), at(0))
+    loss = Loss(reason="device_lost", from_ns=4, to_ns=5)
+    one.step(Offered(losses=(loss,), batches=(batch(5, value_type=kind), batch(6, value_type=kind))), at(0))
+    assert sent(one.step(appended(2), at(0))) == [(3, 3.0), (4, "device_lost"), (5, 5.0)]
+
+
+def test_of_batches_in_one_body_only_the_one_at_fault_is_given_up() -> None:
+    one = Producer("p1", ITEMS, run=5, config=CONFIG)
+    one.step(Opened(), at(0))
+    one.step(Offered(batches=tuple(batch(value, value_type=ValueType.FLOAT64) for value in (1, 2, 3))), at(0))
+    assert sent(one.step(welcome(0), at(0))) == [(1, 1.0)]
+    one.step(refused("malformed", 1), at(1))
+    assert sent(one.step(welcome(0), at(1))) == [(1, 1.0), (2, 2.0), (3, 3.0)]
+    one.step(appended(1), at(2))
+    one.step(refused("malformed", 2), at(2))
+    assert list(one.batches_refused) == [2]
+    assert sent(one.step(welcome(1), at(2))) == [(2, 3.0), (3, "refused")]
+    one.step(appended(3), at(3))
+    assert one.batch_committed == 3
+    assert one.is_drained
     assert one.dropped == 1
 
 

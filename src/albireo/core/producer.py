@@ -16,6 +16,8 @@ What it does not do: measure, connect, or read a clock. The shell hands in event
 
 Invariants
     in flight:  consecutive sequences; bodies are never changed while CORE may have them (see `_renumber`).
+    few:        while PARTLY_FILLED_MAX messages are under way, only full ones follow. What waits meanwhile becomes as
+                few bodies as it fits into: under load the messages grow, and nothing is ever held by a clock.
     waiting:    at most `queue_bytes_max` together with what is in flight; what is dropped is counted and goes out as a
                 gap record in its place in the order.
 
@@ -31,19 +33,15 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-from albireo.codec import record, samples
-from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused, ProducerHello, ProducerWelcome
-from albireo.codec.record import PRODUCER, GapFound, Kind, Stream
+from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
+from albireo.codec.record import PRODUCER
+from albireo.core.flight import MESSAGE_BYTES, Flight, Loss, flight_of, flight_of_loss, messages, queued_bytes
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
-from albireo.model.samples import SampleBatch, Strings
+from albireo.model.samples import SampleBatch
 
-MESSAGE_BYTES: Final = 512 * 1024
-"""Bodies of one Append message, so that CORE's turn stays short during a resend."""
-MESSAGE_ENTRIES_MAX: Final = 256
-BATCH_OVERHEAD_BYTES: Final = 1_024
-"""What a waiting batch costs beside its rows: five arrays and their objects."""
-ROW_BYTES: Final = 32
+PARTLY_FILLED_MAX: Final = 2
+"""One that the node works on, and one that it has when that is done."""
 REFUSED_KEPT: Final = 1024
 """Numbers of refused batches that are remembered."""
 
@@ -65,17 +63,6 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise ValueError(f"queue_bytes_max must hold at least one message of {MESSAGE_BYTES} bytes")
         if not 0 < self.answer_timeout_ns <= self.answer_timeout_ns_max or self.admission_pause_ns <= 0:
             raise ValueError("0 < answer_timeout_ns <= answer_timeout_ns_max and admission_pause_ns > 0")
-
-
-class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """A gap on its way to be a record; rows count the producer's items from 0."""
-
-    reason: str
-    from_ns: int
-    to_ns: int
-    rows: tuple[int, ...] = ()
-    """Empty: every item of this producer."""
-    lost: int | None = None
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -103,17 +90,6 @@ class Send(msgspec.Struct, frozen=True, eq=False):
 Event = Opened | Offered | TimePassed | ProducerWelcome | Appended | AppendRefused
 
 
-class _Flight(msgspec.Struct, eq=False):
-    """A numbered body that CORE may already have."""
-
-    sequence: int
-    entry: AppendEntry
-    body: bytes
-    last_ns: int
-    batch: int
-    """Which of the batches offered, counted from 1; 0: a gap record."""
-
-
 class Producer:
     """One named producer. `step` takes an event and gives the effects; nothing else changes the state."""
 
@@ -127,8 +103,10 @@ class Producer:
         self._is_open = False
         self._is_greeting = False
         self._next_sequence = 1
-        self._in_flight: deque[_Flight] = deque()
+        self._in_flight: deque[Flight] = deque()
         self._in_flight_bytes = 0
+        self._under_way: deque[int] = deque()
+        """The last number in each message that is not acknowledged whole."""
         self._waiting: deque[SampleBatch | Loss] = deque()
         self._waiting_bytes = 0
         self._overflow: Loss | None = None
@@ -240,7 +218,7 @@ class Producer:
         elif not self._fits(event, before):
             self._renumber(event.last_sequence + 1)
         # Even what CORE has already is sent again: a repeat is how it is asked whether the original is committed.
-        return [*self._resend(0, now), *self._fill(now)]
+        return self._resend_all(now)
 
     def _fits(self, welcome: ProducerWelcome, before: ProducerWelcome | None) -> bool:
         """CORE's last number lies where the numbers in flight go on from it."""
@@ -256,6 +234,8 @@ class Producer:
             self._in_flight_bytes -= len(committed.body)
             self.batch_committed = max(self.batch_committed, committed.batch)
             progressed = True
+        while self._under_way and self._under_way[0] <= event.producer_sequence:
+            self._under_way.popleft()
         if event.position.epoch > self._welcome.epoch and not self._is_greeting:
             return self._greet(now)
         if self._is_greeting or not progressed:
@@ -266,7 +246,7 @@ class Producer:
         if self._is_probing:
             self._is_probing = False
             self._resume_at = None
-            return [*self._resend(0, now), *self._fill(now)]
+            return self._resend_all(now)
         return self._fill(now)
 
     def _was_refused(self, event: AppendRefused, now: Instant) -> list[Send]:
@@ -301,6 +281,8 @@ class Producer:
         flight = next((one for one in self._in_flight if one.sequence == sequence), None)
         if flight is None:
             return []
+        if len(flight.batches) > 1:
+            return self._take_apart(flight, now)
         if flight.batch:
             self.batches_refused.append(flight.batch)
             self.dropped += flight.entry.record_count
@@ -312,6 +294,17 @@ class Producer:
         self._renumber(min(sequence, self._in_flight[0].sequence) if self._in_flight else sequence)
         # NB: not sent again at once. What was sent twice is refused twice, and the second refusal would give up the
         # body that has the number now; behind the answer to this hello no older refusal comes.
+        return self._greet(now)
+
+    def _take_apart(self, flight: Flight, now: Instant) -> list[Send]:
+        """One of its batches is at fault: each by itself, in the same place."""
+        first = flight.batch - len(flight.batches) + 1
+        parts = [self._encoded([one], first + offset) for offset, one in enumerate(flight.batches)]
+        place = self._in_flight.index(flight)
+        flights = list(self._in_flight)
+        self._in_flight = deque([*flights[:place], *parts, *flights[place + 1 :]])
+        self._in_flight_bytes += sum(len(one.body) for one in parts) - len(flight.body)
+        self._renumber(self._in_flight[0].sequence)
         return self._greet(now)
 
     def _time_passed(self, now: Instant) -> list[Send]:
@@ -367,46 +360,54 @@ class Producer:
         """Number and send what the credit allows, at least one batch when nothing is on its way."""
         if self._welcome is None or self._is_greeting or self._resume_at is not None or self._is_probing:
             return []
-        fresh: list[_Flight] = []
+        fresh: list[Flight] = []
         while self._waiting or self._overflow is not None:
             following = self._overflow or self._waiting[0]
             if self._in_flight and self._in_flight_bytes + queued_bytes(following) > self._welcome.credit_bytes:
                 break
+            if len(self._under_way) >= PARTLY_FILLED_MAX and self._waiting_bytes < MESSAGE_BYTES:
+                break
             overflow = self._take_overflow()
-            if overflow is None:
-                self._waiting_bytes -= queued_bytes(self._waiting.popleft())
-            flight = self._numbered(overflow or following)
+            flight = self._said(overflow) if overflow is not None else self._numbered()
             self._in_flight.append(flight)
             self._in_flight_bytes += len(flight.body)
+            self._last_numbered_ns = max(self._last_numbered_ns, flight.last_ns)
             fresh.append(flight)
         if fresh and self._answer_due is None:
             self._answer_due = Instant(now + self._answer_timeout_ns)
-        return _appends(fresh)
+        return self._sent(fresh)
 
-    def _numbered(self, one: SampleBatch | Loss) -> _Flight:
+    def _numbered(self) -> Flight:
+        """The head of the queue: as much of one value type as a message takes and the credit allows."""
+        assert self._welcome is not None
+        size_max = min(MESSAGE_BYTES, self._welcome.credit_bytes - self._in_flight_bytes)
+        head = self._waiting.popleft()
+        self._waiting_bytes -= queued_bytes(head)
+        if isinstance(head, Loss):
+            return self._said(head)
+        batches, size = [head], queued_bytes(head)
+        while self._waiting:
+            more = self._waiting[0]
+            size += queued_bytes(more)
+            if isinstance(more, Loss) or more.value_type is not head.value_type or size > size_max:
+                break
+            self._waiting_bytes -= queued_bytes(more)
+            batches.append(more)
+            self._waiting.popleft()
+        self.batches_numbered += len(batches)
+        return self._encoded(batches, self.batches_numbered)
+
+    def _encoded(self, batches: Sequence[SampleBatch], last: int) -> Flight:
         assert self._welcome is not None
         sequence = self._next_sequence
         self._next_sequence += 1
-        if isinstance(one, Loss):
-            gap = GapFound(
-                source=self._hello.producer,
-                reason=one.reason,
-                from_ns=one.from_ns,
-                to_ns=one.to_ns,
-                item_ids=tuple(int(self._ids[row]) for row in one.rows),
-                lost=one.lost,
-            )
-            body = record.encode_records(self._welcome.producer_id, sequence, [gap])
-            kind, count, last_ns, batch_number = int(Kind.RECORDS), 1, one.to_ns, 0
-        else:
-            batch = msgspec.structs.replace(one, item_id=self._ids[one.item_id])
-            body = PRODUCER.pack(self._welcome.producer_id, sequence) + samples.encode(batch)
-            kind, count, last_ns = int(one.value_type), len(one), int(one.source_ns[-1])
-            self.batches_numbered += 1
-            batch_number = self.batches_numbered
-        self._last_numbered_ns = max(self._last_numbered_ns, last_ns)
-        entry = AppendEntry(int(Stream.SAMPLES), kind, count, crc32c(body))
-        return _Flight(sequence, entry, body, last_ns, batch_number)
+        return flight_of(batches, last, self._welcome.producer_id, sequence, self._ids)
+
+    def _said(self, loss: Loss) -> Flight:
+        assert self._welcome is not None
+        sequence = self._next_sequence
+        self._next_sequence += 1
+        return flight_of_loss(loss, self._hello.producer, self._welcome.producer_id, sequence, self._ids)
 
     def _renumber(self, first: int) -> None:
         """Give what is in flight new numbers from `first` on.
@@ -420,36 +421,20 @@ class Producer:
             flight.entry = msgspec.structs.replace(flight.entry, body_crc=crc32c(flight.body))
         self._next_sequence = first + len(self._in_flight)
 
+    def _resend_all(self, now: Instant) -> list[Send]:
+        """What is in flight, and what may follow it, in as few messages as that takes."""
+        self._under_way.clear()
+        self._fill(now)
+        return self._resend(0, now)
+
     def _resend(self, sequence: int, now: Instant, count_max: int | None = None) -> list[Send]:
         """What is in flight from `sequence` on, the same bodies once more."""
         again = [one for one in self._in_flight if one.sequence >= sequence][:count_max]
         self._answer_due = Instant(now + self._answer_timeout_ns) if self._in_flight else None
-        return _appends(again)
+        self._under_way.clear()
+        return self._sent(again)
 
-
-def queued_bytes(one: SampleBatch | Loss) -> int:
-    """What it counts against the bound while it waits; close to what its body will have."""
-    if isinstance(one, Loss):
-        return BATCH_OVERHEAD_BYTES
-    text = len(one.value.data) if isinstance(one.value, Strings) else 0
-    return BATCH_OVERHEAD_BYTES + ROW_BYTES * len(one) + text
-
-
-def _appends(flights: Sequence[_Flight]) -> list[Send]:
-    """Append messages of bounded size, in order."""
-    sends: list[Send] = []
-    group: list[_Flight] = []
-    group_bytes = 0
-    for flight in flights:
-        if group and (group_bytes + len(flight.body) > MESSAGE_BYTES or len(group) == MESSAGE_ENTRIES_MAX):
-            sends.append(_append(group))
-            group, group_bytes = [], 0
-        group.append(flight)
-        group_bytes += len(flight.body)
-    if group:
-        sends.append(_append(group))
-    return sends
-
-
-def _append(group: Sequence[_Flight]) -> Send:
-    return Send(Append(entries=tuple(one.entry for one in group)), tuple(one.body for one in group))
+    def _sent(self, flights: Sequence[Flight]) -> list[Send]:
+        groups = messages(flights)
+        self._under_way += [group[-1].sequence for group in groups]
+        return [Send(Append(tuple(one.entry for one in group)), tuple(one.body for one in group)) for group in groups]

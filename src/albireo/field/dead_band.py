@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.core.producer import Loss
+from albireo.core.flight import Loss
 from albireo.field.contract import Columns
 from albireo.model.instant import Instant, WallTime
 from albireo.model.quality import BAD_CLASS, BAD_NO_COMMUNICATION, BAD_WAITING_FOR_INITIAL_DATA, SEVERITY_SHIFT

@@ -73,7 +73,7 @@ class _Selector(selectors.EpollSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if self._began is not None:
-            cpu_ns = thread_cpu_ns()  # Once per turn, for it is a system call: a question counts with the turn behind it.
+            cpu_ns = thread_cpu_ns()  # A system call, so once per turn: a question counts with the turn behind it.
             self._turns.took(self._began, boot_ns(), cpu_ns - self._cpu_ns)
             self._cpu_ns = cpu_ns
         found = super().select(timeout)

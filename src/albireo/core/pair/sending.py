@@ -29,6 +29,7 @@ from albireo.codec.message import (
     RoleAsked,
     RoleTold,
 )
+from albireo.core.flight import queued_bytes
 from albireo.core.pair.seeking import (
     AskRole,
     Chose,
@@ -43,7 +44,7 @@ from albireo.core.pair.seeking import (
     TurnedAway,
 )
 from albireo.core.producer import Event as ProducerEvent
-from albireo.core.producer import Offered, Opened, Producer, ProducerConfig, queued_bytes
+from albireo.core.producer import Offered, Opened, Producer, ProducerConfig
 from albireo.core.producer import TimePassed as ProducerTime
 from albireo.model.instant import Instant
 from albireo.model.item import DataItem
