@@ -206,9 +206,9 @@ def test_while_two_messages_are_under_way_what_waits_becomes_one_body() -> None:
     rows = record.decode_samples(more.raw[0], entry.kind, entry.record_count)
     assert (rows.values(), rows.item_id.tolist(), rows.source_ns.tolist()) == ([3, 4, 5], [41, 41, 41], [3, 4, 5])
     one.step(appended(2), at(0))
-    assert one.batch_committed == 2
+    assert one.batch_acknowledged == 2
     one.step(appended(3), at(0))
-    assert one.batch_committed == 5
+    assert one.batch_acknowledged == 5
     assert one.is_drained
 
 
@@ -244,7 +244,7 @@ def test_of_batches_in_one_body_only_the_one_at_fault_is_given_up() -> None:
     assert list(one.batches_refused) == [2]
     assert sent(one.step(welcome(1), at(2))) == [(2, 3.0), (3, "refused")]
     one.step(appended(3), at(3))
-    assert one.batch_committed == 3
+    assert one.batch_acknowledged == 3
     assert one.is_drained
     assert one.dropped == 1
 

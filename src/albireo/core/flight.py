@@ -74,6 +74,14 @@ def flight_of_loss(loss: Loss, producer: str, producer_id: int, sequence: int, i
     return Flight(sequence, AppendEntry(int(Stream.SAMPLES), int(Kind.RECORDS), 1, crc32c(body)), body, loss.to_ns, 0)
 
 
+def batch_to(flights: Sequence[Flight], sequence: int) -> int:
+    """The last batch in the flights up to this number; 0: they are gap records, or none."""
+    last = min(sequence - flights[0].sequence, len(flights) - 1)
+    while last >= 0 and not flights[last].batch:
+        last -= 1
+    return flights[last].batch if last >= 0 else 0
+
+
 def messages(flights: Sequence[Flight]) -> list[list[Flight]]:
     """In messages of bounded size, in order."""
     found: list[list[Flight]] = []

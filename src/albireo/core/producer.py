@@ -1,8 +1,8 @@
 """Producer: the sending half of exactly-once appends.
 
-A named producer numbers its batches 1, 2, 3... and keeps each one until CORE says that it is committed. Whatever
-happens to CORE or to the link, the same bodies go out again under the same numbers; CORE takes each number once. So a
-restart of CORE loses nothing and doubles nothing.
+A named producer numbers its batches 1, 2, 3... and keeps each one until CORE says that it is committed; one that was
+only acknowledged (durability `local`) is kept too. Whatever happens to CORE or to the link, the same bodies go out
+again under the same numbers; CORE takes each number once. So a restart or a takeover loses and doubles nothing.
 
 What it does not do: measure, connect, or read a clock. The shell hands in events and performs the effects in order.
 
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import PRODUCER
-from albireo.core.flight import MESSAGE_BYTES, Flight, Loss, flight_of, flight_of_loss, messages, queued_bytes
+from albireo.core.flight import MESSAGE_BYTES, Flight, Loss, batch_to, flight_of, flight_of_loss, messages, queued_bytes
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
@@ -105,6 +105,8 @@ class Producer:
         self._next_sequence = 1
         self._in_flight: deque[Flight] = deque()
         self._in_flight_bytes = 0
+        self._answered = 0
+        """What is in flight up to this number is acknowledged, and may be cut by a takeover."""
         self._under_way: deque[int] = deque()
         """The last number in each message that is not acknowledged whole."""
         self._waiting: deque[SampleBatch | Loss] = deque()
@@ -124,7 +126,7 @@ class Producer:
         """Welcomes since the start: the first, and one for each time CORE came back."""
         self.batches_numbered = 0
         """Batches that left the queue for the link since the start."""
-        self.batch_committed = 0
+        self.batch_acknowledged = 0
         """The last batch that CORE acknowledged, counted from 1 as they were numbered; those before it as well, but for
         `batches_refused`."""
         self.batches_refused: deque[int] = deque(maxlen=REFUSED_KEPT)
@@ -147,8 +149,9 @@ class Producer:
 
     @property
     def is_drained(self) -> bool:
-        """Everything that was offered is committed, or counted as dropped."""
-        return not self._waiting and not self._in_flight and self._overflow is None
+        """Everything that was offered is acknowledged, or counted as dropped."""
+        last = self._in_flight[-1].sequence if self._in_flight else 0
+        return last <= self._answered and not self._waiting and self._overflow is None
 
     def row_of(self, item_id: int) -> int | None:
         """Row of the item with this id; None when it is not one of this producer's."""
@@ -213,6 +216,7 @@ class Producer:
         self.greetings += 1
         self._answer_timeout_ns = self._config.answer_timeout_ns
         self._answer_due = None
+        self._answered = 0
         if not self._in_flight:
             self._next_sequence = event.last_sequence + 1
         elif not self._fits(event, before):
@@ -229,10 +233,14 @@ class Producer:
         if self._welcome is None or event.producer_id != self._welcome.producer_id:
             return []
         progressed = False
-        while self._in_flight and self._in_flight[0].sequence <= event.producer_sequence:
+        while self._in_flight and self._in_flight[0].sequence <= event.producer_sequence - event.uncommitted:
             committed = self._in_flight.popleft()
             self._in_flight_bytes -= len(committed.body)
-            self.batch_committed = max(self.batch_committed, committed.batch)
+            self.batch_acknowledged = max(self.batch_acknowledged, committed.batch)
+            progressed = True
+        if event.uncommitted and self._in_flight and event.producer_sequence > self._answered:
+            self._answered = event.producer_sequence
+            self.batch_acknowledged = max(self.batch_acknowledged, batch_to(self._in_flight, self._answered))
             progressed = True
         while self._under_way and self._under_way[0] <= event.producer_sequence:
             self._under_way.popleft()
@@ -310,7 +318,7 @@ class Producer:
     def _time_passed(self, now: Instant) -> list[Send]:
         if self._resume_at is not None and now >= self._resume_at:
             self._resume_at = None
-            return self._resend(0, now, count_max=1)
+            return self._resend(self._answered + 1, now, count_max=1)
         if self._answer_due is not None and now >= self._answer_due:
             self._answer_timeout_ns = min(2 * self._answer_timeout_ns, self._config.answer_timeout_ns_max)
             return self._greet(now)

@@ -68,14 +68,19 @@ class SayTo(msgspec.Struct, frozen=True, eq=False):
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """Effect: every batch up to this one is committed, but for those refused."""
+    """Effect: every batch up to this one is recorded, but for those refused."""
 
     batch: int
     """Counted from 1 as they were offered."""
     position: Position
     """In the log, at or behind the last record of that batch."""
     durability: str
-    """How far it is durable, as the node says it."""
+    """`both`: on the disks of both members; `local`: on that of one."""
+    members: tuple[int, ...] = ()
+    """Who has it, by index; empty: the node is no pair."""
+    may_be_cut: bool = False
+    """A takeover may still cut it (the stream's durability is `local`). This sender offers it again then: only if the
+    program dies as well it is lost."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -102,10 +107,10 @@ class PairSender:
         self._producer = Producer(name, items, run=run, config=msgspec.structs.replace(config, **patience))
         self._seeker = Seeker(seek, now)
         self._committed = Position()
-        """Highest producer sequence that was acknowledged, and the highest epoch in which one was."""
+        """Highest producer sequence that was committed, and the highest epoch in which one was."""
         self.batches_offered = 0
         self.late_welcomes = 0
-        """Welcomes of members that lacked what another had acknowledged; not taken."""
+        """Welcomes of members that lacked what another had committed; not taken."""
 
     @property
     def chosen(self) -> int | None:
@@ -129,7 +134,7 @@ class PairSender:
 
     @property
     def is_drained(self) -> bool:
-        """Everything that was offered is committed, or was refused."""
+        """Everything that was offered is acknowledged, or was refused."""
         return self._producer.is_drained
 
     @property
@@ -182,14 +187,14 @@ class PairSender:
                 return []
 
     def _is_late(self, welcome: ProducerWelcome) -> bool:
-        """It lacks what was acknowledged, and is of an epoch before that: a member that was paused. To number anew
+        """It lacks what was committed, and is of an epoch before that: a member that was paused. To number anew
         after it would give numbers that are taken. Of a higher epoch it would be true: records were lost by force."""
         return welcome.epoch < self._committed.epoch and welcome.last_sequence < self._committed.sequence
 
     def _learn(self, message: ProducerWelcome | Appended | AppendRefused) -> None:
         match message:
             case Appended():
-                last = max(self._committed.sequence, message.producer_sequence)
+                last = max(self._committed.sequence, message.producer_sequence - message.uncommitted)
                 self._committed = Position(max(self._committed.epoch, message.position.epoch), last)
             case ProducerWelcome() if message.last_sequence < self._committed.sequence:
                 self._committed = Position(message.epoch, message.last_sequence)
@@ -218,11 +223,13 @@ class PairSender:
         return done
 
     def _produce(self, event: ProducerEvent, now: Instant) -> Effects:
-        before = self._producer.batch_committed
+        before = self._producer.batch_acknowledged
         sends = self._producer.step(event, now)
         done: Effects = []
-        if isinstance(event, Appended) and self._producer.batch_committed > before:
-            done.append(Acknowledged(self._producer.batch_committed, event.position, event.durability))
+        batch = self._producer.batch_acknowledged
+        if isinstance(event, Appended) and batch > before:
+            cuttable = event.uncommitted > 0
+            done.append(Acknowledged(batch, event.position, event.durability, event.members, cuttable))
         refused = self._producer.batches_refused
         while refused:
             done.append(Refused(refused.popleft()))
