@@ -1,8 +1,9 @@
-"""The pair: messages durable on both members, beside a bare loop of the same shape; and what a lagging member costs.
+"""The pair: messages durable on both members, beside a bare loop of the same shape.
 
 A message is one sample of 100 bytes; "1000 x 100 B" is one batch of a thousand. Each figure is taken in turns with the
 floor (bench/_bare_pair.py), both with CURVE; the floor is printed without it too. Producer, active and passive share
-the machine's cores, as do the three processes of the floor.
+the machine's cores, as do the three processes of the floor. Ours is sent by the client library, which joins what waits
+into few messages when many are in flight, as any program's would be.
 """
 
 import contextlib
@@ -18,16 +19,14 @@ from typing import Final
 import numpy as np
 import zmq
 
-from albireo.codec import record
-from albireo.codec.frame import body_crc
-from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused, ProducerHello, ProducerWelcome
-from albireo.codec.record import Kind, Stream
+from albireo.client.producer import PairProducer
+from albireo.core.pair.sending import Acknowledged
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings, ValueType
-from albireo.runtime import SyncLink
+from albireo.runtime.lines import LineTo
 from bench import Case, Progress, Result, case, median, result
 from bench._bare_pair import NUMBER, socket_of
-from bench._pair import Pair, free_ports, running_pair
+from bench._pair import MEMBERS, Pair, free_ports, running_pair
 
 ROUNDS: Final = 3
 ROUND_S: Final = 4.0
@@ -87,51 +86,43 @@ def shape(batch: int, in_flight: int, ours: Round, floor: Round, plain: Round, p
 
 @contextlib.contextmanager
 def ours(pair: Pair) -> Iterator[Round]:
-    """A producer at the active member's client endpoint."""
-    active = pair.wait_until_whole()
-    with SyncLink.tcp(pair.clients[active], pair.keys, peer=pair.place(active)) as link:
-        item = DataItem(name="message", value_type=ValueType.STRING)
-        link.send(ProducerHello(producer="bench", items=(item,), run=1))
-        welcome = _answer(link)
-        assert isinstance(welcome, ProducerWelcome), welcome
-        sent = welcome.last_sequence
+    pair.wait_until_whole()
+    with program(pair) as producer:
 
         def play(batch: int, in_flight: int, seconds: float) -> list[float]:
-            nonlocal sent
-            rows = _rows(welcome.item_ids[0], batch)
+            rows = [messages(batch)]
             ends = time.perf_counter() + seconds
             under_way: deque[tuple[int, float]] = deque()
             times: list[float] = []
             while under_way or time.perf_counter() < ends:
                 while len(under_way) < in_flight and time.perf_counter() < ends:
-                    sent += 1
-                    body = record.encode_samples(welcome.producer_id, sent, rows)
-                    entry = AppendEntry(Stream.SAMPLES, Kind.STRING, batch, body_crc(body))
-                    under_way.append((sent, time.perf_counter()))
-                    link.send(Append(entries=(entry,)), [body])
-                answer = _answer(link)
-                assert isinstance(answer, Appended), answer
+                    began = time.perf_counter()
+                    under_way.append((producer.offer(rows), began))
+                receipts = producer.wait(10.0)
+                assert receipts, "no answer within 10 s"
                 now = time.perf_counter()
-                while under_way and under_way[0][0] <= answer.producer_sequence:
-                    times.append(now - under_way.popleft()[1])
+                for receipt in receipts:
+                    assert isinstance(receipt, Acknowledged), receipt
+                    assert receipt.durability == "both", receipt
+                    while under_way and under_way[0][0] <= receipt.batch:
+                        times.append(now - under_way.popleft()[1])
             return times
 
         yield play
 
 
-def _answer(link: SyncLink) -> ProducerWelcome | Appended | AppendRefused:
-    while True:
-        received = link.receive(10.0)
-        assert received is not None, "no answer within 10 s"
-        if isinstance(received[0], ProducerWelcome | Appended | AppendRefused):
-            return received[0]
+def program(pair: Pair) -> PairProducer:
+    """One that uses the client library, and speaks to both members."""
+    members = [LineTo(pair.clients[name], pair.place(name)) for name in MEMBERS]
+    return PairProducer("bench", [DataItem(name="message", value_type=ValueType.STRING)], members, pair.keys)
 
 
-def _rows(item_id: int, count: int) -> SampleBatch:
+def messages(count: int) -> SampleBatch:
+    """So many of 100 bytes."""
     times = np.full(count, time.time_ns(), np.int64)
     return SampleBatch(
         value_type=ValueType.STRING,
-        item_id=np.full(count, item_id, np.uint32),
+        item_id=np.zeros(count, np.uint32),
         source_ns=times,
         node_ns=times,
         value=Strings.of(["x" * TEXT_BYTES] * count),

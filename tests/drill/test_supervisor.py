@@ -116,6 +116,17 @@ def test_actors_start_answer_and_stop(tmp_path: Path, placement: PlacementName) 
     story(body)
 
 
+def test_an_actor_that_is_behind_by_design_leaves_the_cpu_to_the_others(tmp_path: Path) -> None:
+    async def body() -> None:
+        polite = ActorSpec("b", "tests.drill.actors:create", {"name": "b"}, nice=10)
+        own = os.nice(0)
+        async with node(tmp_path, spec("a"), polite) as supervisor:
+            found = {one.name: os.getpriority(os.PRIO_PROCESS, one.pid or 0) for one in supervisor.states()}
+            assert found == {"a": own, "b": min(own + 10, 19)}
+
+    story(body)
+
+
 @BOTH
 @pytest.mark.parametrize("what", ["crash", "fail"])
 def test_a_crashed_actor_is_started_again_and_the_others_stay(

@@ -1,11 +1,12 @@
 """PairProducer: a program without a loop that has samples committed by a pair, exactly once.
 
     with PairProducer("meter", items, members_of(node), keys) as producer:
-        last = producer.offer([batch])         # leaves at once if a member is known to act
+        last = producer.offer([batch])         # leaves at once if nothing else is under way, else with the next `wait`
         receipts = producer.wait(1.0)          # Acknowledged(batch=last, position=...)
 
 A takeover makes `wait` take longer, nothing else. What was offered and is not acknowledged yet is kept, and goes out
-again to whichever member acts. Nothing happens between two calls.
+again to whichever member acts. What is offered between two calls of `wait` leaves together: many small batches cost
+little more than one. Nothing happens between two calls.
 
 The machine: core/pair/sending.py. Decision: docs/adr/0115.
 """
@@ -58,6 +59,7 @@ class PairProducer(OnLines):
             seek=seek or SeekConfig(),
             now=boot_ns(),
         )
+        self._offered: list[SampleBatch] = []
         self._receipts: list[Acknowledged | Refused] = []
 
     @property
@@ -66,7 +68,7 @@ class PairProducer(OnLines):
         return self._machine
 
     def offer(self, batches: Sequence[SampleBatch]) -> int:
-        """Take batches to be committed; they leave at once if a member is known to act.
+        """Take batches to be committed.
 
         Args:
             batches: `item_id` holds row numbers of the items.
@@ -75,14 +77,24 @@ class PairProducer(OnLines):
         Raises:
             QueueFull: so much waits already; nothing was taken. `wait`, then offer again.
         """
-        if not self._machine.has_room(batches):
+        if not self._machine.has_room([*self._offered, *batches]):
             raise QueueFull("too much waits for the pair to commit it: wait for it, then offer again")
-        self._perform(self._machine.step(Offered(batches=tuple(batches)), boot_ns()))
-        return self._machine.batches_offered
+        is_idle = self._machine.is_drained and not self._offered
+        self._offered += batches
+        last = self._machine.batches_offered + len(self._offered)
+        if is_idle:
+            self._hand_over()
+        return last
+
+    def _hand_over(self) -> None:
+        if self._offered:
+            batches, self._offered = tuple(self._offered), []
+            self._perform(self._machine.step(Offered(batches=batches), boot_ns()))
 
     def wait(self, timeout_s: float) -> list[Acknowledged | Refused]:
         """What has become of what was offered, at once if there is something; empty after `timeout_s`."""
         until = Instant(boot_ns() + int(timeout_s * SECOND))
+        self._hand_over()
         while True:
             for news in self._news(self._machine.deadline(), until):
                 self._take(news)
@@ -93,6 +105,11 @@ class PairProducer(OnLines):
             if self._receipts or now >= until:
                 receipts, self._receipts = self._receipts, []
                 return receipts
+
+    def close(self) -> None:
+        """What was offered may still arrive; nobody will hear of it."""
+        self._hand_over()
+        super().close()
 
     def _take(self, news: News) -> None:
         if news.is_up is not None:

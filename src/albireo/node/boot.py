@@ -26,6 +26,8 @@ from albireo.runtime import ActorSpec, SupervisionConfig, Supervisor, run_node
 HOST: Final = "host"
 """Kind, and name by default, of the adapter that every node has for its own machine."""
 MIB: Final = 1 << 20
+HISTORY_NICE: Final = 10
+"""It follows what is committed: on a busy machine it falls behind for a while, and neither log nor links do."""
 
 
 def run(
@@ -62,7 +64,7 @@ def specs_of(loaded: LoadedTopology, place: Place, keys: Path | None = None) -> 
     return [
         ActorSpec("logger", "albireo.node.logger:create", _logger(node.runtime), stage=0, is_essential=False),
         ActorSpec("core", "albireo.node.core:create", _core(loaded.topology, place, keys), stage=1),
-        ActorSpec("history", "albireo.node.history:create", _history(node), stage=2),
+        ActorSpec("history", "albireo.node.history:create", _history(node), stage=2, nice=HISTORY_NICE),
         *(_comm(one, begins_acting=not place.member) for one in adapters),
     ]
 
@@ -77,7 +79,7 @@ def _history(node: NodeConfig) -> dict[str, object]:
         "seal_rows": node.history.tail_rows_max // 2,
         "hot_rows_max": node.history.tail_rows_max,
     }
-    return {"node": node.id, "pace": pace}
+    return {"node": node.id, "pace": pace, "is_paired": node.primary is not None}
 
 
 def _core(topology: Topology, place: Place, keys: Path | None) -> dict[str, object]:

@@ -47,6 +47,8 @@ class ActorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Actors of one stage start together, after every essential one of the stages before runs; they stop in reverse."""
     is_essential: bool = True
     """False: its restarts never end the node; it is tried again for ever, at the longest back-off."""
+    nice: int = 0
+    """Above 0: who is behind by design leaves the CPU to the others (nice(2)). In a thread it changes nothing."""
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):

@@ -33,6 +33,7 @@ def main() -> int:
     if not die_with(launch.boot_pid):
         return EXIT_CRASHED
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    os.nice(launch.spec.nice)
     supervised = Supervised(
         identity=launch.identity.encode(), lock=DataLock(launch.lock_descriptor), log_level=launch.log_level
     )

@@ -1,0 +1,91 @@
+"""Catch-up: a member that was away for a gigabyte comes back, while its pair goes on working.
+
+The producer is driven at 60 % of what the remaining member takes alone, for as long as the other one needs until it is
+in the set again. The live path is to keep 70 % of that rate. Both members, their histories and the producer share the
+machine's cores.
+"""
+
+import tempfile
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+from albireo.client.producer import PairProducer
+from bench import Case, Progress, Result, case, result
+from bench._pair import MEMBERS, Pair, running_pair
+from bench.pair import messages, program
+
+BATCH: Final = 1000
+MESSAGE_BYTES: Final = 100
+IN_FLIGHT: Final = 16
+BEHIND_BYTES: Final = 1 << 30
+SOLO_S: Final = 10.0
+SHARE: Final = 0.6
+LIMIT_S: Final = 600.0
+
+
+def run(progress: Progress) -> Result:
+    with tempfile.TemporaryDirectory() as scratch:
+        (Path(scratch) / "pair").mkdir()
+        with running_pair(Path(scratch) / "pair") as pair, program(pair) as producer:
+            return result("catch_up", measured(pair, producer, progress))
+
+
+def measured(pair: Pair, producer: PairProducer, progress: Progress) -> list[Case]:
+    away = next(name for name in MEMBERS if name != pair.wait_until_whole())
+    pair.kill(away)
+    drive(producer, 1.0, None, None)  # Until it is alone.
+    solo = drive(producer, SOLO_S, None, None)
+    progress(f"alone: {solo:,.0f} msg/s")
+    missing = BEHIND_BYTES / MESSAGE_BYTES - solo * SOLO_S
+    if missing > 0:
+        drive(producer, missing / solo, None, None)
+    came = time.monotonic()
+    pair.start(away)
+    whole = threading.Event()
+    watch = threading.Thread(target=_watch, args=(pair, whole, came), daemon=True)
+    watch.start()
+    wanted = SHARE * solo
+    kept = drive(producer, LIMIT_S, wanted, whole)
+    seconds = time.monotonic() - came
+    whole.set()
+    watch.join()
+    what = f"{away} 1 GiB behind, the live path driven at {SHARE:.0%} of {solo:,.0f} msg/s"
+    return [
+        case(f"{what}: kept", "msg/s", kept, floor=wanted, goal=">= 0.7"),
+        case(f"{what}: until it is in the set", "s", seconds, goal=f"<= {LIMIT_S:g}"),
+        case(f"{what}: it took", "MB/s", (BEHIND_BYTES + kept * seconds * MESSAGE_BYTES) / seconds / 1e6),
+    ]
+
+
+def _watch(pair: Pair, whole: threading.Event, since: float) -> None:
+    while not whole.is_set() and time.monotonic() - since < LIMIT_S:
+        if sorted(pair.states().values()) == ["active", "ready"]:
+            whole.set()
+        whole.wait(0.5)
+
+
+def drive(producer: PairProducer, seconds: float, rate: float | None, until: threading.Event | None) -> float:
+    """Offer batches, at most `rate` messages a second, for so long or until told; messages acknowledged a second."""
+    rows = [messages(BATCH)]
+    began = time.perf_counter()
+    under_way: deque[int] = deque()
+    offered = done = 0
+    while (elapsed := time.perf_counter() - began) < seconds and not (until is not None and until.is_set()):
+        due = IN_FLIGHT if rate is None else int(elapsed * rate / BATCH) + 1 - offered
+        for _ in range(min(due, IN_FLIGHT - len(under_way))):
+            under_way.append(producer.offer(rows))
+            offered += 1
+        wait_s = 1.0 if rate is None else max(0.0, offered * BATCH / rate - elapsed)
+        for receipt in producer.wait(wait_s):
+            while under_way and under_way[0] <= receipt.batch:
+                under_way.popleft()
+                done += 1
+    elapsed = time.perf_counter() - began
+    while under_way:
+        for receipt in producer.wait(10.0):
+            while under_way and under_way[0] <= receipt.batch:
+                under_way.popleft()
+    return done * BATCH / elapsed
