@@ -1,5 +1,6 @@
 """Verdicts on a hello, and what a follower makes of each message."""
 
+import msgspec
 import pytest
 
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
@@ -48,13 +49,13 @@ VERDICTS = [
     (
         "with a tail of the epoch before",
         FeedHello(follower="f", log_id=LOG, history=HISTORY.entries[:1], position=Position(1, 60)),
-        "truncate",
+        "fork",
         Position(1, 49),
     ),
     (
         "ahead, in the epoch before",
         FeedHello(follower="f", log_id=LOG, history=HISTORY.entries[:1], position=Position(1, 400)),
-        "truncate",
+        "fork",
         Position(1, 49),
     ),
     (
@@ -65,7 +66,19 @@ VERDICTS = [
             history=(HISTORY.entries[0], EpochEntry(2, 50, 99)),
             position=Position(2, 60),
         ),
-        "truncate",
+        "fork",
+        Position(1, 49),
+    ),
+    (
+        "in an epoch that it does not name, and that this log never had",
+        FeedHello(follower="f", log_id=LOG, history=HISTORY.entries[:1], position=Position(7, 60)),
+        "fork",
+        Position(),
+    ),
+    (
+        "in an epoch that it does not name, behind its end here",
+        FeedHello(follower="f", log_id=LOG, position=Position(1, 60)),
+        "fork",
         Position(1, 49),
     ),
     (
@@ -95,6 +108,32 @@ def test_verdict(hello: FeedHello, verdict: str, position: Position) -> None:
     answer = leader.hello(b"f", hello, FACTS, Instant(0))
     assert (answer.verdict, answer.position) == (verdict, position)
     assert (b"f" in leader.followers) == (verdict not in ("refused", "behind"))
+
+
+def _own(position: Position) -> FeedHello:
+    return FeedHello(follower="history", is_named=True, log_id=LOG, position=position)
+
+
+FOLLOWS = msgspec.structs.replace(FACTS, committed=Position(1, 40), leads=False)
+"""Of a member that knows of the new epoch, and has heard only that 40 is committed."""
+
+
+@pytest.mark.parametrize(
+    ("what", "hello", "verdict", "position"),
+    [
+        ("it has what follows", FeedHello(follower="f", log_id=LOG, position=Position(1, 20)), "resume", (1, 20)),
+        ("it will have it", FeedHello(follower="f", log_id=LOG, position=Position(1, 45)), "behind", (1, 40)),
+        ("of another branch", FeedHello(follower="f", log_id=LOG, position=Position(1, 60)), "behind", (1, 40)),
+        ("too old", FeedHello(follower="f", log_id=LOG, position=Position(1, 8)), "behind", (1, 40)),
+        ("its own, of another branch", _own(Position(1, 60)), "fork", (1, 49)),
+        ("its own, too old", _own(Position(1, 8)), "snapshot", (1, 9)),
+    ],
+)
+def test_only_who_leads_takes_anything_from_a_follower_but_its_own(
+    what: str, hello: FeedHello, verdict: str, position: tuple[int, int]
+) -> None:
+    answer = Leader().hello(b"f", hello, FOLLOWS, Instant(0))
+    assert (answer.verdict, answer.position) == (verdict, Position(*position)), what
 
 
 def test_followers_are_bounded_and_a_silent_unnamed_one_is_forgotten() -> None:
@@ -201,6 +240,25 @@ def test_follower_refuses_an_epoch_below_the_highest_it_followed() -> None:
     alive = FeedAlive(epoch=1, is_acting=True, committed=Position(1, 5), end=Position(1, 5))
     assert machine.step(Received(alive), Instant(1)) == [Noted("stale_epoch", "alive of epoch 1")]
     assert machine.committed == Position()
+
+
+@pytest.mark.parametrize("verdict", ["truncate", "fork", "snapshot"])
+def test_follower_gives_nothing_up_at_the_word_of_a_lower_epoch_than_it_followed(verdict: str) -> None:
+    machine = Follower(FollowerConfig(name="f"), Position(4, 60), LOG)
+    machine.step(LinkUp(), Instant(0))
+    answer = FeedAnswer(verdict=verdict, position=Position(1, 9), log_id=LOG, history=HISTORY.entries)
+    assert machine.step(Received(answer), Instant(0)) == [Noted("stale_epoch", f"{verdict} of epoch 2")]
+    assert (machine.position, machine.phase) == (Position(4, 60), Phase.ASKING)
+    assert isinstance(machine.step(TimePassed(), Instant(ASK_AGAIN_NS))[0], Say)
+
+
+def test_follower_asks_where_a_new_epoch_began() -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    machine.step(Received(RESUMED), Instant(0))
+    delivered, say = machine.step(Received(data(20, 30, epoch=5)), Instant(1))
+    assert isinstance(delivered, Deliver) and isinstance(say, Say)
+    assert isinstance(say.message, FeedHello) and say.message.position == Position(2, 30)
 
 
 def test_a_viewer_follows_the_log_that_took_the_place_of_another() -> None:

@@ -44,8 +44,8 @@ class Delivered(msgspec.Struct, frozen=True, eq=False):
 class Rewound(msgspec.Struct, frozen=True):
     """What was delivered behind `position` is to be forgotten.
 
-    `snapshot`: the records wanted are pruned, the next ones delivered begin behind `position`. `truncate`, `fork`: a
-    forced promotion, or another log.
+    `snapshot`: the records wanted are pruned, the next ones delivered begin behind `position`. `fork`: after a forced
+    promotion, or because a disk forgot, the log goes another way behind `position`, and that way is delivered next.
     """
 
     position: Position

@@ -321,10 +321,10 @@ class Root:
 
     def feed_hello(self, sender: bytes, hello: FeedHello, now: Instant) -> AnyMessage:
         # What is durable is committed and may have left already, although the folds have still to take it.
-        facts = LogFacts(self.log_id, self.history, self.first_sequence, self._pending.committed_to)
-        if hello.mode == "state":
-            return self.state_feed.hello(sender, hello, facts, now)
-        return self.leader.hello(sender, hello, facts, now)
+        known, leads = self._pending.committed_to, self.role.is_serving
+        facts = LogFacts(self.log_id, self.history, self.first_sequence, known, leads)
+        feed = self.state_feed if hello.mode == "state" else self.leader
+        return feed.hello(sender, hello, facts, now)
 
     def _declare_more(self, moment: Moment, turn: Turn) -> None:
         welcome = self._hellos.more(self.history.epoch, moment, turn)

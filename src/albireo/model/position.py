@@ -21,6 +21,8 @@ class Position(msgspec.Struct, frozen=True, order=True, array_like=True):
 
 BEGINNING: Final = Position()
 """Before the first record of any log."""
+ENDLESS: Final = 2**63 - 1
+"""End of what may still be written."""
 
 
 class EpochEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -57,6 +59,17 @@ class EpochHistory(msgspec.Struct, frozen=True, array_like=True):
                 break
             found = entry.epoch
         return found
+
+    def position(self, sequence: int) -> Position:
+        """Of that record in a log with this history."""
+        return Position(self.epoch_of(sequence), sequence) if sequence else BEGINNING
+
+    def end_of(self, epoch: int) -> int:
+        """Last sequence that can be of this epoch, `ENDLESS` for the last one; 0: the history does not have it."""
+        for index, entry in enumerate(self.entries):
+            if entry.epoch == epoch:
+                return _end_of(self.entries, index, ENDLESS)
+        return 0
 
     def common_point(self, other: "EpochHistory", own_end: int, other_end: int) -> int:
         """Highest sequence up to which both logs are known to hold the same records.

@@ -14,6 +14,8 @@ Not decided here: what to do with the frames (the owner's), and how to cut (the 
 Invariants
     Following: every record of the filter up to `position` was delivered, in order, once in this life of the follower.
     Credit:    the leader never has more than `capacity_bytes` under way or undigested.
+    History:   it names the epoch of `position`, so that a leader can tell which records are part of its log.
+    Epoch:     nothing is taken, and nothing given up, at the word of a lower epoch than was followed once.
 
 Spec: design/log-and-feed.md, Feed.
 """
@@ -214,12 +216,15 @@ class Follower:
             return []
         if answer.verdict in ("refused", "behind"):
             return [Noted(answer.verdict, answer.reason)]
+        is_other_log = self.log_id not in (b"", answer.log_id)
+        history = EpochHistory(answer.history)
+        if answer.verdict != "resume" and not is_other_log and self._is_stale(history.epoch):
+            return [Noted("stale_epoch", f"{answer.verdict} of epoch {history.epoch}")]
         self.phase = Phase.FOLLOWING
         self._ask_at = Instant(now + SILENCE_NS)
-        is_other_log = self.log_id not in (b"", answer.log_id)
         self.log_id = answer.log_id
-        self.history = EpochHistory(answer.history)
-        self.epoch = self.history.epoch if is_other_log else max(self.epoch, self.history.epoch)
+        self.history = history
+        self.epoch = history.epoch if is_other_log else max(self.epoch, history.epoch)
         if answer.verdict == "resume":
             return []
         self.position = answer.position
@@ -246,6 +251,8 @@ class Follower:
         self._ask_at = Instant(now + SILENCE_NS)
         self._undigested.append((last, size_bytes))
         self._undigested_bytes += size_bytes
+        if isinstance(data, FeedData) and 0 < self.history.epoch < data.epoch:
+            return [Deliver(data), *self._ask(now)]  # Where the new epoch began must be known, should the log fork.
         return [Deliver(data)]
 
     def _digested(self, position: Position) -> list[Effect]:

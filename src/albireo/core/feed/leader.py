@@ -4,6 +4,11 @@ A follower pulls: it gives credit in bytes and acknowledges what it made durable
 leader nothing but retained segments, and a limit ends even that. The leader keeps no frames: it says what to read from
 the log (`Pull`), the shell reads the committed bytes, sends them as they stand and tells the leader how far it got.
 
+A follower whose records are not all part of this log is told FORK: a new branch begins where both parted, and it
+starts over from there. That happens after a forced promotion, or when a disk forgot; never because this node has not
+heard yet what is committed. Nobody here is told TRUNCATE: the one follower that can cut its log, the other member of a
+pair, has messages of its own.
+
 Not decided here: what is committed (CORE), how `state` deltas are encoded (`core.feed.state`).
 
 Spec: design/log-and-feed.md, Feed.
@@ -17,7 +22,7 @@ import msgspec
 from albireo.codec.frame import NeedMore, decode_header
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
 from albireo.model.instant import MS, SECOND, Instant
-from albireo.model.position import EpochHistory, Position
+from albireo.model.position import ENDLESS, EpochHistory, Position
 
 ALIVE_NS: Final = 500 * MS
 FOLLOWERS_MAX: Final = 64
@@ -35,6 +40,9 @@ class LogFacts(msgspec.Struct, frozen=True):
     first_sequence: int
     """Oldest record still in the log."""
     committed: Position
+    leads: bool = True
+    """Confirmed, under its lease: it may say FORK and SNAPSHOT to anybody. A member that follows may have an old
+    branch, so it says so only to a follower that belongs to this very store (a named one)."""
 
 
 class Pull(msgspec.Struct, frozen=True):
@@ -171,33 +179,39 @@ def _verdict(hello: FeedHello, facts: LogFacts) -> tuple[str, Position, str]:
     if not fresh and hello.log_id and hello.log_id != facts.log_id:
         return "refused", Position(), "another log: this follower belongs to another node or its store was replaced"
     try:
-        common = _common(hello, facts)
+        shared = _shared(hello, facts.history)
     except ValueError as error:
         return "refused", Position(), str(error)
-    is_ahead = hello.position.sequence > facts.committed.sequence
-    if common < min(hello.position.sequence, facts.committed.sequence) or (
-        is_ahead and hello.position.epoch < facts.history.epoch
-    ):
-        position = Position(facts.history.epoch_of(common), common)
-        return "truncate", position, f"records above {position} are not part of this log"
-    if is_ahead:
+    held, may_rewind = hello.position, facts.leads or hello.is_named
+    if held.sequence > shared and may_rewind:
+        position = facts.history.position(shared)
+        return "fork", position, f"records above {position} are not part of this log: a new branch begins there"
+    if held.sequence > min(shared, facts.committed.sequence):
         return "behind", facts.committed, "the follower knows more than this leader has committed"
-    if hello.position.sequence + 1 < facts.first_sequence:
-        oldest = facts.first_sequence - 1
-        return "snapshot", Position(facts.history.epoch_of(oldest), oldest), "too old: those records are pruned"
-    return "resume", hello.position, ""
+    if held.sequence + 1 >= facts.first_sequence:
+        return "resume", held, ""
+    if not may_rewind:
+        return "behind", facts.committed, "those records are pruned here, and only who leads gives a snapshot"
+    return "snapshot", facts.history.position(facts.first_sequence - 1), "too old: those records are pruned"
 
 
-def _common(hello: FeedHello, facts: LogFacts) -> int:
-    """Last sequence up to which both are known to hold the same records.
+def _shared(hello: FeedHello, history: EpochHistory) -> int:
+    """Last sequence that the follower holds and that is proven to be part of the log with this history.
+
+    Wherever that log ends: what is not here yet may come.
 
     Raises:
         ValueError: the follower's epoch history goes backwards.
     """
     held, theirs = hello.position, EpochHistory(hello.history)
-    if theirs.epoch < held.epoch and facts.history.epoch_of(held.sequence) == held.epoch:
-        return min(held.sequence, facts.committed.sequence)  # It does not say how it got there: its epoch must do.
-    return max(0, theirs.common_point(facts.history, held.sequence, facts.committed.sequence))
+    if theirs.epoch >= held.epoch:
+        return theirs.common_point(history, held.sequence, ENDLESS)
+    end = history.end_of(held.epoch)
+    if end:  # It does not say how it got there: its epoch must do.
+        return min(held.sequence, end)
+    # Of an epoch that this log never had, begun nobody says where: only what came before the last it names is proven.
+    before = theirs.entries[-1].first_sequence - 1 if theirs.entries else 0
+    return theirs.common_point(history, min(held.sequence, before), ENDLESS)
 
 
 def cut(chunk: bytes, pull: Pull, epoch: int) -> tuple[FeedData | None, bytes, int]:
