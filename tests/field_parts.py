@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 
 import numpy as np
@@ -28,15 +27,13 @@ from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Value
 from albireo.runtime.actor import ActorContext
 from albireo.runtime.sockets import Letter
+from tests.port_parts import free_port
+from tests.waiting_parts import PATIENCE_S
 
-PATIENCE_S = 10.0
-"""Longest wait for a condition; a machine under load must not fail a test."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+LONG_MS = 60_000
+"""Of a time limit that is not the point: nobody may take longer, and a machine that stands still does not reach it."""
+SILENCE_MS = 2_500
+"""Of a time limit that has to run out: a machine that stands still for a second does not make it do so."""
 
 
 async def until(condition: Callable[[], object], what: str = "condition") -> None:
@@ -144,7 +141,7 @@ class RecordingCore:
         value: Value,
         *,
         epoch: int | None = None,
-        valid_s: float = 5,
+        valid_s: float = PATIENCE_S,
         not_before: int = 0,
     ) -> None:
         order = WriteOrder(

@@ -23,7 +23,8 @@ from albireo.model.quality import GOOD
 from albireo.model.samples import Strings, Value
 from albireo.runtime.actor import running
 from albireo.runtime.clock import boot_ns
-from tests.field_parts import Plc, RecordingCore, comm, free_port, in_loop, until
+from tests.field_parts import LONG_MS, Plc, RecordingCore, comm, in_loop, until
+from tests.port_parts import free_port
 
 FIELD = Path(__file__).resolve().parents[2] / "src" / "albireo" / "field"
 
@@ -82,7 +83,7 @@ class ModbusWorld:
             "kind": self.kind,
             "url": f"tcp://127.0.0.1:{self._device.port}",
             "items": list(self.rows),
-            "timeout_ms": 300,
+            "timeout_ms": LONG_MS,
             "poll_ms": 20,
         }
 

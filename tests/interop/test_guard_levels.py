@@ -11,6 +11,7 @@ import pytest
 from albireo.codec.message import RoleAsked, RoleTold
 from albireo.field.contract import GOES_ON, ConfigurationError, PairAdapter, Tenure, Written
 from albireo.field.kinds import Surroundings, create_adapter
+from albireo.field.modbus import output
 from albireo.field.modbus.items import parse_row
 from albireo.field.modbus.mailbox import value_of
 from albireo.field.modbus.output import registers_of
@@ -27,7 +28,9 @@ from albireo.sim.tunnel.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS
 from albireo.sim.tunnel.plcs import PLCS
 from albireo.sim.tunnel.server import PlcServer
 from albireo.sim.tunnel.wire import Faults, Restart
-from tests.field_parts import PATIENCE_S, RawDevice, RecordingCore, comm, in_loop, registers_answer, until
+from tests.field_parts import LONG_MS, SILENCE_MS, RawDevice, RecordingCore, comm, in_loop, registers_answer, until
+from tests.plc_parts import CYCLE_MS, PlcCycles
+from tests.waiting_parts import PATIENCE_S
 
 P1 = PLCS["p1"]
 TARGETS = {one.name: number for number, one in enumerate(P1.writable, 1)}
@@ -55,7 +58,7 @@ def row_of(name: str) -> dict[str, str]:
 
 def modbus(port: int, rows: Sequence[dict[str, str]], **more: object) -> PairAdapter:
     arguments = {
-        "name": "p1", "kind": "modbus", "url": f"tcp://127.0.0.1:{port}", "items": list(rows), "timeout_ms": 500,
+        "name": "p1", "kind": "modbus", "url": f"tcp://127.0.0.1:{port}", "items": list(rows), "timeout_ms": LONG_MS,
         "mailbox_address": MAILBOX_ADDRESS, "dead_time_ms": 100, **more,
     }  # fmt: skip
     made = create_adapter("modbus", arguments, Surroundings(Path(), boot_ns))
@@ -156,7 +159,7 @@ def test_an_order_of_before_a_power_cycle_is_refused_and_the_next_leads_anew() -
 def test_no_answer_of_the_program_is_unknown_and_nothing_is_sent_again() -> None:
     async def story() -> None:
         async with site() as one:
-            adapter = await one.adapter(timeout_ms=200)
+            adapter = await one.adapter(timeout_ms=SILENCE_MS)
             assert await adapter.lead(OLD) == GOES_ON
             await one.server.apply(Faults(is_frozen=True))
             assert (await write(adapter, "speed_limit", 60)).outcome is Outcome.UNKNOWN
@@ -175,7 +178,7 @@ def test_after_a_broken_connection_no_order_overtakes_the_one_without_an_answer(
 
     async def story() -> None:
         async with site() as one:
-            adapter = await one.adapter(timeout_ms=100, dead_time_ms=300)
+            adapter = await one.adapter(timeout_ms=SILENCE_MS, dead_time_ms=2 * SILENCE_MS)
             assert await adapter.lead(OLD) == GOES_ON
             await one.server.apply(Faults(is_half_open=True))
             assert (await write(adapter, "speed_limit", 60)).outcome is Outcome.UNKNOWN
@@ -364,6 +367,7 @@ def test_a_holder_that_was_overtaken_by_a_higher_epoch_sets_nothing_again() -> N
     in_loop(story)
 
 
+@pytest.mark.slow
 def test_an_order_without_an_outcome_is_never_written_again() -> None:
     """Its answer was lost, and the device shows another stamp: whether it was carried out nobody knows."""
 
@@ -371,7 +375,7 @@ def test_an_order_without_an_outcome_is_never_written_again() -> None:
         async with site() as one:
             old, new = (
                 await stamped(one),
-                await one.adapter(STAMPED, guard="stamp", mailbox_address=None, timeout_ms=100),
+                await one.adapter(STAMPED, guard="stamp", mailbox_address=None, timeout_ms=SILENCE_MS),
             )
             await old.lead(OLD)
             await write(old, "out", 7)
@@ -389,18 +393,22 @@ def test_an_order_without_an_outcome_is_never_written_again() -> None:
     in_loop(story)
 
 
-def test_a_write_that_comes_through_a_cycle_later_is_no_late_order() -> None:
+def test_a_write_that_comes_through_a_cycle_later_is_no_late_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    cycles = PlcCycles(monkeypatch)
+    monkeypatch.setattr(output, "READ_BACKS_MAX", 1 << 30)  # It looks until the cycle is over.
+
     async def story() -> None:
         async with site() as one:
             adapter = await stamped(one)
             await adapter.lead(OLD)
             await write(adapter, "out", 7)
-            await one.server.apply(Faults(own_delay_ms=60))
+            await one.server.apply(Faults(own_delay_ms=CYCLE_MS))
             setting = asyncio.create_task(write(adapter, "out", 8))
             await until(lambda: len(one.carried) == 2, "the write")
             await adapter.poll()
             assert plain(one, 0, 1) == [7], "not through yet"
             assert (adapter.needs_mending, adapter.counters()["late_orders_seen"]) == (False, 0)
+            cycles.pass_one()
             assert (await setting).outcome is Outcome.VERIFIED
             await adapter.poll()
             assert (adapter.needs_mending, adapter.counters()["late_orders_seen"]) == (False, 0)
@@ -528,20 +536,20 @@ def test_the_guard_is_raised_before_any_order_comes(tmp_path: Path) -> None:
 
 
 def test_a_pair_starts_no_write_that_its_lease_might_not_outlive(tmp_path: Path) -> None:
-    """`lease`: 300 ms for a write by default; an order with less left is refused by name, and never sent."""
+    """`lease`: an order that has less time left than a write may take is refused by name, and never sent."""
 
     async def story() -> None:
         core = LeadingCore(epoch=5)
         async with site() as one:
             arguments = {
                 "name": "p1", "kind": "modbus", "url": f"tcp://127.0.0.1:{one.server.port}", "items": STAMPED,
-                "poll_ms": 20,
+                "poll_ms": 20, "write_max_ms": 20_000,
             }  # fmt: skip
             async with running(core, tmp_path), running(comm(arguments), tmp_path):
                 await until(lambda: core.last_of("out") == (0, GOOD), "a sample")
                 core.tell(RoleTold(is_acting=True, epoch=5))
-                core.order("short", "out", 1, valid_s=0.29)
-                core.order("long", "out", 2, valid_s=5)
+                core.order("short", "out", 1, valid_s=19.9)
+                core.order("long", "out", 2, valid_s=60)
                 await until(lambda: core.receipts_of("long"), "a receipt")
                 assert core.receipts_of("short")[0].outcome is Outcome.REJECTED
                 assert "of the lease are left" in core.receipts_of("short")[0].detail

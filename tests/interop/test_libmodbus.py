@@ -20,7 +20,8 @@ from albireo.model.command import Outcome
 from albireo.model.quality import BAD_CONFIGURATION_ERROR, GOOD
 from albireo.model.samples import Strings, Value
 from albireo.runtime.clock import boot_ns
-from tests.field_parts import free_port, in_loop
+from tests.field_parts import LONG_MS, in_loop
+from tests.port_parts import free_port
 
 NAME = ctypes.util.find_library("modbus") or ""
 pytestmark = [
@@ -109,7 +110,7 @@ def server() -> Iterator[Server]:
 
 
 def adapter(server: Server, data: Path, rows: list[dict[str, str]]) -> Adapter:
-    arguments = {"name": "p1", "url": f"tcp://127.0.0.1:{server.port}", "items": rows, "timeout_ms": 2_000}
+    arguments = {"name": "p1", "url": f"tcp://127.0.0.1:{server.port}", "items": rows, "timeout_ms": LONG_MS}
     return create_adapter("modbus", arguments, Surroundings(data, boot_ns))
 
 

@@ -14,7 +14,9 @@ from albireo.model.command import Outcome
 from albireo.model.samples import Strings
 from albireo.runtime.clock import boot_ns
 from albireo.sim.tunnel.processes import Tunnel, start_tunnel
-from tests.field_parts import Plc, free_port, in_loop
+from tests.field_parts import LONG_MS, Plc, in_loop
+from tests.port_parts import free_port
+from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [
     pytest.mark.interop,
@@ -25,12 +27,28 @@ pytestmark = [
 
 def mbpoll(port: int, kind: str, address: int, *values: str, count: int = 1) -> list[str]:
     """Read `count` values, or write `values`. `kind` as mbpoll's -t: 0 coil, 4 holding, 4:float."""
-    command = ["mbpoll", "-m", "tcp", "-p", str(port), "-0", "-1", "-a", "1", "-t", kind, "-r", str(address)]
+    command = [
+        "mbpoll",
+        "-m",
+        "tcp",
+        "-o",
+        "10",
+        "-p",
+        str(port),
+        "-0",
+        "-1",
+        "-a",
+        "1",
+        "-t",
+        kind,
+        "-r",
+        str(address),
+    ]
     if not values:
         command += ["-c", str(count)]
     done = subprocess.run(
         [*command, "127.0.0.1", "--", *values] if values else [*command, "127.0.0.1"],
-        capture_output=True, text=True, timeout=20, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return re.findall(r"^\[\d+\]:\s+(\S+)", done.stdout, re.M)
@@ -57,7 +75,7 @@ def test_what_mbpoll_writes_our_adapter_reads_and_the_other_way_round(tmp_path: 
              "writable": "true"},
             {"name": "c", "kind": "coil", "address": "9", "writable": "true"},
         ]  # fmt: skip
-        arguments = {"name": "p", "url": f"tcp://127.0.0.1:{device.port}", "items": rows}
+        arguments = {"name": "p", "url": f"tcp://127.0.0.1:{device.port}", "items": rows, "timeout_ms": LONG_MS}
         one = create_adapter("modbus", arguments, Surroundings(tmp_path, boot_ns))
         await one.connect()
         await asyncio.to_thread(mbpoll, device.port, "4", 5, "4711")

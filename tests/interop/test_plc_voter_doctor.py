@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -26,6 +26,8 @@ from albireo.sim.tunnel.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, PLAIN_R
 from albireo.sim.tunnel.plcs import PLCS
 from albireo.sim.tunnel.server import PlcServer
 from albireo.sim.tunnel.wire import Faults, ResetConnections, Restart
+from tests.steady_parts import run_steadily
+from tests.waiting_parts import PATIENCE_S
 
 CLUSTER = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11/root"
 SHORT = BenchLimits(watch_s=0.15, rounds=6, shown_s=1.0, late_rounds=2, late_s=0.4, operator_s=2.0, started_s=0.15)
@@ -98,7 +100,7 @@ class Site:
 async def site(faults: Faults | None = None) -> AsyncIterator[Site]:
     server = PlcServer(PLCS["p1"])
     await server.apply(faults or Faults())
-    client = AsyncModbusTcpClient("127.0.0.1", port=server.port, timeout=2, retries=0, reconnect_delay=0)
+    client = AsyncModbusTcpClient("127.0.0.1", port=server.port, timeout=PATIENCE_S, retries=0, reconnect_delay=0)
     await client.connect()
     try:
         yield Site(server, client)
@@ -107,11 +109,11 @@ async def site(faults: Faults | None = None) -> AsyncIterator[Site]:
         await server.stop()
 
 
-def scenario(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+def scenario(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
     """Runs an async test in a loop of its own."""
 
     def run() -> None:
-        asyncio.run(test())  # type: ignore[arg-type]  # An async def gives a coroutine.
+        run_steadily(test())
 
     run.__name__ = test.__name__
     run.__doc__ = test.__doc__
@@ -412,6 +414,15 @@ async def test_nobody_there_is_told() -> None:
             await one.check()
 
 
+def patient_site(directory: Path, ports: Mapping[str, int]) -> Path:
+    """The demo's topology, with time limits that a PLC which stands still for a second does not reach."""
+    topology = write_site(directory, ports)
+    text = topology.read_text()
+    assert "timeout_ms = 1000\n" in text
+    topology.write_text(text.replace("timeout_ms = 1000\n", "timeout_ms = 30000\n  dead_time_ms = 60000\n"))
+    return topology
+
+
 def albireo(*arguments: str) -> "subprocess.Popen[str]":
     command = [str(Path(sys.executable).with_name("albireo")), "doctor", "plc-voter", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -420,7 +431,7 @@ def albireo(*arguments: str) -> "subprocess.Popen[str]":
 @pytest.mark.slow
 def test_the_command_asks_for_the_power_cycle_and_says_pass(tmp_path: Path) -> None:
     with start_tunnel(tmp_path / "tunnel") as tunnel:
-        topology = write_site(tmp_path / "site", tunnel.ports)
+        topology = patient_site(tmp_path / "site", tunnel.ports)
         with albireo("--topology", str(topology), "--plc", "p1", "--rounds", "10", "--json") as process:
             assert process.stderr is not None and process.stdout is not None
             for said in process.stderr:
@@ -435,14 +446,15 @@ def test_the_command_asks_for_the_power_cycle_and_says_pass(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_the_command_says_fail_with_the_remedy(tmp_path: Path) -> None:
     with start_tunnel(tmp_path / "tunnel") as tunnel:
-        topology = write_site(tmp_path / "site", tunnel.ports)
+        topology = patient_site(tmp_path / "site", tunnel.ports)
         tunnel.set_faults("p2", Faults(others_delay_ms=LATE_MS))
         arguments = ("--topology", str(topology), "--plc", "root:p2", "--rounds", "10", "--no-power-cycle")
         with albireo(*arguments) as process:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 1
         assert "FAIL\tother connection" in out
-        assert "write settle_ms =" in err and "root:p2: it must not vote" in err
+        assert "write settle_ms =" in err or "a lease can't hold more than" in err, "a busy machine adds to the delay"
+        assert "root:p2: it must not vote" in err
 
 
 @pytest.mark.slow
@@ -451,5 +463,5 @@ def test_the_command_names_what_is_missing(tmp_path: Path) -> None:
     cases = {"p3": (2, "root:p1"), "host": (78, "voter_address"), "p1": (69, "nc -vz 127.0.0.1 9")}
     for name, (code, remedy) in cases.items():
         with albireo("--topology", str(topology), "--plc", name) as process:
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, remedy in err) == (code, True), err

@@ -7,13 +7,15 @@ import pytest
 from albireo.codec.message import ProducerHello, ProducerWelcome, RoleAsked, RoleTold, WriteDone, WriteOrder
 from albireo.field.comm import Comm
 from albireo.field.contract import GOES_ON, Tenure
+from albireo.field.device import KNOCK_NS
 from albireo.field.role import Role
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
 from albireo.model.quality import GOOD
 from albireo.runtime.actor import running
 from albireo.runtime.sockets import Letter
-from tests.field_parts import RecordingCore, comm, free_port, in_loop, plc, until
+from tests.field_parts import LONG_MS, RecordingCore, comm, in_loop, plc, until
+from tests.port_parts import free_port
 
 ACTING = Role(is_paired=True, epoch=4, member=1)
 
@@ -130,7 +132,7 @@ def adapter(port: int, **more: object) -> Comm:
     return comm(
         {
             "name": "p1", "kind": "modbus", "url": f"tcp://127.0.0.1:{port}", "items": ROWS, "poll_ms": 20,
-            "timeout_ms": 500, "read_gap_max": 0, "heartbeat_ms": 100, **more,
+            "timeout_ms": LONG_MS, "read_gap_max": 0, "heartbeat_ms": 100, **more,
         }
     )  # fmt: skip
 
@@ -227,9 +229,17 @@ def test_what_a_passive_member_asks_of_its_device(tmp_path: Path, standby: str, 
         core = MemberCore()
         async with plc() as device, running(core, tmp_path), running(adapter(device.port, standby=standby), tmp_path):
             await until(lambda: any(one.reaches for one in core.asked), "a device that is reached")
-            before, asked = device.reads, len(core.asked)
-            await until(lambda: len(core.asked) > asked + 1, "a second")
-            assert (device.reads - before > 10) is polls
+            before, asked, began = device.reads, len(core.asked), core.actor.now()
+
+            def knocks() -> float:
+                """As many as fit in since then, with one at either end."""
+                return (core.actor.now() - began) / KNOCK_NS + 2
+
+            if polls:
+                await until(lambda: device.reads - before > 3 * knocks(), "many more reads than knocks")
+            else:
+                await until(lambda: len(core.asked) > asked + 1, "a second")
+                assert device.reads - before <= knocks()
 
     in_loop(story)
 

@@ -1,7 +1,7 @@
 """A PLC of the tunnel as a Modbus device, asked by pymodbus' own client over TCP on this machine."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 
 import numpy as np
@@ -14,6 +14,8 @@ from albireo.sim.tunnel.plcs import PLCS
 from albireo.sim.tunnel.registers import Register, value_of, words_of_text
 from albireo.sim.tunnel.server import PlcServer
 from albireo.sim.tunnel.wire import Faults
+from tests.steady_parts import run_steadily
+from tests.waiting_parts import PATIENCE_S
 
 P1 = PLCS["p1"]
 ADDRESS, VALUE = 2, 3
@@ -33,7 +35,7 @@ async def plc() -> AsyncIterator[tuple[PlcServer, AsyncModbusTcpClient, list[dic
     state = physics.initial(seed=1)
     await server.load(P1.gathered(channels.read(state)), channels.texts(state))
     await server.start()
-    client = AsyncModbusTcpClient("127.0.0.1", port=server.port, timeout=2, retries=0, reconnect_delay=0)
+    client = AsyncModbusTcpClient("127.0.0.1", port=server.port, timeout=PATIENCE_S, retries=0, reconnect_delay=0)
     await client.connect()
     try:
         yield server, client, written
@@ -42,8 +44,8 @@ async def plc() -> AsyncIterator[tuple[PlcServer, AsyncModbusTcpClient, list[dic
         await server.stop()
 
 
-async def until(condition: Callable[[], bool], deadline_s: float = 5.0) -> None:
-    async with asyncio.timeout(deadline_s):
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110  # pymodbus offers no event for a lost connection.
             await asyncio.sleep(0.01)
 
@@ -53,11 +55,11 @@ async def holding(client: AsyncModbusTcpClient, name: str) -> float:
     return value_of((await client.read_holding_registers(one.address, count=one.words)).registers, one)
 
 
-def scenario(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+def scenario(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
     """Runs an async test in a loop of its own."""
 
     def run() -> None:
-        asyncio.run(test())  # type: ignore[arg-type]  # An async def gives a coroutine.
+        run_steadily(test())
 
     run.__name__ = test.__name__
     run.__doc__ = test.__doc__
@@ -179,7 +181,7 @@ async def test_delayed_answers_come() -> None:
 async def test_half_open_does_the_write_and_never_answers() -> None:
     async with plc() as (server, client, written):
         await server.apply(Faults(is_half_open=True))
-        client.comm_params.timeout_connect = 0.2
+        client.ctx.comm_params.timeout_connect = 0.2
         with pytest.raises(ModbusIOException):
             await client.write_register(named("vent_stage_set").address, 4)
         assert written == [{"vent_stage_set": 4}]

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from albireo.cli import cli
 from albireo.node.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
 from albireo.runtime import running
+from tests.waiting_parts import PATIENCE_S
 
 TOPOLOGY = """
 cluster = "11111111-2222-3333-4444-555555555555"
@@ -71,7 +72,7 @@ def data(tmp_path: Path) -> Iterator[Path]:
 
     thread = threading.Thread(target=asyncio.run, args=(live(),))
     thread.start()
-    assert is_ready.wait(10)
+    assert is_ready.wait(PATIENCE_S)
     yield tmp_path
     is_over.set()
     thread.join()
