@@ -23,7 +23,8 @@ IN_FLIGHT: Final = 16
 BEHIND_BYTES: Final = 1 << 30
 SOLO_S: Final = 10.0
 SHARE: Final = 0.6
-LIMIT_S: Final = 600.0
+LIMIT_S: Final = 300.0
+STALL_S: Final = 30.0
 
 
 def run(progress: Progress) -> Result:
@@ -70,7 +71,7 @@ def _watch(pair: Pair, whole: threading.Event, since: float) -> None:
 def drive(producer: PairProducer, seconds: float, rate: float | None, until: threading.Event | None) -> float:
     """Offer batches, at most `rate` messages a second, for so long or until told; messages acknowledged a second."""
     rows = [messages(BATCH)]
-    began = time.perf_counter()
+    began = heard = time.perf_counter()
     under_way: deque[int] = deque()
     offered = done = 0
     while (elapsed := time.perf_counter() - began) < seconds and not (until is not None and until.is_set()):
@@ -83,9 +84,11 @@ def drive(producer: PairProducer, seconds: float, rate: float | None, until: thr
             while under_way and under_way[0] <= receipt.batch:
                 under_way.popleft()
                 done += 1
+            heard = time.perf_counter()
+        if time.perf_counter() - heard > STALL_S:
+            raise RuntimeError(f"nothing was acknowledged for {STALL_S:g} s")
     elapsed = time.perf_counter() - began
-    while under_way:
-        for receipt in producer.wait(10.0):
-            while under_way and under_way[0] <= receipt.batch:
-                under_way.popleft()
+    while under_way and (receipts := producer.wait(STALL_S)):
+        while under_way and under_way[0] <= receipts[-1].batch:
+            under_way.popleft()
     return done * BATCH / elapsed
