@@ -370,7 +370,7 @@ class Member:
         self.pending = []
         self.producers = Producers()
         for name, run in self.pair.opened:
-            self.producers.fold_opened(self.producers.opened(name, run)[0])
+            self.producers.fold_opened(self.producers.opened(name, run)[0], 1, 1)
         for place, (producer_id, sequence, _) in enumerate(self.pair.log):
             self.producers.fold_batch(producer_id, sequence, 1, Position(1, place + 1))
         self.knows = False
@@ -405,7 +405,7 @@ class Member:
         if is_new:
             if not self.is_leader:
                 return
-            self.producers.fold_opened(opened)
+            self.producers.fold_opened(opened, 1, 1)
             self.pair.opened.append((hello.producer, hello.run))
         last = self.producers.last_appended(opened.producer_id) or 0
         self.out.append(

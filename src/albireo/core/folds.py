@@ -105,7 +105,7 @@ class Folds:
             case CommandFinished():
                 self.commands.fold_finished(record, sequence)
             case ProducerOpened():
-                self.producers.fold_opened(record)
+                self.producers.fold_opened(record, header.node_ns, header.epoch)
             case GapFound() | Audited() | EpochGranted() | NodeStopped() | Marked() | LowWater():
                 pass  # Facts for followers; no fold of CORE needs them.
             case _:

@@ -9,8 +9,8 @@ keeps them. What was told early is not told again at the commit, save when nothi
 then no later receipt would say that it may let go.
 
 Invariants
-    welcome first:  a welcome says where its producer stood at the hello, so no later batch is told of before it. The
-                    producer would take the older number for the one to go on with.
+    welcome first:  a welcome says where its producer stood at the hello, so no later batch is told of as committed
+                    before it. The producer would take the older number for the one to go on with.
     early is rare:  without a stream of durability `local` nothing is noted and nothing is looked up.
 
 Spec: design/log-and-feed.md, Streams; ADR-0122.
@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from albireo.codec.frame import Frame
-from albireo.codec.message import AnyMessage, Appended, ProducerWelcome
+from albireo.codec.message import AnyMessage, Appended
 from albireo.core.fold.producers import Producers
 from albireo.core.role import Role
 from albireo.core.turn import OWN_PRODUCER, Draft, Turn
@@ -79,10 +79,9 @@ class Receipts:
             producer_id, batch = self._unsynced.popleft()
             if batch.position.sequence > committed.sequence:
                 newest[producer_id] = batch
-        welcomed = {one.producer_id for _, _, one in self._answers if isinstance(one, ProducerWelcome)}
         for producer_id, batch in newest.items():
             sender = self._sender_of(producer_id)
-            if sender is not None and producer_id not in welcomed:
+            if sender is not None:
                 self._told[producer_id] = batch
                 turn.send(sender, self._early(producer_id, batch))
 

@@ -27,8 +27,9 @@ class Producer(msgspec.Struct, kw_only=True):
     run: int
     last_sequence: int = 0
     last_node_ns: int = 0
-    """Node time of its last committed frame."""
+    """Node time of its last committed frame; before the first one, of its opening: what it lost lies behind that."""
     last_epoch: int = 0
+    """The same of its epoch."""
     last_position: int = 0
     """Sequence of the last record of its last batch."""
 
@@ -44,10 +45,11 @@ class Producers:
 
     # Committed view.
 
-    def fold_opened(self, record: ProducerOpened) -> None:
+    def fold_opened(self, record: ProducerOpened, node_ns: int, epoch: int) -> None:
         known = self._by_id.get(record.producer_id)
         if known is None:
             known = Producer(producer_id=record.producer_id, name=record.name, run=record.run)
+            known.last_node_ns, known.last_epoch = node_ns, epoch
             self._by_id[record.producer_id] = known
             self._by_name[record.name] = known
         known.run = record.run
