@@ -12,8 +12,8 @@ from albireo.model.position import EpochEntry, Position
 from albireo.sim.disk import SimDisk
 from tests.log_member_parts import ALL, IDENTITIES
 from tests.log_parts import entry_of
+from tests.waiting_parts import PATIENCE_S
 
-DEADLINE_S = 20.0
 CONFIG = LogConfig(segment_bytes=64 * 1024, pending_bytes_max=1 << 24, free_bytes_min=0, prepare_retry_ms=5)
 
 
@@ -30,7 +30,7 @@ class Heard:
 
     def wait_for(self, log: Log, sequence: int) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: log.durable.sequence >= sequence, DEADLINE_S)
+            assert self._changed.wait_for(lambda: log.durable.sequence >= sequence, PATIENCE_S)
 
 
 def _member(index: int, directory: Path) -> tuple[Log, Heard]:
@@ -114,7 +114,7 @@ def test_a_cut_on_a_full_disk_keeps_what_still_waits() -> None:
     ballast = disk.open(Path("/data/log/ballast"), create=True)
     for _ in range(60):
         log.append([entry_of(b"x" * 6000)], elapsed_ms=1, node_ns=0)
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + PATIENCE_S
     while not log.admission():
         assert time.monotonic() < deadline
     assert log.end.sequence == 60
@@ -138,7 +138,7 @@ def test_a_repair_beside_a_running_log(tmp_path: Path) -> None:
     (first, *_) = sorted((tmp_path / "log" / "segments").glob("*.segment"))
     data = first.read_bytes()
     first.write_bytes(data[:3200] + b"\xff" * 2000 + data[5200:])
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + PATIENCE_S
     while not log.corrupt:
         log.scrub_step(1 << 20)
         assert time.monotonic() < deadline

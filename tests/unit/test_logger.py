@@ -15,6 +15,7 @@ from albireo.codec.message import Ask, Logged
 from albireo.model.instant import Instant
 from albireo.node.logger import FileSink, StreamSink, SyslogSink, Writer, create
 from albireo.runtime import ActorContext, Letter, running
+from tests.waiting_parts import PATIENCE_S
 
 
 def line(event: str, level: str = "info", **fields: object) -> Logged:
@@ -29,12 +30,15 @@ class ListSink:
         self.may_write = threading.Event()
         self.may_write.set()
         self.is_failing = False
+        self.has_begun = threading.Event()
         self.has_written = threading.Event()
 
     def write(self, lines: Sequence[Logged]) -> None:
-        assert self.may_write.wait(10)
+        self.has_begun.set()
+        assert self.may_write.wait(PATIENCE_S)
+        fails = self.is_failing
         self.has_written.set()
-        if self.is_failing:
+        if fails:
             raise OSError(28, "No space left on device")
         self.lines += lines
 
@@ -52,10 +56,12 @@ def test_a_blocked_sink_costs_the_oldest_lines_and_they_are_counted() -> None:
     sink = ListSink()
     sink.may_write.clear()
     writer = writer_of(sink, capacity=10)
-    for number in range(1000):
+    assert writer.put(line("event_0"))
+    assert sink.has_begun.wait(PATIENCE_S)
+    for number in range(1, 1000):
         assert writer.put(line(f"event_{number}"))
     sink.may_write.set()
-    assert writer.stop(10)
+    assert writer.stop(PATIENCE_S)
     events = [one.event for one in sink.lines]
     assert events[-1] == "event_999"
     [gap] = [one for one in sink.lines if one.event == "log_lines_dropped"]
@@ -67,10 +73,10 @@ def test_a_failing_sink_loses_lines_counts_them_and_says_so_once_it_works() -> N
     sink.is_failing = True
     writer = writer_of(sink)
     writer.put(line("lost"))
-    assert sink.has_written.wait(10)
+    assert sink.has_written.wait(PATIENCE_S)
     sink.is_failing = False
     writer.put(line("kept"))
-    assert writer.stop(10)
+    assert writer.stop(PATIENCE_S)
     assert [one.event for one in sink.lines if one.event != "log_lines_dropped"] == ["kept"]
     assert (writer.failed, writer.dropped) == (1, 1)
 
@@ -82,7 +88,7 @@ def test_a_sink_that_never_returns_does_not_hold_the_stop() -> None:
     writer.put(line("stuck"))
     assert not writer.stop(0.05)
     sink.may_write.set()
-    assert writer.stop(10)
+    assert writer.stop(PATIENCE_S)
 
 
 def test_a_file_is_rotated_by_size_and_the_oldest_goes(tmp_path: Path) -> None:
@@ -193,7 +199,7 @@ def test_lines_of_actors_reach_the_file_and_anything_else_is_reported(tmp_path: 
             assert talker.link.send(Ask(request_id=1, what="hello"))
             assert talker.link.send_encoded([b"\xc1 no message"])
             path = tmp_path / "journal" / "node.log"
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 while not path.exists() or len(path.read_text().splitlines()) < 5:  # noqa: ASYNC110  # A thread writes it.
                     await asyncio.sleep(0.01)
 
