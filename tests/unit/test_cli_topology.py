@@ -16,6 +16,7 @@ from albireo.cli.topology import Reader, read_topology
 from albireo.codec.topology import LoadedTopology, load_topology
 from albireo.field.modbus.items import Kind
 from albireo.field.modbus.survey import Guess, Survey
+from tests.port_parts import free_port
 
 TOPOLOGY = """cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"
 [[node]]
@@ -90,10 +91,7 @@ def test_files_that_are_there_are_not_overwritten_unless_told(site: Path) -> Non
 
 @pytest.fixture
 def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    return free_port()
 
 
 @pytest.fixture

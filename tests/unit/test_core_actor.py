@@ -18,13 +18,14 @@ from albireo.node.core import create
 from albireo.runtime import SyncLink, running
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.errors import ActorFailed, ConfigurationRefused
+from tests.waiting_parts import PATIENCE_S
 
 ARGUMENTS = {"node": "root", "cluster": "c", "log": {"segment_bytes": 1 << 20, "free_bytes_min": 0}}
 
 
 async def status(data: Path) -> dict[str, object]:
     def ask() -> object:
-        with NodeClient(data) as client:
+        with NodeClient(data, timeout_s=PATIENCE_S) as client:
             return client.ask("status")
 
     found = await asyncio.get_running_loop().run_in_executor(None, ask)
@@ -54,7 +55,7 @@ def test_a_crash_lets_go_of_the_log_so_that_the_next_run_can_take_it(tmp_path: P
         with pytest.RaisesGroup(pytest.RaisesExc(ActorFailed, match="on purpose")):
             async with running(create(ARGUMENTS), tmp_path) as context:
                 context.fail("on purpose")
-                await asyncio.sleep(0.05)
+                await asyncio.Event().wait()
         async with running(create(ARGUMENTS), tmp_path):
             assert (await status(tmp_path))["node"] == "root"
 
@@ -104,7 +105,7 @@ def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None
         raw: list[bytes | memoryview] = []
         with SyncLink(tmp_path, "core") as link:
             effects = machine.step(LinkUp(), boot_ns())
-            ends = boot_ns() + 10 * SECOND
+            ends = boot_ns() + PATIENCE_S * SECOND
             while boot_ns() < ends and not any(isinstance(one, GapFound) for one in found):
                 for effect in effects:
                     if isinstance(effect, Say):
@@ -112,13 +113,10 @@ def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None
                     elif isinstance(effect, Deliver):
                         for header, part in frames(raw[0]):
                             found += decode_records(part, header.record_count) if header.kind == Kind.RECORDS else []
-                received = link.receive(0.2)
+                message, raw = link.receive(0.2) or (None, [])
                 effects = machine.step(TimePassed(), boot_ns())
-                if received is None:
-                    continue
-                message, raw = received
                 if isinstance(message, FeedAnswer | FeedData | FeedAlive):
-                    effects = machine.step(Received(message, sum(map(len, raw))), boot_ns())
+                    effects += machine.step(Received(message, sum(map(len, raw))), boot_ns())
                     effects += machine.step(Digested(machine.position), boot_ns())
         return found
 

@@ -10,6 +10,7 @@ import pytest
 
 from albireo.cli.demo_spark import is_ready, read_progress, wait_for_spark
 from albireo.cli.output import Failure
+from tests.waiting_parts import PATIENCE_S
 
 THERE = ("json",)
 """Stands for Spark where it is installed."""
@@ -49,7 +50,7 @@ def test_it_waits_until_the_installation_is_done(tmp_path: Path) -> None:
     report(tmp_path, 0.9)
     assert waiting.is_alive()
     (tmp_path / "spark-install.done").touch()
-    waiting.join(5)
+    waiting.join(PATIENCE_S)
     assert not waiting.is_alive()
 
 

@@ -22,6 +22,7 @@ from albireo.sim.tunnel.wire import (
     framed,
     receive,
 )
+from tests.waiting_parts import PATIENCE_S
 
 
 def test_a_plc_that_is_off_comes_back_by_itself() -> None:
@@ -85,7 +86,7 @@ def conversation(directory: Path, *said: bytes, answers: int = 1) -> tuple[Plant
         plant, is_ready = Plant(seed=1), asyncio.Event()
         running = asyncio.create_task(plant.run(directory, is_ready))
         await is_ready.wait()
-        async with asyncio.timeout(5), connected(directory) as (reader, writer):
+        async with asyncio.timeout(PATIENCE_S), connected(directory) as (reader, writer):
             for one in said:
                 writer.write(one)
             heard = [await receive(reader) for _ in range(answers)]
@@ -135,7 +136,7 @@ def test_nonsense_ends_its_connection_and_nothing_else(tmp_path: Path, said: byt
         plant, is_ready = Plant(seed=1), asyncio.Event()
         running = asyncio.create_task(plant.run(tmp_path, is_ready))
         await is_ready.wait()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             async with connected(tmp_path) as (reader, writer):
                 writer.write(said)
                 writer.write_eof()
