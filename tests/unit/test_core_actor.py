@@ -3,15 +3,17 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from albireo.client import NodeClient
 from albireo.codec.frame import body_crc, frames
-from albireo.codec.message import FeedAlive, FeedAnswer, FeedData
+from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, Logged
 from albireo.codec.record import GapFound, Kind, Marked, Record, Stream, decode_records, encode_records
 from albireo.core.feed import Follower, FollowerConfig
 from albireo.core.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
 from albireo.log import Entry, Log, LogConfig, StoreIdentity
+from albireo.log.inspection import quarantined
 from albireo.model.instant import SECOND
 from albireo.model.position import EpochEntry
 from albireo.node.core import create
@@ -82,6 +84,39 @@ def test_a_log_in_use_is_refused(tmp_path: Path) -> None:
         log.close()
 
     asyncio.run(story())
+
+
+@pytest.mark.slow
+def test_what_quarantine_does_not_keep_is_said_in_the_journal(tmp_path: Path) -> None:
+    settings = LogConfig(segment_bytes=1 << 20, free_bytes_min=0)
+    log, _ = Log.open(tmp_path / "log", StoreIdentity("c", "root"), settings)
+    log.grant(EpochEntry(1, 1, 1))
+    body = encode_records(0, 0, [Marked()])
+    for number in range(9):
+        log.append([Entry(Stream.CONTROL, Kind.RECORDS, 1, body, body_crc(body))], elapsed_ms=1, node_ns=1_000 + number)
+    log.flush()
+    for end in (8, 7, 6):
+        log.cut_to(end, why=f"cut to {end}", node_ns=SECOND * (10 - end))
+    log.close()
+    arguments = {**ARGUMENTS, "log": {**msgspec.to_builtins(settings), "quarantine_count_max": 1}}
+    said: list[Logged] = []
+
+    def keep(line: Logged) -> bool:
+        said.append(line)
+        return True
+
+    async def story() -> None:
+        async with running(create(arguments), tmp_path) as context:
+            context.log.redirect(keep)
+            async with asyncio.timeout(PATIENCE_S):
+                while not any(one.event == "quarantine_let_go" for one in said):
+                    await status(tmp_path)
+
+    asyncio.run(story())
+    lines = [one for one in said if one.event == "quarantine_let_go"]
+    assert [one.fields["was"] for one in lines] == ["cut to 8", "cut to 7"]
+    assert {one.fields["reason"] for one in lines} == {"more than 1 are kept"}
+    assert [one.why for one in quarantined(tmp_path / "log")] == ["cut to 6"]
 
 
 def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None:

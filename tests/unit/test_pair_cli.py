@@ -31,8 +31,9 @@ from albireo.cli.view_screen import Screen
 from albireo.cli.view_state import LiveState
 from albireo.codec.frame import body_crc
 from albireo.core.pair.events import State
-from albireo.log import Entry, Log, LogConfig, StoreIdentity
-from albireo.log.inspection import compare, inspect, quarantined
+from albireo.log import Entry, Log, LogConfig, OsFileSystem, StoreIdentity
+from albireo.log import store as log_store
+from albireo.log.inspection import compare, delete_quarantined, inspect, quarantined
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import EpochEntry, Position
 from tests.pair_parts import WALL, Side, Table
@@ -358,7 +359,7 @@ def test_store_that_cannot_be_compared_is_told_with_a_remedy(primary: Store, tmp
 
 def test_quarantine_lists_what_was_cut_and_why(primary: Store) -> None:
     primary.write(2, 9).commit()
-    assert "nothing was ever cut here" in run("quarantine", "--data", primary.data).stderr
+    assert "nothing that was cut is kept here" in run("quarantine", "--data", primary.data).stderr
     primary.log.cut_to(6, why="not in the holder's log", node_ns=WALL)
     primary.stop()
     answer = json.loads(run("quarantine", "--data", primary.data, "--json").stdout.splitlines()[-1])
@@ -366,6 +367,50 @@ def test_quarantine_lists_what_was_cut_and_why(primary: Store) -> None:
     assert (cut["first_sequence"], cut["last_sequence"], cut["why"]) == (7, 9, "not in the holder's log")
     assert [one.name for one in quarantined(primary.data / "log")] == [cut["name"]]
     assert "7 to 9" in run("quarantine", "--data", primary.data).stdout
+
+
+def test_quarantine_is_deleted_by_name(primary: Store) -> None:
+    primary.write(2, 9).commit()
+    for end in (7, 6):
+        primary.log.cut_to(end, why="not in the holder's log", node_ns=WALL)
+    primary.stop()
+    first, second = quarantined(primary.data / "log")
+    refused = run("quarantine", "--delete", "of-that-name", "--data", primary.data, "--json")
+    answer = json.loads(refused.stdout.splitlines()[-1])
+    assert refused.exit_code == 2 and "of-that-name" in answer["error"] and answer["remedy"]
+    done = run("quarantine", "--delete", first.name, "--data", primary.data, "--json")
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert answer["deleted"] == [first.name]
+    assert [one["name"] for one in answer["quarantined"]] == [second.name]
+    kept = {path.name for path in (primary.data / "log" / "quarantine").iterdir()}
+    assert kept == {second.name, *second.files}
+
+
+def test_what_a_cut_that_is_not_finished_needs_is_not_deleted(primary: Store) -> None:
+    primary.write(2, 9).commit()
+    primary.log.cut_to(6, why="not in the holder's log", node_ns=WALL)
+    primary.stop()
+    directory = primary.data / "log"
+    (cut,) = quarantined(directory)
+    tag = cut.name.removesuffix(".note").partition("-")[2]
+    store = log_store.Store.load(OsFileSystem(), directory)
+    assert store is not None
+    store.update(
+        cut=log_store.CutMark(
+            segment=1,
+            offset=4096,
+            tag=tag,
+            first_sequence=7,
+            last_sequence=9,
+            size_bytes=1,
+            when_ns=1,
+            why="",
+            files=(),
+        )
+    )
+    with pytest.raises(LookupError, match="next start"):
+        delete_quarantined(directory, cut.name)
+    assert quarantined(directory) == [cut]
 
 
 def test_rows_survive_json(table: Table) -> None:

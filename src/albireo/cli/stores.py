@@ -9,8 +9,16 @@ import msgspec
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.place import data_option, find_data
 from albireo.cli.texts import time_text
-from albireo.log import LogError
-from albireo.log.inspection import Comparison, StoreSeen, compare, epochs_behind, inspect, quarantined
+from albireo.log import LogError, Quarantined, StoreDamaged, WrongStore
+from albireo.log.inspection import (
+    Comparison,
+    StoreSeen,
+    compare,
+    delete_quarantined,
+    epochs_behind,
+    inspect,
+    quarantined,
+)
 from albireo.runtime.directory import holder
 
 DIRECTORY = click.Path(path_type=Path, file_okay=False)
@@ -206,35 +214,49 @@ def _answer(stores: tuple[Named, Named], found: Comparison, words: list[str]) ->
     }
 
 
+def _records(one: Quarantined) -> str:
+    if one.last_sequence < one.first_sequence:
+        return "none whole"
+    return f"{one.first_sequence} to {one.last_sequence}"
+
+
 @click.command("quarantine")
+@click.option("--delete", "names", multiple=True, metavar="NAME", help="Delete what is listed under that name.")
 @data_option
 @json_option
-def quarantine(data: Path | None, as_json: bool) -> None:
+def quarantine(names: tuple[str, ...], data: Path | None, as_json: bool) -> None:
     """What was cut from a node's log and is kept: torn tails, records that another holder did not have.
 
-    Nothing of it is ever read again by the node. Delete the files when nobody needs them any more.
+    Nothing of it is ever read again by the node, which lets go of the oldest by itself when there is too much of it
+    (docs/pair.md). With --delete something goes at once, for good.
     """
     directory = find_data(data)
     try:
+        deleted = [delete_quarantined(directory / "log", name) for name in names]
         found = quarantined(directory / "log")
-    except OSError as error:
-        raise Failure(f"{directory} can't be read: {error}", "run this as the owner of the directory") from error
+    except LookupError as error:
+        raise Failure(str(error.args[0]), "albireo quarantine lists the names", ExitCode.USAGE) from error
+    except (OSError, StoreDamaged, WrongStore) as error:
+        raise Failure(f"{directory} can't be used: {error}", "run this as the owner of the directory") from error
     if as_json:
-        emit({"data": str(directory), "quarantined": msgspec.to_builtins(found)})
+        gone = [one.name for one in deleted]
+        emit({"data": str(directory), "deleted": gone, "quarantined": msgspec.to_builtins(found)})
         return
+    for one in deleted:
+        say(f"deleted: {one.name}, {_records(one)}")
     show_table(
-        ("records", "bytes", "when", "why", "files"),
+        ("name", "records", "bytes", "when", "why", "files"),
         [
             (
-                f"{one.first_sequence} to {one.last_sequence}"
-                if one.last_sequence >= one.first_sequence
-                else "none whole",
+                one.name,
+                _records(one),
                 one.size_bytes,
                 time_text(one.when_ns),
                 one.why,
-                ", ".join(one.files),
+                len(one.files),
             )
             for one in found
         ],
     )
-    say(f"{len(found)} cuts are kept in {directory / 'log' / 'quarantine'}" if found else "nothing was ever cut here")
+    place = directory / "log" / "quarantine"
+    say(f"{len(found)} cuts are kept in {place}" if found else "nothing that was cut is kept here")

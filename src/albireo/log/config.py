@@ -7,6 +7,7 @@ import msgspec
 
 KIB: Final = 1024
 MIB: Final = 1024 * 1024
+DAY_NS: Final = 24 * 3600 * 1_000_000_000
 
 
 class StoreIdentity(msgspec.Struct, frozen=True):
@@ -44,6 +45,12 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """One index entry per so many bytes: a read skips no more than that."""
     snapshots_kept: int = 2
     """A bad newest one falls back to the one before."""
+    quarantine_count_max: int = 32
+    """Cuts kept for people; beyond that the oldest goes, but never the newest one. The same for the next two."""
+    quarantine_bytes_max: int = 4096 * MIB
+    """On the disk. One that is larger alone is kept until the next one comes."""
+    quarantine_days_max: int = 90
+    """By the wall clock, counted from the cut."""
     handles_max: int = 16
     """Sealed segments kept open for readers."""
     tail_bytes_max: int = 32 * MIB
@@ -56,5 +63,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError(f"pending_bytes_max: at least a quarter of segment_bytes, got {self.pending_bytes_max}")
         if self.free_bytes_min < 0 or self.prepare_retry_ms < 1 or self.index_every_bytes < 128:
             raise ValueError("free_bytes_min >= 0, prepare_retry_ms >= 1, index_every_bytes >= 128")
+        if self.quarantine_count_max < 1 or self.quarantine_bytes_max < 0 or self.quarantine_days_max < 1:
+            raise ValueError("quarantine_count_max >= 1, quarantine_bytes_max >= 0, quarantine_days_max >= 1")
         if self.snapshots_kept < 1 or self.handles_max < 2 or self.tail_bytes_max < 0:
             raise ValueError("snapshots_kept >= 1, handles_max >= 2, tail_bytes_max >= 0")

@@ -63,14 +63,7 @@ def inspect(directory: Path) -> StoreSeen:
         OSError: the file system refused.
     """
     files = ReadOnly()
-    found = TwoCopies(files, directory, KIND).read()
-    if found is None:
-        raise StoreDamaged(str(directory), "no readable store header")
-    body, stale = found
-    try:
-        header = msgspec.json.decode(body, type=StoreHeader)
-    except msgspec.DecodeError as error:
-        raise WrongStore(str(directory), f"header is whole but not understood: {error}") from error
+    header, stale = _header(files, directory)
     segments = _scanned(files, directory / SEGMENTS, header)
     claimed = max((segment.summary.committed_sequence for segment in segments), default=0)
     believed = claimed if header.claims_to is None else min(claimed, header.claims_to)
@@ -92,12 +85,42 @@ def inspect(directory: Path) -> StoreSeen:
     )
 
 
+def _header(files: FileSystem, directory: Path) -> tuple[StoreHeader, tuple[str, ...]]:
+    """The store header, and which copies of it are damaged or behind."""
+    found = TwoCopies(files, directory, KIND).read()
+    if found is None:
+        raise StoreDamaged(str(directory), "no readable store header")
+    body, stale = found
+    try:
+        return msgspec.json.decode(body, type=StoreHeader), stale
+    except msgspec.DecodeError as error:
+        raise WrongStore(str(directory), f"header is whole but not understood: {error}") from error
+
+
 def quarantined(directory: Path) -> list[Quarantined]:
     """What was taken out of the log in `directory` and is kept for people; empty when there is no such folder."""
     try:
         return Quarantine(ReadOnly(), directory / QUARANTINE).listing()
     except FileNotFoundError:
         return []
+
+
+def delete_quarantined(directory: Path, name: str) -> Quarantined:
+    """Delete what is listed under that name, for good; a running node does not mind.
+
+    Raises:
+        LookupError: there is no such thing, or its cut is not finished.
+        StoreDamaged, WrongStore: it can't be known whether it is.
+        OSError: the file system refused.
+    """
+    found = next((one for one in quarantined(directory) if name in (one.name, *one.files)), None)
+    if found is None:
+        raise LookupError(f"there is nothing of the name {name}")
+    mark = _header(ReadOnly(), directory)[0].cut
+    if mark is not None and any(mark.tag in one for one in (found.name, *found.files)):
+        raise LookupError(f"{name} belongs to a cut that the next start of the node will finish")
+    Quarantine(OsFileSystem(), directory / QUARANTINE).delete(found)
+    return found
 
 
 def _position(header: StoreHeader, sequence: int) -> Position:

@@ -34,7 +34,7 @@ from albireo.log.errors import OpenFailed, OpenRefused, StoreLocked
 from albireo.log.files import FileSystem, Locked, OsFileSystem
 from albireo.log.keeping import Keeper
 from albireo.log.opening import LOCK, QUARANTINE, SEGMENTS, SNAPSHOTS, Entropy, Opened, end_of, report_of, store_of
-from albireo.log.quarantine import Quarantine, Quarantined
+from albireo.log.quarantine import Quarantine, Quarantined, Trimmer
 from albireo.log.recovery import CorruptRange, Recovered, Recovery, RecoveryReport
 from albireo.log.retention import PrunedSegment
 from albireo.log.scrub import ScrubProgress
@@ -62,7 +62,9 @@ class Log:
         self._preparer = Preparer(files, directory / SEGMENTS, config)
         self._quarantine = Quarantine(files, directory / QUARANTINE)
         self._cutter = Cutter(files, directory / SEGMENTS, self._quarantine)
-        self._work = Work(config, self._preparer, self._tidy)
+        self._work = Work(config, self._preparer, lambda: self._stock.tidy())
+        self.trimmer = Trimmer(self._quarantine, config, self._work.do)
+        """Of quarantine."""
         self._keeper = Keeper(files, directory, config, store, self._work.do)
         self._tail = Tail()
         end = self._adopt(opened.found)
@@ -524,6 +526,3 @@ class Log:
             self._store.update(**changes)
         except OSError as error:
             self._work.fail("writing the store header failed", error)
-
-    def _tidy(self) -> None:
-        self._stock.tidy()

@@ -118,6 +118,12 @@ class LogSettings(Config, frozen=True):
     """Records stay in the log this long after the history has them; what history and snapshots lack stays anyway."""
     bytes_max_mib: Annotated[int, Meta(ge=16, le=16_777_216)] = 65_536
     """The log as a whole; above it the oldest records that the history has go before their time."""
+    quarantine_count_max: Annotated[int, Meta(ge=1, le=10_000)] = 32
+    """Cuts that are kept for people; beyond this or the next two the oldest goes, but never the newest one."""
+    quarantine_mib_max: Annotated[int, Meta(ge=0, le=16_777_216)] = 4_096
+    """On the disk, all of them."""
+    quarantine_days_max: Annotated[int, Meta(ge=1, le=36_500)] = 90
+    """Since the cut, by the wall clock."""
 
     def __post_init__(self) -> None:
         if self.bytes_max_mib < 4 * self.segment_mib:

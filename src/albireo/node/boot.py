@@ -79,7 +79,7 @@ def _history(node: NodeConfig) -> dict[str, object]:
         "seal_rows": node.history.tail_rows_max // 2,
         "hot_rows_max": node.history.tail_rows_max,
     }
-    return {"node": node.id, "pace": pace}
+    return {"node": node.id, "pace": pace, "is_paired": node.primary is not None}
 
 
 def _core(topology: Topology, place: Place, keys: Path | None) -> dict[str, object]:
@@ -91,6 +91,9 @@ def _core(topology: Topology, place: Place, keys: Path | None) -> dict[str, obje
             LogConfig(
                 segment_bytes=node.log.segment_mib * MIB,
                 free_bytes_min=node.log.disk_reserve_mib * MIB,
+                quarantine_count_max=node.log.quarantine_count_max,
+                quarantine_bytes_max=node.log.quarantine_mib_max * MIB,
+                quarantine_days_max=node.log.quarantine_days_max,
             )
         ),
         "retention": {

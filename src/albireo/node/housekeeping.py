@@ -92,11 +92,23 @@ class Housekeeping:
         if now >= self._prune_at:
             self._prune_at = Instant(now + min(PRUNE_NS, self._retention.snapshot_every_s * SECOND))
             self._prune(stats.size_bytes)
+            self._log.trimmer.trim(self._actor.wall_ns())
         self._scrub()
+        self._tell_let_go()
         if self._log.trouble != self._trouble:
             self._trouble = self._log.trouble
             if self._trouble:
                 self._actor.log.error("log_housekeeping_failed", reason=self._trouble)
+
+    def _tell_let_go(self) -> None:
+        """What quarantine does not keep any more is said: somebody may have meant to look at it."""
+        log, trimmer = self._actor.log, self._log.trimmer
+        for gone in trimmer.let_go():
+            what = gone.what
+            records = f"{what.first_sequence} to {what.last_sequence}"
+            log.warning("quarantine_let_go", name=what.name, records=records, was=what.why, reason=gone.because)
+        if trimmer.trouble:
+            log.limited("quarantine_not_trimmed", "disk", reason=trimmer.trouble)
 
     def save_snapshot(self) -> None:
         """At the next wake-up."""
