@@ -51,7 +51,7 @@ class Drilled:
 
     async def stop(self) -> None:
         if self.arguments.get("hang_at_stop"):
-            time.sleep(15)  # noqa: ASYNC251  # It hangs: that is its purpose.
+            time.sleep(30)  # noqa: ASYNC251  # It hangs: that is its purpose.
 
 
 def create(arguments: dict[str, object]) -> Drilled:
