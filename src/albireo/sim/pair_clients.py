@@ -1,7 +1,7 @@
 """Producers of the simulated pair, and what admits their batches.
 
 A producer numbers its batches, has a few under way, and offers what was not acknowledged to the other member. Admission
-takes the next number only; a duplicate is acknowledged once its original is committed.
+takes the next number only; a duplicate is acknowledged once its original is committed. A local stream: pair_local.py.
 
 Spec: design/log-and-feed.md, Ingest and receipts.
 """
@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING, Final
 
 from albireo.core.pair.events import ACTING
 from albireo.model.instant import MS
-from albireo.sim.pair_parts import NOOP, WINDOW, Entry, MemberNode, Producer
+from albireo.sim.pair_local import LOCAL, LocalStream
+from albireo.sim.pair_parts import NOOP, PRESS_AFTER_MS, PRESS_EVERY_MS, WINDOW, Entry, MemberNode, Producer
 
 if TYPE_CHECKING:
     from albireo.sim.pair import World
 
-PRESS_EVERY_MS: Final = 30
-PRESS_AFTER_MS: Final = 60
 RECENT: Final = 400
 """Records looked through for the original of a duplicate: more than any window."""
 
 
 class Clients:
-    """Two producers of one world."""
+    """Two producers of one world, the second one perhaps of a local stream."""
 
     def __init__(self, world: "World") -> None:
         self.world = world
-        self.producers = [Producer(number) for number in (0, 1)]
+        self.local = LocalStream(world) if world.swarm.local else None
+        self.producers = [Producer(0), self.local.producer if self.local else Producer(LOCAL)]
         self.is_quiet = False
         """Nothing new is offered."""
-        for producer in self.producers:
+        for producer in self.producers[: 1 if self.local else 2]:
             self._produce(producer)
             self._press(producer)
 
@@ -86,12 +86,16 @@ class Clients:
         """Producers begin anew after what the forced log holds; nothing else would let them go on."""
         for producer in self.producers:
             last = node.appended.get(producer.number, 0)
-            if last < producer.acked:
+            if self.local and producer is self.local.producer:
+                self.local.forced()
+            elif last < producer.acked:
                 producer.offered = producer.acked = last
 
     def committed(self, node: MemberNode, entry: Entry) -> None:
         """A record was committed by the member that leads: its producer is told."""
-        if entry.producer != NOOP:
+        if self.local and entry.producer == LOCAL:
+            self.local.committed(node, entry)
+        elif entry.producer != NOOP:
             self._acknowledge(node, entry.producer, entry.number)
 
     def _acknowledge(self, node: MemberNode, producer: int, number: int) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from albireo.codec.pair_message import Record
 from albireo.model.position import Position
-from albireo.sim.pair_parts import NOOP, MemberNode
+from albireo.sim.pair_parts import NOOP, Entry, MemberNode
 
 if TYPE_CHECKING:
     from albireo.sim.pair import World
@@ -36,7 +36,8 @@ class Ledger:
         self.world = world
         self.acknowledged: dict[tuple[int, int], int] = {}
         """When each batch was first acknowledged to its producer."""
-        self.committed: list[tuple[int, int, int]] = []
+        self.committed: list[tuple[int, int, int, int]] = []
+        """Epoch, producer, number, and the body of a local stream."""
         self.numbers: dict[int, int] = {}
         self.tenures: dict[int, Tenure] = {}
         self.lost: list[tuple[int, int]] = []
@@ -80,7 +81,7 @@ class Ledger:
         """Compare with what any member ever committed."""
         for sequence in range(node.folded + 1, position.sequence + 1):
             entry = node.log[sequence - 1]
-            fact = (entry.epoch, entry.producer, entry.number)
+            fact = fact_of(entry)
             if sequence > len(self.committed):
                 self._first_commit(fact)
             elif self.committed[sequence - 1] != fact:
@@ -89,10 +90,12 @@ class Ledger:
         if node.machine.leading is not None:
             self._check_disks(node, position)
 
-    def _first_commit(self, fact: tuple[int, int, int]) -> None:
-        _, producer, number = fact
+    def _first_commit(self, fact: tuple[int, int, int, int]) -> None:
+        _, producer, number, body = fact
+        if body and self.world.clients.local:
+            self.world.clients.local.first_committed(body)
         if producer != NOOP:
-            if number != self.numbers.get(producer, 0) + 1:
+            if number != self.numbers.get(producer, 0) + (body >= 0):  # An opening has no number of its own.
                 self.world.fail(f"producer {producer}: {number} committed after {self.numbers.get(producer, 0)}")
             self.numbers[producer] = number
         self.committed.append(fact)
@@ -134,16 +137,23 @@ class Ledger:
         self.lost += sorted(one for one in self.acknowledged if one not in here)
         for one in self.lost:
             self.acknowledged.pop(one, None)
-        facts = [(entry.epoch, entry.producer, entry.number) for entry in node.log]
+        facts = [fact_of(entry) for entry in node.log]
         pairs = zip(self.committed, facts, strict=False)
         self.committed = [one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
-        self.numbers = {producer: number for _, producer, number in self.committed if producer != NOOP}
+        self.numbers = {producer: number for _, producer, number, _ in self.committed if producer != NOOP}
 
     def check_end(self) -> None:
         for node in self.world.members:
             if node.is_leading and node.machine.leading is not None:
                 self.check_holder(node, node.machine.leading.epoch)
-        stored = {(producer, number) for _, producer, number in self.committed}
+        if self.world.clients.local:
+            self.world.clients.local.check_end()
+        stored = {(producer, number) for _, producer, number, _ in self.committed}
         lost = sorted(set(self.acknowledged) - stored)
         if lost:
             self.world.fail(f"acknowledged and never committed: {lost[:3]}")
+
+
+def fact_of(entry: Entry) -> tuple[int, int, int, int]:
+    """What the record says, whoever holds it."""
+    return entry.epoch, entry.producer, entry.number, entry.body

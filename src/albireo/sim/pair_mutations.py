@@ -96,6 +96,14 @@ MUTATIONS: Final[Mapping[str, tuple[Variant, Swarm]]] = {
         _plays("hung_restart", batch_every_ms=10.0),
     ),
     "dedup that accepts a gap": (Variant(accepts_gap=True), Swarm(loss=0.15)),
+    "told of a local stream before the sync": (
+        Variant(early_before_sync=True),
+        Swarm(local=True, faults=("kill", "power"), fault_every_ms=900.0, faults_for_ms=8_000),
+    ),
+    "a producer lets go of what a takeover may cut": (
+        Variant(forgets_early=True),
+        _plays("split_tail", local=True, batch_every_ms=10.0),
+    ),
     "epoch ignored at the output": (Variant(plc_ignores_epoch=True), _PAUSES),
     # Others.
     "voter ignores the lease": (

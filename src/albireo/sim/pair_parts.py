@@ -20,6 +20,8 @@ NAMES: Final = ("A", "B")
 FRAMES_MAX: Final = 64
 WINDOW: Final = 4
 """Batches that a producer has under way."""
+PRESS_EVERY_MS: Final = 30
+PRESS_AFTER_MS: Final = 60
 
 
 class Violation(Exception):
@@ -54,6 +56,10 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     snapshots_uncommitted: bool = False
     """Snapshots of the folds hold records that are not committed, and outlive a cut below them."""
     acks_pending_duplicate: bool = False
+    early_before_sync: bool = False
+    """A producer of a local stream is told when its batch is written, not when the disk has it."""
+    forgets_early: bool = False
+    """A producer lets go of what it was told of early."""
     accepts_gap: bool = False
     recovered_is_durable: bool = False
     fresh_voter: bool = False
@@ -78,6 +84,8 @@ class Entry(msgspec.Struct, frozen=True):
     number: int
     committed: int
     """Commit position known at append, as the frame header has it."""
+    body: int = 0
+    """What it is, of a local stream (pair_local.py)."""
 
 
 class Fold(msgspec.Struct, frozen=True):

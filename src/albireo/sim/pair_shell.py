@@ -161,6 +161,8 @@ class Shell:
             if node.is_up and node.life == life and node.cuts == cuts:
                 node.synced = max(node.synced, end.sequence)
                 world.deliver(node, Synced(end))
+                if world.clients.local:
+                    world.awake(node, life, partial(world.clients.local.synced, node))
 
         wait_ms = 0.2 + world.chance.random() * 2
         world.call_at(max(world.at + int(wait_ms * MS), node.hung_until), done)
@@ -189,6 +191,8 @@ class Shell:
                 self.world.fail(f"{node.name}: folds at {node.end} are not those of its log")
         self.world.note(node.name, f"grants {effect.entry}")
         self.world.ledger.granted(node)
+        if self.world.clients.local:
+            self.world.clients.local.granted(node, effect.entry.epoch)
         if node.machine.leading is not None and node.machine.leading.grant.is_forced:
             self.world.ledger.forced(node)
             self.world.clients.forced(node)

@@ -43,6 +43,8 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     """Share of a voter's effects before which it dies."""
     plc_lag: float = 0.0
     """Share of writes that a PLC answers before it carries them out."""
+    local: bool = False
+    """The stream of the second producer is `local`; it dies now and then."""
     stalls: float = 0.0
     """Share of output writes whose host pauses between the check and the send."""
 
@@ -84,6 +86,7 @@ def swarm_of(seed: int) -> Swarm:
         crash_voter=chance.choice([0.0, 0.0, 0.0005]),
         plc_lag=chance.choice([0.0, 0.2]),
         stalls=chance.choice([0.0, 0.0, 0.02]),
+        local=random.Random(f"local {seed}").random() < 0.25,
     )
 
 
