@@ -1,18 +1,23 @@
-"""A pair of real processes whose holder has pruned: an empty directory joins, and takes over after kill -9."""
+"""A pair of real processes whose holder has pruned: an empty directory joins, takes over, and gets old files too."""
 
 import secrets
 import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import convert
 
-from albireo.client import Acknowledged, NodeClient, PairProducer
+from albireo.cli.pair_table import Row, troubles
+from albireo.client import Acknowledged, NodeClient, NodeUnreachable, PairProducer
+from albireo.codec.history import FileKind, decode_manifest
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings, ValueType
+from albireo.node.history.sql import connect
 from albireo.runtime.lines import LineTo
 from tests.drill.test_pair_cli_drill import VOTERS, Pair, until
 
@@ -103,7 +108,101 @@ def test_an_empty_directory_joins_a_holder_that_has_pruned_and_takes_over_after_
         assert told(pair, "backup")["items"] == before
         pair.start("primary")
         pair.wait_for("ready", "active")
-    with NodeClient(pair.data("backup")) as client:
-        client.ask("seal", of="history")  # Else it waits for the minute.
-    gaps = list((pair.data("backup") / "history" / "gaps").rglob("*.parquet"))
-    assert gaps, "what was pruned before it joined is a gap in its own history"
+
+
+# --- Its stored history ----------------------------------------------------------------------------------------------
+
+
+def history(pair: Pair, member: str, what: str) -> dict[str, Any]:
+    """An answer of its actor `history`, which starts a while after CORE does."""
+    found: list[Any] = []
+
+    def answers() -> bool:
+        try:
+            with NodeClient(pair.data(member)) as client:
+                found.append(client.ask(what, of="history"))
+        except NodeUnreachable:
+            return False
+        return True
+
+    until(answers, lambda: f"the history of {member} does not answer")
+    (answer,) = found
+    assert isinstance(answer, dict)
+    return answer
+
+
+def sealed(pair: Pair, member: str) -> int:
+    """Sequence up to which its records are in files."""
+    return int(history(pair, member, "seal")["position"][1])
+
+
+def stored(pair: Pair, member: str, upto: int) -> dict[str, list[Any]]:
+    """What DuckDB finds in its files, by item over the whole time: number of rows, and what is in them."""
+    what = "count(*) AS n, sum(hash(source_ns, value_f64, value_i64, value_str, quality, epoch, sequence)) AS content"
+    by_item = f"SELECT item_id, {what} FROM samples WHERE sequence <= {upto} GROUP BY item_id ORDER BY item_id"
+    events = f"SELECT count(*) AS n, sum(hash(at_ns, kind, action, sequence)) AS c FROM events WHERE sequence <= {upto}"
+    gaps = f"SELECT source, from_ns, to_ns, sequence FROM gaps WHERE sequence <= {upto} ORDER BY sequence"
+    with connect(pair.data(member)) as database:
+        found = {name: database.rows(sql) for name, sql in (("samples", by_item), ("events", events), ("gaps", gaps))}
+    return {f"{table}.{name}": column for table, columns in found.items() for name, column in columns.items()}
+
+
+def copied(pair: Pair, member: str) -> dict[str, Any]:
+    """How it tells of its copy."""
+    told = history(pair, member, "stats")["copy"]["own"]
+    assert isinstance(told, dict)
+    return told
+
+
+def lines(pair: Pair, member: str) -> list[str]:
+    """What `albireo status` says is wrong with the pair."""
+    _, status = pair.run("status", member=member)
+    return troubles(convert(status["members"], list[Row]))
+
+
+def lost_for_now(pair: Pair) -> Path:
+    """A file of the primary's history with records that its log has let go of is moved away; it comes back later."""
+    history = pair.data("primary") / "history"
+    manifest = decode_manifest((history / "manifest.json").read_bytes())
+    entries = manifest.of_kind(FileKind.SAMPLES)
+    entry = next(one for one in entries if one.last_sequence < begins_at(pair, "primary"))
+    path = history / entry.path
+    path.rename(pair.home / path.name)
+    return path
+
+
+def test_the_stored_history_of_before_is_copied_and_both_members_say_what_is_missing(pair: Pair) -> None:
+    """The files of a wiped member, and of the one it gets them from, end with the same rows, and the gap is gone.
+
+    A file that the source can't read holds up neither the set nor the other files. Both are killed meanwhile.
+    """
+    pair.start(*VOTERS, "primary")
+    until(lambda: pair.run("pair", "init", member="primary")[0] == 0, lambda: "begun")
+    pair.wait_for("solo", "silent")
+    with PairProducer("meter", [ITEM], members(pair), None) as producer:
+        produce(producer, 80)
+        sealed(pair, "primary")
+        until(lambda: begins_at(pair, "primary") > 1, lambda: "the primary has not pruned")
+        lost = lost_for_now(pair)
+        pair.start("backup")
+        pair.wait_for("active", "ready")
+        sealed(pair, "backup")
+        said = "history incomplete: "
+        until(lambda: bool(copied(pair, "backup")["done"]), lambda: f"{copied(pair, 'backup')}")
+        told = copied(pair, "backup")
+        assert told["done"] < told["files"]
+        assert "unreadable_there" in told["trouble"]
+        until(lambda: any(said in line for line in lines(pair, "primary")), lambda: f"{lines(pair, 'primary')}")
+        until(lambda: any(said in line for line in lines(pair, "backup")), lambda: f"{lines(pair, 'backup')}")
+        assert f"of {told['files']} files" in "".join(lines(pair, "primary"))
+        pair.kill("backup", "primary")
+        (pair.home / lost.name).rename(lost)
+        pair.start("primary", "backup")
+        until(lambda: sorted(pair.states().values()) == ["active", "ready"], lambda: f"{pair.states()}")
+        produce(producer, 5)
+    until(lambda: not copied(pair, "backup")["is_incomplete"], lambda: f"{copied(pair, 'backup')}")
+    upto = min(sealed(pair, "primary"), sealed(pair, "backup"))
+    assert upto > 8000
+    assert stored(pair, "backup", upto) == stored(pair, "primary", upto)
+    assert "history" not in stored(pair, "backup", upto)["gaps.source"]
+    until(lambda: not any("incomplete" in line for line in lines(pair, "backup")), lambda: f"{lines(pair, 'backup')}")

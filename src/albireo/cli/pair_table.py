@@ -24,6 +24,8 @@ COLUMNS: Final = ("member", "role", "state", "epoch", "set", "end", "lag", "sinc
 CASE_WORDS: Final = {
     "history_at_risk": "HISTORY AT RISK",
     "tail_quarantined": "a tail was cut, see `albireo quarantine`",
+    "history_incomplete": "history incomplete:",
+    "other_history_incomplete": "the other member's history incomplete:",
     "store_refused": "the other member came back with less than it had acknowledged",
 }
 MEMBERS: Final = ("primary", "backup")
@@ -194,13 +196,16 @@ def troubles(rows: Sequence[Row]) -> list[str]:
             found.append(
                 f"{row.member} is drained since {since}: it takes over from nobody until `albireo drain --end`"
             )
-        found += [
-            f"{row.member}: {CASE_WORDS.get(case, case)}" + (f" ({detail})" if detail else "")
-            for case, detail in row.cases.items()
-            if case != "at_risk"
-        ]
+        found += [f"{row.member}: {case_text(case, detail)}" for case, detail in row.cases.items() if case != "at_risk"]
         found += [f"{row.member} {text}" for text in voter_troubles(row)]
     return found
+
+
+def case_text(case: str, detail: str) -> str:
+    words = CASE_WORDS.get(case, case)
+    if words.endswith(":"):
+        return f"{words} {detail}"
+    return f"{words} ({detail})" if detail else words
 
 
 def at_risk_text(row: Row) -> str:

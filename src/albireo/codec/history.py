@@ -199,6 +199,8 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Node time (of the log) up to which the newest of its rows was complete when first sealed."""
     log_id: str = ""
     """Hexadecimal id of the log its sequences count in."""
+    content_crc: int = 0
+    """CRC-32C of the file; 0: of one that was written before this was kept."""
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,6 +209,28 @@ class Retired(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     since_ns: int
     """Wall time."""
+
+
+class Hole(msgspec.Struct, frozen=True, kw_only=True):
+    """Records that the log had let go of before they came here. The other member of a pair may have them: they are
+    copied group by group (`group_of`), from the newest to the oldest."""
+
+    first_sequence: int
+    last_sequence: int
+    from_ns: int
+    """Node time of the last record taken before."""
+    to_ns: int
+    """Node time of the first one taken behind it."""
+    behind: Position
+    """Where that one stands."""
+    gap: str = ""
+    """Path of the gaps file that says so to readers: one row, and merged with no other. Also the hole's name."""
+    upto: str = ""
+    """Every group from the newest down to this one is copied; empty: none yet."""
+    missed: tuple[str, ...] = ()
+    """Groups among them that could not be copied, and are tried again."""
+    is_settled: bool = False
+    """The other member lacks these records too: nobody is asked for them any more."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,6 +250,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Node time of the last sealed frame: every record the node appended up to it is in the files."""
     files: tuple[FileEntry, ...] = ()
     retired: tuple[Retired, ...] = ()
+    holes: tuple[Hole, ...] = ()
+    filled: int = 0
+    """Grows when rows of before `position` are added, or a hole goes: who has read the files up to there reads anew."""
     crc: int = 0
     """CRC-32C of this manifest's JSON with crc 0."""
 
@@ -262,7 +289,8 @@ def decode_manifest(buffer: bytes) -> Manifest:
     # Over the bytes as they stand: a later version's fields, which this one does not know, must not look like damage.
     if crc32c.crc32c(_CRC_FIELD.sub(b'"crc":0', buffer, count=1)) != manifest.crc:
         raise DecodeError(0, "the manifest's checksum does not fit its content")
-    for path in [entry.path for entry in manifest.files] + [one.path for one in manifest.retired]:
+    paths = [entry.path for entry in manifest.files] + [one.path for one in manifest.retired]
+    for path in paths + [hole.gap for hole in manifest.holes]:
         if not is_inside(path):
             raise DecodeError(0, f"path {path!r} leads out of the history folder")
     return manifest
@@ -291,6 +319,11 @@ def file_path(kind: FileKind, node: str, day: str, sequences: tuple[int, int], g
     """Path of a partitioned file below the history folder."""
     name = f"{sequences[0]:020d}-{sequences[1]:020d}-{generation:010d}.parquet"
     return f"{kind}/{node_folder(node)}/day={day}/{name}"
+
+
+def group_of(entry: FileEntry) -> str:
+    """The rows it belongs to, whatever files they are in: a merge moves no row from one group to another."""
+    return f"{entry.day}/{entry.kind}/{entry.node}"
 
 
 def items_path(generation: int) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.pair_message import PeerMessage, Question, Voted
+from albireo.codec.pair_message import Carried, PeerMessage, Question, Voted
 from albireo.model.case import Case
 from albireo.model.command import Receipt
 from albireo.model.item import DataItem, KnownItem
@@ -22,6 +22,17 @@ from albireo.model.samples import Value
 
 MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 """Largest map or raw part taken from a socket (also the socket's ZMQ_MAXMSGSIZE)."""
+
+
+class CopyTold(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a member's history has got that lacks files of the other one's."""
+
+    is_incomplete: bool = False
+    files: int = 0
+    """That there are; 0: not counted yet."""
+    done: int = 0
+    trouble: str = ""
+    """Why it stands still."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -322,6 +333,28 @@ class FeedAlive(Message, frozen=True, tag="feed_alive"):
     """Last position sent to this follower: one that is not there yet has missed something."""
 
 
+# --- History of a pair (ADR-0124) ----------------------------------------------------------------------------------
+
+
+class Carry(Message, frozen=True, tag="carry"):
+    """History to CORE: take the raw parts to the history of the other member. CORE to history: they come from there.
+
+    Nothing is kept for later and nothing is sent again: what has no way now is lost, and is asked for again.
+    """
+
+
+class HistoryTold(Message, frozen=True, tag="history_told"):
+    """History to CORE, each second in a pair: how complete the stored history is, here and as the other asks for it.
+
+    CORE learns from it where what it carries is to go, also after a restart of its own.
+    """
+
+    own: CopyTold
+    other: CopyTold
+    refused: dict[str, int] = {}
+    """What the other history said and was not believed, by reason."""
+
+
 # --- Clients -------------------------------------------------------------------------------------------------------
 
 
@@ -361,7 +394,7 @@ AnyMessage = (
     Started | AliveAsked | AliveAnswered | StopAsked | Stopped
     | ProducerHello | ProducerWelcome | Append | Appended | AppendRefused | WriteOrder | WriteDone
     | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive
-    | Ask | Answer | Logged
+    | Ask | Answer | Logged | Carry | HistoryTold | Carried
     | Question | Voted | PeerMessage
     | RoleTold | RoleAsked
     | VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp

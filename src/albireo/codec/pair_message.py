@@ -3,7 +3,7 @@
     member -> voter    Read, Prepare, Accept, Release, Install
     voter  -> member   Voted
     member <-> member  Heartbeat, HeartbeatAnswered, FollowAsked, FollowAnswered, Frames, FollowAcked, FoldsAsked,
-                       FoldsSent, RangeAsked, RangeSent, Leaving, Yielded
+                       FoldsSent, RangeAsked, RangeSent, Leaving, Yielded; Carried between their histories
 
 Spec: design/pair.md, The voter protocol, exactly.
 """
@@ -220,7 +220,7 @@ class FollowAcked(Between, frozen=True, kw_only=True, tag="pair_follow_acked"):
     has_gap: bool = False
     """Send again from `received` on."""
     is_complete: bool = True
-    """It also holds every retained frame and sealed history file below."""
+    """It also holds every retained frame below. Not the history's files: these come behind (ADR-0124)."""
 
 
 class FoldsAsked(Between, frozen=True, kw_only=True, tag="pair_folds_asked"):
@@ -279,6 +279,10 @@ class Yielded(Between, frozen=True, kw_only=True, tag="pair_yielded"):
 
     epoch: int
     position: Position
+
+
+class Carried(Between, frozen=True, kw_only=True, tag="pair_carried"):
+    """Raw parts from one member's history to the other's (codec/history_copy.py). No message of the member machine."""
 
 
 Question = Read | Prepare | Accept | Release | Install

@@ -113,6 +113,7 @@ _PAIR_ITEMS = (
     _pair_item("store_refused", 900, "The other came back with less than it had acknowledged; `albireo stores`"),
     _pair_item("tail_quarantined", 600, "This member's log was cut when it came back; `albireo quarantine`"),
     _pair_item("history_at_risk", 900, "Acknowledged records may be lost: by a forced lead, or a disk that forgot"),
+    _pair_item("history_incomplete", 500, "Files of the stored history that one member has and the other not yet"),
 )
 """In the order of `PairFigures`."""
 

@@ -137,6 +137,8 @@ class PairFigures(msgspec.Struct, frozen=True, kw_only=True):
     """1: this member's log was cut when it last came back."""
     history_at_risk: float
     """1: acknowledged records may have been lost, by force or because of a disk that forgot."""
+    history_incomplete: float
+    """Files of the stored history that one member still lacks."""
 
 
 class Measured(msgspec.Struct, frozen=True):

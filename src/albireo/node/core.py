@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from albireo.codec.frame import Frame, frames
-from albireo.codec.message import AnyMessage, Ask, VoterLost, VoterOffered, VoterRead, VoterWritten
+from albireo.codec.message import AnyMessage, Ask, Carry, HistoryTold, VoterLost, VoterOffered, VoterRead, VoterWritten
 from albireo.core.feed.leader import Pull, cut
 from albireo.core.folds import Folds
 from albireo.core.root import Root
@@ -66,7 +66,7 @@ PACE_NS: Final = 5 * MS
 """Followers are served this often at most while little is new: many small commits become one piece."""
 BEHIND_RECORDS: Final = 4_096
 """More than this is not little."""
-FOR_TENURE: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten)
+FOR_TENURE: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, Carry, HistoryTold)
 """What of the local link's messages the tenure may want; all others are the root machine's."""
 TURN_LIMITS: Final = TurnLimits(letters_max=128, bytes_max=512 << 10)
 """Taken in one turn: some 20 batches of 1000 samples, 1 ms of checking and appending."""
@@ -300,9 +300,9 @@ class Core:
         """Something changed outside a wake-up: look at the deadlines again."""
         self._actor.call(self._end_turn)
 
-    def say(self, to: bytes, message: AnyMessage) -> bool:
+    def say(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview] = ()) -> bool:
         """Send to an actor of this node; False: it is gone."""
-        return self._link.send(message, to=to)
+        return self._link.send(message, raw, to=to)
 
     def _send(self, send: Send, moment: Moment) -> None:
         link = self._links.get(send.to, self._link)

@@ -19,8 +19,8 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.message import Ask
-from albireo.codec.pair_message import FoldsSent, FollowAcked, Frames, PeerMessage, Question, RangeSent, Voted
+from albireo.codec.message import Ask, Carry, HistoryTold
+from albireo.codec.pair_message import Carried, FoldsSent, FollowAcked, Frames, PeerMessage, Question, RangeSent, Voted
 from albireo.core import root_events
 from albireo.core.pair.events import (
     ACTING,
@@ -65,6 +65,7 @@ from albireo.log import FramesRefused
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import Position
 from albireo.node.handing_over import HandingOver
+from albireo.node.history_relay import HistoryRelay
 from albireo.node.holder_watch import HolderWatch
 from albireo.node.member_facts import facts_of
 from albireo.node.member_status import MemberStatus
@@ -94,6 +95,7 @@ class MemberTenure:
         self._plcs: PlcVoters
         self._replication: Replication
         self._restoring: Restoring
+        self._relay: HistoryRelay
         self._todo: deque[Effect] = deque()
         self._is_busy = False
         self._stopped = asyncio.Event()
@@ -144,6 +146,8 @@ class MemberTenure:
         told = (self._refuse, lambda session: self._step(SessionLost(session)))
         self._replication = Replication(self._actor, log, own, self._others, *told)
         self._restoring = Restoring(self._actor, self._core, own, self._others, self._refuse)
+        peer, status = self._member.peer, self._status
+        self._relay = HistoryRelay(self._actor, self._core, own, peer, self._others, status, self._refuse)
         self._handing_over = HandingOver(self._member, log, self._core.root)
         self._watch.run_of = lambda: self._member.peer.run
         self._watch.on_gone = self._other_gone
@@ -170,6 +174,8 @@ class MemberTenure:
             return False
         elif letter.link is self._boot:
             return True  # It says that the stop was asked for; the stop itself comes as to every actor.
+        elif isinstance(message, Carry | HistoryTold):
+            self._relay.from_history(letter)
         else:
             return self._plcs.hears(letter.sender, message, self._actor.now())
         return True
@@ -186,6 +192,9 @@ class MemberTenure:
         self._step(FromVoter(voted))
 
     def _from_peer(self, message: object, raw: list[bytes | memoryview], path: int) -> None:
+        if isinstance(message, Carried):
+            self._relay.from_peer(message, raw)
+            return
         if not isinstance(message, PeerMessage):
             self._status.refused[f"{type(message).__name__} from the other member"] += 1
             return

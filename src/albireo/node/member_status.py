@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.codec.message import CopyTold, HistoryTold
 from albireo.codec.pair_message import HeartbeatAnswered, PeerMessage, Record, Voted
 from albireo.core.pair.events import CaseTold, State
 from albireo.core.pair.member import Member
@@ -68,6 +69,7 @@ class MemberStatus:
         self._cases: dict[str, tuple[str, int]] = {}
         self._paths: list[Instant | None] = [None for _ in seats.peers[seats.member]]
         self._answered_at: Instant | None = None
+        self._history = HistoryTold(own=CopyTold(), other=CopyTold())
 
     # --- Notes -----------------------------------------------------------------------------------------------------
 
@@ -84,6 +86,13 @@ class MemberStatus:
             self._cases[case.case] = (case.detail, wall_ns)
         else:
             self._cases.pop(case.case, None)
+
+    def history_told(self, told: HistoryTold, wall_ns: int) -> None:
+        """How complete the stored history is, here and at the other member."""
+        self._history = told
+        for case, copy in (("history_incomplete", told.own), ("other_history_incomplete", told.other)):
+            _, since_ns = self._cases.get(case, ("", wall_ns))
+            self.told(CaseTold(case, copy.is_incomplete, copy_text(copy)), since_ns)
 
     def voted(self, voted: Voted, now: Instant) -> None:
         """An answer of a voter of the list, on its own link."""
@@ -110,6 +119,7 @@ class MemberStatus:
             store_refused=float("store_refused" in self._cases),
             tail_quarantined=float("tail_quarantined" in self._cases),
             history_at_risk=float("history_at_risk" in self._cases),
+            history_incomplete=float(sum(_missing(one) for one in (self._history.own, self._history.other))),
         )
 
     def heard(self, path: int, message: PeerMessage, now: Instant) -> None:
@@ -151,7 +161,7 @@ class MemberStatus:
             "at_risk_since_ns": self._marks.at_risk_since_ns,
             "cases": {case: detail for case, (detail, _) in self._cases.items()},
             "cases_since_ns": {case: since_ns for case, (_, since_ns) in self._cases.items()},
-            "refused": dict(self.refused),
+            "refused": {**self.refused, **{f"history_{one}": count for one, count in self._history.refused.items()}},
         }
 
     def _other(self, member: Member, now: Instant) -> dict[str, object]:
@@ -176,6 +186,17 @@ class MemberStatus:
                 "is_held": heard.is_held,
             }
         return told
+
+
+def copy_text(copy: CopyTold) -> str:
+    """How far a copy of history files is, for people."""
+    counted = f"{copy.done} of {copy.files} files" if copy.files else "its files are not counted yet"
+    return f"{counted}; {copy.trouble}" if copy.trouble else counted
+
+
+def _missing(copy: CopyTold) -> int:
+    """Files, at least."""
+    return max(1, copy.files - copy.done) if copy.is_incomplete else 0
 
 
 def _epoch(member: Member) -> int:

@@ -3,7 +3,7 @@
 Two answers: `core.Alone` and `member.MemberTenure`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from albireo.codec.message import AnyMessage
@@ -39,7 +39,7 @@ class LogAndFolds(Protocol):
     def save_snapshot(self) -> None:
         """Begin one soon."""
 
-    def say(self, to: bytes, message: AnyMessage) -> object:
+    def say(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview] = ()) -> object:
         """Send to an actor of this node."""
 
 

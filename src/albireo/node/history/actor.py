@@ -1,26 +1,23 @@
 """The actor `history` (the first seed's STORAGE): follows the log, keeps the hot tail, seals it, answers.
 
-A thin shell around four parts that know nothing of each other: the feed's follower, the hot tail, the pace (when to
-seal, when to stop taking), and the store. Three threads of its own: one writes (seals and manifests, in order), one
-merges files, one reads for questions. None of them changes what another reads: a content and a manifest are replaced,
-never changed.
+A thin shell around parts that know nothing of each other: the feed's follower, the hot tail, the pace (when to seal,
+when to stop taking), the store, its merges, and what is copied from the other member of a pair. What takes long is done
+in threads (works.py).
 
 What is acknowledged as durable is the manifest's position and nothing else. Rows that find no room, or a disk that is
 full, cost no row: the log keeps them, and they come once there is credit again.
 """
 
 import asyncio
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from albireo.codec import frame
 from albireo.codec.errors import DecodeError
-from albireo.codec.history import FileEntry, FileKind, Manifest
-from albireo.codec.message import Answer, Ask, FeedAlive, FeedAnswer, FeedData, FeedState
+from albireo.codec.history import FileKind, Manifest
+from albireo.codec.message import Answer, Ask, Carry, FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.codec.record import Stream
 from albireo.core.feed.follower import (
     CutTo,
@@ -38,21 +35,22 @@ from albireo.core.feed.follower import (
     StartOver,
     TimePassed,
 )
-from albireo.core.history import MergePlan, Pace, PaceConfig, merge_plan
+from albireo.core.history import Pace, PaceConfig
 from albireo.model.instant import Instant
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochHistory, Position
-from albireo.node.history import hot, merging
-from albireo.node.history.errors import HistoryError, MergeAbandoned, QueryRefused
+from albireo.node.history import hot
+from albireo.node.history.copies import Copies
+from albireo.node.history.errors import QueryRefused
 from albireo.node.history.hot import Content, Hot, Row
+from albireo.node.history.merges import Merges
 from albireo.node.history.questions import HotQuestion, hot_answer
 from albireo.node.history.store import OpenReport, Store
+from albireo.node.history.works import Works
 from albireo.runtime import ActorContext, Letter, Link
 
 STREAMS: Final = (Stream.SAMPLES, Stream.CASES, Stream.STATE, Stream.AUDIT, Stream.CONTROL)
 SEAL_WAITERS_MAX: Final = 64
-
-Result = TypeVar("Result")
 
 
 class HistoryArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,6 +60,8 @@ class HistoryArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     pace: PaceConfig = PaceConfig()
     capacity_bytes: int = 8 << 20
     """Bytes of frames that may be under way to it."""
+    is_paired: bool = False
+    """There is another member, whose history may have what this one lacks."""
 
 
 def create(arguments: Mapping[str, object]) -> "History":
@@ -83,19 +83,16 @@ class History:
         self._core: Link
         self._asked: Link
         self._pace = Pace(arguments.pace)
-        self._writer = ThreadPoolExecutor(1, "history-writer")
-        self._merger = ThreadPoolExecutor(1, "history-merger")
-        self._reader = ThreadPoolExecutor(1, "history-reader")
-        self._abandon = threading.Event()
-        self._is_merging = False
-        self._damaged: frozenset[str] = frozenset()
+        self._works: Works
+        self._merges: Merges
+        self._copies: Copies
         self._idle = asyncio.Event()
         self._seal_waiters: list[tuple[Position, Letter, int]] = []
         """Answered once the position is durable."""
         self._problem = ""
         """Why nothing new comes in, for `stats`."""
-        self._lost_since_ns: int | None = None
-        """The log has pruned what came after this node time, before it was taken."""
+        self._lost_to: int | None = None
+        """The log has pruned what came next, up to this sequence, before it was taken."""
 
     # --- Start and stop ------------------------------------------------------------------------------------------
 
@@ -108,6 +105,12 @@ class History:
         self._new_follower(bytes.fromhex(manifest.log_id), EpochHistory(manifest.history))
         self._asked = actor.bind("history")
         self._core = actor.connect("core")
+        self._works = Works(actor)
+        self._merges = Merges(actor, self._store, self._works, self._idle.set)
+        self._copies = Copies(
+            actor, self._store, self._works, self._core, self._arm, is_paired=self._arguments.is_paired
+        )
+        self._copies.manifest_changed()
         actor.at_ready(lambda: self._step(LinkUp()))
         actor.at_ready(self._arm)  # The first hello can be lost, before CORE's link stands.
 
@@ -139,20 +142,20 @@ class History:
 
     async def stop(self) -> None:
         """Seal what there is, then release."""
-        self._abandon.set()
+        self._merges.abandon.set()
+        self._copies.stop()
         await self._until_idle()
         content = self._hot.content()
         if content.position != self._store.manifest.position:
             self._seal()
             await self._until_idle()
         self._actor.arm(None)
-        for executor in (self._writer, self._merger, self._reader):
-            executor.shutdown()
+        self._works.end()
         for link in (self._core, self._asked):
             link.close()
 
     async def _until_idle(self) -> None:
-        while self._pace.is_sealing or self._is_merging:
+        while self._pace.is_sealing or self._merges.is_merging:
             self._idle.clear()
             await self._idle.wait()
 
@@ -166,6 +169,8 @@ class History:
                     self._step(Received(letter.message, size_bytes), letter)
                 case Answer() as answer if letter.link is self._core:
                     self._items_told(answer)
+                case Carry() if letter.link is self._core:
+                    self._copies.hears(letter.raw)
                 case Ask() if letter.link is self._asked:
                     self._answer(letter, letter.message)
                 case other:
@@ -174,13 +179,14 @@ class History:
 
     def ticked(self, now: Instant) -> None:
         self._step(TimePassed())
+        self._copies.ticked(now)
         if self._pace.is_due(now) and not self._actor.is_stopping:
             self._seal()
         self._arm()
 
     def _arm(self) -> None:
-        deadlines = [one for one in (self._follower.deadline(), self._pace.deadline()) if one is not None]
-        self._actor.arm(min(deadlines) if deadlines else None)
+        due = (self._follower.deadline(), self._pace.deadline(), self._copies.deadline())
+        self._actor.arm(min((one for one in due if one is not None), default=None))
 
     # --- Following -----------------------------------------------------------------------------------------------
 
@@ -196,7 +202,7 @@ class History:
                 assert letter is not None
                 self._take(letter)
             case StartOver(position=position):
-                self._lost_since_ns = self._hot.complete_to_ns
+                self._lost_to = position.sequence
                 self._actor.log.error("history_fell_behind", pruned_to=str(position), had=str(self._hot.position))
                 self._core.send(Ask(request_id=1, what="items"))  # Their declarations may have been pruned too.
             case CutTo(position=position):
@@ -225,8 +231,9 @@ class History:
         """Take the frames of one delivery; damaged bytes are asked for again."""
         try:
             for header, body in (one for part in letter.raw for one in frame.frames(part)):
-                if self._lost_since_ns is not None:
-                    self._record_loss(header)
+                if self._lost_to is not None:
+                    self._hot.lost(self._lost_to, header)
+                    self._lost_to = None
                 self._hot.take(header, body)
         except DecodeError as error:
             self._actor.log.error("frames_damaged", reason=str(error), after=str(self._hot.position))
@@ -246,21 +253,14 @@ class History:
         self._hot.declare(items)
         self._pace.took(self._hot.rows, self._hot.size_bytes, self._actor.now())
 
-    def _record_loss(self, header: frame.FrameHeader) -> None:
-        """The log let go of rows before they came here: a gap of which history is the owner."""
-        assert self._lost_since_ns is not None
-        self._hot.lost(self._lost_since_ns, header)
-        self._lost_since_ns = None
-
-    # --- Sealing and merging -------------------------------------------------------------------------------------
+    # --- Sealing -------------------------------------------------------------------------------------------------
 
     def _seal(self) -> None:
         content = self._hot.content()
         log_id, history = self._follower.log_id.hex(), self._follower.history.entries
         wall_ns = self._actor.wall_ns()
         self._pace.started()
-        self._run(
-            self._writer,
+        self._works.write(
             lambda: self._store.seal(content, log_id, wall_ns, history),
             lambda out: self._sealed(content, out),
         )
@@ -280,8 +280,9 @@ class History:
         self._step(MadeDurable(content.position))
         if self._pace.has_room():
             self._step(Digested(self._hot.position))
-        if not self._is_merging and not self._actor.is_stopping:
-            self._merge()
+        self._copies.manifest_changed()
+        if not self._actor.is_stopping:
+            self._merges.look()
         self._idle.set()
         self._arm()
 
@@ -294,69 +295,6 @@ class History:
         self._answer_waiters(f"not sealed: {error}")
         self._idle.set()
         self._arm()
-
-    def _merge(self) -> None:
-        manifest = self._store.manifest
-        plan = merge_plan(manifest.files, manifest.complete_to_ns, self._damaged)
-        if plan is None:
-            return
-        self._is_merging = True
-        generation = manifest.generation + 1
-        self._run(
-            self._merger,
-            lambda: merging.merge_files(self._store, plan, generation, self._abandon),
-            lambda outcome: self._merged(plan, outcome),
-        )
-
-    def _merged(self, plan: MergePlan, outcome: list[FileEntry] | Exception) -> None:
-        if isinstance(outcome, Exception):
-            self._merge_failed(plan, outcome)
-            return
-        inputs, wall_ns = merging.inputs_listed(self._store, plan), self._actor.wall_ns()
-        self._run(
-            self._writer,
-            lambda: self._store.replace(inputs, outcome, wall_ns),
-            lambda result: self._replaced(plan, result),
-        )
-
-    def _replaced(self, plan: MergePlan, outcome: Manifest | Exception) -> None:
-        if isinstance(outcome, Exception):
-            self._merge_failed(plan, outcome)
-            return
-        first = plan.inputs[0]
-        self._actor.log.info(
-            "files_merged", kind=str(plan.kind), day=first.day, files=len(plan.inputs), level=plan.level
-        )
-        self._is_merging = False
-        if not self._actor.is_stopping:
-            self._merge()
-        self._idle.set()
-
-    def _merge_failed(self, plan: MergePlan, error: Exception) -> None:
-        """A full disk: later. A damaged file: its day stays as it is, a human must look."""
-        if isinstance(error, HistoryError) and not isinstance(error, MergeAbandoned):
-            self._damaged |= {entry.path for entry in plan.inputs}
-            self._actor.log.error("history_damaged", reason=str(error))
-        elif not isinstance(error, MergeAbandoned):
-            self._actor.log.limited("merge_failed", "disk", reason=str(error))
-        self._is_merging = False
-        self._idle.set()
-
-    def _run(
-        self, executor: ThreadPoolExecutor, work: Callable[[], Result], done: Callable[[Result | Exception], None]
-    ) -> None:
-        """Do `work` in a thread and hand its result, or the error the world may give it, to `done` in the loop."""
-
-        def run() -> None:
-            outcome: Result | Exception
-            try:
-                outcome = work()
-            except (OSError, HistoryError) as error:
-                outcome = error
-            self._actor.call(done, outcome)
-
-        future = executor.submit(run)
-        future.add_done_callback(lambda ended: ended.exception() and self._actor.call(ended.result))
 
     # --- Questions -----------------------------------------------------------------------------------------------
 
@@ -396,9 +334,10 @@ class History:
             "hot_bytes": self._hot.size_bytes,
             "seal_failures": self._pace.failures,
             "unreadable_frames": self._hot.unreadable,
-            "damaged_files": sorted(self._damaged),
+            "damaged_files": sorted(self._merges.damaged),
             "problem": self._problem,
             "feed_phase": self._follower.phase.value,
+            "copy": msgspec.to_builtins(self._copies.told),
         }
 
     def _place(self) -> Row:
@@ -446,7 +385,7 @@ class History:
             raw, more = outcome
             letter.link.send(Answer(request_id=ask.request_id, result={**place, **more}), [raw], to=letter.sender)
 
-        self._run(self._reader, work, done)
+        self._works.read(work, done)
 
     def _reply(self, letter: Letter, ask: Ask, result: object) -> None:
         letter.link.send(Answer(request_id=ask.request_id, result=result), to=letter.sender)

@@ -4,7 +4,8 @@ HistoryError
     HistoryDamaged       a file or the manifest is missing or is not what it should be: path, reason, remedy
     UnknownItem          nothing of that name was ever declared here
     QueryRefused         the question makes no sense or asks for too much: reason
-    MergeAbandoned       a merge was told to stop
+    MergeAbandoned       a merge, or taking a file of the other member, was told to stop
+    FileRefused          a file of the other member is not what it was said to be: the name of what is wrong
 OSError                  the disk (full, failing), as it comes; a seal that meets it is tried again
 """
 
@@ -34,3 +35,9 @@ class QueryRefused(HistoryError):
 
 class MergeAbandoned(HistoryError):
     pass
+
+
+class FileRefused(HistoryError):
+    def __init__(self, fault: str) -> None:
+        super().__init__(fault)
+        self.fault = fault

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
-from albireo.codec.history import EVENTS, GAPS, ITEMS, SAMPLES, day_of
+from albireo.codec.history import EVENTS, GAPS, ITEMS, SAMPLES, Hole, day_of
 from albireo.codec.record import (
     Audited,
     CaseChanged,
@@ -57,6 +57,12 @@ class Content(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     events: Sequence[Row] = ()
     items: tuple[KnownItem, ...] = ()
     """Declared or changed since the last seal."""
+    holes: Sequence[Hole] = ()
+    """Found since the last seal; what they say to readers is not among `gaps`."""
+
+    @property
+    def all_gaps(self) -> list[Row]:
+        return [*self.gaps, *map(hole_row, self.holes)]
 
     def day_of_row(self, row: Row) -> str:
         node_ns = row["node_ns"]
@@ -79,6 +85,7 @@ class Hot:
         self._gaps: list[Row] = []
         self._events: list[Row] = []
         self._items: list[KnownItem] = []
+        self._holes: list[Hole] = []
 
     def take(self, header: FrameHeader, body: bytes | memoryview) -> bool:
         """Add a frame that follows what was taken before; False: it is a repeat."""
@@ -121,11 +128,18 @@ class Hot:
         self.rows += len(items)
         self.size_bytes += ROW_BYTES * len(items)
 
-    def lost(self, since_ns: int, header: FrameHeader) -> None:
-        """Between `since_ns` and the frame `header`, which comes next, the log has pruned rows: put it on record."""
-        gap = GapFound(source="history", reason="overflow", from_ns=since_ns, to_ns=header.node_ns)
-        self._gaps.append(_gap_row(header, 0, gap))
+    def lost(self, last_sequence: int, header: FrameHeader) -> None:
+        """What was not taken up to `last_sequence`, the log has pruned; `header` comes next. Put it on record."""
+        hole = Hole(
+            first_sequence=self.position.sequence + 1,
+            last_sequence=last_sequence,
+            from_ns=min(self.complete_to_ns, header.node_ns),
+            to_ns=header.node_ns,
+            behind=Position(header.epoch, header.first_sequence),
+        )
+        self._holes.append(hole)
         self.rows += 1
+        self.size_bytes += ROW_BYTES
 
     def fork(self, position: Position) -> None:
         """The log went another way after `position`: put it on record and take what follows there."""
@@ -145,6 +159,7 @@ class Hot:
             gaps=tuple(self._gaps),
             events=tuple(self._events),
             items=tuple(self._items),
+            holes=tuple(self._holes),
         )
 
     def drop(self, sealed: Content) -> None:
@@ -153,7 +168,8 @@ class Hot:
         del self._gaps[: len(sealed.gaps)]
         del self._events[: len(sealed.events)]
         del self._items[: len(sealed.items)]
-        records = len(self._gaps) + len(self._events) + len(self._items)
+        del self._holes[: len(sealed.holes)]
+        records = len(self._gaps) + len(self._events) + len(self._items) + len(self._holes)
         self.rows = sum(len(chunk.batch) for chunk in self._chunks) + records
         self.size_bytes = sum(40 * len(chunk.batch) for chunk in self._chunks) + ROW_BYTES * records
 
@@ -251,6 +267,13 @@ def item_row(known: KnownItem) -> Row:
         "description": known.item.description,
         "adapter": known.item.adapter,
     }
+
+
+def hole_row(hole: Hole) -> Row:
+    """The gap that a hole is to readers."""
+    where: Row = {"node_ns": hole.to_ns, "epoch": hole.behind.epoch, "sequence": hole.behind.sequence}
+    what: Row = {"source": "history", "reason": "overflow", "item_ids": [], "lost": None}
+    return what | {"from_ns": hole.from_ns, "to_ns": hole.to_ns} | where
 
 
 def _place(header: FrameHeader, index: int) -> Row:

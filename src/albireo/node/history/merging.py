@@ -19,11 +19,12 @@ from albireo.node.history import parquet
 from albireo.node.history.errors import HistoryDamaged, MergeAbandoned
 from albireo.node.history.store import Store
 
-_KEYS: Final = {
+KEYS: Final = {
     FileKind.SAMPLES: ("item_id", "source_ns", "sequence"),
     FileKind.GAPS: ("sequence",),
     FileKind.EVENTS: ("sequence",),
 }
+"""What the rows of a file are sorted by."""
 
 
 class _Input:
@@ -89,7 +90,7 @@ def _sorted_blocks(inputs: Sequence[_Input], keys: tuple[str, ...]) -> Iterator[
             return
 
 
-class _PartialsTail:
+class PartialsTail:
     """Partials of a stream of sorted rows; the last bucket is held back, it may go on."""
 
     def __init__(self, writer: parquet.Writer) -> None:
@@ -121,7 +122,7 @@ def merge_files(store: Store, plan: MergePlan, generation: int, abandon: threadi
         MergeAbandoned: it was set.
         OSError: of the disk.
     """
-    kind, keys = plan.kind, _KEYS[plan.kind]
+    kind, keys = plan.kind, KEYS[plan.kind]
     node, day = plan.inputs[0].node, plan.inputs[0].day
     span = (min(one.first_sequence for one in plan.inputs), max(one.last_sequence for one in plan.inputs))
     path = file_path(kind, node, day, span, generation)
@@ -129,11 +130,11 @@ def merge_files(store: Store, plan: MergePlan, generation: int, abandon: threadi
     writers: list[parquet.Writer] = []
     try:
         inputs.extend(_Input(store, entry.path, keys) for entry in plan.inputs)
-        writers.append(_writer(store, path, kind))
+        writers.append(open_writer(store, path, kind))
         if kind is FileKind.SAMPLES:
-            writers.append(_writer(store, partials_path(path), FileKind.PARTIALS))
+            writers.append(open_writer(store, partials_path(path), FileKind.PARTIALS))
         _copy(plan, _sorted_blocks(inputs, keys), writers, abandon)
-        sizes = [writer.finish() for writer in writers]
+        written = [writer.finish() for writer in writers]
     except BaseException:  # An abandoned merge too: whatever it was goes on, half-written files do not stay.
         for writer in writers:
             writer.abandon()
@@ -141,10 +142,10 @@ def merge_files(store: Store, plan: MergePlan, generation: int, abandon: threadi
     finally:
         for one in inputs:
             one.close()
-    kinds = [(kind, path), (FileKind.PARTIALS, partials_path(path))][: len(sizes)]
+    kinds = [(kind, path), (FileKind.PARTIALS, partials_path(path))][: len(written)]
     return [
-        _entry(plan, kind, path, writer.rows, size)
-        for (kind, path), writer, size in zip(kinds, writers, sizes, strict=True)
+        _entry(plan, kind, path, writer.rows, one)
+        for (kind, path), writer, one in zip(kinds, writers, written, strict=True)
     ]
 
 
@@ -152,7 +153,7 @@ def _copy(
     plan: MergePlan, blocks: Iterator[pa.Table], writers: Sequence[parquet.Writer], abandon: threading.Event
 ) -> None:
     """Write the rows, and their partials to the second writer if there is one."""
-    tail = _PartialsTail(writers[1]) if len(writers) == 2 else None
+    tail = PartialsTail(writers[1]) if len(writers) == 2 else None
     for block in blocks:
         if abandon.is_set():
             raise MergeAbandoned
@@ -172,13 +173,14 @@ def inputs_listed(store: Store, plan: MergePlan) -> list[FileEntry]:
     return [entry for entry in store.manifest.files if entry.path in paths]
 
 
-def _writer(store: Store, path: str, kind: FileKind) -> parquet.Writer:
+def open_writer(store: Store, path: str, kind: FileKind) -> parquet.Writer:
+    """A writer of a new file below the history's folder."""
     target = store.root / path
     store.make_folder(target)
     return parquet.Writer(store.files, target, kind)
 
 
-def _entry(plan: MergePlan, kind: FileKind, path: str, rows: int, size_bytes: int) -> FileEntry:
+def _entry(plan: MergePlan, kind: FileKind, path: str, rows: int, written: parquet.Written) -> FileEntry:
     return msgspec.structs.replace(
         plan.inputs[0],
         kind=kind,
@@ -188,7 +190,8 @@ def _entry(plan: MergePlan, kind: FileKind, path: str, rows: int, size_bytes: in
         max_source_ns=max(one.max_source_ns for one in plan.inputs),
         first_sequence=min(one.first_sequence for one in plan.inputs),
         last_sequence=max(one.last_sequence for one in plan.inputs),
-        size_bytes=size_bytes,
+        size_bytes=written.size_bytes,
+        content_crc=written.crc,
         level=plan.level,
         sealed_ns=max(one.sealed_ns for one in plan.inputs),
     )

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
 
+import crc32c
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,13 @@ _STATISTICS: Final = ("item_id", "source_ns", "bucket_ns", "first_ns", "last_ns"
 """What readers choose row groups by; more would only make the footers longer."""
 
 
+class Written(msgspec.Struct, frozen=True):
+    """What a finished file is, to the byte."""
+
+    size_bytes: int
+    crc: int
+
+
 class _Sink(io.RawIOBase):
     """A file being written, as pyarrow wants one. Small writes are gathered."""
 
@@ -54,6 +62,7 @@ class _Sink(io.RawIOBase):
         self._handle = handle
         self._waiting = bytearray()
         self._written = 0
+        self.crc = 0
         self.is_abandoned = False
         """Nothing more is written: pyarrow closes a forgotten writer, and the handle may be another file's by then."""
 
@@ -78,6 +87,7 @@ class _Sink(io.RawIOBase):
         with memoryview(self._waiting) as view:
             while taken < len(view):
                 taken += self._files.pwritev(self._handle, [view[taken:]], self._written + taken)
+        self.crc = crc32c.crc32c(self._waiting, self.crc)
         self._written += taken
         self._waiting.clear()
 
@@ -117,8 +127,8 @@ class Writer:
             self._waiting = [table.slice(full)]
             self._waiting_rows = len(table) - full
 
-    def finish(self) -> int:
-        """Sync the file, rename it and sync its directory. Returns its size in bytes."""
+    def finish(self) -> Written:
+        """Sync the file, rename it and sync its directory."""
         with self._cleanly():
             if self._waiting_rows:
                 self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=ROW_GROUP_ROWS)
@@ -129,7 +139,7 @@ class Writer:
             self._files.close(self._handle)
             self._files.rename(self._aside, self._path)
             self._files.sync_directory(self._path.parent)
-        return self._sink.size_bytes
+        return Written(self._sink.size_bytes, self._sink.crc)
 
     def abandon(self) -> None:
         """Remove the file, finished or not. It must not be listed yet."""
@@ -150,8 +160,8 @@ class Writer:
             raise
 
 
-def write(files: FileSystem, path: Path, kind: FileKind, table: pa.Table) -> int:
-    """Write one whole file; returns its size in bytes.
+def write(files: FileSystem, path: Path, kind: FileKind, table: pa.Table) -> Written:
+    """Write one whole file.
 
     Raises:
         OSError: of the disk; nothing is left behind.

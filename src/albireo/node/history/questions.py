@@ -39,4 +39,4 @@ def hot_answer(content: Content, wanted: HotQuestion) -> tuple[bytes, Row]:
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     items = [hot.item_row(known) for known in content.items]
-    return sink.getvalue().to_pybytes(), {"rows": len(table), "gaps": list(content.gaps), "items": items}
+    return sink.getvalue().to_pybytes(), {"rows": len(table), "gaps": content.all_gaps, "items": items}

@@ -12,6 +12,7 @@ never changed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +29,10 @@ from albireo.codec.history import (
     PREVIOUS_NAME,
     FileEntry,
     FileKind,
+    Hole,
     Manifest,
     Retired,
+    day_of,
     decode_manifest,
     encode_manifest,
     file_path,
@@ -42,6 +45,7 @@ from albireo.model.instant import SECOND
 from albireo.model.position import EpochEntry
 from albireo.node.history import hot as content_of
 from albireo.node.history import parquet
+from albireo.node.history.entries import entry_of
 from albireo.node.history.errors import HistoryDamaged
 from albireo.node.history.hot import Content, Row
 
@@ -50,12 +54,6 @@ RETIRED_GRACE_NS: Final = 600 * SECOND
 """How long a replaced file stays for readers of an older manifest; a query or a Spark job must not take longer to open
 its files."""
 _MISSING: Final = "there is none"
-_TIMES: Final = {
-    FileKind.SAMPLES: ("source_ns", "source_ns"),
-    FileKind.PARTIALS: ("first_ns", "last_ns"),
-    FileKind.GAPS: ("from_ns", "to_ns"),
-    FileKind.EVENTS: ("at_ns", "at_ns"),
-}
 
 
 class OpenReport(msgspec.Struct, frozen=True):
@@ -116,12 +114,13 @@ class Store:
             OSError: of the disk; the history is as it was, try again later.
         """
         items = dict(self.items) | {known.item_id: content_of.item_row(known) for known in content.items}
+        holes = [self._placed(hole) for hole in content.holes]
         entries: list[FileEntry] = []
         try:
-            for entry in self._write_content(content, items):
+            for entry in chain(self._write_content(content, items), self._write_gaps(holes)):
                 entries.append(msgspec.structs.replace(entry, log_id=log_id))  # noqa: PERF401  # Kept when it fails.
         except OSError:
-            self._remove(entries)
+            self.discard(entries)
             raise
         manifest = self.manifest
         gone = manifest.of_kind(FileKind.ITEMS) if items != self.items else []
@@ -133,6 +132,7 @@ class Store:
             complete_to_ns=content.complete_to_ns,
             files=(*(entry for entry in manifest.files if entry not in gone), *entries),
             retired=(*manifest.retired, *(Retired(path=entry.path, since_ns=wall_ns) for entry in gone)),
+            holes=(*manifest.holes, *holes),
         )
         self._replace_manifest(changed, entries, wall_ns)
         self.items = items
@@ -152,6 +152,36 @@ class Store:
             retired=(*self.manifest.retired, *retired),
         )
         self._replace_manifest(changed, outputs, wall_ns)
+        return self.manifest
+
+    def fill(self, hole: Hole, left: Sequence[Hole], made: Sequence[FileEntry], wall_ns: int) -> Manifest:
+        """List files of records in `hole`, and what is left of it in its place.
+
+        Args:
+            left: the hole with its progress, or parts of it without a gap file of their own yet; empty: it is filled.
+            made: durable already, and of records that no other file has.
+
+        Raises:
+            OSError: of the disk; the history is as it was, `made` are removed.
+        """
+        manifest, entries = self.manifest, list(made)
+        holes = [one if one.gap else self._placed(one) for one in left]
+        gone = {hole.gap} - {one.gap for one in holes}
+        try:
+            for entry in self._write_gaps([one for one in holes if one.gap != hole.gap]):
+                entries.append(msgspec.structs.replace(entry, log_id=manifest.log_id))  # noqa: PERF401  # As in seal.
+        except OSError:
+            self.discard(entries)
+            raise
+        others = [one for one in manifest.holes if one.gap != hole.gap]
+        changed = msgspec.structs.replace(
+            manifest,
+            files=(*(entry for entry in manifest.files if entry.path not in gone), *entries),
+            retired=(*manifest.retired, *(Retired(path=path, since_ns=wall_ns) for path in gone)),
+            holes=(*others, *holes),
+            filled=manifest.filled + bool(entries or gone),
+        )
+        self._replace_manifest(changed, entries, wall_ns)
         return self.manifest
 
     def make_folder(self, path: Path) -> None:
@@ -231,6 +261,17 @@ class Store:
             path = file_path(kind, self.manifest.node, day, span, generation)
             yield self._write(kind, path, table, (self.manifest.node, day), content.complete_to_ns)
 
+    def _placed(self, hole: Hole) -> Hole:
+        """With the path of its gap file: no other one can have a span that nothing was taken of."""
+        span = (hole.first_sequence, hole.last_sequence)
+        path = file_path(FileKind.GAPS, self.manifest.node, day_of(hole.to_ns), span, self.manifest.generation + 1)
+        return msgspec.structs.replace(hole, gap=path)
+
+    def _write_gaps(self, holes: Sequence[Hole]) -> Iterator[FileEntry]:
+        for hole in holes:
+            table = content_of.gaps_table([content_of.hole_row(hole)])
+            yield self._write(FileKind.GAPS, hole.gap, table, (self.manifest.node, day_of(hole.to_ns)), hole.to_ns)
+
     def _write(
         self,
         kind: FileKind,
@@ -242,14 +283,14 @@ class Store:
     ) -> FileEntry:
         target = self.root / path
         self.make_folder(target)
-        size_bytes = parquet.write(self._files, target, kind, table)
-        return entry_of(kind, path, table, partition, size_bytes, sealed_ns, sequences)
+        written = parquet.write(self._files, target, kind, table)
+        return entry_of(kind, path, table, partition, written, sealed_ns, sequences)
 
     def _write_items(self, items: Mapping[int, Row], generation: int) -> FileEntry:
         path = items_path(generation)
         table = content_of.items_table(items.values())
         self.make_folder(self.root / path)
-        size_bytes = parquet.write(self._files, self.root / path, FileKind.ITEMS, table)
+        written = parquet.write(self._files, self.root / path, FileKind.ITEMS, table)
         return FileEntry(
             kind=FileKind.ITEMS,
             path=path,
@@ -260,7 +301,8 @@ class Store:
             max_source_ns=0,
             first_sequence=0,
             last_sequence=0,
-            size_bytes=size_bytes,
+            size_bytes=written.size_bytes,
+            content_crc=written.crc,
         )
 
     def _replace_manifest(self, changed: Manifest, made: Sequence[FileEntry], wall_ns: int) -> None:
@@ -281,7 +323,7 @@ class Store:
                 self._appear(self._write_aside(PREVIOUS_NAME, encode_manifest(self.manifest)), PREVIOUS_NAME)
             aside = self._write_aside(MANIFEST_NAME, encode_manifest(newest))
         except OSError:
-            self._remove(made)
+            self.discard(made)
             raise
         # If this fails either manifest may be the one that a crash leaves: the files of both must stay.
         self._appear(aside, MANIFEST_NAME)
@@ -305,7 +347,8 @@ class Store:
         self._files.rename(aside, self.root / name)
         self._files.sync_directory(self.root)
 
-    def _remove(self, entries: Sequence[FileEntry]) -> None:
+    def discard(self, entries: Sequence[FileEntry]) -> None:
+        """Remove files that no manifest lists."""
         for entry in entries:
             self._unlink(self.root / entry.path)
 
@@ -341,35 +384,6 @@ class Store:
                     continue
                 return {row["item_id"]: row for row in table.to_pylist()}
         return {}
-
-
-def entry_of(
-    kind: FileKind,
-    path: str,
-    table: pa.Table,
-    partition: tuple[str, str],
-    size_bytes: int,
-    sealed_ns: int,
-    sequences: tuple[int, int] | None = None,
-) -> FileEntry:
-    """The manifest's line for a file that holds exactly `table`."""
-    begin, end = _TIMES[kind]
-    if sequences is None:
-        column = parquet.ints(table, "sequence")
-        sequences = (int(column.min()), int(column.max()))
-    return FileEntry(
-        kind=kind,
-        path=path,
-        node=partition[0],
-        day=partition[1],
-        rows=len(table),
-        min_source_ns=int(parquet.ints(table, begin).min()),
-        max_source_ns=int(parquet.ints(table, end).max()),
-        first_sequence=sequences[0],
-        last_sequence=sequences[1],
-        size_bytes=size_bytes,
-        sealed_ns=sealed_ns,
-    )
 
 
 def read_manifest(root: Path) -> Manifest:

@@ -1,0 +1,51 @@
+"""Giving: what a history answers to the other member's, which lacks files. No state; the manifest is asked anew.
+
+Spec: ADR-0124.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from albireo.codec.history import FileEntry, FileKind, Hole, Manifest, group_of
+from albireo.codec.history_copy import GroupAsked, GroupSent
+
+COPIED: Final = (FileKind.SAMPLES, FileKind.GAPS, FileKind.EVENTS)
+"""Partials are made anew from the samples; items come with the folds."""
+
+
+def group_sent(manifest: Manifest, ask: GroupAsked) -> GroupSent:
+    """The files of the group asked for."""
+    if manifest.log_id != ask.log_id:
+        return GroupSent(number=ask.number, reason="other_log")
+    if manifest.position.sequence < ask.last_sequence:
+        return GroupSent(number=ask.number, reason="behind")
+    groups: dict[str, list[FileEntry]] = {}
+    for entry in _within(manifest, ask):
+        groups.setdefault(group_of(entry), []).append(entry)
+    todo = [name for name in groups if not ask.before or name < ask.before]
+    if ask.is_exact:
+        todo = [ask.before] if ask.before in groups else []
+    name = max(todo, default="")
+    return GroupSent(
+        number=ask.number,
+        group=name,
+        entries=tuple(sorted(groups.get(name, ()), key=lambda entry: (entry.first_sequence, entry.path))),
+        holes=tuple(_touching(manifest.holes, ask)),
+        files=sum(map(len, groups.values())),
+        left=sum(len(groups[one]) for one in todo),
+    )
+
+
+def _within(manifest: Manifest, ask: GroupAsked) -> Iterable[FileEntry]:
+    """Files with records of the range. What a gap of our own stands for is our loss, not a record."""
+    own_gaps = {hole.gap for hole in manifest.holes}
+    for entry in manifest.files:
+        is_wanted = entry.kind in COPIED and entry.log_id == ask.log_id and entry.path not in own_gaps
+        if is_wanted and entry.first_sequence <= ask.last_sequence and entry.last_sequence >= ask.first_sequence:
+            yield entry
+
+
+def _touching(holes: Iterable[Hole], ask: GroupAsked) -> Iterable[Hole]:
+    return (
+        hole for hole in holes if hole.first_sequence <= ask.last_sequence and hole.last_sequence >= ask.first_sequence
+    )

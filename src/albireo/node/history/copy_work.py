@@ -1,0 +1,114 @@
+"""The works of a copy, both sides, each done in a thread and all or nothing. What comes next the machine says.
+
+    there    group_sent (core.history_giving), read_piece
+    here     store_piece ... take, store_piece ... take, keep      then the next group
+             end                                                   when there is none
+
+The one file under way lies aside as `incoming.tmp`; what was taken of it are files that no manifest lists before `keep`
+does. So a crash leaves what the next `Store.open` removes, and a group that is done or not.
+
+Spec: ADR-0124.
+"""
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+from typing import Final
+
+from albireo.codec.history import FileEntry
+from albireo.codec.history_copy import PIECE_BYTES, PieceAsked, PieceSent
+from albireo.core.history_copy import EndHole, KeepGroup, StorePiece, TakeFile
+from albireo.log.files import write_all
+from albireo.node.history.store import Store
+from albireo.node.history.taking import take
+
+ASIDE: Final = "incoming.tmp"
+
+
+def read_piece(store: Store, ask: PieceAsked) -> tuple[PieceSent, bytes]:
+    """Some bytes of a file that the manifest lists, or listed until lately; no other path is looked at."""
+    manifest, piece, reason = store.manifest, b"", ""
+    listed = {entry.path for entry in manifest.files} | {one.path for one in manifest.retired}
+    if ask.path not in listed or ask.offset < 0:
+        reason = "gone"
+    else:
+        try:
+            piece = _read(store.root / ask.path, ask.offset)
+        except FileNotFoundError:
+            reason = "unreadable" if any(entry.path == ask.path for entry in manifest.files) else "gone"
+        except (OSError, OverflowError):
+            reason = "unreadable"
+    return PieceSent(number=ask.number, path=ask.path, offset=ask.offset, reason=reason), piece
+
+
+def _read(path: Path, offset: int) -> bytes:
+    with path.open("rb", buffering=0) as file:
+        return os.pread(file.fileno(), PIECE_BYTES, offset)
+
+
+class CopyWork:
+    """What is under way here. One call at a time; `keep` and `end` change the manifest: they belong in its thread."""
+
+    def __init__(self, store: Store, abandon: threading.Event) -> None:
+        self._store = store
+        self._abandon = abandon
+        self._aside = store.root / ASIDE
+        self._handle: int | None = None
+        self._made: list[FileEntry] = []
+        """Taken, durable, and listed nowhere yet."""
+
+    def store_piece(self, effect: StorePiece) -> None:
+        """
+        Raises:
+            OSError: of the disk.
+        """
+        files = self._store.files
+        if effect.offset == 0:
+            self._close()
+            self._handle = files.open(self._aside, create=True)
+        assert self._handle is not None, "a file begins at 0"
+        write_all(files, self._handle, [effect.piece], effect.offset)
+
+    def take(self, effect: TakeFile) -> None:
+        """
+        Raises:
+            FileRefused: it is not what the other's manifest says, or not what a history has.
+            MergeAbandoned: this actor stops.
+            OSError: of the disk.
+        """
+        self._close()
+        taken = {entry.path for entry in self._made}
+        self._made += take(self._store, self._aside, effect.entry, effect.hole, taken, self._abandon)
+
+    def keep(self, effect: KeepGroup, wall_ns: int) -> None:
+        """
+        Raises:
+            OSError: of the disk; nothing was listed, and the store has seen to what was taken.
+        """
+        made, self._made = self._made, []
+        self._store.fill(effect.hole, [effect.after], made, wall_ns)
+        self._remove_aside()
+
+    def end(self, effect: EndHole, wall_ns: int) -> None:
+        """
+        Raises:
+            OSError: of the disk; the hole is still there.
+        """
+        self._store.fill(effect.hole, effect.left, (), wall_ns)
+
+    def forget(self) -> None:
+        """Remove what was taken of this group."""
+        made, self._made = self._made, []
+        self._store.discard(made)
+        self._remove_aside()
+
+    def _remove_aside(self) -> None:
+        self._close()
+        with contextlib.suppress(OSError):  # The next start removes it.
+            self._store.files.unlink(self._aside)
+
+    def _close(self) -> None:
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            self._store.files.close(handle)

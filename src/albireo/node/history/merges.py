@@ -1,0 +1,75 @@
+"""Merges of one history, one at a time, beside its seals: what to merge the core says, when it is done the manifest."""
+
+import threading
+from collections.abc import Callable
+
+from albireo.codec.history import FileEntry, Manifest
+from albireo.core.history import MergePlan, merge_plan
+from albireo.node.history import merging
+from albireo.node.history.errors import HistoryError, MergeAbandoned
+from albireo.node.history.store import Store
+from albireo.node.history.works import Works
+from albireo.runtime import ActorContext
+
+
+class Merges:
+    """For the loop of the actor."""
+
+    def __init__(self, actor: ActorContext, store: Store, works: Works, on_idle: Callable[[], object]) -> None:
+        """`on_idle`: called when one has ended and no other begins."""
+        self.is_merging = False
+        self.damaged: frozenset[str] = frozenset()
+        """Files that could not be read: their day stays as it is."""
+        self.abandon = threading.Event()
+        self._actor = actor
+        self._store = store
+        self._works = works
+        self._on_idle = on_idle
+
+    def look(self) -> None:
+        """Begin the most useful merge, if there is one and none is under way."""
+        manifest = self._store.manifest
+        gaps = {hole.gap for hole in manifest.holes}  # They go one by one.
+        files = [entry for entry in manifest.files if entry.path not in gaps]
+        plan = None if self.is_merging else merge_plan(files, manifest.complete_to_ns, self.damaged)
+        if plan is None:
+            return
+        self.is_merging = True
+        generation = manifest.generation + 1
+        self._works.merge(
+            lambda: merging.merge_files(self._store, plan, generation, self.abandon),
+            lambda outcome: self._merged(plan, outcome),
+        )
+
+    def _merged(self, plan: MergePlan, outcome: list[FileEntry] | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self._failed(plan, outcome)
+            return
+        inputs, wall_ns = merging.inputs_listed(self._store, plan), self._actor.wall_ns()
+        self._works.write(
+            lambda: self._store.replace(inputs, outcome, wall_ns),
+            lambda result: self._replaced(plan, result),
+        )
+
+    def _replaced(self, plan: MergePlan, outcome: Manifest | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self._failed(plan, outcome)
+            return
+        first = plan.inputs[0]
+        self._actor.log.info(
+            "files_merged", kind=str(plan.kind), day=first.day, files=len(plan.inputs), level=plan.level
+        )
+        self.is_merging = False
+        if not self._actor.is_stopping:
+            self.look()
+        self._on_idle()
+
+    def _failed(self, plan: MergePlan, error: Exception) -> None:
+        """A full disk: later. A damaged file: its day stays as it is, a human must look."""
+        if isinstance(error, HistoryError) and not isinstance(error, MergeAbandoned):
+            self.damaged |= {entry.path for entry in plan.inputs}
+            self._actor.log.error("history_damaged", reason=str(error))
+        elif not isinstance(error, MergeAbandoned):
+            self._actor.log.limited("merge_failed", "disk", reason=str(error))
+        self.is_merging = False
+        self._on_idle()
