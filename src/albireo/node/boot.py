@@ -79,7 +79,7 @@ def _history(node: NodeConfig) -> dict[str, object]:
         "seal_rows": node.history.tail_rows_max // 2,
         "hot_rows_max": node.history.tail_rows_max,
     }
-    return {"node": node.id, "pace": pace}
+    return {"node": node.id, "pace": pace, "is_paired": node.primary is not None}
 
 
 def _core(topology: Topology, place: Place, keys: Path | None) -> dict[str, object]:
