@@ -47,6 +47,8 @@ class Watermark(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     sequence: int
     complete_to_ns: int
+    filled: int = 0
+    """Of the manifest: another number says that rows of before the position were added since."""
     format: int = FORMAT
 
 

@@ -5,8 +5,8 @@ new. A new sample changes its own bucket and all that its hold reaches; so every
 computed anew, and at least the day in which the end of what is known lay before. What lies earlier stays as it is;
 what held of each item at that midnight comes from the table.
 
-Everything is computed anew when there is no watermark, when the log is another one, when it went back, or when the
-tables' format changed.
+Everything is computed anew when there is no watermark, when the log is another one, when it went back, when rows of
+before it were added (ADR-0124), or when the tables' format changed.
 """
 
 from collections.abc import Collection, Sequence
@@ -48,6 +48,7 @@ def mark_of(manifest: Manifest) -> Watermark:
         epoch=manifest.position.epoch,
         sequence=manifest.position.sequence,
         complete_to_ns=manifest.complete_to_ns,
+        filled=manifest.filled,
     )
 
 
@@ -82,6 +83,7 @@ def _continues(old: Watermark, new: Watermark, manifest: Manifest) -> bool:
     is_of_this_branch = old.sequence == 0 or not epochs.entries or epochs.epoch_of(old.sequence) == old.epoch
     return (
         old.format == FORMAT
+        and old.filled == new.filled
         and old.log_id == new.log_id
         and is_of_this_branch
         and (old.epoch, old.sequence) <= (new.epoch, new.sequence)

@@ -70,6 +70,15 @@ def test_a_late_sample_touches_its_day() -> None:
     assert [one.first_sequence for one in todo.samples] == [11, 21]
 
 
+def test_rows_of_before_the_watermark_that_were_copied_since_mean_everything() -> None:
+    """A member that joined late gets the files of before behind (ADR-0124): no watermark tells them apart."""
+    filled = msgspec.structs.replace(manifest(entry(0, 1, 5), *OLD.files, sequence=20, day=2.5), filled=1)
+    todo = plan(filled, [mark_of(OLD)])
+    assert todo is not None
+    assert todo.is_everything
+    assert plan(filled, [mark_of(filled)]) is None
+
+
 def test_a_late_gap_touches_the_day_it_begins_in() -> None:
     gap = entry(2, 21, 21, FileKind.GAPS, begin=DAY0 + 7)
     todo = plan(manifest(*OLD.files, gap, sequence=21, day=3), [mark_of(OLD)])
