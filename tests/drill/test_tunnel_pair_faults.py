@@ -16,6 +16,7 @@ from albireo.sim.tunnel.orders import Carried
 from albireo.sim.tunnel.pair_area import MAILBOX_ADDRESS, VOTER_ADDRESS
 from albireo.sim.tunnel.plcs import PLCS
 from albireo.sim.tunnel.wire import Faults, ResetConnections, Restart, ZeroVoter
+from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
@@ -32,7 +33,7 @@ class Plc:
     """A client that connects anew when it has to."""
 
     def __init__(self, port: int) -> None:
-        self._client = ModbusTcpClient("127.0.0.1", port=port, timeout=1, retries=0)
+        self._client = ModbusTcpClient("127.0.0.1", port=port, timeout=PATIENCE_S, retries=0)
 
     def read(self, address: int = VOTER_ADDRESS, count: int = 64) -> list[int]:
         """Empty: nobody answers."""
@@ -56,8 +57,8 @@ class Plc:
         self._client.close()  # type: ignore[no-untyped-call]
 
 
-def until(condition: Callable[[], bool], deadline_s: float = 15.0) -> None:
-    ends = time.monotonic() + deadline_s
+def until(condition: Callable[[], bool]) -> None:
+    ends = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < ends, "it did not come to pass in time"
         time.sleep(0.01)

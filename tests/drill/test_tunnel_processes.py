@@ -12,13 +12,17 @@ import psutil
 import pytest
 from pymodbus.client import ModbusTcpClient
 
-from albireo.sim.tunnel import Scenario, Tunnel, TunnelError, start_tunnel
+from albireo.sim.tunnel import Scenario, Tunnel, TunnelError, channels, physics, start_tunnel
+from albireo.sim.tunnel.plant import TICK_S
 from albireo.sim.tunnel.plcs import PLCS
 from albireo.sim.tunnel.processes import begin
 from albireo.sim.tunnel.registers import Register, value_of
 from albireo.sim.tunnel.wire import Faults
+from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
+
+TICKS = 30
 
 
 @pytest.fixture
@@ -27,8 +31,8 @@ def tunnel(tmp_path: Path) -> Iterator[Tunnel]:
         yield running
 
 
-def until(condition: Callable[[], bool], deadline_s: float = 15.0) -> None:
-    ends = time.monotonic() + deadline_s
+def until(condition: Callable[[], bool]) -> None:
+    ends = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < ends, "it did not come to pass in time"
         time.sleep(0.02)
@@ -36,6 +40,10 @@ def until(condition: Callable[[], bool], deadline_s: float = 15.0) -> None:
 
 def named(name: str) -> Register:
     return next(one for plc in PLCS.values() for one in plc.registers if one.name == name)
+
+
+def client_of(tunnel: Tunnel, plc: str) -> ModbusTcpClient:
+    return ModbusTcpClient("127.0.0.1", port=tunnel.ports[plc], timeout=PATIENCE_S)
 
 
 def read(client: ModbusTcpClient, name: str) -> float:
@@ -60,8 +68,8 @@ def accepts(port: int) -> bool:
 def test_both_plcs_show_one_tunnel(tunnel: Tunnel) -> None:
     """A fire is physics: the fans of p1 and the fire panel of p2 answer, p1's set point acts on p2's current."""
     with (
-        ModbusTcpClient("127.0.0.1", port=tunnel.ports["p1"]) as p1,
-        ModbusTcpClient("127.0.0.1", port=tunnel.ports["p2"]) as p2,
+        client_of(tunnel, "p1") as p1,
+        client_of(tunnel, "p2") as p2,
     ):
         before = read(p2, "transformer_1_power")
         p1.write_coil(named("vent_auto").address, False)
@@ -69,15 +77,16 @@ def test_both_plcs_show_one_tunnel(tunnel: Tunnel) -> None:
         until(lambda: read(p1, "fans_running") == 10)
         until(lambda: read(p2, "transformer_1_power") > before + 50)
         tunnel.begin(Scenario.FIRE, 1)
-        until(lambda: read(p2, "fire_alarm_2") == 1, 30)
+        until(lambda: read(p2, "fire_alarm_2") == 1)
         assert read(p1, "barrier_closed") == 1
 
 
-def test_life_signs_count_ten_times_a_second(tunnel: Tunnel) -> None:
-    with ModbusTcpClient("127.0.0.1", port=tunnel.ports["p2"]) as client:
-        first, began = read(client, "p2_life"), time.monotonic()
-        until(lambda: read(client, "p2_life") >= first + 20)
-        assert time.monotonic() - began > 1.0, "ticks neither come in bursts nor run ahead"
+def test_life_signs_count_at_most_ten_times_a_second(tmp_path: Path) -> None:
+    """However busy the machine is: what it could not do in time comes later, and nothing ever runs ahead."""
+    began = time.monotonic()
+    with start_tunnel(tmp_path, seed=5) as tunnel, client_of(tunnel, "p2") as client:
+        while (life := read(client, "p2_life")) < 30:
+            assert life <= (time.monotonic() - began) / TICK_S + 1
 
 
 def test_a_plc_goes_off_and_comes_back_on_the_same_port(tunnel: Tunnel) -> None:
@@ -90,7 +99,7 @@ def test_a_plc_goes_off_and_comes_back_on_the_same_port(tunnel: Tunnel) -> None:
 
 
 def test_faults_are_set_from_outside(tunnel: Tunnel) -> None:
-    with ModbusTcpClient("127.0.0.1", port=tunnel.ports["p1"]) as client:
+    with client_of(tunnel, "p1") as client:
         tunnel.set_faults("p1", Faults(exception_code=4))
         until(lambda: client.read_input_registers(0, count=1).isError())
         tunnel.set_faults("p1", Faults())
@@ -105,9 +114,15 @@ def test_wrong_places_and_a_missing_tunnel_are_told(tunnel: Tunnel, tmp_path: Pa
 
 
 def test_a_taken_port_is_told_and_nothing_stays(tunnel: Tunnel, tmp_path: Path) -> None:
+    before = children()
+    assert set(tunnel.pids) <= before
     with pytest.raises(TunnelError, match="ended with"):
         start_tunnel(tmp_path / "second", ports=tunnel.ports)
-    assert len(psutil.Process().children(recursive=True)) == len(tunnel.pids)
+    assert children() <= before
+
+
+def children() -> set[int]:
+    return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
 def test_stop_leaves_no_process(tmp_path: Path) -> None:
@@ -144,11 +159,22 @@ def is_alive(pid: int) -> bool:
 
 
 def test_the_tunnel_costs_little(tunnel: Tunnel) -> None:
-    """A coarse bound so that nobody makes it ten times dearer unseen; figures stand in docs/demo.md."""
-    children = [psutil.Process(pid) for pid in tunnel.pids]
-    before = [sum(child.cpu_times()[:2]) for child in children]
-    with ModbusTcpClient("127.0.0.1", port=tunnel.ports["p1"]) as client:
+    """A coarse bound so that nobody makes it ten times dearer unseen; figures stand in docs/demo.md. Processor time
+    against that of the physics alone on the same machine, which is a quarter of it."""
+    spent_by = [psutil.Process(pid) for pid in tunnel.pids]
+    before = [sum(child.cpu_times()[:2]) for child in spent_by]
+    with client_of(tunnel, "p1") as client:
         first = read(client, "p1_life")
-        until(lambda: read(client, "p1_life") >= first + 30)
-    spent = sum(sum(child.cpu_times()[:2]) for child in children) - sum(before)
-    assert spent < 3.0, f"{spent:.2f} s of processor time for 3 s"
+        until(lambda: read(client, "p1_life") >= first + TICKS)
+    spent = sum(sum(child.cpu_times()[:2]) for child in spent_by) - sum(before)
+    assert spent < 60 * physics_alone(), f"{spent:.2f} s of processor time for {TICKS} ticks"
+
+
+def physics_alone() -> float:
+    """Processor time of as many ticks, in seconds."""
+    began, state = time.process_time(), physics.initial(seed=5)
+    for _ in range(TICKS):
+        state = physics.step(state, TICK_S)
+        for plc in PLCS.values():
+            plc.encode(plc.gathered(channels.read(state)))
+    return time.process_time() - began
