@@ -5,12 +5,11 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pytest
 
-from albireo.client import ClientError, NodeClient
 from albireo.codec import record
 from albireo.codec.frame import body_crc
 from albireo.codec.message import (
@@ -28,125 +27,20 @@ from albireo.codec.message import (
 from albireo.codec.record import Kind, Stream
 from albireo.core.feed import Follower, FollowerConfig
 from albireo.core.feed.follower import Digested, Effect, LinkUp, MadeDurable, Received, Say, TimePassed
-from albireo.core.pair import PairConfig
-from albireo.log import LogConfig
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings, ValueType
-from albireo.node.core import Core, CoreArguments
+from albireo.node.core import Core
 from albireo.node.housekeeping import Retention
-from albireo.node.pair_arguments import PairArguments
-from albireo.node.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
-from albireo.runtime import SyncLink, run_actor, running
+from albireo.runtime import SyncLink
 from albireo.runtime.clock import boot_ns
-from tests.port_parts import free_ports
+from tests.core_pair_parts import Plant, aside, plant, until
 from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.slow]
 
-CLUSTER: Final = "c/root"
-VOTER: Final = "witness:w1"
-PLACES: Final = ("root[primary]", "root[backup]")
 ROWS: Final = 100
 ITEM: Final = DataItem(name="message", value_type=ValueType.STRING)
-LOG: Final = LogConfig(segment_bytes=1 << 20, free_bytes_min=0)
-RETENTION: Final = Retention(keep_h=0, snapshot_every_s=1)
-CALM: Final = {"silence_ns": 2 * SECOND, "solo_after_ns": 2 * SECOND, "attempt_ns": 2 * SECOND, "lease_ns": 3 * SECOND}
-"""A second in which nothing runs changes no role; a killed member is found gone by its connections."""
-
-
-class Plant:
-    """A pair of COREs and its witness in one loop, each started and killed by itself."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.cores: dict[int, Core] = {}
-        self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._ends = [f"tcp://127.0.0.1:{port}" for port in free_ports(5)]
-        self.config = PairConfig(cluster=CLUSTER, voters=(VOTER,), **CALM)
-
-    def data(self, member: int) -> Path:
-        return self.home / ("primary", "backup")[member]
-
-    def witness(self) -> Witness:
-        members = tuple(
-            WitnessMember(place=place, peer=(peer,)) for place, peer in zip(PLACES, self._ends[1:3], strict=True)
-        )
-        pair = WitnessPair(
-            node="root", cluster=CLUSTER, voters=self.config.voters, members=members, drift=self.config.drift
-        )
-        return Witness(WitnessArguments(voter=VOTER, endpoint=self._ends[0], pairs=(pair,)))
-
-    async def start(self, member: int, retention: Retention = RETENTION) -> Core:
-        peers, clients = self._ends[1:3], self._ends[3:5]
-        pair = PairArguments(
-            member=member,
-            place=PLACES[member],
-            config=self.config,
-            witnesses={VOTER: self._ends[0]},
-            client=clients[member],
-            peer=(peers[member],),
-            other=(peers[1 - member],),
-            other_place=PLACES[1 - member],
-            other_client=clients[1 - member],
-        )
-        core = Core(CoreArguments(node="root", cluster="c", log=LOG, retention=retention, pair=pair))
-        self.data(member).mkdir(exist_ok=True)
-        self._tasks[member] = asyncio.create_task(run_actor(core, self.data(member)))
-        self.cores[member] = core
-        await until(lambda: (self.data(member) / "run").exists() and self._is_up(member), f"{PLACES[member]} is up")
-        return core
-
-    def _is_up(self, member: int) -> bool:
-        assert not self._tasks[member].done(), self._tasks[member].exception()
-        return hasattr(self.cores[member], "_link")
-
-    async def kill(self, member: int) -> None:
-        """It says nothing to anybody any more."""
-        self._tasks[member].cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._tasks[member]
-        del self.cores[member], self._tasks[member]
-
-    def state(self, member: int) -> str:
-        return self.cores[member].root.role.word
-
-    async def wait_for(self, primary: str, backup: str) -> None:
-        wanted = dict(enumerate((primary, backup)))
-        await until(
-            lambda: all(self.state(member) == wanted[member] for member in self.cores if self._is_up(member)),
-            f"{wanted}",
-        )
-
-    def is_level(self) -> bool:
-        """Both have folded the same, to the byte."""
-        one, two = (core.root for core in self.cores.values())
-        return one.committed == two.committed and one.folds.snapshot() == two.folds.snapshot()
-
-    async def wait_until_level(self) -> None:
-        await until(self.is_level, "equal folds")
-
-
-async def until(is_so: Callable[[], object], what: str) -> None:
-    ends = boot_ns() + PATIENCE_S * SECOND
-    while not is_so():
-        assert boot_ns() < ends, f"not within {PATIENCE_S:g} s: {what}"
-        await asyncio.sleep(0.02)
-
-
-async def aside(work: Callable[[], Any]) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(None, work)
-
-
-def begin(data: Path) -> None:
-    ends = boot_ns() + PATIENCE_S * SECOND
-    while True:
-        try:
-            with NodeClient(data) as client:
-                client.ask("pair_init")
-                return
-        except ClientError:
-            assert boot_ns() < ends
 
 
 class Producer:
@@ -225,22 +119,6 @@ async def history_of(data: Path) -> AsyncIterator[list[str]]:
     finally:
         ended.set()
         await aside(thread.join)
-
-
-@contextlib.asynccontextmanager
-async def plant(home: Path) -> AsyncIterator[Plant]:
-    """Begun, with the primary alone in charge."""
-    made = Plant(home)
-    (home / "w1").mkdir()
-    async with running(made.witness(), home / "w1"):
-        try:
-            await made.start(0)
-            await aside(lambda: begin(made.data(0)))
-            await made.wait_for("solo", "")
-            yield made
-        finally:
-            for member in tuple(made.cores):
-                await made.kill(member)
 
 
 async def pruned(made: Plant, producer: Producer) -> None:

@@ -1,0 +1,155 @@
+"""Two COREs of a pair and their witness in one loop, over real links and on real logs."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from albireo.client import ClientError, NodeClient
+from albireo.core.pair import PairConfig
+from albireo.log import LogConfig
+from albireo.model.instant import SECOND
+from albireo.node.core import Core, CoreArguments
+from albireo.node.housekeeping import Retention
+from albireo.node.pair_arguments import PairArguments
+from albireo.node.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
+from albireo.runtime import run_actor, running
+from albireo.runtime.clock import boot_ns
+from albireo.runtime.lines import LineTo
+from tests.port_parts import free_ports
+from tests.waiting_parts import PATIENCE_S
+
+CLUSTER: Final = "c/root"
+VOTER: Final = "witness:w1"
+PLACES: Final = ("root[primary]", "root[backup]")
+LOG: Final = LogConfig(segment_bytes=1 << 20, free_bytes_min=0)
+RETENTION: Final = Retention(keep_h=0, snapshot_every_s=1)
+CALM: Final = {"silence_ns": 2 * SECOND, "solo_after_ns": 2 * SECOND, "attempt_ns": 2 * SECOND, "lease_ns": 3 * SECOND}
+"""A second in which nothing runs changes no role; a killed member is found gone by its connections."""
+
+
+class Plant:
+    """A pair of COREs and its witness in one loop, each started and killed by itself."""
+
+    def __init__(self, home: Path, local_streams: tuple[str, ...] = (), **settings: int) -> None:
+        """`settings`: of the pair's configuration, beside CALM."""
+        self.home = home
+        self._local_streams = local_streams
+        self.cores: dict[int, Core] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._witness = contextlib.AsyncExitStack()
+        self._ends = [f"tcp://127.0.0.1:{port}" for port in free_ports(5)]
+        self.config = PairConfig(cluster=CLUSTER, voters=(VOTER,), **{**CALM, **settings})
+
+    @property
+    def lines(self) -> tuple[LineTo, ...]:
+        """Where clients reach the members."""
+        return tuple(LineTo(end, place) for end, place in zip(self._ends[3:5], PLACES, strict=True))
+
+    def data(self, member: int) -> Path:
+        return self.home / ("primary", "backup")[member]
+
+    async def start_witness(self) -> None:
+        await self._witness.enter_async_context(running(self._made_witness(), self.home / "w1"))
+
+    async def stop_witness(self) -> None:
+        await self._witness.aclose()
+
+    def _made_witness(self) -> Witness:
+        members = tuple(
+            WitnessMember(place=place, peer=(peer,)) for place, peer in zip(PLACES, self._ends[1:3], strict=True)
+        )
+        pair = WitnessPair(
+            node="root", cluster=CLUSTER, voters=self.config.voters, members=members, drift=self.config.drift
+        )
+        return Witness(WitnessArguments(voter=VOTER, endpoint=self._ends[0], pairs=(pair,)))
+
+    async def start(self, member: int, retention: Retention = RETENTION) -> Core:
+        peers, clients = self._ends[1:3], self._ends[3:5]
+        pair = PairArguments(
+            member=member,
+            place=PLACES[member],
+            config=self.config,
+            witnesses={VOTER: self._ends[0]},
+            client=clients[member],
+            peer=(peers[member],),
+            other=(peers[1 - member],),
+            other_place=PLACES[1 - member],
+            other_client=clients[1 - member],
+            local_streams=self._local_streams,
+        )
+        core = Core(CoreArguments(node="root", cluster="c", log=LOG, retention=retention, pair=pair))
+        self.data(member).mkdir(exist_ok=True)
+        self._tasks[member] = asyncio.create_task(run_actor(core, self.data(member)))
+        self.cores[member] = core
+        await until(lambda: (self.data(member) / "run").exists() and self._is_up(member), f"{PLACES[member]} is up")
+        return core
+
+    def _is_up(self, member: int) -> bool:
+        assert not self._tasks[member].done(), self._tasks[member].exception()
+        return hasattr(self.cores[member], "_link")
+
+    async def kill(self, member: int) -> None:
+        """It says nothing to anybody any more."""
+        self._tasks[member].cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._tasks[member]
+        del self.cores[member], self._tasks[member]
+
+    def state(self, member: int) -> str:
+        return self.cores[member].root.role.word
+
+    async def wait_for(self, primary: str, backup: str) -> None:
+        wanted = dict(enumerate((primary, backup)))
+        await until(
+            lambda: all(self.state(member) == wanted[member] for member in self.cores if self._is_up(member)),
+            f"{wanted}",
+        )
+
+    def is_level(self) -> bool:
+        """Both have folded the same, to the byte."""
+        one, two = (core.root for core in self.cores.values())
+        return one.committed == two.committed and one.folds.snapshot() == two.folds.snapshot()
+
+    async def wait_until_level(self) -> None:
+        await until(self.is_level, "equal folds")
+
+
+async def until(is_so: Callable[[], object], what: str) -> None:
+    ends = boot_ns() + PATIENCE_S * SECOND
+    while not is_so():
+        assert boot_ns() < ends, f"not within {PATIENCE_S:g} s: {what}"
+        await asyncio.sleep(0.02)
+
+
+async def aside(work: Callable[[], Any]) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+def begin(data: Path) -> None:
+    ends = boot_ns() + PATIENCE_S * SECOND
+    while True:
+        try:
+            with NodeClient(data) as client:
+                client.ask("pair_init")
+                return
+        except ClientError:
+            assert boot_ns() < ends
+
+
+@contextlib.asynccontextmanager
+async def plant(home: Path, local_streams: tuple[str, ...] = (), **settings: int) -> AsyncIterator[Plant]:
+    """Begun, with the primary alone in charge."""
+    made = Plant(home, local_streams, **settings)
+    (home / "w1").mkdir()
+    await made.start_witness()
+    try:
+        await made.start(0)
+        await aside(lambda: begin(made.data(0)))
+        await made.wait_for("solo", "")
+        yield made
+    finally:
+        for member in tuple(made.cores):
+            await made.kill(member)
+        await made.stop_witness()
