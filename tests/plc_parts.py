@@ -1,11 +1,14 @@
-"""The clock of a simulated PLC, in the hands of a test: what it delays comes when the test says so."""
+"""Simulated PLCs in the hands of a test: their delays end when it says so, and they may stand still for a second."""
 
 import asyncio
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from albireo.sim.tunnel import pair_area
+from albireo.sim.tunnel.site import write_site
 
 CYCLE_MS: Final = 3_600_000
 """A delay that no test waits out."""
@@ -21,3 +24,12 @@ class PlcCycles:
     def pass_one(self) -> None:
         """What was delayed by a cycle has come."""
         self._ahead_s += CYCLE_MS / 1e3
+
+
+def patient_site(directory: Path, ports: Mapping[str, int]) -> Path:
+    """The demo's topology, with time limits that a PLC which stands still does not reach."""
+    topology = write_site(directory, ports)
+    text = topology.read_text()
+    assert "timeout_ms = 1000\n" in text
+    topology.write_text(text.replace("timeout_ms = 1000\n", "timeout_ms = 30000\n  dead_time_ms = 60000\n"))
+    return topology

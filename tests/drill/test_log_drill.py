@@ -18,6 +18,7 @@ import pytest
 from albireo.log import Log, LogConfig
 from albireo.model.position import EpochEntry
 from tests.log_parts import IDENTITY, entry_of
+from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
@@ -152,7 +153,7 @@ def test_a_real_disk_fills_up_and_is_freed(tmp_path: Path) -> None:
 
 def _wait(log: Log, condition: Callable[[], bool]) -> None:
     pause = threading.Event()
-    for _ in range(2000):
+    for _ in range(int(PATIENCE_S / 0.01)):
         if condition():
             return
         pause.wait(0.01)

@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from albireo.sim.tunnel.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, PLAIN_R
 from albireo.sim.tunnel.plcs import PLCS
 from albireo.sim.tunnel.server import PlcServer
 from albireo.sim.tunnel.wire import Faults, ResetConnections, Restart
+from tests.plc_parts import patient_site
 from tests.steady_parts import run_steadily
 from tests.waiting_parts import PATIENCE_S
 
@@ -412,15 +413,6 @@ async def test_nobody_there_is_told() -> None:
         await one.server.apply(Faults(is_off=True))
         with pytest.raises(DeviceLost):
             await one.check()
-
-
-def patient_site(directory: Path, ports: Mapping[str, int]) -> Path:
-    """The demo's topology, with time limits that a PLC which stands still for a second does not reach."""
-    topology = write_site(directory, ports)
-    text = topology.read_text()
-    assert "timeout_ms = 1000\n" in text
-    topology.write_text(text.replace("timeout_ms = 1000\n", "timeout_ms = 30000\n  dead_time_ms = 60000\n"))
-    return topology
 
 
 def albireo(*arguments: str) -> "subprocess.Popen[str]":
