@@ -186,12 +186,12 @@ class Copy:
         return [Heard(changed, piece)]
 
 
-def all_rows(store: Store) -> dict[FileKind, list[tuple[object, ...]]]:
-    """Every row of every kind, in one order, with its node and day."""
+def all_rows(store: Store, upto: int = 2**63) -> dict[FileKind, list[tuple[object, ...]]]:
+    """Every row of every kind up to a sequence, in one order."""
     found: dict[FileKind, list[tuple[object, ...]]] = {}
     for kind in KINDS:
-        rows = [tuple(map(str, row.values())) for table in stored(store.root, kind) for row in table.to_pylist()]
-        found[kind] = sorted(rows)
+        rows = [row for table in stored(store.root, kind) for row in table.to_pylist() if row["sequence"] <= upto]
+        found[kind] = sorted(tuple(map(str, row.values())) for row in rows)
     return found
 
 

@@ -10,6 +10,8 @@ from random import Random
 import pytest
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.history import FileEntry, FileKind, Hole
+from albireo.codec.history_copy import GroupAsked, GroupSent, PieceAsked, PieceSent, Word, decode_word, encode_word
 from albireo.codec.message import (
     Answer,
     AnyMessage,
@@ -25,6 +27,7 @@ from albireo.codec.message import (
     encode,
 )
 from albireo.codec.record import Audited, EpochGranted, Marked, Record, decode_records, encode_records
+from albireo.core.history_judge import group_fault, holes_left
 from albireo.model.position import EpochEntry, Position
 
 pytestmark = pytest.mark.slow
@@ -45,6 +48,21 @@ RECORDS: list[Record] = [
     EpochGranted(epoch=1, branch_id=2, node="root", reason="start"),
     Marked(),
 ]
+
+HOLE = Hole(first_sequence=1, last_sequence=9, from_ns=0, to_ns=5, behind=Position(1, 10), gap="gaps/x")
+ENTRY = FileEntry(
+    kind=FileKind.SAMPLES,
+    path="samples/x",
+    node="root",
+    day="2026-03-01",
+    rows=3,
+    min_source_ns=0,
+    max_source_ns=9,
+    first_sequence=1,
+    last_sequence=9,
+    size_bytes=100,
+    log_id="00",
+)
 
 
 def mutated(seed: bytes, random: Random) -> bytes:
@@ -86,6 +104,30 @@ def test_records() -> None:
         except DecodeError:
             refused += 1
     assert ROUNDS / 4 < refused < ROUNDS
+
+
+def test_words_between_histories() -> None:
+    random = Random(20261121)
+    words: list[Word] = [
+        GroupAsked(number=1, log_id="00", first_sequence=1, last_sequence=2),
+        GroupSent(number=1, group="2026-03-01/samples/root", entries=(ENTRY,), holes=(HOLE,), files=3, left=2),
+        PieceAsked(number=1, path="samples/x", offset=1 << 40),
+        PieceSent(number=1, path="samples/x", offset=0, reason="gone"),
+    ]
+    seeds = [encode_word(word) for word in words]
+    seen: Counter[str] = Counter()
+    for _ in range(ROUNDS):
+        try:
+            word = decode_word(mutated(random.choice(seeds), random))
+        except DecodeError:
+            seen["refused"] += 1
+            continue
+        seen[type(word).__name__] += 1
+        if isinstance(word, GroupSent):
+            group_fault(word, HOLE, "00", "", is_exact=False)
+            holes_left(HOLE, word.holes)
+    assert seen["refused"] > ROUNDS / 4
+    assert len(seen) == len(words) + 1
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 16, 4096])

@@ -327,6 +327,7 @@ def everything_below(folder: Path) -> set[str]:
         ({"day": "../x"}, "wrong_day"),
         ({"day": "20231115"}, "wrong_day"),
         ({"day": ""}, "wrong_day"),
+        ({"day": "0001-01-01"}, "wrong_day"),
         ({"node": ""}, "wrong_node"),
         ({"node": "n\0"}, "wrong_node"),
         ({"node": "n" * 300}, "wrong_node"),

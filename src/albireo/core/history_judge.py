@@ -71,9 +71,10 @@ def _number_fault(entry: FileEntry, hole: Hole) -> str:
 
 def _is_day(day: str) -> bool:
     try:
-        return day_of(day_start_ns(day)) == day
-    except (ValueError, OverflowError):
+        start_ns = day_start_ns(day)
+    except ValueError:
         return False
+    return abs(start_ns) < INT64 and day_of(start_ns) == day
 
 
 def holes_left(hole: Hole, theirs: Sequence[Hole]) -> list[Hole] | None:
