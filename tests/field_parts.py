@@ -253,6 +253,9 @@ class RawDevice:
             writer.close()
         self._writers.clear()
 
+    async def about_to_answer(self) -> None:
+        """What it does first."""
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         self._writers.append(writer)
@@ -262,6 +265,7 @@ class RawDevice:
                 body = await reader.readexactly(int.from_bytes(head[4:6], "big") - 1)
                 self.requests.append((head[6], body[0], body[1:]))
                 answer = self.respond(head[6], body[0], body[1:])
+                await self.about_to_answer()
                 if self.garbage:
                     writer.write(self.garbage)
                     self.garbage = b""

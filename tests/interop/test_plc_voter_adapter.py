@@ -451,16 +451,8 @@ class Slow(RawDevice):
     def __init__(self) -> None:
         super().__init__(lambda unit, function, request: registers_answer(request))
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.append(writer)
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                head = await reader.readexactly(7)
-                body = await reader.readexactly(int.from_bytes(head[4:6], "big") - 1)
-                self.requests.append((head[6], body[0], body[1:]))
-                await asyncio.sleep(0.02)  # The device's own time for an answer, not a wait of the test.
-                answer = registers_answer(body[1:])
-                writer.write(head[:4] + (len(answer) + 1).to_bytes(2, "big") + head[6:7] + answer)
+    async def about_to_answer(self) -> None:
+        await asyncio.sleep(0.02)  # The device's own time for an answer, not a wait of the test.
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """What an adapter may do by its role: whose word it takes, when an order must not leave, and how it stands by."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from albireo.model.instant import MS, Instant
 from albireo.model.quality import GOOD
 from albireo.runtime.actor import running
 from albireo.runtime.sockets import Letter
-from tests.field_parts import LONG_MS, RecordingCore, comm, in_loop, plc, until
+from tests.field_parts import LONG_MS, RawDevice, RecordingCore, comm, in_loop, plc, registers_answer, until
 from tests.port_parts import free_port
 
 ACTING = Role(is_paired=True, epoch=4, member=1)
@@ -200,6 +201,44 @@ def test_no_sample_is_sent_between_two_tenures(tmp_path: Path) -> None:
     in_loop(story)
 
 
+class Held(RawDevice):
+    """Reads its register at once, and answers when it may."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda unit, function, request: registers_answer(request, self.value))
+        self.value = 1
+        self.under_way = 0
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def about_to_answer(self) -> None:
+        self.under_way += 1
+        await self.may_answer.wait()
+        self.under_way -= 1
+
+
+def test_a_poll_that_outlasts_two_changes_of_the_role_is_no_sample_of_the_second_tenure(tmp_path: Path) -> None:
+    """Found under load: its answer was read in the tenure before, and handed over as the first sample of this one."""
+
+    async def story() -> None:
+        core, device = MemberCore(leads=True), Held()
+        async with device, running(core, tmp_path), running(adapter(device.port, items=ROWS[:1]), tmp_path):
+            await until(lambda: core.last_of("level") == (1, GOOD), "a sample")
+            device.value = 2
+            device.may_answer.clear()
+            await until(lambda: device.under_way, "a poll that was not answered")
+            core.turn(leads=False, epoch=4)
+            await until(lambda: core.asked, "the adapter stands by")
+            core.turn(leads=True, epoch=5)
+            await until(lambda: len({one.run for one in core.hellos}) == 2, "the second tenure")
+            device.value = 3
+            device.may_answer.set()
+            await until(lambda: core.last_of("level") == (3, GOOD), "a sample")
+            assert (2, GOOD) not in core.history("level")
+
+    in_loop(story)
+
+
 def test_an_answer_to_a_hello_of_before_makes_nobody_act(tmp_path: Path) -> None:
     """The welcome was on its way when the role was lost: what it opens is closed already."""
 
@@ -251,10 +290,9 @@ def test_standby_off_leaves_the_device_alone_until_it_leads(tmp_path: Path) -> N
         async with plc() as device, running(core, tmp_path):
             await device.set(3, 0, [5])
             async with running(adapter(device.port, standby="off"), tmp_path):
-                await until(lambda: len(core.asked) > 1, "an adapter that stands by")
-                assert core.asked[-1].reaches is None
-                before = device.reads
-                await until(lambda: len(core.asked) > 2, "another second")
+                await until(lambda: core.asked and core.asked[-1].reaches is None, "an adapter that stands by")
+                before, asked = device.reads, len(core.asked)
+                await until(lambda: len(core.asked) > asked, "another second")
                 assert device.reads == before
                 core.turn(leads=True, epoch=5)
                 await until(lambda: core.last_of("level") == (5, GOOD), "a sample")

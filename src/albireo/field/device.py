@@ -57,6 +57,7 @@ class Device:
         )
         self._woken = asyncio.Event()
         self._is_hung_up = False
+        self._role_changes = 0
         self.role = Role()
         self.line: VoterLine | None = None
         self.is_connected: bool | None = None
@@ -69,6 +70,8 @@ class Device:
         return self.role.is_acting or self._config.standby is not Standby.OFF or self.line is not None
 
     def wake(self) -> None:
+        """The role has changed: what is under way is of the tenure before."""
+        self._role_changes += 1
         self._woken.set()
 
     def hung_up(self) -> None:
@@ -149,13 +152,14 @@ class Device:
             DeviceLost: the device was lost in it; its items are marked with the time at which it began.
         """
         began, source_ns = self._actor.now(), self._actor.wall_ns()
+        role_changes = self._role_changes
         try:
             polled = await self._adapter.poll()
         except DeviceLost as lost:
             if not self._is_hung_up:
                 self._changed(False, source_ns, lost.reason)
             raise
-        if self.role.is_acting:
+        if self.role.is_acting and role_changes == self._role_changes:
             self._listener.polled(polled, began, source_ns)
         self._changed(True, source_ns)
         return self._config.poll_ms * MS
