@@ -69,7 +69,7 @@ def test_a_batch_that_one_disk_had_is_stored_after_that_disk_was_overtaken(tmp_p
             with PairProducer("p", [ITEM], made.lines, None) as producer:
                 producer.offer([batch(1)])
                 await aside(lambda: told(producer, 1))
-                await made.wait_until_level()
+                await until(lambda: [stored(one, "p") for one in made.cores.values()] == [[1], [1]], "committed")
 
                 await made.stop_witness()  # So the set stays what it is, and nothing more is committed.
                 await made.kill(1)
