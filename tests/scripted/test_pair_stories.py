@@ -299,6 +299,6 @@ def tell(story: Story, column: str, lines: list[str]) -> None:
 
 
 def test_there_is_a_story_for_each_row_that_the_machines_can_show() -> None:
-    """Rows without one: a clock jump (no machine reads wall time), durability `local` (CORE), a lying disk."""
+    """Rows without one: a clock jump (no machine reads wall time), a lying disk; `local`: test_receipt_stories.py."""
     assert len(STORIES) >= 20
     assert {column for _, column in CASES} == set(COLUMNS)

@@ -8,7 +8,10 @@ A takeover makes `wait` take longer, nothing else. What was offered and is not a
 again to whichever member acts. What is offered between two calls of `wait` leaves together: many small batches cost
 little more than one. Nothing happens between two calls.
 
-The machine: core/pair/sending.py. Decision: docs/adr/0115.
+A receipt says on whose disks the batch is, and whether a takeover may still cut it: then it is kept here and sent again,
+as long as this producer is open.
+
+The machine: core/pair/sending.py. Decisions: docs/adr/0115, docs/adr/0122.
 """
 
 import secrets
