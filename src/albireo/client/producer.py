@@ -8,8 +8,8 @@ A takeover makes `wait` take longer, nothing else. What was offered and is not a
 again to whichever member acts. What is offered between two calls of `wait` leaves together: many small batches cost
 little more than one. Nothing happens between two calls.
 
-A receipt says on whose disks the batch is, and whether a takeover may still cut it: then it is kept here and sent again,
-as long as this producer is open.
+A receipt says on whose disks the batch is, and whether a takeover may still cut it: such a batch is kept here and sent
+again, as long as this producer is open.
 
 The machine: core/pair/sending.py. Decisions: docs/adr/0115, docs/adr/0122.
 """
