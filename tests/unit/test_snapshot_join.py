@@ -137,7 +137,9 @@ def test_an_empty_member_joins_a_pruned_holder_and_takes_over_from_it(tmp_path: 
             await pruned(made, producer)
             backup = await made.start(1)
             await made.wait_for("active", "ready")
-            assert backup.log.begin_sequence == made.cores[0].log.begin_sequence > 1
+            assert (
+                1 < backup.log.begin_sequence <= made.cores[0].log.begin_sequence
+            )  # It may have let go of more by now.
             assert backup.log.snapshot.sequence >= backup.log.begin_sequence
             await aside(lambda: producer.send(made.data(0), 5))
             await made.wait_until_level()
