@@ -3,7 +3,7 @@
     both | programs NAME ...      in the first line: no stream is local; other programs than `p`
     p offers N                    batches of one value each: 1, 2, 3... over all programs
     p says it again | p reconnects | p dies | p loses B | p finds B
-    A syncs                       everything in its log is on its disk
+    A syncs [one]                 everything in its log is on its disk; one frame more of it is
     copy [N]                      frames of the log go to the passive member
     takeover | power NAME | kill NAME | start NAME | A is suspended | B leaves the set
     A learns                      that it was overtaken
@@ -80,6 +80,8 @@ class Story:
         match what:
             case "syncs":
                 member.sync()
+            case "syncs one":
+                member.sync(1)
             case "learns":
                 self.pair.meets(member)
             case "is suspended":

@@ -4,7 +4,7 @@ import numpy as np
 
 from albireo.codec.message import Append, Appended, ProducerHello, ProducerWelcome, RoleTold
 from albireo.core.flight import Loss
-from albireo.core.pair.seeking import LineUp, SeekConfig
+from albireo.core.pair.seeking import LineDown, LineUp, SeekConfig
 from albireo.core.pair.sending import Acknowledged, Heard, PairSender, SayTo
 from albireo.core.producer import Offered, Opened, Producer, ProducerConfig, Send, TimePassed
 from albireo.model.instant import SECOND, Instant
@@ -141,6 +141,21 @@ def test_a_program_is_told_once_and_that_it_may_be_cut() -> None:
     told = Acknowledged(1, Position(2, 1), "local", members=(0,), may_be_cut=True)
     assert one.step(Heard(0, appended(1, uncommitted=1)), at(0)) == [told]
     assert one.step(Heard(0, appended(1)), at(0)) == [], "the commit is no second receipt"
+
+
+def test_a_paused_member_that_lacks_what_was_acknowledged_early_is_left() -> None:
+    one = sender()
+    one.step(Heard(1, RoleTold(is_acting=True, epoch=5)), at(0))
+    one.step(Heard(1, welcome(0, epoch=5)), at(0))
+    one.step(Offered(batches=(batch(1),)), at(0))
+    one.step(Heard(1, appended(1, uncommitted=1, epoch=5)), at(0))
+    one.step(LineDown(1), at(0))
+    settled = at(SeekConfig().settle_ns / SECOND)
+    one.step(Heard(0, RoleTold(is_acting=True, epoch=2)), settled)
+    assert one.chosen == 0, "nobody better has spoken for so long"
+    one.step(Heard(0, welcome(0, epoch=2)), settled)
+    assert one.late_welcomes == 1
+    assert not one.is_streaming
 
 
 def test_a_new_holder_that_lacks_what_was_acknowledged_early_gets_it() -> None:

@@ -106,11 +106,11 @@ class PairSender:
         self._config = config
         self._producer = Producer(name, items, run=run, config=msgspec.structs.replace(config, **patience))
         self._seeker = Seeker(seek, now)
-        self._committed = Position()
-        """Highest producer sequence that was committed, and the highest epoch in which one was."""
+        self._acknowledged = Position()
+        """Highest producer sequence that was acknowledged, and the highest epoch in which one was."""
         self.batches_offered = 0
         self.late_welcomes = 0
-        """Welcomes of members that lacked what another had committed; not taken."""
+        """Welcomes of members that lacked what another had acknowledged; not taken."""
 
     @property
     def chosen(self) -> int | None:
@@ -187,17 +187,17 @@ class PairSender:
                 return []
 
     def _is_late(self, welcome: ProducerWelcome) -> bool:
-        """It lacks what was committed, and is of an epoch before that: a member that was paused. To number anew
+        """It lacks what was acknowledged, and is of an epoch before that: a member that was paused. To number anew
         after it would give numbers that are taken. Of a higher epoch it would be true: records were lost by force."""
-        return welcome.epoch < self._committed.epoch and welcome.last_sequence < self._committed.sequence
+        return welcome.epoch < self._acknowledged.epoch and welcome.last_sequence < self._acknowledged.sequence
 
     def _learn(self, message: ProducerWelcome | Appended | AppendRefused) -> None:
         match message:
             case Appended():
-                last = max(self._committed.sequence, message.producer_sequence - message.uncommitted)
-                self._committed = Position(max(self._committed.epoch, message.position.epoch), last)
-            case ProducerWelcome() if message.last_sequence < self._committed.sequence:
-                self._committed = Position(message.epoch, message.last_sequence)
+                last = max(self._acknowledged.sequence, message.producer_sequence)
+                self._acknowledged = Position(max(self._acknowledged.epoch, message.position.epoch), last)
+            case ProducerWelcome() if message.last_sequence < self._acknowledged.sequence:
+                self._acknowledged = Position(message.epoch, message.last_sequence)
             case _:
                 pass
 
