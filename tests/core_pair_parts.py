@@ -90,6 +90,10 @@ class Plant:
         assert not self._tasks[member].done(), self._tasks[member].exception()
         return hasattr(self.cores[member], "_link")
 
+    def has_ended(self, member: int) -> bool:
+        """By itself."""
+        return self._tasks[member].done()
+
     async def kill(self, member: int) -> None:
         """It says nothing to anybody any more."""
         self._tasks[member].cancel()

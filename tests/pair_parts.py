@@ -5,11 +5,15 @@ Real machines, a log that is two numbers, and no faults but those a test makes: 
 
 import random
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
-from albireo.codec.pair_message import Frames, PeerMessage, Question, Voted
+from albireo.codec.frame import Frame, FrameHeader, body_crc
+from albireo.codec.pair_message import Frames, Heartbeat, PeerMessage, Question, Voted
+from albireo.codec.record import Audited, Kind, Stream, encode_records
 from albireo.core.pair.config import PairConfig
 from albireo.core.pair.events import (
+    ACTING,
     Appended,
     AppendFrames,
     AppendNoOp,
@@ -55,6 +59,8 @@ class Side:
         self.has_stopped = False
         self.stop_asked = 0
         self.journal: list[str] = []
+        self.audits: list[tuple[int, Audited]] = []
+        """Appended here, with their sequence."""
         facts = MemberFacts(
             index=index,
             run=10 + index,
@@ -73,7 +79,8 @@ class Side:
         self.member = Member(table.config, facts, random.Random(index), table.now)
         self.marks = Marks(data)
         self.status = MemberStatus(seats, table.config.voters, self.marks)
-        orders = Orders(self.ordered, table.asks(self), lambda: WallTime(WALL), self.stop_node, self.note)
+        records = (self.note, self.append_audit)
+        orders = Orders(self.ordered, table.asks(self), lambda: WallTime(WALL), self.stop_node, *records)
         self.orders = PairOrders(self.member, self.status, self.marks, orders)
 
     def stop_node(self) -> None:
@@ -81,6 +88,16 @@ class Side:
 
     def note(self, what: str, user: str) -> None:
         self.journal.append(f"{what} by {user}")
+
+    def append_audit(self, records: Sequence[Audited]) -> int:
+        if self.member.state not in ACTING:
+            return 0
+        own = self.member.own
+        end = Position(own.history.epoch, own.end.sequence + len(records))
+        self.audits += [(end.sequence - len(records) + number, one) for number, one in enumerate(records, 1)]
+        self.step(Appended(end))
+        self.table.post(self, Synced(end))
+        return end.sequence
 
     def ordered(self, event: Event) -> list[str]:
         before = self.status.refused.copy()
@@ -96,6 +113,8 @@ class Side:
         match effect:
             case AskVoter(voter, question):
                 self.table.ask(self, voter, question)
+            case TellPeer(path, Heartbeat() as message):
+                self.table.tell(1 - self.index, FromPeer(self.orders.marked(message), path))
             case TellPeer(path, message):
                 self.table.tell(1 - self.index, FromPeer(message, path))
             case AppendNoOp(epoch):
@@ -103,6 +122,7 @@ class Side:
             case Replicate(session, to_run, epoch, after):
                 self.table.tell(1 - self.index, FromPeer(self._frames(session, to_run, epoch, after)))
             case AppendFrames(_, last):
+                self.orders.followed(self.table.audit_frames(1 - self.index, last))
                 self.table.post(self, Synced(last))
             case Transitioned(_, new, cause):
                 self.status.moved(new, cause, WALL)
@@ -184,6 +204,20 @@ class Table:
     def post(self, side: Side, event: Event) -> None:
         self._posted.append((side, event))
 
+    def audit_frames(self, index: int, last: Position) -> list[Frame]:
+        """What that member put on record, up to there."""
+        found = []
+        for sequence, one in self.sides[index].audits:
+            body = encode_records(0, 0, [one])
+            epoch = self.sides[index].member.own.history.epoch_of(sequence)
+            header = FrameHeader(b"", epoch, sequence, 1, Stream.AUDIT, Kind.RECORDS, len(body), body_crc(body))
+            found += [Frame(header, body)] if sequence <= last.sequence else []
+        return found
+
+    def forget(self) -> None:
+        """Everything that is on its way is lost."""
+        self._posted.clear()
+
     def deliver(self) -> None:
         """Everything that is on its way, and what follows from it."""
         while self._posted:
@@ -195,6 +229,8 @@ class Table:
             if isinstance(event, FromPeer):
                 side.status.heard(event.path, event.message, self.now)
             side.step(event)
+            if isinstance(event, FromPeer) and event.message is side.member.peer.last:
+                side.orders.heard(side.member.peer.last)
 
     def _voted(self, side: Side, voted: Voted) -> None:
         side.status.voted(voted, self.now)

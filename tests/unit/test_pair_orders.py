@@ -9,14 +9,17 @@ import pytest
 
 from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.pair_message import Install, Leaving, Prepare, Yielded
-from albireo.core.pair.events import HoldAsked, State, StopAsked
+from albireo.core.pair.events import Appended, CaseTold, HoldAsked, State, StopAsked
 from albireo.core.pair.voter import Asked, VoterState
 from albireo.model.instant import MS, SECOND
+from albireo.model.position import Position
+from albireo.node.member_status import MemberStatus
+from albireo.node.order_book import USER_CHARS_MAX
 from albireo.node.order_replies import WHAT_TO_DO
-from albireo.node.pair_marks import NAME, Marks
+from albireo.node.pair_marks import NAME, ORDERS_MAX, Marks
 from albireo.node.pair_orders import WAITING_MAX
 from albireo.runtime import Letter
-from tests.pair_parts import Side, Table
+from tests.pair_parts import WALL, Side, Table
 
 ANSWERED_NS = 15 * SECOND
 W1, W2, W3 = "witness:w1", "witness:w2", "witness:w3"
@@ -305,3 +308,221 @@ def test_orders_under_way_are_bounded_and_journalled(begun: Table) -> None:
 def test_question_that_is_no_order_is_left_to_others(begun: Table) -> None:
     letter = Letter(Desk(), b"c", Ask(request_id=1, what="status"), [], "")  # type: ignore[arg-type]
     assert not begun.sides[0].orders.asked(letter, Ask(request_id=1, what="status"), begun.now)
+
+
+# --- On record ------------------------------------------------------------------------------------------------------
+
+
+def on_record(side: Side) -> list[tuple[str, str, str]]:
+    """(action, user, member it was ordered of), as this member appended it and it was committed."""
+    committed = side.member.own.committed.sequence
+    return [(one.action, one.user, one.subject) for sequence, one in side.audits if sequence <= committed]
+
+
+def test_order_to_the_active_member_is_on_record_before_it_is_carried_out_and_so_is_its_end(begun: Table) -> None:
+    primary, backup = begun.sides
+    primary.audits.clear()
+    done(primary, "switchover", user="rosa")
+    begun.wait_for(State.READY, State.ACTIVE)
+    begun.pass_time(SECOND)
+    assert on_record(primary) == [("switchover", "rosa", "root[primary]")]
+    assert on_record(backup) == [("switchover_done", "rosa", "root[primary]")]
+    assert "active root[backup]" in backup.audits[0][1].detail
+    assert not primary.marks.orders and not backup.marks.orders, "once is enough"
+
+
+def test_order_without_a_name_is_on_record_under_who_sent_it(begun: Table) -> None:
+    primary = begun.sides[0]
+    primary.audits.clear()
+    begun.lose_store(W2)
+    begun.pass_time(200 * MS)
+    done(primary, "voter_reset", voter=W2)
+    begun.pass_time(SECOND)
+    assert [entry[:2] for entry in on_record(primary)] == [
+        ("voter_reset", "operator@desk"),
+        ("voter_reset_done", "operator@desk"),
+    ]
+    assert primary.audits[0][1].detail == f"voter {W2}"
+
+
+def test_first_record_and_force_are_on_record_once_the_new_holder_serves(table: Table) -> None:
+    primary, backup = table.sides
+    done(primary, "pair_init", user="rosa")
+    assert on_record(primary) == [] and len(primary.marks.orders) == 2
+    table.wait_for(State.ACTIVE, State.READY)
+    table.pass_time(SECOND)
+    assert [one[0] for one in on_record(primary)] == ["pair_init", "pair_init_done"]
+    table.silent = {W1, W2, W3}
+    primary.is_up = False
+    table.pass_time(2 * SECOND)
+    done(backup, "promote", user="ida")
+    table.pass_time(SECOND)
+    assert on_record(backup) == [
+        ("promote_force", "ida", "root[backup]"),
+        ("promote_force_done", "ida", "root[backup]"),
+    ]
+    assert not backup.marks.orders
+
+
+def test_order_to_the_passive_member_is_put_on_record_by_the_active_one(begun: Table) -> None:
+    primary, backup = begun.sides
+    primary.audits.clear()
+    done(backup, "drain", is_on=True, user="rosa")
+    done(backup, "drain", is_on=False, user="rosa")
+    begun.pass_time(2 * SECOND)
+    assert [one[0] for one in on_record(primary)] == ["drain", "drain_done", "drain_end", "drain_end_done"]
+    assert {one[1:] for one in on_record(primary)} == {("rosa", "root[backup]")}
+    assert on_record(backup) == [] and not backup.marks.orders
+
+
+def test_order_that_was_refused_is_on_record_with_the_reason(begun: Table) -> None:
+    primary, backup = begun.sides
+    primary.audits.clear()
+    refused(backup, "switchover", user="rosa")
+    begun.pass_time(SECOND)
+    assert [one[0] for one in on_record(primary)] == ["switchover", "switchover_refused"]
+    assert "only the active member" in primary.audits[1][1].detail
+
+
+def test_order_waits_over_a_restart_for_somebody_who_can_append(begun: Table) -> None:
+    primary, backup = begun.sides
+    primary.audits.clear()
+    primary.is_up = False
+    done(backup, "drain", is_on=True, user="rosa")
+    assert [one.action for one in Marks(backup.data).orders] == ["drain", "drain_done"]
+    primary.is_up = True
+    begun.pass_time(3 * SECOND)
+    assert [one[0] for one in on_record(primary)] == ["drain", "drain_done"]
+    assert not Marks(backup.data).orders
+
+
+def test_order_whose_record_was_cut_is_put_on_record_by_the_other(begun: Table) -> None:
+    primary, backup = begun.sides
+    begun.lose_store(W2)
+    begun.pass_time(200 * MS)
+    order(primary, "voter_reset", voter=W2, user="rosa")
+    begun.forget()  # Appended, and nothing of it leaves any more.
+    primary.is_up = False
+    begun.wait_for(State.ACTIVE, State.SOLO)
+    primary.is_up = True
+    begun.wait_for(State.READY, State.ACTIVE)
+    begun.pass_time(SECOND)
+    assert ("voter_reset", "rosa", "root[primary]") in on_record(backup)
+    assert not primary.marks.orders
+
+
+def test_order_that_the_passive_one_sees_on_record_is_not_put_there_again_when_it_leads(begun: Table) -> None:
+    """The word that it is on record is lost with the active member, the record is not."""
+    primary, backup = begun.sides
+    done(backup, "drain", is_on=False, user="rosa")
+    while not any(one.action == "drain_end_done" for _, one in primary.audits):
+        begun.pass_time(20 * MS)
+    assert len(Marks(backup.data).orders) == 2, "the heartbeat that says so has not left yet"
+    primary.is_up = False
+    begun.wait_for(State.ACTIVE, State.SOLO)
+    begun.pass_time(SECOND)
+    assert backup.audits == [] and not backup.marks.orders
+
+
+def test_steps_of_a_joint_stop_are_on_record_as_one_order(begun: Table) -> None:
+    primary, backup = begun.sides
+    primary.audits.clear()
+    done(backup, "stop_hold")
+    done(primary, "stop_level", user="rosa")
+    assert [one[0] for one in on_record(primary)] == ["stop_all"]
+    assert [one.action for one in primary.marks.orders] == ["stop_all_done"], "for the next start"
+    assert not backup.marks.orders
+
+
+def test_no_more_orders_wait_than_are_bounded(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    for _ in range(ORDERS_MAX):
+        refused(table.sides[1], "switchover", user="x" * 1_000)
+    waiting = Marks(table.sides[1].data).orders
+    assert len(waiting) == ORDERS_MAX and len(waiting[0].user) == USER_CHARS_MAX
+    assert [one.at_ns for one in waiting] == sorted({one.at_ns for one in waiting}), "no two are alike"
+
+
+# --- Cases that both members show -----------------------------------------------------------------------------------
+
+
+def cases(side: Side) -> dict[str, Any]:
+    told: Any = side.status.describe(side.member, side.table.now)
+    return dict(told["cases"])
+
+
+def heard_cases(side: Side) -> dict[str, Any]:
+    told: Any = side.status.describe(side.member, side.table.now)
+    return dict(told["other"]["cases"])
+
+
+def cut_at_return(table: Table) -> None:
+    """The primary comes back with a record that only it has."""
+    primary = table.sides[0]
+    primary.step(Appended(Position(primary.member.own.end.epoch, primary.member.own.end.sequence + 1)))
+    table.forget()
+    primary.is_up = False
+    table.wait_for(State.ACTIVE, State.SOLO)
+    primary.is_up = True
+    table.wait_for(State.READY, State.ACTIVE)
+    table.pass_time(SECOND)
+
+
+def test_tail_that_was_cut_at_the_passive_member_is_shown_by_both_until_somebody_has_looked(begun: Table) -> None:
+    primary, backup = begun.sides
+    cut_at_return(begun)
+    assert set(cases(primary)) == {"tail_quarantined"}
+    assert heard_cases(backup) == cases(primary)
+    assert backup.status.figures(backup.member, begun.now).tail_quarantined == 1.0
+    assert done(backup, "pair_seen")["ended"] == [], "it stands at the other one"
+    assert done(primary, "pair_seen", user="rosa")["ended"] == ["tail_quarantined"]
+    begun.pass_time(SECOND)
+    assert not cases(primary) and not heard_cases(backup)
+    assert backup.status.figures(backup.member, begun.now).tail_quarantined == 0.0
+    assert ("pair_seen", "rosa", "root[primary]") in on_record(backup)
+
+
+def test_history_at_risk_stands_over_a_restart_until_somebody_has_looked(begun: Table) -> None:
+    primary, backup = begun.sides
+    begun.silent = {W1, W2, W3}
+    primary.is_up = False
+    begun.pass_time(2 * SECOND)
+    done(backup, "promote")
+    stood_ns = Marks(backup.data).cases["history_at_risk"].since_ns
+    again = MemberStatus(backup.status.seats, begun.config.voters, Marks(backup.data))
+    assert again.figures(backup.member, begun.now).history_at_risk == 1.0
+    told: Any = again.describe(backup.member, begun.now)
+    assert told["cases_since_ns"]["history_at_risk"] == stood_ns
+    begun.silent = set()
+    primary.is_up = True
+    begun.wait_for(State.READY, State.ACTIVE)
+    begun.pass_time(SECOND)
+    assert "history_at_risk" in heard_cases(primary), "the old one shows it too"
+    assert "history_at_risk" in cases(backup), "that both are in the set again does not bring anything back"
+    assert done(backup, "pair_seen")["ended"] == ["history_at_risk"]
+    assert not Marks(backup.data).cases
+    assert not MemberStatus(backup.status.seats, begun.config.voters, Marks(backup.data)).carried()
+
+
+def test_store_that_was_refused_is_shown_by_both_until_both_are_in_the_set_again(begun: Table) -> None:
+    primary, backup = begun.sides
+    primary.status.figures(primary.member, begun.now)
+    primary.status.told(CaseTold("store_refused", True, "has 3, acknowledged 9"), WALL)
+    begun.pass_time(200 * MS)
+    assert heard_cases(backup) == {"store_refused": "has 3, acknowledged 9"}
+    primary.status.moved(State.SOLO, "alone", WALL)
+    assert "store_refused" in cases(primary)
+    primary.status.moved(State.ACTIVE, "in charge", WALL)
+    assert "store_refused" not in cases(primary)
+    shown = [primary.status.figures(primary.member, begun.now).store_refused for _ in range(2)]
+    assert shown == [1.0, 0.0], "it is in one measurement, however short it stood"
+    begun.pass_time(200 * MS)
+    assert not heard_cases(backup)
+
+
+def test_case_that_the_other_invents_is_not_shown(begun: Table) -> None:
+    beat = begun.sides[1].member.peer.last
+    assert beat is not None
+    long = msgspec.structs.replace(beat, cases=(("made_up", "x"), ("tail_quarantined", "y" * 10_000)))
+    begun.sides[1].member.peer.last = long
+    assert heard_cases(begun.sides[1]) == {"tail_quarantined": "y" * 200}

@@ -33,6 +33,7 @@ from albireo.core.root_events import (
     Granted,
     LettersDrained,
     LogCut,
+    OrdersGiven,
     Permitted,
     Served,
     Started,
@@ -326,6 +327,20 @@ def test_the_status_of_a_pair_names_the_durability_of_each_stream() -> None:
     one.root.role.local_streams = frozenset({int(Stream.SAMPLES)})
     told = status_of(one.root, one.moment())["durability"]
     assert told == {one.name.lower(): "local" if one is Stream.SAMPLES else "both" for one in Stream}
+
+
+def test_orders_of_people_are_appended_by_who_serves_and_by_nobody_else() -> None:
+    one, two = pair()
+    audit = record.Audited(at_ns=1, user="rosa", action="drain", subject="root[backup]")
+    before = len(one.frames), len(two.frames)
+    two.step(OrdersGiven([audit]))
+    one.step(OrdersGiven([audit, audit]))
+    assert len(two.frames) == before[1]
+    (frame,) = one.frames[before[0] :]
+    assert frame.header.stream == Stream.AUDIT
+    assert record.decode_records(frame.body, frame.header.record_count) == [audit, audit]
+    two.follow(one)
+    two.commit()
 
 
 def test_a_receipt_says_how_many_disks_have_it() -> None:

@@ -1,4 +1,4 @@
-"""Orders to a pair: `pair init`, `switchover`, `drain`, `promote --force`, `voter reset`. See docs/pair.md."""
+"""Orders to a pair: `pair init`, `pair seen`, `switchover`, `drain`, `promote --force`, `voter reset`; docs/pair.md."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ from albireo.client import NodeUnreachable
 
 @click.group("pair")
 def command() -> None:
-    """Begin a pair."""
+    """Begin a pair; say that its losses were looked at."""
 
 
 @command.command("init")
@@ -33,6 +33,28 @@ def init(data: Path | None, as_json: bool) -> None:
         return
     show_table(("voter", "answer"), list(answer["voters"].items()))
     say(f"the pair has begun: {member.place} takes the lead within a second; see `albireo status`")
+
+
+@command.command("seen")
+@data_option
+@json_option
+def seen(data: Path | None, as_json: bool) -> None:
+    """Say that somebody has looked at what was cut from a log, or may be lost: both cases end at both members.
+
+    They stand, over restarts, because only a person can tell. They come back with a new cause.
+    """
+    with own_member(data) as (member, directory):
+        ended = {member.place: member.order("pair_seen")["ended"]}
+        try:
+            with other_member(member, directory) as other:
+                ended[other.place] = other.order("pair_seen")["ended"]
+        except NodeUnreachable as error:
+            say(f"{error}: what stands there stands on; give the order again when it is back")
+    if as_json:
+        emit({"ended": ended})
+        return
+    for place, cases in ended.items():
+        click.echo(f"{place}: {', '.join(cases) if cases else 'nothing stood'}")
 
 
 @click.command("switchover")

@@ -23,10 +23,10 @@ SILENT_MS: Final = 3_000
 COLUMNS: Final = ("member", "role", "state", "epoch", "set", "end", "lag", "since", "endpoint", "sees")
 CASE_WORDS: Final = {
     "history_at_risk": "HISTORY AT RISK",
-    "tail_quarantined": "a tail was cut, see `albireo quarantine`",
+    "tail_quarantined": "a tail was cut, see `albireo quarantine`, then `albireo pair seen`",
     "history_incomplete": "history incomplete:",
     "other_history_incomplete": "the other member's history incomplete:",
-    "store_refused": "the other member came back with less than it had acknowledged",
+    "store_refused": "the other member's store is refused",
 }
 MEMBERS: Final = ("primary", "backup")
 
@@ -110,6 +110,7 @@ def _heard_row(view: dict[str, Any]) -> Row:
         end=other.get("end", 0),
         endpoint=other["client"],
         is_heard=True,
+        cases=other.get("cases", {}),
         sees={view["place"]: other["answers_ms"]},
     )
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.codec.record import Audited
 from albireo.model.instant import Instant
 from albireo.model.position import BEGINNING, EpochEntry, Position
 
@@ -146,6 +147,12 @@ class Heartbeat(Between, frozen=True, kw_only=True, tag="pair_heartbeat"):
     """Devices that its adapters reach."""
     is_held: bool = False
     """The sender stands for nothing: nobody needs to wait for it, nor can hand over to it."""
+    cases: tuple[tuple[str, str], ...] = ()
+    """Cases that stand at the sender, with details: both members show them."""
+    orders: tuple[Audited, ...] = ()
+    """What people ordered of the sender while it could not append: for the log, by the member that can."""
+    orders_taken_ns: int = 0
+    """The latest of the receiver's `orders`, by its time, whose record is committed."""
 
 
 class HeartbeatAnswered(Between, frozen=True, kw_only=True, tag="pair_heartbeat_answered"):

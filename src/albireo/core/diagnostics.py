@@ -110,9 +110,9 @@ _PAIR_ITEMS = (
     _pair_item("other_lost", 700, "The other member is not heard"),
     _pair_item("voters_silent", 600, "Voters that do not answer; without a majority nobody can take over"),
     _pair_item("taken_over", 700, "This member leads because the other one was lost; ends when that one is back"),
-    _pair_item("store_refused", 900, "The other came back with less than it had acknowledged; `albireo stores`"),
-    _pair_item("tail_quarantined", 600, "This member's log was cut when it came back; `albireo quarantine`"),
-    _pair_item("history_at_risk", 900, "Acknowledged records may be lost: by a forced lead, or a disk that forgot"),
+    _pair_item("store_refused", 900, "A member's store has less than it had acknowledged, or is damaged, or a copy"),
+    _pair_item("tail_quarantined", 600, "A member's log was cut: `albireo quarantine` there, then `albireo pair seen`"),
+    _pair_item("history_at_risk", 900, "Acknowledged records may be lost, by force or a disk: `albireo pair seen`"),
     _pair_item("history_incomplete", 500, "Files of the stored history that one member has and the other not yet"),
 )
 """In the order of `PairFigures`."""

@@ -69,6 +69,9 @@ from albireo.core.root_events import (
     LettersDrained,
     LogCut,
     Measured,
+    OfTheHouse,
+    OfTheRole,
+    OrdersGiven,
     PeerLost,
     Permitted,
     Restored,
@@ -151,7 +154,7 @@ class Root:
             case PeerLost(sender):
                 for one in (self.leader, self.state_feed, self.registry, self.role):
                     one.lost(sender)
-            case AdmissionChanged() | Measured() | DamagePassed() | Stopping() | Durable():
+            case AdmissionChanged() | Measured() | DamagePassed() | OrdersGiven() | Stopping() | Durable():
                 self._of_the_house(event, moment, turn)
             case _:
                 self._role_changed(event, moment, turn)
@@ -159,9 +162,7 @@ class Root:
         self.end = Position(self.history.epoch, turn.end) if turn.drafts else self.end
         return turn
 
-    def _of_the_house(
-        self, event: AdmissionChanged | Measured | DamagePassed | Stopping | Durable, moment: Moment, turn: Turn
-    ) -> None:
+    def _of_the_house(self, event: OfTheHouse, moment: Moment, turn: Turn) -> None:
         """What the shell tells of log and machine."""
         if isinstance(event, AdmissionChanged):
             self._admission_changed(event.reason, turn)
@@ -180,17 +181,14 @@ class Root:
             case DamagePassed(from_ns, to_ns):
                 gap = GapFound(source=OWN_ADAPTER, reason="log_damage", from_ns=min(from_ns, to_ns), to_ns=to_ns)
                 turn.record(Stream.SAMPLES, [gap])
+            case OrdersGiven(records):
+                turn.record(Stream.AUDIT, records)
             case Stopping():
                 turn.record(Stream.CONTROL, [NodeStopped(at_ns=moment.wall)])
 
     # --- Role ----------------------------------------------------------------------------------------------------
 
-    def _role_changed(
-        self,
-        event: Started | Granted | Served | Suspended | Deposed | FramesFollowed | LogCut | Restored | Permitted,
-        moment: Moment,
-        turn: Turn,
-    ) -> None:
+    def _role_changed(self, event: OfTheRole, moment: Moment, turn: Turn) -> None:
         role = self.role
         match event:
             case Started(segment_bytes, uncommitted):

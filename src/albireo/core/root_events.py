@@ -9,6 +9,7 @@ import msgspec
 
 from albireo.codec.frame import Frame
 from albireo.codec.message import AnyMessage
+from albireo.codec.record import Audited
 from albireo.core.folds import Folds
 from albireo.core.pair.events import Permit
 from albireo.model.position import EpochHistory, Position
@@ -132,11 +133,11 @@ class PairFigures(msgspec.Struct, frozen=True, kw_only=True):
     taken_over: float
     """1: this member leads because the other one was lost, until that one is in the set again."""
     store_refused: float
-    """1: the other came back with less than it had acknowledged, or damaged."""
+    """1: a member came back with less than it had acknowledged, or damaged, or with a copy of the other's store."""
     tail_quarantined: float
-    """1: this member's log was cut when it last came back."""
+    """1: a member's log was cut when it came back, and nobody has said that it was looked at."""
     history_at_risk: float
-    """1: acknowledged records may have been lost, by force or because of a disk that forgot."""
+    """1: acknowledged records may be lost, by force or because of a disk that forgot; until somebody has looked."""
     history_incomplete: float
     """Files of the stored history that one member still lacks."""
 
@@ -163,28 +164,16 @@ class DamagePassed(msgspec.Struct, frozen=True):
     """Node times of the last record before and the first one after."""
 
 
+class OrdersGiven(msgspec.Struct, frozen=True):
+    """What people ordered of this pair, and what became of it: for the audit journal."""
+
+    records: Sequence[Audited]
+
+
 class Stopping(msgspec.Struct, frozen=True):
     """A clean stop: the last record follows."""
 
 
-Event = (
-    Started
-    | Granted
-    | Served
-    | Suspended
-    | Deposed
-    | FramesFollowed
-    | LogCut
-    | Restored
-    | Permitted
-    | Measured
-    | DamagePassed
-    | Stopping
-    | LettersDrained
-    | FramesAppended
-    | Committed
-    | Durable
-    | AdmissionChanged
-    | PeerLost
-    | TimePassed
-)
+OfTheHouse = AdmissionChanged | Measured | DamagePassed | OrdersGiven | Stopping | Durable
+OfTheRole = Started | Granted | Served | Suspended | Deposed | FramesFollowed | LogCut | Restored | Permitted
+Event = OfTheHouse | OfTheRole | LettersDrained | FramesAppended | Committed | PeerLost | TimePassed

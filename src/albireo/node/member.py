@@ -14,13 +14,25 @@ Spec: design/pair.md, rules 2, 7, 10, 13.
 import asyncio
 import random
 from collections import Counter, deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from albireo.codec.message import Ask, Carry, HistoryTold
-from albireo.codec.pair_message import Carried, FoldsSent, FollowAcked, Frames, PeerMessage, Question, RangeSent, Voted
+from albireo.codec.pair_message import (
+    Carried,
+    FoldsSent,
+    FollowAcked,
+    Frames,
+    Heartbeat,
+    PeerMessage,
+    Question,
+    RangeSent,
+    Voted,
+)
+from albireo.codec.record import Audited
 from albireo.core import root_events
 from albireo.core.pair.events import (
     ACTING,
@@ -140,7 +152,8 @@ class MemberTenure:
         )
         chance = random.Random(self._core.entropy(8))
         self._member = Member(self._arguments.config, facts, chance, self._actor.now())
-        orders = Orders(self._ordered, self._ask_voter, self._actor.wall_ns, self._stop_node, self._journal)
+        records = (self._journal, self._append_audit)
+        orders = Orders(self._ordered, self._ask_voter, self._actor.wall_ns, self._stop_node, *records)
         self._orders = PairOrders(self._member, self._status, self._marks, orders)
         own = self._member.own
         told = (self._refuse, lambda session: self._step(SessionLost(session)))
@@ -210,6 +223,8 @@ class MemberTenure:
             self._replication.acked(message.session, message.durable)
             self._restoring.given()
         self._step(FromPeer(message, path))
+        if isinstance(message, Heartbeat) and message is self._member.peer.last:
+            self._orders.heard(message)
         self._replication.pump()
 
     def appended(self) -> None:
@@ -251,6 +266,13 @@ class MemberTenure:
 
     def _journal(self, what: str, user: str) -> None:
         self._actor.log.info("pair_ordered", what=what, user=user)
+
+    def _append_audit(self, records: Sequence[Audited]) -> int:
+        root = self._core.root
+        if not root.role.is_serving:
+            return 0
+        self._core.tell(root_events.OrdersGiven(records))
+        return root.end.sequence
 
     def figures(self) -> root_events.PairFigures | None:
         return self._status.figures(self._member, self._actor.now())
@@ -382,12 +404,15 @@ class MemberTenure:
         except FramesRefused as error:
             self._actor.fail(f"the holder's frames do not fit: {error}")
             return
+        self._orders.followed(appended)
         self._core.tell(root_events.FramesFollowed(appended))
 
     # --- Links ---------------------------------------------------------------------------------------------------
 
     def _tell_peer(self, path: int, message: PeerMessage) -> None:
-        self._others[path].send(self._replication.marked(message))
+        if isinstance(message, Heartbeat):
+            message = self._orders.marked(self._replication.marked(message))
+        self._others[path].send(message)
 
     def _ask_voter(self, voter: str, question: Question) -> None:
         if voter in self._plcs:

@@ -16,13 +16,21 @@ from albireo.core.pair.member import Member
 from albireo.core.pair.voter import Refusal
 from albireo.core.root_events import PairFigures
 from albireo.model.instant import MS, SECOND, Instant
-from albireo.node.pair_marks import Marks
+from albireo.node.pair_marks import Case, Marks
 
 MEMBERS: Final = ("primary", "backup")
 VOTER_SILENT_NS: Final = 3 * SECOND
 """A voter is asked at least once a second; this long without an answer it counts as lost."""
 REASONS: Final = frozenset(one.value for one in Refusal)
 """What a voter may say against a question; any other word of a voter is counted as `other`."""
+
+
+UNTIL_SEEN: Final = frozenset({"history_at_risk", "tail_quarantined"})
+"""Cases that stand, over restarts, until somebody has looked: nothing else can say that nothing is lost."""
+CARRIED: Final = UNTIL_SEEN | {"store_refused"}
+"""Cases that the other member shows too."""
+DETAIL_CHARS_MAX: Final = 200
+"""Of what the other one says of a case."""
 
 
 class Seats(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +74,9 @@ class MemberStatus:
         """Wall time of it."""
         self.voters = {voter: VoterSeen() for voter in voters}
         self._marks = marks
-        self._cases: dict[str, tuple[str, int]] = {}
+        self._cases = {name: (case.detail, case.since_ns) for name, case in marks.cases.items() if name in UNTIL_SEEN}
+        self._unmeasured: set[str] = set()
+        """Cases that began since `figures` was asked: each is in one measurement at least, however short it stood."""
         self._paths: list[Instant | None] = [None for _ in seats.peers[seats.member]]
         self._answered_at: Instant | None = None
         self._history = HistoryTold(own=CopyTold(), other=CopyTold())
@@ -79,13 +89,30 @@ class MemberStatus:
             self._marks.at_risk(wall_ns)
         elif new in (State.ACTIVE, State.READY):
             self._marks.at_risk(0)
+            self._cases.pop("store_refused", None)  # Both are in the set again.
 
     def told(self, case: CaseTold, wall_ns: int) -> None:
         """A case of the pair begins or ends."""
-        if case.is_on:
-            self._cases[case.case] = (case.detail, wall_ns)
-        else:
+        if not case.is_on:
             self._cases.pop(case.case, None)
+            return
+        _, since_ns = self._cases.get(case.case, ("", wall_ns))
+        self._cases[case.case] = (case.detail, since_ns)
+        self._unmeasured.add(case.case)
+        if case.case in UNTIL_SEEN:
+            self._marks.case(case.case, Case(since_ns, case.detail))
+
+    def seen(self) -> list[str]:
+        """Somebody has looked: what ends by that."""
+        ended = sorted(self._cases.keys() & UNTIL_SEEN)
+        for case in ended:
+            del self._cases[case]
+            self._marks.case(case, None)
+        return ended
+
+    def carried(self) -> tuple[tuple[str, str], ...]:
+        """What the other member shows too."""
+        return tuple((case, detail) for case, (detail, _) in self._cases.items() if case in CARRIED)
 
     def history_told(self, told: HistoryTold, wall_ns: int) -> None:
         """How complete the stored history is, here and at the other member."""
@@ -110,15 +137,17 @@ class MemberStatus:
         epochs = [one.epoch for one in own.history.entries[-2:]]
         was_other = len(epochs) == 2 and epochs[0] % 2 == own.other  # An epoch's parity is its member.
         is_alone = leading is not None and leading.changes.confirmed == (own.index,)
+        shown = self._cases.keys() | self._unmeasured | _heard_cases(member).keys()
+        self._unmeasured.clear()
         silent = sum(now - seen.at > VOTER_SILENT_NS for seen in self.voters.values())
         return PairFigures(
             at_risk=float(is_alone),
             other_lost=float(not member.peer.is_present(now, own.config)),
             voters_silent=float(silent),
             taken_over=float(is_alone and was_other and granted == (own.index,)),
-            store_refused=float("store_refused" in self._cases),
-            tail_quarantined=float("tail_quarantined" in self._cases),
-            history_at_risk=float("history_at_risk" in self._cases),
+            store_refused=float("store_refused" in shown),
+            tail_quarantined=float("tail_quarantined" in shown),
+            history_at_risk=float("history_at_risk" in shown),
             history_incomplete=float(sum(_missing(one) for one in (self._history.own, self._history.other))),
         )
 
@@ -175,6 +204,7 @@ class MemberStatus:
             "answers_ms": None if self._answered_at is None else (now - self._answered_at) // MS,
             "paths_ms": [None if at is None else (now - at) // MS for at in self._paths],
             "state": "unknown" if heard is None else heard.state,
+            "cases": _heard_cases(member),
         }
         if heard is not None:
             told |= {
@@ -186,6 +216,13 @@ class MemberStatus:
                 "is_held": heard.is_held,
             }
         return told
+
+
+def _heard_cases(member: Member) -> dict[str, str]:
+    """What the other one said last."""
+    heard = member.peer.last
+    cases = () if heard is None else heard.cases
+    return {case: detail[:DETAIL_CHARS_MAX] for case, detail in cases if case in CARRIED}
 
 
 def copy_text(copy: CopyTold) -> str:

@@ -1,21 +1,36 @@
-"""What a member remembers for people over a restart: since when it is drained, since when its records exist once only.
+"""What a member remembers for people over a restart, in `<data>/pair.json`:
 
-    <data>/pair.json    {"drained_since_ns": ..., "at_risk_since_ns": ...}
+    drained_since_ns    somebody works on its machine
+    at_risk_since_ns    its records exist once only
+    cases               what was cut here, or may be lost, until somebody has looked (`albireo pair seen`)
+    orders              what was ordered of it and is not on record in the log yet
 
-Neither decides who leads; the voters do. A drained member only does not ask them (ADR-0117).
+None of it decides who leads; the voters do. A drained member only does not ask them (ADR-0117).
 """
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from albireo.codec.record import Audited
 from albireo.log import FileSystem, OsFileSystem, read_file, write_aside
 from albireo.log.files import write_all
 
 NAME: Final = "pair.json"
-BYTES_MAX: Final = 4096
+BYTES_MAX: Final = 256 * 1024
+"""Far above what ORDERS_MAX orders with their texts take."""
+ORDERS_MAX: Final = 64
+"""Orders that wait for the log; one more, and the oldest is in the journal only."""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A case that stands until somebody has looked at it."""
+
+    since_ns: int
+    detail: str
 
 
 class Marked(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +38,8 @@ class Marked(msgspec.Struct, frozen=True, kw_only=True):
 
     drained_since_ns: int = 0
     at_risk_since_ns: int = 0
+    cases: dict[str, Case] = {}
+    orders: tuple[Audited, ...] = ()
 
 
 class Marks:
@@ -45,22 +62,49 @@ class Marks:
     def at_risk_since_ns(self) -> int:
         return self._marked.at_risk_since_ns
 
+    @property
+    def cases(self) -> dict[str, Case]:
+        return self._marked.cases
+
+    @property
+    def orders(self) -> tuple[Audited, ...]:
+        """Oldest first."""
+        return self._marked.orders
+
     def drained(self, since_ns: int) -> None:
         """Durable when it returns. Raises OSError."""
-        marked = msgspec.structs.replace(self._marked, drained_since_ns=since_ns)
-        write_aside(self._files, self._path, [_body(marked)])
+        self._keep(msgspec.structs.replace(self._marked, drained_since_ns=since_ns))
+
+    def case(self, name: str, case: Case | None) -> None:
+        """None: it is over. Durable when it returns, unless the disk refuses: a restart forgets it then."""
+        if self._marked.cases.get(name) == case:
+            return
+        others = {one: kept for one, kept in self._marked.cases.items() if one != name}
+        marked = msgspec.structs.replace(self._marked, cases=others if case is None else {**others, name: case})
+        with contextlib.suppress(OSError):
+            self._keep(marked)
         self._marked = marked
 
     def at_risk(self, since_ns: int) -> None:
         """Keep the earliest instant until it is over (0). Not synced: a sync would lie in the way of a takeover."""
-        if bool(self._marked.at_risk_since_ns) == bool(since_ns):
-            return
-        self._marked = msgspec.structs.replace(self._marked, at_risk_since_ns=since_ns)
+        if bool(self._marked.at_risk_since_ns) != bool(since_ns):
+            self._put(msgspec.structs.replace(self._marked, at_risk_since_ns=since_ns))
+
+    def ordered(self, orders: Sequence[Audited]) -> None:
+        """All that wait for the log. Not synced: the journal has them too."""
+        self._put(msgspec.structs.replace(self._marked, orders=tuple(orders)[-ORDERS_MAX:]))
+
+    def _keep(self, marked: Marked) -> None:
+        write_aside(self._files, self._path, [_body(marked)])
+        self._marked = marked
+
+    def _put(self, marked: Marked) -> None:
+        self._marked = marked
         aside = self._path.with_suffix(".new")
-        with contextlib.suppress(OSError):  # A full disk must not end the member; a restart forgets the time then.
+        with contextlib.suppress(OSError):  # A full disk must not end the member; a restart forgets it then.
             handle = self._files.open(aside, create=True)
             try:
-                write_all(self._files, handle, [_body(self._marked)], 0)
+                write_all(self._files, handle, [_body(marked)], 0)
             finally:
                 self._files.close(handle)
             self._files.rename(aside, self._path)

@@ -4,25 +4,30 @@
     voter_reset                    a voter that lost its store votes again       voter_admission.py
     switchover, drain, promote     who leads
     stop_hold, _level, _now        both members stop level                       joint_stop.py
+    pair_seen                      somebody has looked at what was cut or lost
 
 An order is answered when it is known what became of it, at once or some time later; never is it silently given up.
-What the member machine refuses comes back with a remedy.
+What the member machine refuses comes back with a remedy. That it was given, by whom, and how it ended, goes on record
+in the log (order_book.py).
 
-Spec: design/pair.md, rules 9, 11, 14; ADR-0117, 0118.
+Spec: design/pair.md, rules 9, 11, 14; ADR-0117, 0118, 0123.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
+from albireo.codec.frame import Frame
 from albireo.codec.message import Answer, Ask
-from albireo.codec.pair_message import Question, Voted
+from albireo.codec.pair_message import Heartbeat, Question, Voted
+from albireo.codec.record import Audited
 from albireo.core.pair.events import LEADING, Event, ForceAsked, HoldAsked, State, SwitchoverAsked
 from albireo.core.pair.member import Member
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.node.joint_stop import JointStop
 from albireo.node.member_status import MemberStatus
+from albireo.node.order_book import OrderBook
 from albireo.node.order_replies import Poll, Reply
 from albireo.node.pair_marks import Marks
 from albireo.node.voter_admission import VoterAdmission
@@ -33,6 +38,18 @@ WAITING_MAX: Final = 8
 POLL_NS: Final = 20 * MS
 HANDOVER_NS: Final = 10 * SECOND
 FORCE_NS: Final = 10 * SECOND
+ACTIONS: Final = {
+    "pair_init": "pair_init",
+    "voter_reset": "voter_reset",
+    "switchover": "switchover",
+    "drain": "drain",
+    "promote": "promote_force",
+    "stop_level": "stop_all",
+    "pair_seen": "pair_seen",
+}
+"""Orders that go on record, as what. `stop_hold` and `stop_now` are steps of an order that `stop_level` stands for."""
+NOT_DETAIL: Final = frozenset({"user", "is_on"})
+"""Arguments that the record has elsewhere."""
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -46,6 +63,8 @@ class Orders(msgspec.Struct, frozen=True):
     """Ask boot to stop this node."""
     journal: Callable[[str, str], object]
     """Keep a line: what was ordered, by whom."""
+    append: Callable[[Sequence[Audited]], int]
+    """Append to the own log, if this member may; returns the sequence of the last record, 0 if it may not."""
 
 
 class DrainAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,11 +80,27 @@ class Ordered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     user: str = ""
 
 
+class Given(msgspec.Struct, frozen=True):
+    """An order, and where its answer goes."""
+
+    letter: Letter
+    ask: Ask
+
+    @property
+    def user(self) -> str:
+        return str(self.ask.arguments.get("user") or self.letter.peer or "a client on this machine")
+
+    @property
+    def action(self) -> str:
+        """As it is put on record; empty: not of its own, it is a step of another one."""
+        is_over = self.ask.what == "drain" and self.ask.arguments.get("is_on") is False
+        return "drain_end" if is_over else ACTIONS.get(self.ask.what, "")
+
+
 class Waiting(msgspec.Struct):
     """An order whose outcome is not known yet."""
 
-    letter: Letter
-    request_id: int
+    given: Given
     poll: Poll
 
 
@@ -79,6 +114,7 @@ class PairOrders:
         self._orders = orders
         self._waiting: list[Waiting] = []
         self._poll_at = Instant(0)
+        self._book = OrderBook(member, marks, orders.append, orders.wall_ns)
         self.admission = VoterAdmission(member, status, orders.ask_voter)
         self.joint_stop = JointStop(member, orders.step, orders.stop_node, self._hold)
         self._known: dict[str, Callable[[dict[str, object], Instant], Reply | Poll]] = {
@@ -90,6 +126,7 @@ class PairOrders:
             "stop_hold": self.joint_stop.hold,
             "stop_level": self.joint_stop.level,
             "stop_now": self.joint_stop.now,
+            "pair_seen": self._seen,
         }
 
     def begin(self) -> None:
@@ -101,26 +138,39 @@ class PairOrders:
         handler = self._known.get(ask.what)
         if handler is None:
             return False
+        given = Given(letter, ask)
         if len(self._waiting) >= WAITING_MAX:
-            self._say(
-                letter, ask.request_id, Reply(error=f"{WAITING_MAX} orders are under way", remedy="wait for one to end")
-            )
+            self._say(given, Reply(error=f"{WAITING_MAX} orders are under way", remedy="wait for one to end"))
             return True
-        self._orders.journal(ask.what, str(ask.arguments.get("user") or letter.peer or "a client on this machine"))
+        self._orders.journal(ask.what, given.user)
+        self._note(given, "", _text({name: ask.arguments[name] for name in ask.arguments if name not in NOT_DETAIL}))
         try:
             outcome = handler(ask.arguments, now)
         except msgspec.ValidationError as error:
             outcome = Reply(error=f"{ask.what}: {error}")
         if isinstance(outcome, Reply):
-            self._say(letter, ask.request_id, outcome)
+            self._end(given, outcome)
         else:
-            self._waiting.append(Waiting(letter, ask.request_id, outcome))
+            self._waiting.append(Waiting(given, outcome))
             self._poll_at = now
         return True
 
     def voted(self, voted: Voted) -> None:
         """An answer of a voter to any question."""
         self.admission.voted(voted)
+
+    def heard(self, beat: Heartbeat) -> None:
+        """The other member's last heartbeat, fresh."""
+        self._book.heard(beat)
+
+    def followed(self, frames: Sequence[Frame]) -> None:
+        """Frames of the holder stand in the log."""
+        self._book.followed(frames)
+
+    def marked(self, beat: Heartbeat) -> Heartbeat:
+        """With what the other one should put on record, and show."""
+        cases = self._status.carried()
+        return self._book.marked(msgspec.structs.replace(beat, cases=cases) if cases else beat)
 
     def deadline(self) -> Instant | None:
         due = [self.admission.deadline(), self.joint_stop.deadline(), self._poll_at if self._waiting else None]
@@ -129,6 +179,7 @@ class PairOrders:
     def ticked(self, now: Instant) -> None:
         self.admission.ticked(now)
         self.joint_stop.ticked(now)
+        self._book.ticked()
         if not self._waiting or now < self._poll_at:
             return
         self._poll_at = Instant(now + POLL_NS)
@@ -136,14 +187,29 @@ class PairOrders:
             reply = one.poll(now)
             if reply is not None:
                 self._waiting.remove(one)
-                self._say(one.letter, one.request_id, reply)
+                self._end(one.given, reply)
 
-    def _say(self, letter: Letter, request_id: int, reply: Reply) -> None:
+    def _end(self, given: Given, reply: Reply) -> None:
+        self._note(given, "_refused" if reply.error else "_done", reply.error or _text(reply.result))
+        self._say(given, reply)
+
+    def _note(self, given: Given, ending: str, detail: str) -> None:
+        if given.action:
+            place = self._status.seats.place(self._member.own.index)
+            self._book.note(given.user, given.action + ending, place, detail)
+
+    def _say(self, given: Given, reply: Reply) -> None:
         result = reply.result | {"state": self._member.state.value}
-        letter.link.send(Answer(request_id=request_id, result=result, error=reply.text), to=letter.sender)
+        answer = Answer(request_id=given.ask.request_id, result=result, error=reply.text)
+        given.letter.link.send(answer, to=given.letter.sender)
 
     def _hold(self, *, is_on: bool) -> None:
         self._orders.step(HoldAsked(is_on or self._marks.drained_since_ns > 0))
+
+    def _seen(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+        """Somebody has looked at what was cut here, or may be lost: the cases end until there is a new cause."""
+        msgspec.convert(arguments, Ordered)
+        return Reply({"ended": self._status.seen()})
 
     # --- Who leads -------------------------------------------------------------------------------------------------
 
@@ -231,6 +297,10 @@ class PairOrders:
             return late if now >= until else None
 
         return outcome
+
+
+def _text(said: dict[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in said.items())
 
 
 def refusal(refused: list[str], known: dict[str, tuple[str, str]]) -> Reply:

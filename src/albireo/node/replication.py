@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.frame import frames
-from albireo.codec.pair_message import Frames, Heartbeat, PeerMessage
+from albireo.codec.pair_message import Frames, Heartbeat
 from albireo.core.pair.events import Replicate
 from albireo.core.pair.outflow import Outflow
 from albireo.core.pair.own import Own
@@ -56,12 +56,12 @@ class Replication:
         """Nobody is led any more."""
         self._outflow.end()
 
-    def marked(self, message: PeerMessage) -> PeerMessage:
+    def marked(self, beat: Heartbeat) -> Heartbeat:
         """A heartbeat says what was sent, not what is to be sent: a follower that catches up has no gap."""
         outflow = self._outflow
-        if isinstance(message, Heartbeat) and message.session and message.session == outflow.session:
-            return msgspec.structs.replace(message, sent_to=min(message.sent_to, outflow.sent))
-        return message
+        if beat.session and beat.session == outflow.session:
+            return msgspec.structs.replace(beat, sent_to=min(beat.sent_to, outflow.sent))
+        return beat
 
     def pump(self) -> None:
         """Send what fits; the rest in a turn of its own."""

@@ -276,8 +276,9 @@ class Leading:
         if is_too_old and not own.begin.is_known:
             own.refuse("beginning_unreadable")
             return
-        self.has_peer_lost = False
-        self.is_peer_leaving = False
+        if hello.is_damaged:
+            own.out.append(CaseTold("store_refused", True, "records below its commit position are damaged"))
+        self.has_peer_lost = self.is_peer_leaving = False
         self.session = hello.session
         self._given = own.begin if is_too_old else None
         self._flows = not is_too_old

@@ -187,6 +187,8 @@ class Member:
             reason = f"{type(message).__name__} while {self.state.value}"
         if reason:
             own.refuse(reason)
+            if reason == "cloned_store" and self.peer.is_new_clone(message.run):
+                own.out.append(CaseTold("store_refused", True, "the other member has a copy of this store"))
             return
         match message:
             case Heartbeat():

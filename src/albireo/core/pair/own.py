@@ -165,6 +165,7 @@ class Peer:
         self.gone_run = 0
         """Its process is known to be gone."""
         self._beats: dict[int, int] = {}
+        self._clone_run = 0
 
     def why_refused(self, message: Between, own: Own) -> str:
         """Name of what is wrong with the sender; empty if nothing is."""
@@ -178,6 +179,11 @@ class Peer:
             return "unknown_run"
         to_run = getattr(message, "to_run", own.run)
         return "" if to_run == own.run else "not_for_this_run"
+
+    def is_new_clone(self, run: int) -> bool:
+        """True once for each run that has this member's own store."""
+        is_new, self._clone_run = run != self._clone_run, run
+        return is_new
 
     def hear(self, heartbeat: Heartbeat, now: Instant) -> bool:
         """Take a heartbeat; False for a copy from another path or a replay."""
