@@ -11,13 +11,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from albireo.cli.members import Acting, status_of
+from albireo.cli.place import MEMBERS
+
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
-DEADLINE_S = 120.0
+DEADLINE_S = 300.0
+"""Fifteen processes start, work and stop; only a hang meets it."""
+FIRST_EPOCH = 4
+"""Of the member that is active first. Another one at the end: on a busy machine there was a takeover."""
 KEYS = {
     "seconds",
     "samples_acquired",
@@ -64,13 +71,34 @@ def running(data: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
         text=True,
     )
     try:
-        until(lambda: log_says(data, '"new":"active"') or child.poll() is not None)
+        until(lambda: child.poll() is not None or is_ready(data))
         assert child.poll() is None, child.communicate()
         yield child
     finally:
         if child.poll() is None:
             child.kill()
         child.communicate()
+
+
+def is_ready(data: Path) -> bool:
+    """Both members are in the set, and the acting one hears both PLCs."""
+    status = status_of(Acting([data / member for member in MEMBERS])(), timeout_s=2.0)
+    heard = {one["name"] for one in status.get("adapters", ()) if one["connected"]}
+    return {"p1", "p2"} <= heard and (status.get("pair") or {}).get("members") == [0, 1]
+
+
+def told_by(*arguments: str) -> dict[str, Any]:
+    """What a command in a second terminal says; empty if it could not, because the members change places just now."""
+    ran = subprocess.run([*ALBIREO, *arguments, "--json"], capture_output=True, check=False)
+    answer: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1]) if ran.returncode == 0 else {}
+    return answer
+
+
+def check_account(answer: dict[str, Any]) -> None:
+    """Everything that was acquired is there; after a takeover a gap stands for what an adapter could not hand over."""
+    assert answer["samples_committed"] == answer["history"]["rows"]
+    if answer["log"]["epoch"] == FIRST_EPOCH:
+        assert answer["samples_committed"] == answer["samples_acquired"]
 
 
 def log_says(data: Path, text: str) -> bool:
@@ -92,25 +120,25 @@ def test_a_short_headless_run_holds_and_says_so_in_one_line(tmp_path: Path) -> N
     assert done.stdout.count("\n") == 1
     answer = json.loads(done.stdout)
     assert set(answer) == KEYS
-    assert answer["samples_committed"] == answer["samples_acquired"] == answer["history"]["rows"] > 1_000
+    check_account(answer)
+    assert answer["samples_committed"] > 1_000
     assert answer["samples_dropped"] == 0
     assert answer["seconds"] >= 3
     assert set(answer["acquire_to_commit_ms"]) == {"p50", "p99"}
     assert set(answer["log"]) == {"epoch", "sequence", "bytes"}
     assert set(answer["history"]) == {"files", "rows", "gaps"}
     assert set(answer["pipeline"]) == {"tables", "seconds", "report"}
-    assert processes_of(data) == []
+    until(lambda: processes_of(data) == [])
 
 
 def test_a_scenario_from_a_second_terminal_raises_a_case(tmp_path: Path) -> None:
     data = tmp_path / "demo"
     with running(data) as child:
-        second = [*ALBIREO, "demo", "scenario", "fan-trip", "--at", "4", "--data", str(data), "--json"]
-        assert json.loads(subprocess.run(second, capture_output=True, check=True).stdout)["scenario"] == "fan-trip"
-        cases = [*ALBIREO, "cases", "list", "--data", str(data), "--json"]
+        begun = told_by("demo", "scenario", "fan-trip", "--at", "4", "--data", str(data))
+        assert begun["scenario"] == "fan-trip"
 
         def raised() -> bool:
-            listed = json.loads(subprocess.run(cases, capture_output=True, check=True).stdout)["cases"]
+            listed = told_by("cases", "list", "--data", str(data)).get("cases", [])
             return any(case["item"].endswith("fan_4_trip") for case in listed)
 
         until(raised)
@@ -122,20 +150,25 @@ def test_a_scenario_from_a_second_terminal_raises_a_case(tmp_path: Path) -> None
 def test_a_write_from_a_second_terminal_acts_on_the_plant(tmp_path: Path) -> None:
     data = tmp_path / "demo"
     with running(data):
-        for item, value in (("vent_auto", "false"), ("vent_stage_set", "4")):
-            written = subprocess.run(
-                [*ALBIREO, "write", item, value, "--data", str(data), "--json"], capture_output=True, check=True
-            )
-            assert json.loads(written.stdout)["outcome"] == "verified"
-        items = [*ALBIREO, "items", "fans_running", "--data", str(data), "--json"]
 
-        def fans() -> int:
-            answer = json.loads(subprocess.run(items, capture_output=True, check=True).stdout)
-            return int(answer["items"][0]["value"])
+        def is_verified(item: str, value: str) -> bool:
+            """As an operator does: what was not taken because the members changed places is ordered again."""
+            return told_by("write", item, value, "--data", str(data)).get("outcome") == "verified"
+
+        for item, value in (("vent_auto", "false"), ("vent_stage_set", "4")):
+            until(lambda item=item, value=value: is_verified(item, value))  # type: ignore[misc]
+
+        def fans() -> object:
+            return told_by("items", "fans_running", "--data", str(data)).get("items", [{"value": None}])[0]["value"]
 
         until(lambda: fans() == 10)
-        watch = [*ALBIREO, "watch", "--data", str(data), "--json"]
-        shown = json.loads(subprocess.run(watch, capture_output=True, check=True).stdout)
+        shown: dict[str, Any] = {}
+
+        def is_shown() -> bool:
+            shown.update(told_by("watch", "--data", str(data)))
+            return bool(shown)
+
+        until(is_shown)
         assert {one["item"]: one["value"] for one in shown["items"]}["root:fans_running"] == 10
         assert len(shown["items"]) > 400 and shown["sequence"] > 0
 
@@ -148,11 +181,10 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> No
         child.send_signal(number)
         said, told = child.communicate(timeout=DEADLINE_S)
         assert child.returncode == 130
-    answer = json.loads(said)
-    assert answer["samples_committed"] == answer["samples_acquired"], told
+    check_account(json.loads(said))
     assert "did not hold" not in told
     assert log_says(data, "node_stopped")
-    assert processes_of(data) == []
+    until(lambda: processes_of(data) == [])
 
 
 def test_a_killed_demo_leaves_no_process_and_can_be_gone_on_with(tmp_path: Path) -> None:
@@ -161,10 +193,15 @@ def test_a_killed_demo_leaves_no_process_and_can_be_gone_on_with(tmp_path: Path)
         child.kill()
         child.wait()
         until(lambda: processes_of(data) == [])
-    with running(data, "--for", "2") as child:
-        said, told = child.communicate(timeout=DEADLINE_S)
-    assert child.returncode == 0, told
-    assert json.loads(said)["history"]["gaps"] > 0, "the time between both runs is a gap, and says so"
+    again = subprocess.run(
+        demo("--data", str(data), "--no-pipeline", "--json", "--for", "2"),
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        stdin=subprocess.DEVNULL,
+    )
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["history"]["gaps"] > 0, "the time between both runs is a gap, and says so"
 
 
 def test_two_demos_on_one_directory_are_refused(tmp_path: Path) -> None:
@@ -214,7 +251,7 @@ def test_on_a_terminal_it_is_a_screen_that_q_leaves(tmp_path: Path) -> None:
         os.close(ours)
     assert child.returncode == 0
     assert b"\x1b[31m" not in screen, "NO_COLOR is obeyed"
-    assert processes_of(data) == []
+    until(lambda: processes_of(data) == [])
 
 
 @pytest.mark.spark
@@ -224,7 +261,7 @@ def test_the_whole_walk_ends_with_a_report(tmp_path: Path) -> None:
         demo("--for", "2", "--json", "--data", str(data)),
         capture_output=True,
         text=True,
-        timeout=380,
+        timeout=DEADLINE_S,
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stderr
