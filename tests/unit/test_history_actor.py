@@ -273,6 +273,25 @@ async def test_a_log_that_lost_its_end_goes_on_in_a_new_epoch(tmp_path: Path) ->
     assert stored_rows(tmp_path / "history") == sorted(before + shorter.rows[10:])
 
 
+@in_a_loop
+async def test_a_log_of_lower_epochs_than_were_followed_changes_nothing_and_is_named(tmp_path: Path) -> None:
+    """A store that was restored from an old backup, beside a history that was not."""
+    log = some_log(batches=3, rows=10)
+    log.epoch = 5
+    log.samples([(1, DAY_ZERO + 7, 7.0, 0)] * 5, DAY_ZERO + 7)
+    newer = LogServer(log)
+    newer.history = EpochHistory((*HISTORY.entries, EpochEntry(epoch=5, first_sequence=33, branch_id=6)))
+    async with running(newer, tmp_path), running(history(), tmp_path):
+        await newer.until_taken()
+    before = stored_rows(tmp_path / "history")
+    assert before == sorted(log.rows)
+    async with running(LogServer(some_log(batches=1, rows=10)), tmp_path):
+        async with running(history(), tmp_path), running(asker := Asker(), tmp_path):
+            while "stale_epoch" not in str((await asker.stats())["problem"]):
+                pass
+    assert stored_rows(tmp_path / "history") == before
+
+
 @pytest.mark.parametrize("what", ["nonsense", "history"])
 @in_a_loop
 async def test_wrong_questions_are_answered_with_a_reason(tmp_path: Path, what: str) -> None:

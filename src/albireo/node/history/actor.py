@@ -207,7 +207,7 @@ class History:
                 self._core.send(Ask(request_id=1, what="items"))  # Their declarations may have been pruned too.
             case CutTo(position=position):
                 self._went_another_way(position)
-            case Noted(event="refused" | "behind" as event, detail=detail):
+            case Noted(event="refused" | "behind" | "stale_epoch" as event, detail=detail):
                 self._problem = f"CORE says {event}: {detail}"
                 self._actor.log.limited(f"feed_{event}", event, reason=detail, remedy="move the history folder away")
             case Noted(event=event, detail=detail):
