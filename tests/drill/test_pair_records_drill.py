@@ -1,0 +1,66 @@
+"""What was ordered of a pair and what may be lost, as people see it: `events`, `status`, `pair seen`."""
+
+import getpass
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.drill.test_pair_cli_drill import MEMBERS, VOTERS, Pair, until
+
+pytestmark = [pytest.mark.drill, pytest.mark.slow]
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Iterator[Pair]:
+    made = Pair(tmp_path)
+    try:
+        made.start(*VOTERS, *MEMBERS)
+        made.wait_for("joining", "joining")
+        until(lambda: made.run("pair", "init", member="primary")[0] == 0, lambda: "the voters answer")
+        made.wait_for("active", "ready")
+        yield made
+    finally:
+        made.end()
+
+
+def orders(pair: Pair, member: str) -> list[tuple[str, str]]:
+    """(what was ordered, of which member), as `albireo events` lists it; nothing while it starts."""
+    code, answer = pair.run("events", "--kind", "audit", member=member)
+    events = [] if code else answer["events"]
+    assert {one["user"] for one in events} <= {getpass.getuser()}
+    return [(one["action"], one["subject"]) for one in events]
+
+
+def cases(pair: Pair, member: str) -> dict[str, set[str]]:
+    """What it shows of itself and of the other one; nothing while it starts."""
+    code, answer = pair.run("status", member=member)
+    if code:
+        return {"own": set(), "other": set()}
+    told = answer["pair"]
+    return {"own": set(told["cases"]) - {"at_risk"}, "other": set(told["other"]["cases"])}
+
+
+def test_a_forced_lead_is_on_record_and_a_case_until_somebody_has_looked(begun: Pair) -> None:
+    begun.done("drain", member="backup")
+    begun.done("drain", "--end", member="backup")
+    until(lambda: ("drain_end_done", "root[backup]") in orders(begun, "primary"), lambda: str(orders(begun, "primary")))
+    begun.kill(*VOTERS, "primary")
+    until(lambda: not begun.done("status", member="backup")["pair"]["other"]["is_present"], lambda: "silence")
+    begun.done("promote", "--force", "--yes", member="backup")
+    begun.wait_for("silent", "solo")
+    wanted = [("promote_force", "root[backup]"), ("promote_force_done", "root[backup]")]
+    until(lambda: orders(begun, "backup")[-2:] == wanted, lambda: str(orders(begun, "backup")))
+    assert orders(begun, "backup")[-6:-2] == [
+        (action, "root[backup]") for action in ("drain", "drain_done", "drain_end", "drain_end_done")
+    ]
+
+    begun.kill("backup")
+    begun.start(*VOTERS, *MEMBERS)
+    until(lambda: "history_at_risk" in cases(begun, "backup")["own"], lambda: "a restart forgets it")
+    until(lambda: sorted(begun.states().values()) == ["active", "ready"], lambda: str(begun.states()))
+    until(lambda: "history_at_risk" in cases(begun, "primary")["other"], lambda: str(cases(begun, "primary")))
+    ended = begun.done("pair", "seen", member="primary")["ended"]
+    assert "history_at_risk" in ended["root[backup]"]
+    until(lambda: not any(cases(begun, "primary").values()), lambda: str(cases(begun, "primary")))
+    until(lambda: ("pair_seen_done", "root[backup]") in orders(begun, "backup"), lambda: str(orders(begun, "backup")))
