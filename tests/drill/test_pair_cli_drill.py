@@ -1,10 +1,10 @@
 """A pair as people handle it: five real processes, and every command as docs/pair.md has it typed."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,14 +14,29 @@ from typing import Any
 
 import pytest
 
-from albireo.runtime import Keys
+from albireo.codec.message import Ask
+from albireo.runtime import Keys, NodeUnreachable, SyncLink
+from tests.port_parts import free_ports
+from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 30
+LOOK_S = 2.0
 VOTERS = ("w1", "w2", "w3")
 MEMBERS = ("primary", "backup")
+NOT_NOW = (
+    "not in the set",
+    "could not take over",
+    "did not take over",
+    "only the active member hands over",
+    "was not level in time",
+    "not ready",
+    "alone in the set",
+    "did not answer",
+    "silent",
+)
+"""Of refusals whose remedy is to order again: on a busy machine a member may have left the set for a moment."""
 
 
 class Pair:
@@ -67,10 +82,10 @@ class Pair:
         for name in names:
             process = self._processes.pop(name)
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(DEADLINE_S)
+            process.wait(PATIENCE_S)
 
     def wait_for_end(self, *names: str) -> list[int]:
-        return [self._processes.pop(name).wait(DEADLINE_S) for name in names]
+        return [self._processes.pop(name).wait(PATIENCE_S) for name in names]
 
     def end(self) -> None:
         self.kill(*self._processes)
@@ -84,15 +99,52 @@ class Pair:
             capture_output=True,
             text=True,
             check=False,
-            timeout=DEADLINE_S,
+            timeout=PATIENCE_S,
         )
         assert ran.stdout, ran.stderr
         return ran.returncode, json.loads(ran.stdout.splitlines()[-1])
 
     def done(self, *arguments: str, member: str = "") -> dict[str, Any]:
-        code, answer = self.run(*arguments, member=member)
-        assert code == 0, answer
-        return answer
+        """The answer, once the pair is in a state for it."""
+        answers: list[dict[str, Any]] = []
+
+        def is_done() -> bool:
+            code, answer = self.run(*arguments, member=member)
+            answers.append(answer)
+            assert code == 0 or any(one in answer["error"] for one in NOT_NOW), answer
+            return code == 0
+
+        until(is_done, lambda: f"{arguments}: {answers[-1]}")
+        return answers[-1]
+
+    def refused(self, because: str, *arguments: str, member: str) -> dict[str, Any]:
+        """The refusal, once the pair is in a state in which this is the reason."""
+        answers: list[dict[str, Any]] = []
+
+        def is_refused() -> bool:
+            code, answer = self.run(*arguments, member=member)
+            answers.append(answer)
+            assert code != 0, answer
+            return code == 1 and because in answer["error"]
+
+        until(is_refused, lambda: f"{arguments}: {answers[-1]}")
+        return answers[-1]
+
+    def pass_lead(self, to: str, *order: str, by: str) -> None:
+        """Order until `to` leads: if both have changed places by themselves, it is ordered back first."""
+        (other,) = set(MEMBERS) - {to}
+        until(
+            lambda: self.done(*order, member=by).get("active", f"root[{to}]") == f"root[{to}]",
+            lambda: f"{self.states()}, wanted {to}",
+        )
+        self.wait_for(**{to: "active", other: "ready"})
+
+    def is_voting(self, voter: str) -> bool:
+        """Its process answers."""
+        with contextlib.suppress(NodeUnreachable), SyncLink(self.data(voter), "witness") as link:
+            link.send(Ask(request_id=1, what="status"))
+            return link.receive(LOOK_S) is not None
+        return False
 
     def states(self) -> dict[str, str]:
         """Of both members, as one of them says."""
@@ -111,18 +163,8 @@ ALBIREO = [sys.executable, "-c", "from albireo.cli import main; main()"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src")}
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
-def until(condition: Callable[[], bool], said: Callable[[], str]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
+def until(condition: Callable[[], object], said: Callable[[], str]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, said()
         time.sleep(0.05)
@@ -134,6 +176,7 @@ def pair(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Pair]:
     try:
         made.start(*VOTERS, *MEMBERS)
         made.wait_for("joining", "joining")
+        until(lambda: all(map(made.is_voting, VOTERS)), lambda: "the witnesses do not answer")
         yield made
     finally:
         made.end()
@@ -165,15 +208,11 @@ def test_pair_is_begun_once_and_by_the_primary_only(pair: Pair) -> None:
 
 
 def test_switchover_and_drain_move_the_lead_and_a_drain_outlives_a_restart(begun: Pair) -> None:
-    assert begun.done("switchover", member="primary")["active"] == "root[backup]"
-    begun.wait_for("ready", "active")
-    assert begun.done("switchover", member="primary")["active"] == "root[primary]", "the passive one passes it on"
-    begun.wait_for("active", "ready")
+    begun.pass_lead("backup", "switchover", by="primary")
+    begun.pass_lead("primary", "switchover", by="primary")  # The passive one passes it on.
 
-    assert begun.done("drain", member="primary")["active"] == "root[backup]"
-    begun.wait_for("ready", "active")
-    code, answer = begun.run("switchover", member="backup")
-    assert code == 1 and "drained" in answer["error"] and "drain --end" in answer["remedy"]
+    begun.pass_lead("backup", "drain", by="primary")
+    assert "drain --end" in begun.refused("drained", "switchover", member="backup")["remedy"]
     begun.kill("primary")
     begun.start("primary")
     begun.wait_for("ready", "active")
@@ -184,19 +223,25 @@ def test_switchover_and_drain_move_the_lead_and_a_drain_outlives_a_restart(begun
     begun.wait_for("ready", "active")
 
     begun.done("drain", "--end", member="primary")
-    begun.done("switchover", member="backup")
-    begun.wait_for("active", "ready")
+    begun.pass_lead("primary", "switchover", by="backup")
 
 
 def test_status_tells_who_sees_whom_and_since_when_the_pair_is_at_risk(begun: Pair) -> None:
-    rows = {row["member"]: row for row in begun.done("status", member="backup")["members"]}
+    rows: dict[str, dict[str, Any]] = {}
+
+    def is_whole() -> bool:
+        """Both were asked and answered, and everybody was heard lately."""
+        rows.update({row["member"]: row for row in begun.done("status", member="backup")["members"]})
+        is_fresh = all(age is not None and age < 3_000 for row in rows.values() for age in row["sees"].values())
+        return is_fresh and not any(row["is_heard"] for row in rows.values()) and len(rows["root[primary]"]["set"]) == 2
+
+    until(is_whole, lambda: str(rows))
     primary, backup = rows["root[primary]"], rows["root[backup]"]
-    assert primary["role"] == "ACTIVE" and primary["set"] == ["root[primary]", "root[backup]"]
-    assert not primary["is_heard"] and not backup["is_heard"], "both were asked"
-    assert backup["lag"] is not None and primary["lag"] is None
+    assert {primary["role"], backup["role"]} == {"ACTIVE", "passive"}
+    assert primary["set"] == ["root[primary]", "root[backup]"]
+    assert [row["lag"] is None for row in (primary, backup)] == [row["role"] == "ACTIVE" for row in (primary, backup)]
     for row, other in ((primary, "root[backup]"), (backup, "root[primary]")):
         assert set(row["sees"]) == {other, "witness:w1", "witness:w2", "witness:w3"}
-        assert all(age is not None and age < 3_000 for age in row["sees"].values()), row["sees"]
     assert primary["refused"]["voter_empty"] > 0, "before the first record"
 
     begun.kill("primary", "w3")
@@ -223,8 +268,7 @@ def test_status_tells_who_sees_whom_and_since_when_the_pair_is_at_risk(begun: Pa
 
 
 def test_voter_that_lost_its_store_votes_again(begun: Pair) -> None:
-    code, answer = begun.run("voter", "reset", "w2", member="primary")
-    assert code == 1 and "has its store" in answer["error"]
+    begun.refused("has its store", "voter", "reset", "w2", member="primary")
     begun.kill("w2")
     shutil.rmtree(begun.data("w2") / "voters")
     begun.start("w2")
@@ -236,8 +280,7 @@ def test_voter_that_lost_its_store_votes_again(begun: Pair) -> None:
     until(record, lambda: "w2 says that it is empty")
     assert begun.done("voter", "reset", "w2", member="backup")["voter"] == "witness:w2", "the passive one passes it on"
     begun.kill("w1")  # Now the majority hangs on the one that was re-admitted.
-    begun.done("switchover", member="primary")
-    begun.wait_for("ready", "active")
+    begun.pass_lead("backup", "switchover", by="primary")
 
 
 @pytest.mark.parametrize("pair", [False, True], ids=["loopback", "keys"], indirect=True)
@@ -259,11 +302,10 @@ def test_promotion_by_force_says_what_it_means_and_what_may_be_lost(begun: Pair)
     assert code == 2 and "--force" in answer["remedy"]
     code, answer = begun.run("promote", "--force", member="backup")
     assert code == 2 and answer["error"] == "nothing was done", "nobody is there to say yes"
-    code, answer = begun.run("promote", "--force", "--yes", member="backup")
-    assert code == 1 and "signs of life" in answer["error"] and answer["remedy"]
+    assert begun.refused("signs of life", "promote", "--force", "--yes", member="backup")["remedy"]
     begun.kill("w1", "w2", "w3", "primary")
     until(lambda: not begun.done("status", member="backup")["pair"]["other"]["is_present"], lambda: "silence")
-    assert begun.states()["root[backup]"] != "solo", "without voters nobody takes over"
+    assert begun.done("status", member="backup")["pair"]["state"] != "solo", "without voters nobody takes over"
     told = subprocess.run(
         [*ALBIREO, "promote", "--force", "--yes", "--data", str(begun.data("backup"))],
         env=ENVIRONMENT,

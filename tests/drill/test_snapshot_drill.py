@@ -20,6 +20,7 @@ from albireo.model.samples import SampleBatch, Strings, ValueType
 from albireo.node.history.sql import connect
 from albireo.runtime.lines import LineTo
 from tests.drill.test_pair_cli_drill import VOTERS, Pair, until
+from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
@@ -74,7 +75,7 @@ def members(pair: Pair) -> list[LineTo]:
 def produce(producer: PairProducer, batches: int) -> None:
     """Until every one of them is acknowledged."""
     numbers = {producer.offer([rows(number)]) for number in range(batches)}
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + PATIENCE_S
     while numbers:
         assert time.monotonic() < ends, f"{len(numbers)} batches are not acknowledged"
         for receipt in producer.wait(1.0):
@@ -103,6 +104,7 @@ def test_an_empty_directory_joins_a_holder_that_has_pruned_and_takes_over_after_
         produce(producer, 5)
         until(lambda: told(pair, "primary") == told(pair, "backup"), lambda: "equal items")
         before = told(pair, "primary")["items"]
+        pair.wait_for("active", "ready")
         pair.kill("primary")
         produce(producer, 5)
         assert told(pair, "backup")["items"] == before

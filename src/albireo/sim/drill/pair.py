@@ -25,9 +25,9 @@ from albireo.sim.ports import KeptPorts
 NODE: Final = "root"
 MEMBERS: Final = ("primary", "backup")
 WITNESSES: Final = ("w1", "w2", "w3")
-START_S: Final = 60.0
+START_S: Final = 120.0
 """Ten processes that import numpy, on two busy cores."""
-HEALTHY_S: Final = 90.0
+HEALTHY_S: Final = 180.0
 STATUS_S: Final = 1.0
 HEARD_MS: Final = 3_000
 """They are asked about once a second."""

@@ -27,7 +27,7 @@ BACK_S: Final = 60.0
 """The service has to be back by then; a pair that starts from nothing needs half of it."""
 AFTER_S: Final = 1.5
 """Load after the service is back, before the fault is undone."""
-DRAIN_S: Final = 30.0
+DRAIN_S: Final = 60.0
 SWITCH_S: Final = 15.0
 
 
