@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from albireo.codec.message import Answer, AnyMessage, Ask
-from albireo.codec.pair_message import Install, Leaving, Prepare, Yielded
-from albireo.core.pair.events import Appended, CaseTold, HoldAsked, State, StopAsked
+from albireo.codec.pair_message import Install, Leaving, Prepare, Read, Yielded
+from albireo.core.pair.events import Appended, CaseTold, HoldAsked, State, StopAsked, SwitchoverAsked
 from albireo.core.pair.voter import Asked, VoterState
 from albireo.model.instant import MS, SECOND
 from albireo.model.position import Position
@@ -179,6 +179,19 @@ def test_switchover_is_answered_when_the_other_leads(begun: Table) -> None:
     begun.wait_for(State.READY, State.ACTIVE)
     error, remedy = refused(begun.sides[0], "switchover")
     assert "only the active" in error and "--data" in remedy
+
+
+def test_member_that_was_told_to_lead_asks_again_soon_while_the_voters_lack_the_release(begun: Table) -> None:
+    """It leaves before the word to the other member, and may be overtaken all the same."""
+    begun.silent = {W1, W2, W3}
+    begun.sides[0].step(SwitchoverAsked("test"))
+    begun.pass_time(100 * MS)
+    begun.silent = set()
+    begun.pass_time(320 * MS)
+    asked = len(begun.asked)
+    begun.pass_time(100 * MS)
+    reads = [one for one in begun.asked[asked:] if isinstance(one, Read) and one.member == 1]
+    assert len(reads) >= 3 * len(begun.voters), "three times in a tenth of a second"
 
 
 def test_drained_member_hands_over_and_takes_over_from_nobody(begun: Table) -> None:

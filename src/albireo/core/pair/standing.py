@@ -177,7 +177,11 @@ class Standing:
         else:
             reason = self._why_not(candidacy, now)
             if reason:
-                return self.withdraw(reason, now)
+                self.withdraw(reason, now)
+                if reason == "lease_runs" and candidacy.kind is Kind.SWITCHOVER:
+                    # The holder's RELEASE left before its word came here, and may still be on its way to the voters.
+                    self.retry_at = after(now, self.own.config.heartbeat_ns // 10)
+                return Outcome.WITHDRAWN
         own = self.own
         candidacy.epoch = own.tried_epoch = own.next_epoch(candidacy.promised)
         own.persist()
