@@ -54,6 +54,7 @@ class RecordingCore:
         self.items: tuple[DataItem, ...] = ()
         self.batches: list[SampleBatch] = []
         self.gaps: list[GapFound] = []
+        self.ordered: list[WriteOrder] = []
         self.receipts: list[Receipt] = []
         self.hellos: list[ProducerHello] = []
         self.last = 0
@@ -152,6 +153,7 @@ class RecordingCore:
             not_after=self.actor.now() + int(valid_s * SECOND),
             not_before=not_before,
         )
+        self.ordered.append(order)
         self.link.send(order, to=self._sender)
 
     def receipts_of(self, command_id: str) -> list[Receipt]:

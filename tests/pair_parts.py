@@ -19,11 +19,13 @@ from albireo.core.pair.events import (
     AppendNoOp,
     AskVoter,
     CaseTold,
+    CloseAdmission,
     Commit,
     Effect,
     Event,
     FromPeer,
     FromVoter,
+    OutputsEnded,
     Refused,
     Replicate,
     Started,
@@ -58,6 +60,8 @@ class Side:
         self.is_up = True
         self.has_stopped = False
         self.stop_asked = 0
+        self.writes_for_ns: int | None = 0
+        """How long after the stand-down its last output write lands; None: an adapter does not say."""
         self.journal: list[str] = []
         self.audits: list[tuple[int, Audited]] = []
         """Appended here, with their sequence."""
@@ -132,6 +136,8 @@ class Side:
                 self.status.refused[reason] += 1
             case StopNow():
                 self.has_stopped = True
+            case CloseAdmission() if self.writes_for_ns is not None:
+                self.table.post(self, OutputsEnded(Instant(self.table.now + self.writes_for_ns)))
             case Commit():
                 assert own.committed.sequence <= own.end.sequence
             case _:

@@ -17,6 +17,8 @@ One file per row of *What may be promised* (design/pair.md). A story is played i
     switchover NAME | stop NAME | force NAME
     old disk NAME | damaged disk NAME | cloned disk NAME | empty disk NAME    while it is down
     late write NAME DURATION          an output write of this member's epoch, checked now and sent then
+    slow write NAME DURATION          one that is sent now and lands then
+    devices mute                      they carry out what they get, and answer nothing
     mark                              gaps and counts begin here
     +1500ms                           time passes
     until NAME STATE within DURATION
@@ -123,6 +125,11 @@ class Story:
                 self.disk_is(kind, self.node(name))
             case ["late", "write", name, duration]:
                 self.late_write(self.node(name), ns_of(duration))
+            case ["slow", "write", name, duration]:
+                lands = partial(self.world.outputs.plain_lands, self.epoch(), False)
+                self.world.outputs.leaves(self.node(name), ns_of(duration) / MS, lands)
+            case ["devices", "mute"]:
+                self.world.outputs.is_mute = True
             case [what, name, *rest]:
                 self.member_is(what, self.node(name), ns_of(rest[0]) if rest else 0)
             case _:
@@ -204,8 +211,8 @@ class Story:
         assert permit is not None
         at, epoch = self.world.at + wait_ns, permit.epoch
         self.world.call_at(at, partial(outputs.guarded, epoch))
-        self.world.call_at(at, partial(outputs.stamp_lands, epoch))
-        self.world.call_at(at, partial(outputs.plain_lands, epoch, True))
+        outputs.hangs(node, wait_ns / MS, partial(outputs.stamp_lands, epoch))
+        outputs.hangs(node, wait_ns / MS, partial(outputs.plain_lands, epoch, True))
 
     # --- What is expected ----------------------------------------------------------------------------------------
 

@@ -60,6 +60,15 @@ def test_a_local_stream_loses_a_tail_only_with_its_producer() -> None:
     assert saved + lost == cut
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_lead_that_was_given_away_in_order_leaves_no_late_write_behind(seed: int) -> None:
+    """At outputs that refuse nothing, although hosts pause between check and send, and devices do not answer."""
+    swarm = Swarm(faults=("switchover",), fault_every_ms=400.0, delay_ms=0.2, stalls=0.01, mute=0.3)
+    outputs = World(seed, swarm).run().outputs
+    assert len(outputs.yielded) > 1
+    assert outputs.stale_plain == outputs.stamps_lost == 0
+
+
 def test_same_seed_same_story() -> None:
     first, second = World(7).run(), World(7).run()
     assert first.trace == second.trace

@@ -317,7 +317,7 @@ def test_an_adapter_that_asks_is_told_the_role_and_the_permit() -> None:
     assert one.take(RoleTold) == [told]
     one.step(Deposed("higher epoch"))
     one.letter(RoleAsked(adapter="p", reaches=True))
-    assert one.take(RoleTold) == [RoleTold(is_acting=False, epoch=1)]
+    assert one.take(RoleTold) == [RoleTold(is_acting=False, epoch=1, stand_down=1)]
 
 
 def test_the_status_of_a_pair_names_the_durability_of_each_stream() -> None:

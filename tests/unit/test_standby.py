@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from albireo.codec.message import ProducerHello, ProducerWelcome, RoleAsked, RoleTold, WriteDone, WriteOrder
+from albireo.codec.message import (
+    AnyMessage,
+    ProducerHello,
+    ProducerWelcome,
+    RoleAsked,
+    RoleTold,
+    WriteDone,
+    WriteOrder,
+    WritesEnded,
+)
 from albireo.field.comm import Comm
 from albireo.field.contract import GOES_ON, Tenure
 from albireo.field.device import KNOCK_NS
@@ -15,7 +24,7 @@ from albireo.model.instant import MS, Instant
 from albireo.model.quality import GOOD
 from albireo.runtime.actor import running
 from albireo.runtime.sockets import Letter
-from tests.field_parts import LONG_MS, RawDevice, RecordingCore, comm, in_loop, plc, registers_answer, until
+from tests.field_parts import LONG_MS, Plc, RawDevice, RecordingCore, comm, in_loop, plc, registers_answer, until
 from tests.port_parts import free_port
 
 ACTING = Role(is_paired=True, epoch=4, member=1)
@@ -107,9 +116,16 @@ class MemberCore(RecordingCore):
     def __init__(self, epoch: int = 3, *, leads: bool = False) -> None:
         super().__init__(epoch)
         self.leads = leads
+        self.stand_down = 0
         self.asked: list[RoleAsked] = []
+        self.said: list[AnyMessage] = []
+        """What it said of orders and of its writes."""
 
     def _take(self, letter: Letter) -> None:
+        if isinstance(letter.message, WriteDone | WritesEnded):
+            self.said.append(letter.message)
+        if isinstance(letter.message, WritesEnded):
+            return
         if isinstance(letter.message, RoleAsked):
             self.asked.append(letter.message)
             self.tell(letter.sender)
@@ -122,11 +138,15 @@ class MemberCore(RecordingCore):
             self.tell(letter.sender)
 
     def tell(self, sender: bytes) -> None:
-        self.link.send(RoleTold(is_acting=self.leads, epoch=self.epoch), to=sender)
+        self.link.send(RoleTold(is_acting=self.leads, epoch=self.epoch, stand_down=self.stand_down), to=sender)
 
     def turn(self, *, leads: bool, epoch: int) -> None:
         self.leads, self.epoch = leads, epoch
+        self.stand_down += not leads
         self.tell(self._sender)
+
+    def ended(self) -> list[WritesEnded]:
+        return [one for one in self.said if isinstance(one, WritesEnded)]
 
 
 def adapter(port: int, **more: object) -> Comm:
@@ -319,5 +339,112 @@ def test_a_device_that_was_never_there_is_told_as_lost(tmp_path: Path) -> None:
         core = MemberCore()
         async with running(core, tmp_path), running(adapter(free_port()), tmp_path):
             await until(lambda: any(one.reaches is False for one in core.asked), "a loss")
+
+    in_loop(story)
+
+
+# --- What it says of its writes --------------------------------------------------------------------------------------
+
+
+class GatedPlc(Plc):
+    """Carries out a write when it is let."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.gate = asyncio.Event()
+        self.came = 0
+
+    async def _accessed(
+        self, function: int, start: int, address: int, count: int, registers: list[int], values: object
+    ) -> None:
+        if values is not None:
+            self.came += 1
+            await self.gate.wait()
+        await super()._accessed(function, start, address, count, registers, values)
+
+
+async def leading(core: MemberCore) -> None:
+    """Until the adapter acts and is known."""
+    await until(lambda: core.last_of("p1/connected") == (True, GOOD), "an adapter that acts")
+
+
+def test_told_to_stand_by_it_says_at_once_that_it_writes_no_more_and_says_it_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        core = MemberCore(leads=True)
+        async with plc() as device, running(core, tmp_path), running(adapter(device.port), tmp_path):
+            await leading(core)
+            core.turn(leads=False, epoch=3)
+            await until(core.ended, "its word")
+            core.tell(core._sender)
+            asked = len(core.asked)
+            await until(lambda: len(core.asked) > asked, "the next second")
+            assert core.ended() == [WritesEnded(stand_down=1)]
+            core.turn(leads=False, epoch=3)
+            await until(lambda: len(core.ended()) > 1, "its word of another time")
+            assert core.ended()[1:] == [WritesEnded(stand_down=2)]
+
+    in_loop(story)
+
+
+def test_a_write_under_way_is_told_of_with_its_bound_and_again_behind_its_outcome(tmp_path: Path) -> None:
+    """What waits behind it goes back at once: it was never sent."""
+
+    async def story() -> None:
+        core = MemberCore(leads=True)
+        device = GatedPlc(free_port())
+        await device.start()
+        try:
+            async with running(core, tmp_path), running(adapter(device.port), tmp_path):
+                await leading(core)
+                core.order("under way", "set_point", 5, valid_s=60)
+                not_after = core.ordered[-1].not_after
+                core.order("waits", "set_point", 6)
+                await until(lambda: device.came, "a write at the device")
+                core.turn(leads=False, epoch=3)
+                await until(core.ended, "its word")
+                (waits,) = core.receipts_of("waits")
+                assert (waits.outcome, "stands by" in waits.detail) == (Outcome.REJECTED, True)
+                assert core.ended() == [WritesEnded(stand_down=1, lands_until=not_after)]
+                assert core.receipts_of("under way") == []
+                device.gate.set()
+                await until(lambda: len(core.ended()) > 1, "its word that nothing is under way")
+                assert [type(one) for one in core.said[-2:]] == [WriteDone, WritesEnded]
+                assert core.receipts_of("under way")[0].outcome is Outcome.VERIFIED
+                assert core.ended()[-1] == WritesEnded(stand_down=1)
+        finally:
+            device.gate.set()
+            await device.stop()
+
+    in_loop(story)
+
+
+def test_a_write_without_an_answer_may_land_until_its_bound_whatever_its_outcome_is_called(tmp_path: Path) -> None:
+    async def story() -> None:
+        core = MemberCore(leads=True)
+
+        def mute(unit: int, function: int, request: bytes) -> bytes | None:
+            return registers_answer(request) if function == 3 else None
+
+        async with RawDevice(mute) as device, running(core, tmp_path):
+            async with running(adapter(device.port, timeout_ms=100), tmp_path):
+                await leading(core)
+                core.order("w", "set_point", 5, valid_s=60)
+                await until(lambda: core.receipts_of("w"), "a receipt")
+                assert core.receipts_of("w")[0].outcome is Outcome.UNKNOWN
+                core.turn(leads=False, epoch=3)
+                await until(core.ended, "its word")
+                assert core.ended()[0].lands_until == core.ordered[-1].not_after
+
+    in_loop(story)
+
+
+def test_at_its_stop_it_says_so_behind_everything_else(tmp_path: Path) -> None:
+    async def story() -> None:
+        core = MemberCore(leads=True)
+        async with plc() as device, running(core, tmp_path):
+            async with running(adapter(device.port), tmp_path):
+                await leading(core)
+            await until(core.ended, "its last word")
+            assert core.ended() == [WritesEnded(stand_down=0, is_stopped=True)]
 
     in_loop(story)

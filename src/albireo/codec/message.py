@@ -173,9 +173,8 @@ class WriteDone(Message, frozen=True, tag="write_done"):
 class RoleTold(Message, frozen=True, tag="role_told"):
     """CORE to each adapter of its own member: on every change, in answer to `RoleAsked`, and to a hello while passive.
 
-    Not acting: the adapter stands by as configured and writes nothing. Acting: it says hello with a new run.
-    A node that stands alone never sends it.
-    """
+    Not acting: the adapter stands by as configured, writes nothing, and says so. Acting: it says hello with a new run.
+    A node that stands alone never sends it."""
 
     is_acting: bool
     epoch: int
@@ -184,19 +183,28 @@ class RoleTold(Message, frozen=True, tag="role_told"):
     """Index of this member: which mailbox of a PLC is its own."""
     not_before: int = 0
     not_after: int = 0
-    """Instants (boot clock) of the holder's permit now: for what an adapter writes without an order, as when it sets a
-    value again that a late order has overwritten. 0: no such permit."""
+    """Instants (boot clock) of the holder's permit now, for what an adapter writes without an order; 0: none."""
+    stand_down: int = 0
+    """How often this run of CORE has stopped acting; `WritesEnded` names it."""
 
 
 class RoleAsked(Message, frozen=True, tag="role_asked"):
-    """Adapter to CORE, each second while it stands by, and whenever it needs a permit. Answered by `RoleTold`.
-
-    CORE learns from it who is to be told of a promotion, also after a restart of its own.
-    """
+    """Adapter to CORE, each second while it stands by, and whenever it needs a permit. Answered by `RoleTold`: CORE
+    learns whom to tell of a promotion, also after a restart of its own."""
 
     adapter: str
     reaches: bool | None = None
     """Whether it reaches its device; None: not tried (`standby = "off"`), or not known yet."""
+
+
+class WritesEnded(Message, frozen=True, tag="writes_ended"):
+    """Adapter to CORE: it writes no more. At its stop; when it stands by, and as what is under way then ends."""
+
+    stand_down: int
+    """Of the `RoleTold` that it heard last."""
+    lands_until: int = 0
+    """Instant (boot clock) before which what has left lands, or never; 0: nothing is under way."""
+    is_stopped: bool = False
 
 
 class VoterOffered(Message, frozen=True, tag="voter_offered"):
@@ -395,8 +403,7 @@ AnyMessage = (
     | ProducerHello | ProducerWelcome | Append | Appended | AppendRefused | WriteOrder | WriteDone
     | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive
     | Ask | Answer | Logged | Carry | HistoryTold | Carried
-    | Question | Voted | PeerMessage
-    | RoleTold | RoleAsked
+    | Question | Voted | PeerMessage | RoleTold | RoleAsked | WritesEnded
     | VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp
 )  # fmt: skip
 

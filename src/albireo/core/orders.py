@@ -145,6 +145,13 @@ class Orders:
         )
         turn.send(owner, order)
 
+    def never_sent(self, state: CommandState, why: str, moment: Moment, turn: Turn) -> None:
+        """Accepted, and then nobody was to send it."""
+        detail = f"never sent: {why}"
+        self._finish(
+            Receipt(command_id=state.command.command_id, outcome=Outcome.REJECTED, detail=detail), moment, turn
+        )
+
     def done(self, message: WriteDone, moment: Moment, turn: Turn) -> None:
         """The owner says what became of its order."""
         self._finish(message.receipt, moment, turn)

@@ -1,11 +1,13 @@
 """Role: whether this node leads, and what it may do because of it.
 
-    passive --Granted--> recovering --Served, and its first record is folded--> serving
-       ^                     |                                                   |  ^
-       +------Deposed--------+---------------------Suspended---------------------+  | Served
-                                                      v                             |
-                                                  suspended ------------------------+
+    passive --Granted--> recovering --Served, and its first record is folded--> serving --HandoverBegun--> draining
+       ^                     |                                                   |  ^                       |   |
+       +------Deposed--------+---------------------Suspended---------------------+  +-------Served----------+   |
+                                                      v                             |                           |
+                                                  suspended ---------Served---------+                           |
+                                                      ^------------------------Suspended------------------------+
 
+Draining: nothing is taken, no order leaves any more; what became of those that have left is still heard, and recorded.
 A node that stands alone goes through the same states at its start and never leaves `serving`.
 
 Not decided here: who leads (core.pair).
@@ -39,6 +41,9 @@ class Role:
 
     def __init__(self) -> None:
         self.is_serving = False
+        self.is_draining = False
+        self.stand_down = 0
+        """How often this run has stopped serving: what an adapter says of its writes, it says of one of these times."""
         self.cause = "this node does not lead"
         """Why it does not serve."""
         self.word = "standalone"
@@ -71,7 +76,7 @@ class Role:
         self._is_begun = self._may_serve = False
 
     def may_serve(self) -> None:
-        self._may_serve = True
+        self._may_serve, self.is_draining = True, False
 
     def begins(self, folded_to: int) -> bool:
         """True once, when serving begins: the epoch's first record is folded."""
@@ -89,7 +94,15 @@ class Role:
     def suspend(self, cause: str) -> bool:
         """Returns whether it served."""
         was_serving, self.is_serving, self._may_serve = self.is_serving, False, False
+        self.stand_down += was_serving
+        self.is_draining = False
         self.cause = cause
+        return was_serving
+
+    def drain(self, cause: str) -> bool:
+        """Returns whether it served."""
+        was_serving = self.suspend(cause)
+        self.is_draining = True
         return was_serving
 
     def deposed(self, cause: str) -> bool:
@@ -135,7 +148,7 @@ class Role:
                 turn.send(sender, self._told(epoch))
             case Append():
                 turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="passive"))
-            case WriteDone():
+            case WriteDone() if not self.is_draining:
                 turn.note("warning", "write_done_unheard", command_id=message.receipt.command_id)
             case _:
                 return False
@@ -159,6 +172,7 @@ class Role:
             member=self.member,
             not_before=permit.not_before if self.is_serving and permit is not None else 0,
             not_after=permit.not_after if self.is_serving and permit is not None else 0,
+            stand_down=self.stand_down,
         )
 
     def stand_by(self, senders: list[bytes], epoch: int, turn: Turn) -> None:

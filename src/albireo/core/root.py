@@ -32,6 +32,7 @@ from albireo.codec.message import (
     FeedHello,
     ProducerHello,
     WriteDone,
+    WritesEnded,
 )
 from albireo.codec.record import (
     BODY_BYTES_MAX,
@@ -52,6 +53,7 @@ from albireo.core.feed.state import StateFeed
 from albireo.core.folds import Folds
 from albireo.core.hellos import Hellos
 from albireo.core.orders import Orders
+from albireo.core.outputs import Outputs
 from albireo.core.pending import FOLD_COST_MAX, Pending, fold_cost
 from albireo.core.receipts import Batch, Receipts
 from albireo.core.registry import OWN_ADAPTER, Registry
@@ -66,6 +68,7 @@ from albireo.core.root_events import (
     FramesAppended,
     FramesFollowed,
     Granted,
+    HandoverBegun,
     LettersDrained,
     LogCut,
     Measured,
@@ -134,6 +137,7 @@ class Root:
         self._receipts = Receipts(self.folds.producers, self.registry.sender_of, self.role)
         self.admission = Admission(self.folds.producers, self.registry.sender_of, self._receipts.of)
         self.orders = Orders(self.folds.commands, self.folds.dim)
+        self.outputs = Outputs(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission)
         self.admission.closed_because = self.role.cause
 
@@ -152,7 +156,7 @@ class Root:
             case TimePassed():
                 self._time_passed(moment, turn)
             case PeerLost(sender):
-                for one in (self.leader, self.state_feed, self.registry, self.role):
+                for one in (self.leader, self.state_feed, self.registry, self.role, self.outputs):
                     one.lost(sender)
             case AdmissionChanged() | Measured() | DamagePassed() | OrdersGiven() | Stopping() | Durable():
                 self._of_the_house(event, moment, turn)
@@ -200,10 +204,13 @@ class Root:
                 granted = EpochGranted(epoch=entry.epoch, branch_id=entry.branch_id, node=self.node, reason=reason)
                 role.granted(turn.record(Stream.CONTROL, [granted]))
             case Served():
+                self.outputs.goes_on(turn)
                 role.may_serve()
                 self._serve(moment, turn)
             case Suspended(cause):
                 self._stand_by(role.suspend(cause), turn)
+            case HandoverBegun(cause):
+                self._stand_by(role.drain(cause), turn)
             case Deposed(cause):
                 self._stand_by(role.deposed(cause), turn)
                 self._pending.disown()
@@ -235,6 +242,7 @@ class Root:
         self.admission.closed_because = self.role.cause
         if was_serving:
             present = [one.sender for one in self.registry.adapters() if one.sender is not None]
+            self.outputs.stand_down()
             self.role.stand_by(present, self.history.epoch, turn)
 
     def _followed(self, frames: Sequence[Frame]) -> None:
@@ -305,6 +313,8 @@ class Root:
                 self._declare_more(moment, turn)
             case WriteDone():
                 self.orders.done(message, moment, turn)
+            case WritesEnded():
+                self.outputs.ended(sender, message)
             case FeedHello() if not self.has_folds:
                 pass  # It will ask again; what it would be told now is wrong a moment later.
             case FeedHello():
@@ -391,22 +401,11 @@ class Root:
                 case CaseChanged(cause="raised"):
                     self.cases_raised += 1
                 case CommandAccepted():
-                    self._order(record.command_id, moment, turn)
+                    self.outputs.send(record.command_id, self.history.epoch, moment, turn)
                 case CommandFinished():
                     self.orders.finished(record.receipt, turn)
                 case _:
                     pass
-
-    def _order(self, command_id: str, moment: Moment, turn: Turn) -> None:
-        state = self.folds.commands.find(command_id)
-        if state is None or state.receipt is not None:
-            return
-        owner = self.registry.owner_of(state.command.item_id)
-        spent_ms = self.folds.log_time_ms - state.requested_at // MS
-        left_ms = state.command.expires_ms - spent_ms
-        if owner is not None and left_ms > 0 and self.role.may_write(moment.now):
-            not_after = self.role.not_after(moment.now + left_ms * MS)
-            self.orders.accepted(state, owner, self.history.epoch, not_after, turn)
 
     def _consequences(self, moment: Moment, turn: Turn) -> None:
         """What the committed state asks for next."""
@@ -437,6 +436,8 @@ class Root:
             self._tick_at = Instant(now + SECOND)
             if is_serving:
                 self.registry.find_silent(moment, SILENT_NS, turn)
+            elif self.role.is_draining:  # Who is gone is noticed when it is told something.
+                self.role.stand_by(self.outputs.awaited, self.history.epoch, turn)
         if is_serving:
             self._declare_more(moment, turn)
             self._consequences(moment, turn)

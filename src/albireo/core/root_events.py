@@ -75,7 +75,13 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class Suspended(msgspec.Struct, frozen=True):
-    """The lease is over, or the log is being handed over: act on nothing, take nothing; what commits is still true."""
+    """The lease is over, or was given away: act on nothing, take nothing; what commits is still true."""
+
+    cause: str
+
+
+class HandoverBegun(msgspec.Struct, frozen=True):
+    """The lead is to be given away in order: take nothing, send no order, hear what became of those that have left."""
 
     cause: str
 
@@ -175,5 +181,7 @@ class Stopping(msgspec.Struct, frozen=True):
 
 
 OfTheHouse = AdmissionChanged | Measured | DamagePassed | OrdersGiven | Stopping | Durable
-OfTheRole = Started | Granted | Served | Suspended | Deposed | FramesFollowed | LogCut | Restored | Permitted
+OfTheRole = (
+    Started | Granted | Served | Suspended | HandoverBegun | Deposed | FramesFollowed | LogCut | Restored | Permitted
+)
 Event = OfTheHouse | OfTheRole | LettersDrained | FramesAppended | Committed | PeerLost | TimePassed

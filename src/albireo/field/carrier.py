@@ -6,7 +6,12 @@
 The last look at role, epoch and time is right before the bytes leave (`Role.objection`), after every wait. An order
 that may have left and has no outcome is `unknown`; nothing is written twice.
 
-Spec: design/pair.md, rule 10; ADR-0108, ADR-0109.
+Told to stand by, it says so at once: from then on the last look lets nothing pass. With it goes until when the one
+write that may be under way can land, and once more when its outcome is known. A write of which nobody knows what became
+lands before its not-after, or never: it began with the longest way of a write left, and the kernel gives it up then.
+A guard that is raised does not count: where there is one, the device itself refuses what comes late.
+
+Spec: design/pair.md, rules 10 and 11; ADR-0108, ADR-0109, ADR-0121.
 """
 
 import asyncio
@@ -15,7 +20,7 @@ import uuid
 from collections.abc import Callable
 from typing import Final
 
-from albireo.codec.message import AnyMessage, RoleAsked, WriteDone, WriteOrder
+from albireo.codec.message import AnyMessage, RoleAsked, WriteDone, WriteOrder, WritesEnded
 from albireo.field.contract import GOES_ON, Adapter, PairAdapter, Written
 from albireo.field.orders import Desk
 from albireo.field.role import STANDS_BY, Role
@@ -53,6 +58,11 @@ class Carrier:
         self._desk = Desk()
         self._came = asyncio.Event()
         self._trouble = GOES_ON
+        self._under_way: WriteOrder | None = None
+        self._left_until = 0
+        """Before when what has left without an outcome lands, or never."""
+        self._stand_down = 0
+        self._said: WritesEnded | None = None
         self.role = Role()
         self.epoch = 0
         """Highest that the own CORE spoke in."""
@@ -74,17 +84,41 @@ class Carrier:
         for receipt in self._desk.recent(self._actor.now()):
             self._send(WriteDone(receipt=receipt))
 
-    def give_back(self) -> None:
-        """The adapter stops: what waits was never sent."""
+    def stands_by(self, stand_down: int) -> None:
+        """`role` says so, as CORE did with this number: what waits was never sent, and nothing is begun any more."""
+        self._give_back(STANDS_BY)
+        self._stand_down = stand_down
+        self._say_ended()
+
+    def stopped(self) -> None:
+        """`serve` has ended, and the connection is closed."""
+        self._give_back("the adapter was stopped")
+        self._send(WritesEnded(stand_down=self._stand_down, lands_until=self._lands_until(), is_stopped=True))
+
+    def _give_back(self, reason: str) -> None:
         while (order := self._desk.take()) is not None:
-            self._finish(order, _rejected("the adapter was stopped"))
+            self._finish(order, _rejected(reason))
+
+    def _lands_until(self) -> int:
+        under_way = 0 if self._under_way is None else self._under_way.not_after
+        until = max(under_way, self._left_until)
+        return until if until > self._actor.now() else 0
+
+    def _say_ended(self) -> None:
+        """Behind the receipts that it is about."""
+        ended = WritesEnded(stand_down=self._stand_down, lands_until=self._lands_until())
+        if not self.role.is_acting and ended != self._said:
+            self._said = ended
+            self._send(ended)
 
     async def serve(self) -> None:
         """Carry out orders in the order they came, until cancelled."""
         while not self.is_stopping:
             order = self._desk.take()
             if order is not None:
+                self._under_way = order
                 self._finish(order, await self._written(order))
+                self._say_ended()
                 continue
             self._came.clear()
             with contextlib.suppress(TimeoutError):
@@ -105,8 +139,14 @@ class Carrier:
         if self._own_objection():
             self._send(RoleAsked(adapter=self._actor.name.removeprefix("comm."), reaches=True))
             return False
-        await device.mend(self._own_objection)
+        await device.mend(self._may_mend)
         return not device.needs_mending
+
+    def _may_mend(self) -> str:
+        reason = self._own_objection()
+        if reason == GOES_ON:
+            self._left_until = max(self._left_until, self.role.not_after)
+        return reason
 
     def _own_objection(self) -> str:
         return self.role.own_objection(self._actor.now(), self._write_max_ns)
@@ -153,6 +193,10 @@ class Carrier:
 
     def _finish(self, order: WriteOrder, written: Written) -> None:
         now, at_ns = self._actor.now(), self._actor.wall_ns()
+        if order is self._under_way:
+            self._under_way = None
+        if written.outcome is Outcome.UNKNOWN:
+            self._left_until = max(self._left_until, order.not_after)
         self._send(WriteDone(receipt=self._desk.finish(order, written, str(uuid.uuid4()), now, at_ns)))
 
 

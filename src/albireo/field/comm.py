@@ -11,8 +11,8 @@ device:
 A lost device: every item once Bad_NoCommunication with the time of the poll that failed, one log line; at its return
 one log line and a gap record from the last value before to the first one after. Memory does not grow meanwhile.
 
-Standing by: no sample and no write leaves; CORE is told each second that the adapter is there. Acting again: a new run
-of the producer, so CORE writes the gap.
+Standing by: no sample and no write leaves; CORE is told so at once, and each second that the adapter is there. Acting
+again: a new run of the producer, so CORE writes the gap.
 
 Letters and timers come as in every actor; nothing here waits for CORE.
 
@@ -179,8 +179,8 @@ class Comm:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._carrier.give_back()
         await self._device.close()
+        self._carrier.stopped()
         self._publish()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._is_drained.wait(), STOP_WAIT_NS / SECOND)
@@ -208,6 +208,8 @@ class Comm:
         elif self._role.is_acting and not self._producer.is_streaming:
             self._step(Opened())
         self._carrier.changed()
+        if not self._role.is_acting:
+            self._carrier.stands_by(told.stand_down)
 
     def _stand_by(self) -> None:
         """No sample, no write; CORE has the log of another holder now, and what waited here belongs to none."""

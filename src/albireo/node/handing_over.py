@@ -5,12 +5,15 @@
 
 Each has to last, and none is acted on again for a while: two members with a bad cable each must not swap for ever.
 
-Spec: design/pair.md, rule 11; Outputs.
+And what every handover waits for, whoever ordered it: by when the last output write of this member has landed, and what
+became of it stands in the log.
+
+Spec: design/pair.md, rule 11; Outputs; ADR-0121.
 """
 
 from typing import Final
 
-from albireo.core.pair.events import State
+from albireo.core.pair.events import Event, OutputsEnded, State, SwitchoverAsked
 from albireo.core.pair.member import Member
 from albireo.core.root import Root
 from albireo.log import Log
@@ -35,8 +38,15 @@ class HandingOver:
         self._look_at = Instant(0)
         self._not_before = Instant(0)
         self._since: dict[str, Instant] = {}
+        self._told: tuple[int, Instant] | None = None
+        """Stand-down, and by when all has landed, as the member machine was told."""
 
-    def due(self, now: Instant) -> str:
+    def events(self, now: Instant) -> list[Event]:
+        """What the member machine is to be told."""
+        ended, cause = self._outputs_ended(), self._due(now)
+        return [*([] if ended is None else [ended]), *([SwitchoverAsked(cause)] if cause else [])]
+
+    def _due(self, now: Instant) -> str:
         """Why to hand over now; empty: not."""
         if now < self._look_at:
             return ""
@@ -51,6 +61,25 @@ class HandingOver:
             return ""
         self._not_before = Instant(now + AGAIN_NS)
         return _CAUSES[cause]
+
+    def deadline(self) -> Instant | None:
+        """At once when there is news of the outputs."""
+        return None if self._news() is None else Instant(0)
+
+    def _outputs_ended(self) -> OutputsEnded | None:
+        """If that is news."""
+        news = self._news()
+        if news is not None or not self._root.role.is_draining:
+            self._told = news
+        return None if news is None else OutputsEnded(news[1])
+
+    def _news(self) -> tuple[int, Instant] | None:
+        root = self._root
+        if not root.role.is_draining or root.committed != root.end:
+            return None  # What is not folded yet may be an order that was to leave, or the outcome of one.
+        until = root.outputs.until()
+        news = None if until is None else (root.role.stand_down, until)
+        return None if news == self._told else news
 
     def _lasting(self, what: str, is_so: bool, for_ns: int, now: Instant) -> str:
         if not is_so:

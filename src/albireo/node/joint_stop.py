@@ -17,10 +17,11 @@ from typing import Annotated, Final, Protocol
 import msgspec
 
 from albireo.core.pair.events import Event, State, SwitchoverAsked
+from albireo.core.pair.handover import OTHER_NOT_LEVEL
 from albireo.core.pair.member import Member
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import Position
-from albireo.node.order_replies import Poll, Reply
+from albireo.node.order_replies import GIVEN_UP, Poll, Reply
 
 HOLD_NS: Final = 30 * SECOND
 """A member that nobody tells to stop by then stands again."""
@@ -86,7 +87,8 @@ class JointStop:
                 return Reply({"position": member.own.end})
             if member.leading is leading and member.handover.drain_until is not None:
                 return None
-            return Reply(error="the other member was not level in time, so this one leads on", remedy=_AGAIN)
+            error, remedy = GIVEN_UP.get(member.handover.given_up, GIVEN_UP[OTHER_NOT_LEVEL])
+            return Reply(error=error, remedy=remedy)
 
         return outcome
 

@@ -65,7 +65,6 @@ from albireo.core.pair.events import (
     StopAsked,
     StopNow,
     StopServing,
-    SwitchoverAsked,
     Synced,
     TakeFolds,
     TellPeer,
@@ -241,9 +240,8 @@ class MemberTenure:
         self._plcs.ticked(now)
         self._watch.pass_time(now)
         self._replication.pump()
-        cause = self._handing_over.due(now)
-        if cause:
-            self._step(SwitchoverAsked(cause))
+        for event in self._handing_over.events(now):
+            self._step(event)
 
     def _look_at_log(self, now: Instant) -> None:
         """What retention, scrub, the housekeeper and repairs did to it."""
@@ -251,8 +249,8 @@ class MemberTenure:
             self._step(event)
 
     def deadline(self) -> Instant | None:
-        due = (self._member.deadline(), self._orders.deadline(), self._plcs.deadline(), self._watch.deadline())
-        return min(one for one in due if one is not None)
+        due = [self._member.deadline(), self._orders.deadline(), self._plcs.deadline(), self._watch.deadline()]
+        return min(one for one in (*due, self._handing_over.deadline()) if one is not None)
 
     @property
     def shutdown_id(self) -> str:
@@ -328,7 +326,7 @@ class MemberTenure:
             self._replication.end()
             self._restoring.given()
             self._core.tell(root_events.Deposed(f"this member is {state.value}"))
-        elif role.is_serving and state not in ACTING:
+        elif (role.is_serving or role.is_draining) and state not in ACTING:
             self._core.tell(root_events.Suspended(f"this member is {state.value}"))
 
     def _do(self, effect: Effect) -> None:
@@ -353,7 +351,9 @@ class MemberTenure:
                 self._change_log(effect)
             case Serve():
                 self._core.tell(root_events.Served())
-            case StopServing(cause=cause) | CloseAdmission(cause):
+            case CloseAdmission(cause):
+                self._core.tell(root_events.HandoverBegun(cause))
+            case StopServing(cause=cause):
                 self._core.tell(root_events.Suspended(cause))
             case Permit():
                 self._core.tell(root_events.Permitted(effect))

@@ -28,7 +28,7 @@ from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.node.joint_stop import JointStop
 from albireo.node.member_status import MemberStatus
 from albireo.node.order_book import OrderBook
-from albireo.node.order_replies import Poll, Reply
+from albireo.node.order_replies import GIVEN_UP, Poll, Reply
 from albireo.node.pair_marks import Marks
 from albireo.node.voter_admission import VoterAdmission
 from albireo.runtime import Letter
@@ -230,6 +230,9 @@ class PairOrders:
                 heard = member.peer.last
                 assert heard is not None
                 return Reply({"active": self._status.seats.place(member.own.other), "epoch": heard.epoch})
+            given_up = GIVEN_UP.get(member.handover.given_up)
+            if given_up is not None:
+                return Reply(error=given_up[0], remedy=given_up[1])
             is_over = member.leading is leading and member.handover.drain_until is None and not leading.has_yielded
             if is_over or now >= until:
                 return Reply(error="the other member did not take over, so this one leads on", remedy=_NOT_TAKEN)

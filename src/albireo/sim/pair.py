@@ -204,13 +204,9 @@ class World:
         node.up_since = self.at
         node.machine = self.variant.voter(node.name, "c", node.store, node.local(self.at), self.config.drift)
 
-    def ask_voter(self, node: MemberNode, name: str, question: Question, not_before: int) -> None:
+    def ask_voter(self, node: MemberNode, name: str, question: Question) -> None:
         """To a witness over the network, to the registers of a PLC through the machine in this process."""
-        if self.at < not_before:
-            self.call_at(
-                not_before, partial(self.awake, node, node.life, partial(self.ask_voter, node, name, question, 0))
-            )
-        elif name in self.plcs:
+        if name in self.plcs:
             self.plcs[name].asked(node, question)
         else:
             voter = self.voters[name]

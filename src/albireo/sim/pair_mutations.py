@@ -133,8 +133,16 @@ MUTATIONS: Final[Mapping[str, tuple[Variant, Swarm]]] = {
         Swarm(faults=("cut_member", "cut_oneway"), faults_for_ms=10_000),
     ),
     "lead handed over with output writes under way": (
-        Variant(yields_over_writes=True),
+        _member(handover_type=broken.YieldsOverWrites),
         Swarm(faults=("switchover",), delay_ms=0.2),
+    ),
+    "an adapter's last word taken for the outcome of its last write": (
+        _member(handover_type=broken.TakesTheWordForTheEnd),
+        Swarm(faults=("switchover",), delay_ms=0.2),
+    ),
+    "an adapter that says nothing taken for one that writes no more": (
+        _member(handover_type=broken.TakesSilenceForTheEnd),
+        Swarm(faults=("switchover",), delay_ms=0.2, stalls=0.02),
     ),
     "stamp of an output never polled": (
         Variant(stamp_not_polled=True),

@@ -69,8 +69,6 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     stamp_not_polled: bool = False
     writes_to_the_end: bool = False
     """An output write starts while any of the lease is left, not only while `write_max` is."""
-    yields_over_writes: bool = False
-    """Effects are not stopped before the lead is handed over."""
 
 
 PLAIN: Final = Variant()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from albireo.codec.pair_message import Accept, Frames, Release, Yielded
+from albireo.codec.pair_message import Accept, Frames, Yielded
 from albireo.core.pair.events import (
     Appended,
     AppendFrames,
@@ -62,7 +62,7 @@ class Shell:
             Commit: self._commit,
             Serve: self._serve,
             StopServing: self._close,
-            CloseAdmission: self._close,
+            CloseAdmission: self._close_admission,
             StopNow: self._stop,
             Transitioned: self._moved,
             CaseTold: self._case,
@@ -83,24 +83,14 @@ class Shell:
         question = effect.question
         if isinstance(question, Accept):
             self.world.ledger.asks(question.record)
-        self.world.ask_voter(node, effect.voter, question, self._effects_end(node, question))
+        self.world.ask_voter(node, effect.voter, question)
 
     def _tell_peer(self, node: MemberNode, effect: TellPeer) -> None:
         world, other = self.world, self.world.members[1 - node.index]
         event = FromPeer(effect.message, effect.path)
-        at = self._effects_end(node, effect.message)
-        if at <= world.at:
-            world.send(node.name, other.name, effect.path, partial(world.deliver, other, event))
-        else:
-            world.call_at(
-                at, partial(world.send, node.name, other.name, effect.path, partial(world.deliver, other, event))
-            )
-
-    def _effects_end(self, node: MemberNode, message: object) -> int:
-        """`StopServing` is a barrier: the lead is given away only when no output write is under way any more."""
-        if isinstance(message, Release | Yielded) and not self.world.variant.yields_over_writes:
-            return self.world.outputs.under_way[node.name]
-        return 0
+        if isinstance(effect.message, Yielded):
+            world.outputs.yielded.add(effect.message.epoch)
+        world.send(node.name, other.name, effect.path, partial(world.deliver, other, event))
 
     def _stop(self, node: MemberNode, effect: StopNow) -> None:
         """An orderly stop: what was written is synced, then the process ends."""
@@ -214,8 +204,14 @@ class Shell:
 
     def _serve(self, node: MemberNode, effect: Serve) -> None:
         node.is_open = True
+        self.world.outputs.serve(node, effect.epoch)
         self.world.ledger.check_holder(node, effect.epoch)
 
-    def _close(self, node: MemberNode, effect: StopServing | CloseAdmission) -> None:
+    def _close(self, node: MemberNode, effect: StopServing) -> None:
         del effect
         node.is_open = False
+
+    def _close_admission(self, node: MemberNode, effect: CloseAdmission) -> None:
+        del effect
+        node.is_open = False
+        self.world.outputs.stand_by(node)

@@ -13,6 +13,7 @@ from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, encode_ballot,
 from albireo.core.pair.candidacy import Candidacy, Kind
 from albireo.core.pair.following import Following
 from albireo.core.pair.grant import Grant
+from albireo.core.pair.handover import Handover
 from albireo.core.pair.leading import Leading
 from albireo.core.pair.lease import Lease
 from albireo.core.pair.own import Own
@@ -132,6 +133,31 @@ class IgnoresFloor(Standing):
     """Stands with a log that ends below what was committed: an old disk."""
 
     candidacy_type = LowCandidacy
+
+
+class YieldsOverWrites(Handover):
+    """Gives the lead away while an output write may be under way."""
+
+    def drain(self, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
+        super().drain(cause, now, is_for_stop=is_for_stop)
+        self.writes_until = now
+
+
+class TakesTheWordForTheEnd(Handover):
+    """Waits until nothing is written any more, and not until what was written has landed."""
+
+    def outputs_ended(self, until: Instant, now: Instant) -> None:
+        super().outputs_ended(now, now)
+
+
+class TakesSilenceForTheEnd(Handover):
+    """Waits for the end of the permit only, as a takeover does, although an adapter has not said a word."""
+
+    def drain(self, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
+        super().drain(cause, now, is_for_stop=is_for_stop)
+        permit = self.member.permit(now)
+        if self.writes_until is None and permit is not None:
+            self.writes_until = permit.not_after
 
 
 class NeverWaits(Voter):

@@ -47,6 +47,8 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     """The stream of the second producer is `local`; it dies now and then."""
     stalls: float = 0.0
     """Share of output writes whose host pauses between the check and the send."""
+    mute: float = 0.0
+    """Share of last writes of a member that their device does not answer."""
 
 
 ANYTIME: Final = (
@@ -87,6 +89,7 @@ def swarm_of(seed: int) -> Swarm:
         plc_lag=chance.choice([0.0, 0.2]),
         stalls=chance.choice([0.0, 0.0, 0.02]),
         local=random.Random(f"local {seed}").random() < 0.25,
+        mute=chance.choice([0.0, 0.2]),
     )
 
 

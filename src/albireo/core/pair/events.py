@@ -140,28 +140,23 @@ class StopAsked(msgspec.Struct, frozen=True):
     """Both logs end alike and both members stop: nobody leaves the set, nobody is waited for."""
 
 
+class OutputsEnded(msgspec.Struct, frozen=True):
+    """After `CloseAdmission`: this member writes no output any more, and nothing it wrote lands at or after `until`.
+
+    Told again when that comes earlier, because the outcome of the last write is known.
+    """
+
+    until: Instant
+
+
 class TimePassed(msgspec.Struct, frozen=True):
     """The instant that `deadline` named has come."""
 
 
 Event = (
-    Started
-    | FromVoter
-    | FromPeer
-    | Appended
-    | Synced
-    | LogBroken
-    | Completed
-    | BeginMoved
-    | DamageFound
-    | SessionLost
-    | PeerGone
-    | SwitchoverAsked
-    | ForceAsked
-    | HoldAsked
-    | StopAsked
-    | TimePassed
-)
+    Started | FromVoter | FromPeer | Appended | Synced | LogBroken | Completed | BeginMoved | DamageFound | SessionLost
+    | PeerGone | SwitchoverAsked | ForceAsked | HoldAsked | StopAsked | OutputsEnded | TimePassed
+)  # fmt: skip
 
 
 class PersistStore(msgspec.Struct, frozen=True):
@@ -276,7 +271,7 @@ class StopServing(msgspec.Struct, frozen=True):
 
 
 class CloseAdmission(msgspec.Struct, frozen=True):
-    """Take nothing new until `Serve` or another state."""
+    """Take nothing new, send no order until `Serve` or another state; tell `OutputsEnded`."""
 
     cause: str
 
@@ -360,6 +355,7 @@ TAKES: dict[type[Event], frozenset[State]] = {
     ForceAsked: frozenset({State.JOINING, State.CATCHING_UP, State.READY, State.SUSPENDED}),
     HoldAsked: _ALL,
     StopAsked: _ALL,
+    OutputsEnded: _ALL,
     TimePassed: _LIVE,
 }
 """In which states an event is looked at; elsewhere it is refused by name. Complete over states x events."""

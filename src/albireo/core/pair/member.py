@@ -65,6 +65,7 @@ from albireo.core.pair.events import (
     GrantEpoch,
     HoldAsked,
     LogBroken,
+    OutputsEnded,
     PeerGone,
     Permit,
     Serve,
@@ -101,6 +102,7 @@ class Member:
     leading_type: ClassVar[type[Leading]] = Leading
     following_type: ClassVar[type[Following]] = Following
     standing_type: ClassVar[type[Standing]] = Standing
+    handover_type: ClassVar[type[Handover]] = Handover
     """The parts; the simulator puts broken ones in their place, to show that it would notice."""
 
     def __init__(self, config: PairConfig, facts: MemberFacts, chance: random.Random, now: Instant) -> None:
@@ -112,7 +114,7 @@ class Member:
         self.leading: Leading | None = None
         self.following: Following | None = None
         self.hold_off = HoldOff()
-        self.handover = Handover(self)
+        self.handover = self.handover_type(self)
         self.refusals: dict[str, int] = {}
         self._beat = 0
         self._beat_at = now
@@ -159,7 +161,7 @@ class Member:
                 self.leading.lost(session)
             case PeerGone(run):
                 self.peer.gone_run = run
-            case SwitchoverAsked() | ForceAsked() | HoldAsked() | StopAsked():
+            case SwitchoverAsked() | OutputsEnded() | ForceAsked() | HoldAsked() | StopAsked():
                 self.handover.asked(event, now)
             case _:
                 pass  # Started and TimePassed: what they bring is done in `_settle`.
@@ -173,7 +175,7 @@ class Member:
 
     def deadline(self) -> Instant:
         """When `TimePassed` is due. What was due at the last step was looked at then: the next beat looks again."""
-        due = [self.standing.deadline(), self.standing.promise_until]
+        due = [self.standing.deadline(), self.standing.promise_until, self.handover.deadline()]
         if self.leading is not None:
             due += [self.leading.renew_at, self.leading.lease.until]
         return Instant(min((at for at in due if self._stepped_at < at < self._beat_at), default=self._beat_at))
