@@ -74,6 +74,8 @@ class Entry(msgspec.Struct, frozen=True):
     ground: type[Ground] = Ground
     flaps: bool = False
     """The passive member leaves the set and comes back while the same one leads."""
+    is_orderly: bool = False
+    """The lead is given away, not taken: no output sees a late write, whatever its guard."""
     objection: str = ""
     """Why it can't be rehearsed anywhere yet."""
 
@@ -138,7 +140,7 @@ FAULTS: Final[dict[str, Entry]] = {
         _on_cables(lambda active: (active, _FROM_ALL), goes_in=False, goes_out=True),
         Network,
     ),
-    "cut-plc-active": Entry("the active member reaches no PLC any more", _on_plc_cables, Network),
+    "cut-plc-active": Entry("the active member reaches no PLC any more", _on_plc_cables, Network, is_orderly=True),
     "kill-voter": Entry("kill -9 of one witness", lambda _: Kill(lambda _: WITNESSES[:1])),
     "voter-and-active": Entry(
         "one witness and the active member at once", lambda _: Kill(lambda active: (WITNESSES[0], active))
@@ -163,5 +165,5 @@ FAULTS: Final[dict[str, Entry]] = {
         lambda _: Fault(),
         objection="there is no feature level before this one yet",
     ),
-    "switchover": Entry("no fault: the planned handover", lambda _: Switchover()),
+    "switchover": Entry("no fault: the planned handover", lambda _: Switchover(), is_orderly=True),
 }

@@ -19,6 +19,7 @@ from albireo.sim.tunnel.orders import Carried
 from albireo.sim.tunnel.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, VOTER_ADDRESS
 from albireo.sim.tunnel.plcs import PLCS
 from albireo.sim.tunnel.server import PlcServer
+from albireo.sim.tunnel.wire import Faults
 
 NAMES: Final = ("p1", "p2")
 LEASE_ADDRESS: Final = PLAIN_ADDRESS
@@ -41,6 +42,7 @@ class Plcs(threading.Thread):
         self.ports: dict[str, int] = {}
         self.carried: dict[str, list[Carried]] = {name: [] for name in NAMES}
         """What each wrote into an output, in order; grows while they run."""
+        self.servers: dict[str, PlcServer] = {}
         self._is_ready = threading.Event()
         self._failure = ""
         self._loop = asyncio.new_event_loop()
@@ -61,6 +63,10 @@ class Plcs(threading.Thread):
             self._loop.call_soon_threadsafe(self._end.set)
             self.join()
 
+    def apply(self, name: str, faults: Faults) -> None:
+        """What is wrong with this one from now on."""
+        asyncio.run_coroutine_threadsafe(self.servers[name].apply(faults), self._loop).result(START_S)
+
     def run(self) -> None:
         logging.getLogger("pymodbus").setLevel(logging.CRITICAL)  # It tells of every connection that breaks.
         try:
@@ -72,14 +78,14 @@ class Plcs(threading.Thread):
             self._loop.close()
 
     async def _serve(self) -> None:
-        servers = {name: PlcServer(PLCS["p1"], self.address, is_guarded=True) for name in NAMES}
-        for name, server in servers.items():
+        self.servers = {name: PlcServer(PLCS["p1"], self.address, is_guarded=True) for name in NAMES}
+        for name, server in self.servers.items():
             server.on_carried = self.carried[name].append
             await server.start()
             self.ports[name] = server.port
         self._is_ready.set()
         await self._end.wait()
-        for server in servers.values():
+        for server in self.servers.values():
             await server.stop()
 
 

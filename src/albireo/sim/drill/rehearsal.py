@@ -141,7 +141,7 @@ class Rehearsal:
             fault.heal(pair, active)
         self._settled()
         account, written = self._judged(began), self._outputs.judge(ordered)
-        self._is_held &= is_back
+        self._is_held &= is_back and not (self._entry.is_orderly and written.stale_plain)
         one = Round(
             gap_s=round(gap, 3),
             acked=account.acked,

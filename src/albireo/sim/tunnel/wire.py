@@ -37,6 +37,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_half_open: bool = False
     """It takes requests and carries out writes, but no answer ever arrives."""
     answer_delay_ms: int = 0
+    write_delay_ms: int = 0
+    """A write is carried out and answered this much later; it keeps only its own connection waiting."""
     exception_code: int = 0
     """Modbus exception (V1.1b3, 7) as the answer to every request; 0 is none."""
     connections_max: int = 0
