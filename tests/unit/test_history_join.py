@@ -19,6 +19,7 @@ from albireo.runtime import running
 from tests.core_pair_parts import Plant, aside, plant, until
 from tests.history_copy_parts import all_rows
 from tests.unit.test_snapshot_join import Producer
+from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.slow]
 
@@ -45,14 +46,14 @@ async def settled(made: Plant) -> int:
 
     def seal() -> None:
         for member in (0, 1):
-            with NodeClient(made.data(member)) as client:
+            with NodeClient(made.data(member), timeout_s=PATIENCE_S) as client:
                 client.ask("seal", of="history")
 
     async def is_whole() -> bool:
         await aside(seal)
         return all(manifest(made, member).holes == () for member in (0, 1))
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not await is_whole():
             pass
     return min(manifest(made, member).position.sequence for member in (0, 1))
