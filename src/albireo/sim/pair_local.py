@@ -161,9 +161,11 @@ class LocalStream:
         leading = node.machine.leading
         if not self._serves(node) or leading is None:
             return
-        self._heard[node.index] = (node.life, leading.epoch, run)
         place = next((at for at, one in enumerate(reversed(node.log)) if one.producer == LOCAL and one.body < 0), None)
         known = 1 if place is None else -node.log[-1 - place].body
+        if run < known:
+            return  # Of a dead run, late.
+        self._heard[node.index] = (node.life, leading.epoch, run)
         if known < run:
             self._append(node, node.appended.get(LOCAL, 0), -run)
         elif known == run and place is not None and len(node.log) - place <= node.folded:
