@@ -8,6 +8,7 @@ from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello
 from albireo.codec.record import GapFound, Kind, Stream
 from albireo.core.flight import MESSAGE_BYTES, Loss
 from albireo.core.producer import (
+    WORTH_SENDING_BYTES,
     Offered,
     Opened,
     Producer,
@@ -212,11 +213,11 @@ def test_while_two_messages_are_under_way_what_waits_becomes_one_body() -> None:
     assert one.is_drained
 
 
-def test_a_full_message_waits_for_nobody() -> None:
+def test_a_large_message_waits_for_nobody() -> None:
     one = Producer("p1", ITEMS, run=5, config=ProducerConfig())
     one.step(Opened(), at(0))
     one.step(welcome(credit=8 * MESSAGE_BYTES), at(0))
-    rows = MESSAGE_BYTES // 2 // 32
+    rows = WORTH_SENDING_BYTES // 2 // 32
     bodies = [sent(one.step(offered(value, rows=rows), at(0))) for value in (1, 2, 3, 4, 5)]
     assert bodies == [[(1, 1.0)], [(2, 2.0)], [], [(3, 3.0)], [(4, 4)]]
 

@@ -16,8 +16,8 @@ What it does not do: measure, connect, or read a clock. The shell hands in event
 
 Invariants
     in flight:  consecutive sequences; bodies are never changed while CORE may have them (see `_renumber`).
-    few:        while PARTLY_FILLED_MAX messages are under way, only full ones follow. What waits meanwhile becomes as
-                few bodies as it fits into: under load the messages grow, and nothing is ever held by a clock.
+    few:        while PARTLY_FILLED_MAX messages are under way, only large ones follow. Small batches that wait
+                meanwhile become one body: under load the messages grow, and nothing is ever held by a clock.
     waiting:    at most `queue_bytes_max` together with what is in flight; what is dropped is counted and goes out as a
                 gap record in its place in the order.
 
@@ -42,6 +42,8 @@ from albireo.model.samples import SampleBatch
 
 PARTLY_FILLED_MAX: Final = 2
 """One that the node works on, and one that it has when that is done."""
+WORTH_SENDING_BYTES: Final = 96 << 10
+"""A message of so much costs little more for being one of many, and need not wait for others."""
 REFUSED_KEPT: Final = 1024
 """Numbers of refused batches that are remembered."""
 
@@ -373,7 +375,7 @@ class Producer:
             following = self._overflow or self._waiting[0]
             if self._in_flight and self._in_flight_bytes + queued_bytes(following) > self._welcome.credit_bytes:
                 break
-            if len(self._under_way) >= PARTLY_FILLED_MAX and self._waiting_bytes < MESSAGE_BYTES:
+            if len(self._under_way) >= PARTLY_FILLED_MAX and self._waiting_bytes < WORTH_SENDING_BYTES:
                 break
             overflow = self._take_overflow()
             flight = self._said(overflow) if overflow is not None else self._numbered()
@@ -386,9 +388,9 @@ class Producer:
         return self._sent(fresh)
 
     def _numbered(self) -> Flight:
-        """The head of the queue: as much of one value type as a message takes and the credit allows."""
+        """The head of the queue: as much of one value type as is worth a body and the credit allows."""
         assert self._welcome is not None
-        size_max = min(MESSAGE_BYTES, self._welcome.credit_bytes - self._in_flight_bytes)
+        size_max = min(WORTH_SENDING_BYTES, self._welcome.credit_bytes - self._in_flight_bytes)
         head = self._waiting.popleft()
         self._waiting_bytes -= queued_bytes(head)
         if isinstance(head, Loss):
