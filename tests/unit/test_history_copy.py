@@ -11,6 +11,7 @@ import pytest
 from crc32c import crc32c
 
 from albireo.codec.history import (
+    DAY_NS,
     SAMPLES,
     FileEntry,
     FileKind,
@@ -20,8 +21,9 @@ from albireo.codec.history import (
     is_inside,
 )
 from albireo.codec.history_copy import PIECE_BYTES, GroupAsked, GroupSent, PieceAsked, PieceSent, Word
+from albireo.codec.record import Audited, Stream
 from albireo.core.history import TIER
-from albireo.core.history_copy import ANSWER_NS, ATTEMPTS_MAX, RATE_BYTES_PER_S, SHARE, KeepGroup, Phase
+from albireo.core.history_copy import ANSWER_NS, ATTEMPTS_MAX, RATE_BYTES_PER_S, SHARE, EndHole, KeepGroup, Phase
 from albireo.core.history_giving import group_sent
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import Position
@@ -83,12 +85,16 @@ def test_it_ends_with_the_rows_of_the_other_and_without_a_gap(tmp_path: Path, ha
     (gap,) = [row for row in Reader(target.root, target.manifest).gaps(EVER) if row["source"] == "history"]
     assert gap["sequence"] == begins_at
     copy = Copy(source_of(tmp_path / "source", log), target)
+    filled: list[int] = []
+    copy.after = lambda effect: filled.append(target.manifest.filled) if isinstance(effect, WRITES) else None
     assert copy.run()
     assert copy.refused == {}
     assert is_whole(copy)
+    assert filled == list(range(1, len(filled) + 1)), "who remembers how far it has read can see each change"
     assert all(row["source"] == "plc" for row in Reader(target.root, target.manifest).gaps(EVER))
 
 
+WRITES = (KeepGroup, EndHole)
 EVER = Span(-(2**61), 2**61)
 
 
@@ -274,21 +280,28 @@ def test_a_log_that_went_another_way_has_rows_of_both_ways(tmp_path: Path) -> No
     source.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
     hot = hot_of(source)
     hot.fork(Position(1, BLOCK))
-    other = MemoryLog()
+    other = some_days(blocks=1, days=1)
+    other.frames.clear()
     other.end, other.epoch = BLOCK, 2
-    other.samples([(1, DAY_ZERO + 7, 7.0, 0)] * BLOCK, DAY_ZERO)
+    other.samples([(1, DAY_ZERO + 7, 7.0, 0)] * (BLOCK - 2), DAY_ZERO)
+    other.records(Stream.AUDIT, [Audited(at_ns=DAY_ZERO, user="u", action="b", subject="s")] * 2, DAY_ZERO)
     end = other.samples([(1, DAY_ZERO + 8, 8.0, 0)] * 5, DAY_ZERO)
-    for one in other.frames:
-        hot.take(one.header, one.body)
-    source.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
+    for frames in (other.frames[:-1], [end]):
+        for one in frames:
+            hot.take(one.header, one.body)
+        source.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
+        hot.drop(hot.content())
     target, _ = Store.open(tmp_path / "target", "root")
     hot = hot_of(target)
+    fill(hot, log, BLOCK)
     hot.lost(end.header.first_sequence - 1, end.header)
     hot.take(end.header, end.body)
     target.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
     copy = Copy(source, target)
-    assert copy.run()
-    while merge_once(target, complete_to_ns=DAY_ZERO + 3 * 86_400 * SECOND):
+    assert copy.run(), (copy.machine.progress, copy.refused)
+    spans = [one.path.rpartition("-")[0] for one in target.manifest.of_kind(FileKind.SAMPLES)]
+    assert len(spans) - len(set(spans)) == 1
+    while merge_once(target, complete_to_ns=DAY_ZERO + 3 * DAY_NS):
         pass
     assert is_whole(copy)
 
@@ -476,6 +489,20 @@ def test_a_file_that_is_no_history_file_is_refused_by_name(tmp_path: Path, reaso
     assert not (copy.target.root / ASIDE).exists()
     listed = {one.path for one in copy.target.manifest.files} | {one.path for one in copy.target.manifest.retired}
     assert {one for one in everything_below(copy.target.root) if one.endswith(".parquet")} == listed
+
+
+def test_an_older_file_of_events_with_a_fork_out_of_its_place_is_taken(tmp_path: Path) -> None:
+    log = some_days(blocks=2, days=1)
+    source = source_of(tmp_path / "source", log)
+    copy = Copy(source, target_of(tmp_path / "target", log, 0, BLOCK + 1))
+    (events,) = source.manifest.of_kind(FileKind.EVENTS)
+    table = pq.ParquetFile(source.root / events.path).read()
+    data = other_file(source.root / events.path, table.take([1, 0]))
+    changed = msgspec.structs.replace(events, size_bytes=len(data), content_crc=crc32c(data))
+    files = tuple(changed if one == events else one for one in source.manifest.files)
+    source.manifest = msgspec.structs.replace(source.manifest, files=files)
+    assert copy.run(), copy.refused
+    assert is_whole(copy)
 
 
 def test_row_groups_that_would_fill_the_memory_are_refused(tmp_path: Path) -> None:

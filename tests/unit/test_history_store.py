@@ -97,6 +97,23 @@ def test_files_have_exactly_the_published_schema_and_order(tmp_path: Path) -> No
     assert PARTIAL_COLUMNS == tuple(SCHEMAS[FileKind.PARTIALS].names)
 
 
+def test_events_are_in_order_also_where_the_log_went_another_way(tmp_path: Path) -> None:
+    """The fork is put on record at the end of the way that was left: behind the first records of the other one."""
+    log = MemoryLog()
+    log.records(Stream.CONTROL, [NodeStopped(at_ns=DAY_ZERO + number) for number in range(5)], DAY_ZERO)
+    store, _ = Store.open(tmp_path, "root")
+    hot = hot_of(store)
+    fill(hot, log)
+    hot.fork(Position(1, 2))
+    other = MemoryLog()
+    other.end, other.epoch = 2, 2
+    other.records(Stream.CONTROL, [NodeStopped(at_ns=DAY_ZERO)] * 2, DAY_ZERO)
+    fill(hot, other)
+    store.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
+    (table,) = stored(store.root, FileKind.EVENTS)
+    assert table.column("sequence").to_pylist() == [1, 2, 3, 3, 4, 4, 5, 5]
+
+
 def test_partition_is_the_day_of_the_append_whatever_a_device_says(tmp_path: Path) -> None:
     log = MemoryLog()
     for source_ns in (0, -(2**63), 2**63 - 1, DAY_ZERO + 400 * DAY_NS):

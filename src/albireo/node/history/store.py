@@ -259,6 +259,7 @@ class Store:
             sequences = parquet.ints(table, "sequence")
             span = (int(sequences.min()), int(sequences.max()))
             path = file_path(kind, self.manifest.node, day, span, generation)
+            table = table.take(np.argsort(sequences, kind="stable"))  # A fork stands before what followed it.
             yield self._write(kind, path, table, (self.manifest.node, day), content.complete_to_ns)
 
     def _placed(self, hole: Hole) -> Hole:
