@@ -147,7 +147,7 @@ class SimDisk:
             if len(data) > 1 and self._random.random() < self.short_write_chance:
                 data = data[: self._random.randrange(1, len(data))]
             growth = max(0, offset + len(data) - len(file.data))
-            if growth > self._free():
+            if growth > max(0, self._free()):  # What a power cut brought back may have made it more than full.
                 raise _error(errno.ENOSPC, path)
             file.data.extend(bytes(growth))
             file.data[offset : offset + len(data)] = data
@@ -256,6 +256,13 @@ class SimDisk:
                 surviving = {name: files[id(file)] for name, file in names.items()}
                 after._directories[path] = _Directory(surviving)
             return after
+
+    def image(self, seed: int) -> "SimDisk":
+        """A copy of what is durable right now; this one goes on."""
+        with self._mutex:
+            copy = self.power_cut(seed, survival_chance=0.0)
+            self._is_off = False
+            return copy
 
     def process_death(self) -> None:
         """The process is gone: its locks and handles with it. Names and page cache stay."""

@@ -1,0 +1,137 @@
+"""Simulated time: what happens next in one world, and an asyncio loop for the coroutines of one process in it.
+
+The loop is asyncio's own tasks and futures on the world's agenda: no descriptor, no thread, no clock. When its process
+dies nothing of it happens any more.
+"""
+
+import asyncio
+import contextlib
+import heapq
+from asyncio.events import _get_running_loop, _set_running_loop
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextvars import Context
+from typing import Any
+
+from albireo.model.instant import MS, SECOND
+
+
+class Agenda:
+    """What happens when, in one world. Two things of one instant happen in the order in which they were noted."""
+
+    def __init__(self) -> None:
+        self.at = SECOND
+        """Now, ns since long before the world began."""
+        self.count = 0
+        """Things that happened."""
+        self._queue: list[tuple[int, int, Callable[[], object]]] = []
+        self._serial = 0
+
+    def call_at(self, at: int, what: Callable[[], object]) -> None:
+        self._serial += 1
+        heapq.heappush(self._queue, (max(at, self.at), self._serial, what))
+
+    def after_ms(self, wait_ms: float, what: Callable[[], object]) -> None:
+        self.call_at(self.at + int(wait_ms * MS), what)
+
+    def run_until(self, at: int, is_over: Callable[[], bool] = lambda: False, every: int = 200) -> bool:
+        """Play until `at`; True as soon as `is_over` says so, asked after every so many things."""
+        while self._queue and self._queue[0][0] <= at:
+            self.at, _, what = heapq.heappop(self._queue)
+            what()
+            self.count += 1
+            if self.count % every == 0 and is_over():
+                return True
+        self.at = at
+        return is_over()
+
+
+class StagedLoop(asyncio.AbstractEventLoop):
+    """What asyncio's tasks, futures and timeouts need of a loop."""
+
+    def __init__(
+        self, agenda: Agenda, run: Callable[[Callable[[], object]], None], crashed: Callable[[Exception], None]
+    ) -> None:
+        """
+        Args:
+            run: carry out one callback, in a turn of the process.
+            crashed: told of what nobody caught.
+        """
+        self._agenda = agenda
+        self._run = run
+        self._crashed = crashed
+        self._tasks: list[tuple[asyncio.Task[Any], Any]] = []
+        self._is_over = False
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """asyncio's functions find this loop inside."""
+        before = _get_running_loop()
+        _set_running_loop(self)
+        try:
+            yield
+        finally:
+            _set_running_loop(before)
+
+    def end(self) -> None:
+        """The process is gone, and what it was about to do with it."""
+        self._is_over = True
+        with self.running():
+            for task, coroutine in self._tasks:
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own way to say so.
+                    with contextlib.suppress(ValueError, RuntimeError):  # It is the one in which the process died.
+                        coroutine.close()
+        self._tasks.clear()
+
+    def create_task(  # type: ignore[override]  # No name, no context: nobody gives one.
+        self, coro: Generator[Any, None, Any] | Coroutine[Any, Any, Any]
+    ) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self)
+        self._tasks = [one for one in self._tasks if not one[0].done()]
+        self._tasks.append((task, coro))
+        return task
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def call_soon(  # type: ignore[override]  # Their type variables say no more.
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_at(self.time(), callback, *args, context=context)
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+
+        def ring() -> None:
+            if not self._is_over and not handle.cancelled():
+                self._run(handle._run)
+
+        self._agenda.call_at(round(when * SECOND), ring)
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        pass  # It is looked at when it is due.
+
+    def time(self) -> float:
+        return self._agenda.at / SECOND
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return self._is_over
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not self._is_over and "task" not in context:  # A task that nobody will go on with: the world has ended.
+            self._crashed(error if isinstance(error, Exception) else AssertionError(context.get("message")))
