@@ -335,14 +335,22 @@ class Core:
             self._serve_at = self._paced_to
             return
         self._paced_to, self._served_to = Instant(now + PACE_NS), root.committed.sequence
+        waiting = 0
         for pull in pulls:
             try:
                 chunk = self.log.read(pull.after, pull.bytes_max)
             except Pruned:
                 leader.lost(pull.to)  # It says hello again, and is told SNAPSHOT.
                 continue
+            except ReadFailed as error:
+                self._actor.log.limited("log_unreadable", "feed", reason=str(error))
+                leader.lost(pull.to)  # The disk is asked again when it says hello.
+                continue
             except Corrupted as damage:
-                self._pass_damage(pull, damage)
+                if root.role.holds:
+                    self._pass_damage(pull, damage)
+                else:
+                    waiting += 1  # The holder has these records, and gives them soon.
                 continue
             data, raw, scanned = cut(chunk, pull, root.history.epoch)
             if data is None:
@@ -351,7 +359,7 @@ class Core:
                 leader.pulled(pull, scanned, data.last, len(raw))
             else:
                 leader.lost(pull.to)
-        if root.pulls(self.log.committed) and not self._is_serving_posted:
+        if len(root.pulls(self.log.committed)) > waiting and not self._is_serving_posted:
             self._is_serving_posted = True
             self._actor.call(self._serve_more)
 
