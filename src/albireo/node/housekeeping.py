@@ -136,8 +136,11 @@ class Housekeeping:
             # A follower may have folded what is on the holder's disk only, have started over, or lack damaged records.
             self._is_saving = False
             return
-        if self._log.save_snapshot(position, log_time, joined(drawn)):
-            self._snapshot_sequence = position.sequence
+        try:
+            if self._log.save_snapshot(position, log_time, joined(drawn)):
+                self._snapshot_sequence = position.sequence
+        except (Corrupted, ReadFailed) as error:  # The frame that it is named after can't be read now.
+            self._actor.log.limited("log_unreadable", "snapshot", reason=str(error))
         self._is_saving = False
 
     def _snapshot_ended(self, task: asyncio.Task[None]) -> None:
