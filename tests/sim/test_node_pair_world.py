@@ -5,7 +5,9 @@ A failure prints the seed; `World(seed).run()` plays it again, and `World.trace`
 
 import pytest
 
+from albireo.model.instant import SECOND
 from albireo.sim.node_pair import World
+from albireo.sim.node_pair_swarm import Swarm
 
 SEEDS = 100
 
@@ -19,3 +21,39 @@ def test_same_seed_same_story() -> None:
     first, second = World(7).run(), World(7).run()
     assert first.trace == second.trace
     assert (first.agenda.count, first.ledger.end) == (second.agenda.count, second.ledger.end)
+
+
+def test_a_raised_epoch_begins_a_session_of_its_own() -> None:
+    """A voter promised more to a candidacy that came to nothing, so the holder takes a higher epoch, under load.
+
+    Nothing of it may be sent in the session of the epoch before, whose follower would end itself over it.
+    """
+    world = World(1, Swarm(voters=1, batch_every_ms=5.0, delay_ms=5.0))
+    with world.living():
+        world.begin()
+        epoch, began = world.ledger.end.epoch, [machine.up_since for machine in world.members]
+        world.voters[0].promise(epoch + 3)
+        world.agenda.run_until(world.agenda.at + 2 * SECOND)
+        assert world.ledger.end.epoch > epoch
+        assert world.is_well()
+        assert [machine.up_since for machine in world.members] == began
+
+
+def test_the_history_of_the_passive_member_waits_for_a_repair() -> None:
+    """What is damaged there the holder has: to go past it would be a gap that nobody recorded."""
+    world = World(1, Swarm(batch_every_ms=20.0, segment_bytes=8_192, scrub_bytes=0))
+    with world.living():
+        world.begin()
+        passive = next(machine for machine in world.members if machine.state == "ready")
+        passive.history.die()
+        world.agenda.run_until(world.agenda.at + 2 * SECOND)
+        world.faults.rot_while_up()
+        passive.start_history()
+        world.settle()
+        assert world.trace_of("log_repaired")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_segment_that_cannot_be_read_ends_nobody(seed: int) -> None:
+    """A follower is served later, a snapshot is made later."""
+    World(seed, Swarm(faults=("fail_read",), fault_every_ms=200.0, batch_every_ms=20.0, segment_bytes=8_192)).run()

@@ -386,6 +386,8 @@ class MemberTenure:
                 if history != core.root.history and not core.root.role.holds:
                     core.tell(root_events.LogCut(core.log.end, history))
             case GrantEpoch(entry):
+                self._replication.end()  # Who followed under the epoch before asks again.
+                self._restoring.given()
                 core.log.grant(entry)
             case AppendNoOp():
                 core.tell(root_events.Granted(core.log.history, self._status.cause))
