@@ -104,8 +104,7 @@ def test_an_empty_directory_joins_a_holder_that_has_pruned_and_takes_over_after_
         produce(producer, 5)
         until(lambda: told(pair, "primary") == told(pair, "backup"), lambda: "equal items")
         before = told(pair, "primary")["items"]
-        pair.wait_for("active", "ready")
-        pair.kill("primary")
+        pair.lose("primary")
         produce(producer, 5)
         assert told(pair, "backup")["items"] == before
         pair.start("primary")
