@@ -7,6 +7,7 @@ import pytest
 
 from albireo.model.instant import SECOND
 from albireo.sim.node_pair import World
+from albireo.sim.node_pair_shortcuts import SHORTCUTS, catch
 from albireo.sim.node_pair_swarm import Swarm
 
 SEEDS = 100
@@ -21,6 +22,11 @@ def test_same_seed_same_story() -> None:
     first, second = World(7).run(), World(7).run()
     assert first.trace == second.trace
     assert (first.agenda.count, first.ledger.end) == (second.agenda.count, second.ledger.end)
+
+
+@pytest.mark.parametrize("name", SHORTCUTS)
+def test_a_shell_that_takes_a_shortcut_is_caught(name: str) -> None:
+    assert catch(name, range(20)) is not None
 
 
 def test_a_raised_epoch_begins_a_session_of_its_own() -> None:

@@ -114,6 +114,7 @@ class World(Surroundings):
             other=peers[1 - index],
             other_place=f"root[{NAMES[1 - index]}]",
             other_client=clients[1 - index],
+            local_streams=("samples",) if self.swarm.is_local else (),
         )
         swarm = self.swarm
         return CoreArguments(

@@ -171,7 +171,7 @@ class ProducerClient(Client):
 
     def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
         if isinstance(message, Appended):
-            self._ledger.heard(self.name, message.producer_sequence)
+            self._ledger.heard(self.name, message)
         self._perform(self.machine.step(Heard(self._members.index(link), message), self.now()))
 
     def pass_time(self) -> None:

@@ -160,12 +160,17 @@ class Ledger:
     def answers(self, index: int, run: int, epoch: int, receipt: Appended) -> None:
         """A member tells a producer that its batch is committed."""
         self._acts(index, run, epoch, "acknowledges")
-        fact = self.facts.get(receipt.position.sequence)
-        if fact is None or fact.epoch != receipt.position.epoch:
+        sequence = receipt.position.sequence
+        fact, disk = self.facts.get(sequence), self.disks[index]
+        if receipt.uncommitted:
+            if disk.synced < sequence or sequence not in disk.crcs:
+                self._fail(f"{index} has {disk.synced} on its disk and says that {sequence} is there")
+        elif fact is None or fact.epoch != receipt.position.epoch:
             self._fail(f"{index} acknowledges {receipt.position}, known is {fact}")
 
-    def heard(self, producer: str, number: int) -> None:
+    def heard(self, producer: str, receipt: Appended) -> None:
         """A producer was told so."""
+        number = receipt.producer_sequence - receipt.uncommitted
         self.acknowledged[producer] = max(number, self.acknowledged.get(producer, 0))
 
     def check_server(self, index: int, folds: Folds) -> None:

@@ -239,7 +239,7 @@ class MemberMachine(Machine):
         self.core: Core
         self.log: StagedLog
         self.history: HistoryReader
-        self.is_serving = False
+        self.is_serving = self.is_ready = False
         self._arguments = arguments
         self._uncommitted: deque[Frame] = deque()
         self._counted = 0
@@ -272,7 +272,7 @@ class MemberMachine(Machine):
         return self.world.ledger.disks[self.index]
 
     def made(self) -> StagedActor:
-        self._is_sync_due = self._is_house_due = self.is_serving = False
+        self._is_sync_due = self._is_house_due = self.is_serving = self.is_ready = False
         self.core = self._core_type(self._arguments, self.disk, self.world.chance.randbytes)
         actor = StagedActor(
             self.world,
@@ -366,6 +366,9 @@ class MemberMachine(Machine):
         known.synced = min(known.synced, sequence) if sequence else self.log.end.sequence
         if not sequence:
             self._counted = self.log.end.sequence
+            other = self.world.members[1 - self.index].log
+            if self.log.begin_sequence > other.begin_sequence:
+                self.world.fail(f"{self.host.name} begins at {self.log.begin_sequence}, {other.begin_sequence} is kept")
 
     # --- Threads of the log ------------------------------------------------------------------------------------------
 
@@ -422,8 +425,16 @@ class MemberMachine(Machine):
         if root.role.is_serving != self.is_serving:
             self.world.ledger.check_folds(self.index, root.folds, root.committed)
         self.is_serving = root.role.is_serving
+        if self.is_ready != (self.state == "ready"):
+            self.is_ready = not self.is_ready
+            self._check_restart()
         if member.leading is not None:
             self.world.check_permits()
+
+    def _check_restart(self) -> None:
+        """Who is in the set could go on by itself after a restart."""
+        if self.is_ready and self.log.begin_sequence > 1 and not any(self.log.load_snapshots()):
+            self.world.fail(f"{self.host.name} is in the set, without a snapshot below {self.log.begin_sequence}")
 
     def permits(self) -> bool:
         """An output order could leave now."""

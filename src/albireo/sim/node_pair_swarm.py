@@ -43,6 +43,8 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     gives_views: bool = False
     tail_bytes: int = 1 << 20
     """Of the log, kept in memory for the other member."""
+    is_local: bool = False
+    """Samples are acknowledged by the active member alone; whoever sent them keeps them until they are committed."""
     short_writes: float = 0.0
     """Share of writes that take fewer bytes than they were given."""
     bounds: Mapping[str, int] = {}
@@ -70,7 +72,8 @@ BOUNDS: Final = {
 }
 """What takes megabytes to reach in a plant, by module and name, and what is reached in a short world."""
 SCRUB_BYTES: Final = 1 << 18
-"""Where something rots: a whole segment each second."""
+SCRUB_OFTEN: Final = {"node.housekeeping:EVERY_NS": 200 * MS}
+"""Where something rots: a whole segment, five times a second."""
 
 
 def swarm_of(seed: int) -> Swarm:
@@ -89,14 +92,16 @@ def swarm_of(seed: int) -> Swarm:
         fault_every_ms=chance.choice([250.0, 500.0, 1_000.0]),
         batch_every_ms=chance.choice([20.0, 60.0, 150.0]),
         segment_bytes=chance.choice([8_192, 16_384, 65_536]),
-        keep_s=chance.choice([0.0, 0.0, 2.0, 2.0 if ROTS & set(faults) else 600.0]),
+        keep_s=chance.choice([0.0, 0.0, 2.0, 600.0]),
         scrub_bytes=SCRUB_BYTES if ROTS & set(faults) else chance.choice([0, 8_192, 65_536]),
         messages_max=chance.choice([1_000_000, 1_000_000, 30]),
         bytes_per_s=chance.choice([100_000_000, 1_000_000]),
         gives_views=chance.random() < 0.5,
         tail_bytes=chance.choice([0, 4_096, 1 << 20]),
+        is_local=chance.random() < 0.25,
         short_writes=chance.choice([0.0, 0.0, 0.05]),
-        bounds={name: value for name, value in BOUNDS.items() if chance.random() < 0.3},
+        bounds=(SCRUB_OFTEN if ROTS & set(faults) else {})
+        | {name: value for name, value in BOUNDS.items() if chance.random() < 0.3},
     )
 
 
