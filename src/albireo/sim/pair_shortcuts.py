@@ -146,8 +146,8 @@ class YieldsOverWrites(Handover):
 class TakesTheWordForTheEnd(Handover):
     """Waits until nothing is written any more, and not until what was written has landed."""
 
-    def outputs_ended(self, until: Instant, now: Instant) -> None:
-        super().outputs_ended(now, now)
+    def outputs_ended(self, until: Instant) -> None:
+        super().outputs_ended(Instant(0))
 
 
 class TakesSilenceForTheEnd(Handover):

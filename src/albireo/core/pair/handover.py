@@ -67,7 +67,7 @@ class Handover:
         member = self.member
         match order:
             case OutputsEnded(until):
-                self.outputs_ended(until, now)
+                self.outputs_ended(until)
             case SwitchoverAsked(cause, is_for_stop):
                 self.drain(cause, now, is_for_stop=is_for_stop)
             case ForceAsked() if not member.own.is_complete:
@@ -99,9 +99,8 @@ class Handover:
         self.is_for_stop = is_for_stop
         self.member.own.out.append(CloseAdmission(cause))
 
-    def outputs_ended(self, until: Instant, now: Instant) -> None:
+    def outputs_ended(self, until: Instant) -> None:
         """Nothing is written any more; what was written lands before `until`."""
-        del now  # Taken so that a variant which does not wait can be shown to be caught.
         if self.drain_until is not None:
             self.writes_until = until
 

@@ -56,7 +56,7 @@ def take(
     except HistoryDamaged as error:
         taker.abandon()
         raise FileRefused("unreadable_file") from error
-    except BaseException:
+    except BaseException:  # Whatever it was goes on; the half-written files do not stay.
         taker.abandon()
         raise
 
