@@ -15,12 +15,14 @@ One mailbox, 12 registers, high words first; the order is written by one FC16:
      6..7     member  value    32 bits, as the target takes them
      8..9     member  CRC-32   of registers 0..7 (ISO-HDLC, big-endian bytes)
       10      PLC     done     count of the order that was answered last
-      11      PLC     result   1 done, 2 stale, 3 bad
+      11      PLC     result   1 done, 2 stale, 3 bad; of a gate also 4 refused, 5 unreached, 6 unknown
 
 Then 4 registers that both members read: boot number, 0, and the guard in two.
 
 The sender's part of the bargain: the boot number is read after the grant, and the lease is checked after that and right
 before each send. The new holder's first order has target 0 and is answered before it serves.
+
+A gate (gate.py) has the same mailboxes and judges orders by the same `admitted`, in front of a PLC without the program.
 
 Not here: sending, time-outs and outcomes of orders (the adapter); which output a target is (the PLC's program).
 Spec: design/pair.md, Guard levels of outputs; docs/plc/guard.st is the same logic as Structured Text; ADR-0097.
@@ -61,6 +63,12 @@ class Result(IntEnum):
     """Epoch below the guard, or another boot number. Certainly not applied."""
     BAD = 3
     """Torn, foreign, or for a target that does not exist. Certainly not applied."""
+    REFUSED = 4
+    """Of a gate: passed on, and the device refused it. Certainly not applied."""
+    UNREACHED = 5
+    """Of a gate: not passed on, for the device is away or may still carry out an earlier one. Certainly not applied."""
+    UNKNOWN = 6
+    """Of a gate: passed on, and nobody knows what became of it."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +160,7 @@ def decode_answer(words: Sequence[int], offset: int = 0) -> MailboxAnswer:
     """Registers 10 and 11 of the mailbox at `offset`.
 
     Raises:
-        DecodeError: a result that the PLC's program does not know.
+        DecodeError: a result that neither a PLC's program nor a gate gives.
     """
     part = list(words[offset + ORDER_REGISTERS : offset + MAILBOX_REGISTERS])
     if len(part) != 2 or not 0 <= part[0] <= WORD_MAX or part[1] not in tuple(Result):
@@ -190,31 +198,43 @@ def scan(state: GuardState, mailboxes: tuple[Sequence[int], Sequence[int]]) -> t
     return state, tuple(applied)
 
 
+def admitted(state: GuardState, words: Sequence[int]) -> Order | Result:
+    """The order in registers 0..9 if the guard lets it pass, else why it is not carried out."""
+    try:
+        order = decode_order(words)
+    except DecodeError:
+        return Result.BAD
+    return Result.STALE if order.boot != state.boot or order.epoch < state.guard else order
+
+
 def _serve(state: GuardState, member: int, words: Sequence[int]) -> tuple[GuardState, Order | None]:
     """IF req <> done THEN IF crc_ok AND boot = my_boot AND epoch >= guard THEN ... ELSE res := STALE; done := req."""
     asked = words[1] if len(words) > 1 else 0
     if asked in (0, state.answers[member].done):
         return state, None
-    try:
-        order = decode_order(words)
-    except DecodeError:
-        return _answered(state, member, MailboxAnswer(asked, Result.BAD)), None
-    if order.boot != state.boot or order.epoch < state.guard:
-        return _answered(state, member, MailboxAnswer(asked, Result.STALE)), None
+    order = admitted(state, words)
+    if isinstance(order, Result):
+        return answered(state, member, MailboxAnswer(asked, order)), None
     if order.target > len(state.targets):
-        return _answered(state, member, MailboxAnswer(asked, Result.BAD)), None
+        return answered(state, member, MailboxAnswer(asked, Result.BAD)), None
     targets = state.targets
     if order.target != RAISE_ONLY:
         targets = (*targets[: order.target - 1], order.value, *targets[order.target :])
     state = msgspec.structs.replace(state, guard=order.epoch, targets=targets)
-    return _answered(state, member, MailboxAnswer(asked, Result.DONE)), order
+    return answered(state, member, MailboxAnswer(asked, Result.DONE)), order
 
 
-def _answered(state: GuardState, member: int, answer: MailboxAnswer) -> GuardState:
+def answered(state: GuardState, member: int, answer: MailboxAnswer) -> GuardState:
+    """`answer` is what this member reads in its mailbox."""
     answers = (answer, state.answers[1]) if member == 0 else (state.answers[0], answer)
     return msgspec.structs.replace(state, answers=answers)
 
 
 def restarted(state: GuardState) -> GuardState:
     """What a start of the PLC leaves: another boot number, no guard; targets as the PLC's program sets them."""
-    return GuardState(boot=state.boot % WORD_MAX + 1, targets=(0,) * len(state.targets))
+    return GuardState(boot=next_boot(state.boot), targets=(0,) * len(state.targets))
+
+
+def next_boot(boot: int) -> int:
+    """1..65535, never 0."""
+    return boot % WORD_MAX + 1
