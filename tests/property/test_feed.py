@@ -59,12 +59,12 @@ class Conversation:
                 self.to_follower.append((self.leader.hello(b"f", message, self.facts(), self.now), []))
             else:
                 self.leader.ack(b"f", message, self.now)
-        for pull in self.leader.pulls(Position(1, self.committed)):
+        for pull in self.leader.pulls(Position(1, self.committed), self.now):
             upper = min(self.committed, pull.after + max(1, pull.bytes_max // FRAME_BYTES))
             numbers = [n for n in range(pull.after + 1, upper + 1) if self.wanted(n)]
             last = Position(1, numbers[-1]) if numbers else None
             size = FRAME_BYTES * len(numbers)
-            self.leader.pulled(pull, upper, last, size)
+            self.leader.pulled(pull, upper, last, size, is_all=upper == self.committed)
             if last is not None:
                 data = FeedData(epoch=1, first=Position(1, numbers[0]), last=last, previous=pull.previous)
                 self.to_follower.append((data, numbers))
@@ -116,8 +116,9 @@ def test_a_silent_follower_gets_no_more_than_its_credit() -> None:
     talk.leader.hello(b"f", hello, talk.facts(), talk.now)
     sent = 0
     for _ in range(10):
-        for pull in talk.leader.pulls(Position(1, 1000)):
+        for pull in talk.leader.pulls(Position(1, 1000), talk.now):
             count = pull.bytes_max // FRAME_BYTES
             sent += count
-            talk.leader.pulled(pull, pull.after + count, Position(1, pull.after + count), FRAME_BYTES * count)
+            last = Position(1, pull.after + count)
+            talk.leader.pulled(pull, last.sequence, last, FRAME_BYTES * count, is_all=False)
     assert sent == 5

@@ -162,12 +162,12 @@ class Node:
 
     def serve(self) -> None:
         """What the shell does after each turn: read what is asked for, send it."""
-        for pull in self.root.pulls(self.root.committed):
+        for pull in self.root.leader.pulls(self.root.committed, self.clock.now):
             wanted = [one for one in self.committed() if one.header.last_sequence > pull.after]
             data, raw, scanned = cut(b"".join(map(codec.encode, wanted)), pull, self.root.history.epoch)
             if data is not None:
                 self.sent.append((pull.to, data, [raw]))
-            self.root.leader.pulled(pull, scanned, data.last if data else None, len(raw))
+            self.root.leader.pulled(pull, scanned, data.last if data else None, len(raw), is_all=False)
 
     def values(self) -> dict[int, object]:
         """Of every item that has a good one."""

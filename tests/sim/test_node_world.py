@@ -174,7 +174,7 @@ class World:
             self.step(Committed(self.disk.end))
 
     def serve(self) -> None:
-        for pull in self.root.pulls(self.root.committed):
+        for pull in self.root.leader.pulls(self.root.committed, self.now):
             wanted = [one for one in self.disk.frames if one.header.first_sequence > pull.after]
             wanted = [one for one in wanted if one.header.last_sequence <= self.root.committed.sequence]
             chunk = b""
@@ -183,7 +183,7 @@ class World:
                     break
                 chunk += encode(frame)
             data, raw, scanned = cut(chunk, pull, self.root.history.epoch)
-            self.root.leader.pulled(pull, scanned, data.last if data else None, len(raw))
+            self.root.leader.pulled(pull, scanned, data.last if data else None, len(raw), is_all=False)
             if data is not None:
                 self.outbox.append((pull.to, data, [raw]))
 

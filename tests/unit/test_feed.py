@@ -19,8 +19,8 @@ from albireo.core.feed.follower import (
     StartOver,
     TimePassed,
 )
-from albireo.core.feed.leader import FOLLOWERS_MAX, GONE_NS
-from albireo.model.instant import Instant
+from albireo.core.feed.leader import BEHIND_RECORDS, FOLLOWERS_MAX, GONE_NS, PACE_NS, WAIT_MS_MAX
+from albireo.model.instant import MS, Instant
 from albireo.model.position import EpochEntry, EpochHistory, Position
 
 LOG = b"L" * 16
@@ -156,11 +156,36 @@ def test_a_named_follower_holds_records_also_while_it_is_away() -> None:
     leader = Leader()
     hello = FeedHello(follower="history", is_named=True, log_id=LOG, position=Position(1, 20))
     leader.hello(b"h", hello, FACTS, Instant(0))
-    pull = leader.pulls(FACTS.committed)[0]
+    pull = leader.pulls(FACTS.committed, Instant(0))[0]
     leader.pulled(pull, 60, Position(2, 60), 100)
     leader.ack(b"h", FeedAck(received=Position(2, 60), durable=Position(1, 40), credit_bytes=1), Instant(0))
     leader.lost(b"h")
     assert leader.wanted_from("history") == 40
+
+
+@pytest.mark.parametrize(
+    ("max_wait_ms", "rest_ns"), [(0, PACE_NS), (-7, PACE_NS), (100, 100 * MS), (1 << 62, WAIT_MS_MAX * MS)]
+)
+def test_a_follower_that_got_everything_rests(max_wait_ms: int, rest_ns: int) -> None:
+    leader, now = Leader(), Instant(7)
+    leader.hello(b"f", FeedHello(follower="f", max_wait_ms=max_wait_ms), FACTS, now)
+    pull = leader.pulls(Position(2, 60), now)[0]
+    leader.pulled(pull, 60, Position(2, 60), 100)
+    assert leader.rest_ends(Position(2, 60)) is None
+    assert not leader.pulls(Position(2, 61), Instant(now + rest_ns - 1))
+    assert leader.rest_ends(Position(2, 61)) == now + rest_ns
+    assert [one.after for one in leader.pulls(Position(2, 61), Instant(now + rest_ns))] == [60]
+
+
+def test_a_follower_that_is_behind_does_not_rest() -> None:
+    leader, now = Leader(), Instant(7)
+    leader.hello(b"f", FeedHello(follower="f", max_wait_ms=100), FACTS, now)
+    pull = leader.pulls(Position(2, 60), now)[0]
+    leader.pulled(pull, 40, Position(2, 40), 100, is_all=False)
+    assert [one.after for one in leader.pulls(Position(2, 60), now)] == [40]
+    leader.pulled(pull, 60, Position(2, 60), 100)
+    assert not leader.pulls(Position(2, 60 + BEHIND_RECORDS - 1), now)
+    assert leader.ready_count(Position(2, 60 + BEHIND_RECORDS), now) == 1
 
 
 def test_an_acknowledgement_never_counts_for_more_than_was_sent() -> None:

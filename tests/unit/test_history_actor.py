@@ -81,7 +81,7 @@ class LogServer:
         return Position(self.history.epoch, self.log.end)
 
     def serve(self) -> None:
-        for pull in self.leader.pulls(self.committed):
+        for pull in self.leader.pulls(self.committed, self.actor.now()):
             chunk, size = b"", 0
             for one in self.log.frames:
                 if one.header.first_sequence > pull.after and size < pull.bytes_max:
@@ -89,7 +89,7 @@ class LogServer:
                     size = len(chunk)
             data, raw, scanned = cut(chunk, pull, self.history.epoch)
             if data is not None and self.link.send(data, [raw], to=pull.to):
-                self.leader.pulled(pull, scanned, data.last, len(raw))
+                self.leader.pulled(pull, scanned, data.last, len(raw), is_all=scanned >= self.committed.sequence)
 
     def ticked(self, now: Instant) -> None:
         for to, alive in self.leader.alive(self.history.epoch, self.committed, self.committed, now):

@@ -16,6 +16,7 @@ Described for other readers in docs/formats/history.md.
 import re
 from datetime import date, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -308,7 +309,12 @@ def node_folder(node: str) -> str:
 
 def day_of(wall_ns: int) -> str:
     """UTC day of a wall time, `YYYY-MM-DD`; every signed 64-bit value has one (1677..2262)."""
-    return (date(1970, 1, 1) + timedelta(days=wall_ns // DAY_NS)).isoformat()
+    return _day_name(wall_ns // DAY_NS)
+
+
+@lru_cache(maxsize=64)
+def _day_name(days: int) -> str:
+    return (date(1970, 1, 1) + timedelta(days=days)).isoformat()
 
 
 def day_start_ns(day: str) -> int:

@@ -287,6 +287,9 @@ class FeedHello(Message, frozen=True, tag="feed_hello"):
     mode: str = "log"
     """`log`: every record; `state`: latest value per key."""
     credit_bytes: int = 1 << 20
+    max_wait_ms: int = 0
+    """Mode log: while little is new it may be kept back for so long, to come in one piece (as Kafka's
+    `fetch.max.wait.ms`)."""
 
 
 class FeedAnswer(Message, frozen=True, tag="feed_answer"):

@@ -48,7 +48,7 @@ from albireo.codec.record import (
 from albireo.core.admission import Admission
 from albireo.core.answers import Answers
 from albireo.core.diagnostics import CommitTimes, Diagnostics
-from albireo.core.feed.leader import Leader, LogFacts, Pull
+from albireo.core.feed.leader import Leader, LogFacts
 from albireo.core.feed.state import StateFeed
 from albireo.core.folds import Folds
 from albireo.core.hellos import Hellos
@@ -455,6 +455,6 @@ class Root:
 
     # --- Feeds ---------------------------------------------------------------------------------------------------
 
-    def pulls(self, readable: Position) -> list[Pull]:
-        """What to read and send now; `readable`: what of the commit position is on this disk already."""
-        return self.leader.pulls(min(self.committed, readable))
+    def readable(self, stored: Position) -> Position:
+        """Followers are given what is folded; `stored`: what of the commit position is on this disk already."""
+        return min(self.committed, stored)

@@ -62,10 +62,6 @@ from albireo.node.tenure import Tenure
 from albireo.runtime import ActorContext, Letter, Link, TurnLimits
 from albireo.runtime.errors import ConfigurationRefused
 
-PACE_NS: Final = 5 * MS
-"""Followers are served this often at most while little is new: many small commits become one piece."""
-BEHIND_RECORDS: Final = 4_096
-"""More than this is not little."""
 FOR_TENURE: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, Carry, HistoryTold)
 """What of the local link's messages the tenure may want; all others are the root machine's."""
 TURN_LIMITS: Final = TurnLimits(letters_max=128, bytes_max=512 << 10)
@@ -116,10 +112,6 @@ class Core:
         """Where who is not on the local link is heard."""
         self._is_durable_posted = False
         self._is_serving_posted = False
-        self._serve_at: Instant | None = None
-        """Followers wait for what was committed since they were served."""
-        self._paced_to = Instant(0)
-        self._served_to = 0
         self._is_folding_posted = False
         self._admission = ""
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
@@ -322,21 +314,16 @@ class Core:
             self._actor.call(self._fold_more)
         while self._waiters and self._waiters[0][0] <= self.root.committed.sequence:
             self._waiters.pop(0)[1].set_result(None)
-        due = (self.root.deadline(), self._house.deadline(), self._tenure.deadline(), self._serve_at)
+        rested = None if self._is_serving_posted else self.root.leader.rest_ends(self.root.readable(self.log.committed))
+        due = (self.root.deadline(), self._house.deadline(), self._tenure.deadline(), rested)
         self._actor.arm(Instant(min(one for one in due if one is not None)))
 
     def _serve(self) -> None:
         """One chunk to every follower that lags and has room; the next one in a turn of its own."""
         root, leader = self.root, self.root.leader
-        pulls = root.pulls(self.log.committed)
-        self._serve_at = None
-        now = self._actor.now()
-        if pulls and now < self._paced_to and root.committed.sequence - self._served_to < BEHIND_RECORDS:
-            self._serve_at = self._paced_to
-            return
-        self._paced_to, self._served_to = Instant(now + PACE_NS), root.committed.sequence
+        readable, now = root.readable(self.log.committed), self._actor.now()
         waiting = 0
-        for pull in pulls:
+        for pull in leader.pulls(readable, now):
             try:
                 chunk = self.log.read(pull.after, pull.bytes_max)
             except Pruned:
@@ -353,13 +340,14 @@ class Core:
                     waiting += 1  # The holder has these records, and gives them soon.
                 continue
             data, raw, scanned = cut(chunk, pull, root.history.epoch)
+            is_all = scanned >= readable.sequence
             if data is None:
-                leader.pulled(pull, scanned, None, 0)
+                leader.pulled(pull, scanned, None, 0, is_all=is_all)
             elif self._links.get(pull.to, self._link).send(data, [raw], to=pull.to):
-                leader.pulled(pull, scanned, data.last, len(raw))
+                leader.pulled(pull, scanned, data.last, len(raw), is_all=is_all)
             else:
                 leader.lost(pull.to)
-        if len(root.pulls(self.log.committed)) > waiting and not self._is_serving_posted:
+        if not self._is_serving_posted and leader.ready_count(readable, now) > waiting:
             self._is_serving_posted = True
             self._actor.call(self._serve_more)
 
@@ -367,7 +355,7 @@ class Core:
         """Go on behind records that can't be read. What the history will lack is a gap from here on."""
         self._actor.log.limited("log_corrupt", "feed", reason=str(damage))
         followed = self.root.leader.followers[pull.to]
-        self.root.leader.pulled(pull, damage.last_sequence, None, 0)
+        self.root.leader.pulled(pull, damage.last_sequence, None, 0, is_all=False)
         if followed.hello.is_named:
             wall = self._actor.wall_ns()
             from_ns = self._node_ns_at(damage.first_sequence - 1, wall)
@@ -382,7 +370,6 @@ class Core:
 
     def _serve_more(self) -> None:
         self._is_serving_posted = False
-        self._paced_to = Instant(0)  # Who is behind is not kept waiting.
         self._serve()
 
 

@@ -47,6 +47,8 @@ class FollowerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     mode: str = "log"
     capacity_bytes: int = 8 << 20
     """Bytes of frames that may be under way or received and not yet digested."""
+    max_wait_ms: int = 0
+    """So long the leader may keep little things back, to send them in one piece."""
 
 
 class Phase(Enum):
@@ -180,6 +182,7 @@ class Follower:
             streams=self.config.streams,
             mode=self.config.mode,
             credit_bytes=self._credit(),
+            max_wait_ms=self.config.max_wait_ms,
         )
         return [Say(hello)]
 

@@ -3,6 +3,8 @@
 A follower pulls: it gives credit in bytes and acknowledges what it made durable. One that stops reading costs the
 leader nothing but retained segments, and a limit ends even that. The leader keeps no frames: it says what to read from
 the log (`Pull`), the shell reads the committed bytes, sends them as they stand and tells the leader how far it got.
+A follower that was just served rests, for `PACE_NS` or as long as it says, so that many small commits become one piece;
+one that has not got everything there is does not.
 
 A follower whose records are not all part of this log is told FORK: a new branch begins where both parted, and it
 starts over from there. That happens after a forced promotion, or when a disk forgot; never because this node has not
@@ -28,6 +30,12 @@ ALIVE_NS: Final = 500 * MS
 FOLLOWERS_MAX: Final = 64
 PULL_BYTES: Final = 256 << 10
 """Largest chunk of one DATA message; a turn of CORE sends at most one per follower."""
+PACE_NS: Final = 5 * MS
+"""A follower is served this often at most while little is new."""
+BEHIND_RECORDS: Final = 4_096
+"""More than this is not little."""
+WAIT_MS_MAX: Final = 1_000
+"""A follower may rest no longer."""
 GONE_NS: Final = 60 * SECOND
 """An unnamed follower that says nothing for this long is forgotten."""
 
@@ -58,7 +66,10 @@ class Pull(msgspec.Struct, frozen=True):
 class Followed:
     """What the leader knows of one follower."""
 
-    __slots__ = ("acked", "credit", "durable", "heard_at", "hello", "previous", "scanned", "to", "under_way")
+    __slots__ = (
+        *("acked", "credit", "durable", "heard_at", "hello", "previous"),
+        *("rest_ns", "rests_to", "scanned", "to", "under_way"),
+    )
 
     def __init__(self, to: bytes, hello: FeedHello, position: Position, now: Instant) -> None:
         self.to = to
@@ -72,10 +83,20 @@ class Followed:
         self.credit = hello.credit_bytes
         self.under_way: deque[tuple[Position, int]] = deque()
         self.heard_at = now
+        self.rest_ns = max(PACE_NS, min(hello.max_wait_ms, WAIT_MS_MAX) * MS)
+        self.rests_to = now
 
     @property
     def credit_left(self) -> int:
         return self.credit - sum(size for _, size in self.under_way)
+
+    def wants(self, committed: Position) -> bool:
+        """Something is new, and there is room for it."""
+        return self.hello.mode == "log" and self.scanned < committed.sequence and self.credit_left > 0
+
+    def rests(self, committed: Position, now: Instant) -> bool:
+        """Little is new, and it may wait."""
+        return now < self.rests_to and committed.sequence - self.scanned < BEHIND_RECORDS
 
     @property
     def holds_from(self) -> int:
@@ -126,20 +147,38 @@ class Leader:
             self._named_durable[followed.hello.follower] = followed.holds_from
         return True
 
-    def pulls(self, committed: Position) -> list[Pull]:
-        """What to read and send now: at most one chunk for each `log` follower that has credit and lags."""
-        return [
-            Pull(f.to, f.scanned, min(PULL_BYTES, f.credit_left), f.hello.streams, f.previous)
-            for f in self.followers.values()
-            if f.hello.mode == "log" and f.scanned < committed.sequence and f.credit_left > 0
-        ]
+    def pulls(self, committed: Position, now: Instant) -> list[Pull]:
+        """What to read and send now: at most one chunk for each `log` follower that has credit, lags and does not rest.
+        It rests from now on, unless `pulled` says that there is more."""
+        found = []
+        for f in self._ready(committed, now):
+            found.append(Pull(f.to, f.scanned, min(PULL_BYTES, f.credit_left), f.hello.streams, f.previous))
+            f.rests_to = Instant(now + f.rest_ns)
+        return found
 
-    def pulled(self, pull: Pull, scanned: int, last: Position | None, size_bytes: int) -> None:
-        """The shell sent frames up to `last` (None: nothing matched) having looked at everything up to `scanned`."""
+    def ready_count(self, committed: Position, now: Instant) -> int:
+        """So many would be served now."""
+        return len(self._ready(committed, now))
+
+    def _ready(self, committed: Position, now: Instant) -> list[Followed]:
+        return [f for f in self.followers.values() if f.wants(committed) and not f.rests(committed, now)]
+
+    def rest_ends(self, committed: Position) -> Instant | None:
+        """When somebody has rested to whom something is to be sent."""
+        return min((f.rests_to for f in self.followers.values() if f.wants(committed)), default=None)
+
+    def pulled(self, pull: Pull, scanned: int, last: Position | None, size_bytes: int, *, is_all: bool = True) -> None:
+        """The shell sent frames up to `last` (None: nothing matched) having looked at everything up to `scanned`.
+
+        Args:
+            is_all: nothing more is committed. Who is behind is not kept waiting.
+        """
         followed = self.followers.get(pull.to)
         if followed is None:
             return
         followed.scanned = scanned
+        if not is_all:
+            followed.rests_to = Instant(0)
         if last is not None:
             followed.previous = last
             followed.under_way.append((last, size_bytes))

@@ -51,6 +51,8 @@ from albireo.runtime import ActorContext, Letter, Link
 
 STREAMS: Final = (Stream.SAMPLES, Stream.CASES, Stream.STATE, Stream.AUDIT, Stream.CONTROL)
 SEAL_WAITERS_MAX: Final = 64
+WAIT_MS: Final = 100
+"""Records may reach the history so late: fewer and larger pieces cost CORE and the history less."""
 
 
 class HistoryArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -121,6 +123,7 @@ class History:
             is_named=True,
             streams=tuple(int(stream) for stream in STREAMS),
             capacity_bytes=self._arguments.capacity_bytes,
+            max_wait_ms=WAIT_MS,
         )
         self._follower = Follower(config, self._hot.position, log_id)
         self._follower.history = history
