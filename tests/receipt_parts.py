@@ -159,6 +159,16 @@ class Member:
             value for frame in self.frames if to is None or frame.header.last_sequence <= to for value in held(frame)
         ]
 
+    def gaps(self) -> list[GapFound]:
+        """Every gap in the log."""
+        records = [
+            one
+            for frame in self.frames
+            if frame.header.kind == Kind.RECORDS
+            for one in record.decode_records(frame.body, frame.header.record_count)
+        ]
+        return [one for one in records if isinstance(one, GapFound)]
+
     def number_at(self, producer_id: int, to: int) -> int:
         """The last number of a producer up to a sequence."""
         found = [record.decode_producer(one.body) for one in self.frames if one.header.last_sequence <= to]
@@ -178,6 +188,8 @@ class Life:
         """Batches, of one value each."""
         self.told_in: dict[int, int] = {}
         """By value that was acknowledged early: the epoch of whoever said so."""
+        self.is_forced = False
+        """A member was forced to lead without what was acknowledged in it."""
 
 
 class Program:
@@ -371,6 +383,18 @@ class Pair:
         new.lead()
         self.takeovers.append(new.history.epoch)
 
+    def force(self) -> None:
+        """A person has the passive member lead with what it has; the machine of the other one is lost for good, and one
+        with an empty disk takes its place."""
+        old = self.leader
+        self.kill(old, power=True)
+        self.set.add(self.passive.index)
+        self.takeover()
+        old.frames, old.durable, old.committed, old.history = [], 0, 0, EpochHistory()
+        for program in self.programs:
+            program.life.is_forced = True
+            program.life.bodies.clear()  # The other log's numbers; only by force may one be given again.
+
     def kill(self, member: Member, *, power: bool) -> None:
         """Its process ends; with the power goes what was not on the disk."""
         if power:
@@ -451,11 +475,11 @@ class Pair:
     # --- What there is in the end --------------------------------------------------------------------------------
 
     def check(self) -> list[int]:
-        """Nothing doubled, nothing out of order, nothing lost that was told of as committed; what was told of early is
-        lost only by a takeover and with its program, and then a gap is told of it.
+        """Nothing doubled, nothing out of order, nothing lost that was told of as committed, save by force; what was
+        told of early is lost only by a takeover and with its program. A gap is told of all that is lost.
 
         Returns:
-            What was acknowledged early and is lost.
+            What was acknowledged and is lost.
         """
         lost: list[int] = []
         stored = self.leader.values(self.leader.committed)
@@ -465,10 +489,10 @@ class Pair:
                 here = [value for value in stored if value in set(life.offered)]
                 assert here == sorted(set(here)), f"{program.name}: doubled or out of order: {here}"
                 is_alive = index == len(program.lives) - 1
-                if is_alive:
+                if is_alive and not life.is_forced:
                     assert here == life.offered, f"{program.name}: offered {life.offered}, stored {here}"
                 missing = [one for one in life.offered[: life.acknowledged] if one not in here]
-                for value in missing:
+                for value in [] if life.is_forced else missing:
                     assert value in life.told_in, f"{value} was committed, and is lost"
                     later = [one for one in self.takeovers if one > life.told_in[value]]
                     assert later, f"{value} is lost without a takeover"

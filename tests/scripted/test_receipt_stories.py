@@ -7,10 +7,12 @@
     copy [N]                      frames of the log go to the passive member
     takeover | power NAME | kill NAME | start NAME | A is suspended | B leaves the set
     A learns                      that it was overtaken
+    force                         the passive member leads with what it has; the machine of the other one is replaced
     +50ms | talk | settle         settle: everything works, until all is said
     -> A says N [DURABILITY] [uncommitted M], ...     receipts since the line before, all of this member's, in order
     -> p told N DURABILITY [may be cut], ...          the same for what the program hears of its batches
     -> p keeps VALUES | nothing                       what it has not let go of
+    -> gaps NAME N, ...                               gap records, and how many samples they say are lost
     -> A has VALUES | stored VALUES | lost VALUES     log of a member; of both, committed; acknowledged and gone
 
 Besides, at each receipt: the disk has what is told, and what is called committed is. No number stands for two bodies.
@@ -56,6 +58,8 @@ class Story:
                 pair.copy(*map(int, count))
             case ["takeover"]:
                 pair.takeover()
+            case ["force"]:
+                pair.force()
             case ["talk"]:
                 pass
             case ["settle"]:
@@ -120,6 +124,10 @@ class Story:
             self.pair.talk()
             found_told = [f"{name} told {told(one)}" for name in self.programs for one in self.news(name)]
             assert wanted == (found_told or [f"{subject} told nothing"])
+            return
+        if subject == "gaps":
+            found_gaps = [f"{gap.source} {gap.lost}" for gap in self.pair.leader.gaps()]
+            assert wanted == [f"gaps {one}" for one in found_gaps]
             return
         for one in wanted:
             self.is_so(one)

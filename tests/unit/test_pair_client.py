@@ -27,7 +27,7 @@ from albireo.codec.message import (
     RoleAsked,
     RoleTold,
 )
-from albireo.codec.record import Kind
+from albireo.codec.record import GapFound, Kind
 from albireo.core.admission import Admission
 from albireo.core.feed.follower import ASK_AGAIN_NS, SILENCE_NS, Deliver, FollowerConfig
 from albireo.core.feed.follower import TimePassed as FeedTime
@@ -313,7 +313,7 @@ def test_a_member_that_lacks_what_was_acknowledged_is_not_numbered_after() -> No
 
 
 def test_a_higher_epoch_that_lacks_what_was_acknowledged_is_the_truth() -> None:
-    """An operator has forced it: records are lost, and the numbers begin anew behind what is left."""
+    """An operator has forced it: records are lost, a gap says so, and the numbers begin anew behind what is left."""
     one = sender()
     one.step(Heard(0, acts(2)), at(0))
     one.step(Heard(0, welcome(0, 2)), at(0))
@@ -321,8 +321,13 @@ def test_a_higher_epoch_that_lacks_what_was_acknowledged_is_the_truth() -> None:
     one.step(Heard(0, appended(1, 2)), at(1))
     one.step(Heard(1, acts(1001)), at(2))
     sent = one.step(Heard(1, welcome(0, 1001)), at(3))
-    assert [record.decode_producer(e.raw[0])[1] for e in sent if isinstance(e, SayTo)] == [1]
-    assert one.step(Heard(1, appended(1, 1001)), at(4))[0] == Acknowledged(2, Position(1001, 1), "local")
+    bodies = [body for effect in sent if isinstance(effect, SayTo) for body in effect.raw]
+    assert [record.decode_producer(body)[1] for body in bodies] == [1, 2]
+    (gap,) = record.decode_records(bodies[0], 1)
+    assert isinstance(gap, GapFound)
+    assert (gap.reason, gap.lost) == ("committed_lost", 1)
+    assert one.step(Heard(1, appended(1, 1001)), at(4)) == []
+    assert one.step(Heard(1, appended(2, 1001)), at(4))[0] == Acknowledged(2, Position(1001, 2), "local")
 
 
 def test_a_full_queue_is_said_and_nothing_is_dropped() -> None:

@@ -6,6 +6,7 @@ import pytest
 from albireo.codec import record
 from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import GapFound, Kind, Stream
+from albireo.core import gone
 from albireo.core.flight import MESSAGE_BYTES, Loss
 from albireo.core.producer import (
     WORTH_SENDING_BYTES,
@@ -281,6 +282,77 @@ def test_another_log_gets_what_is_in_flight_under_its_own_numbers() -> None:
     effects = one.step(welcome(0, producer_id=1), at(0))
     assert sent(effects) == [(1, 1.0), (2, 2.0)]
     assert record.decode_producer(effects[0].raw[0]) == (1, 1)
+
+
+def gap_in(effects: list[Send]) -> GapFound:
+    (gap,) = [
+        one
+        for send in effects
+        if isinstance(send.message, Append)
+        for entry, body in zip(send.message.entries, send.raw, strict=True)
+        if entry.kind == Kind.RECORDS
+        for one in record.decode_records(body, entry.record_count)
+        if isinstance(one, GapFound)
+    ]
+    return gap
+
+
+def committed_up_to(last: int, *, before: int = 0) -> Producer:
+    """A producer whose batches, of `2` rows and at times 1, 2, 3..., are all committed."""
+    one = streaming(before)
+    for sequence in range(before + 1, last + 1):
+        one.step(offered(sequence, rows=2), at(0))
+        one.step(appended(sequence), at(0))
+    return one
+
+
+def test_what_was_committed_and_is_not_in_the_log_is_a_gap_before_what_follows() -> None:
+    one = committed_up_to(5)
+    one.step(offered(6), at(1))
+    again = one.step(welcome(3, epoch=2), at(2))
+    assert sent(again) == [(4, "committed_lost"), (5, 6.0)]
+    assert gap_in(again) == GapFound(source="p1", reason="committed_lost", from_ns=3, to_ns=5, lost=4)
+    assert sent(one.step(welcome(3, epoch=2), at(3))) == [(4, "committed_lost"), (5, 6.0)], "the same, under its number"
+    one.step(appended(5, epoch=2), at(3))
+    assert sent(one.step(welcome(5, epoch=3), at(4))) == []
+    one.step(offered(7), at(4))
+    one.step(appended(6, epoch=3), at(4))
+    assert gap_in(one.step(welcome(5, epoch=4), at(5))).lost == 1, "each loss is counted for itself"
+
+
+def test_with_nothing_in_flight_the_gap_goes_out_at_once() -> None:
+    one = committed_up_to(5)
+    assert sent(one.step(welcome(4, epoch=2), at(2))) == [(5, "committed_lost")]
+    assert sent(one.step(offered(8), at(2))) == [(6, 8.0)]
+
+
+def test_in_another_log_everything_committed_is_lost() -> None:
+    one = committed_up_to(5)
+    again = one.step(welcome(9, epoch=2, producer_id=7), at(2))
+    assert sent(again) == [(10, "committed_lost")]
+    assert gap_in(again) == GapFound(source="p1", reason="committed_lost", from_ns=1, to_ns=5, lost=10)
+
+
+def test_of_a_life_that_began_later_only_its_own_is_counted() -> None:
+    gap = gap_in(committed_up_to(5, before=3).step(welcome(1, epoch=2), at(2)))
+    assert (gap.from_ns, gap.to_ns, gap.lost) == (4, 5, 4)
+
+
+def test_beyond_what_is_remembered_the_count_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gone, "BODIES_MAX", 4)
+    exact, beyond = committed_up_to(9), committed_up_to(9)
+    assert gap_in(exact.step(welcome(4, epoch=2), at(2))).lost == 10
+    gap = gap_in(beyond.step(welcome(2, epoch=2), at(2)))
+    assert (gap.from_ns, gap.to_ns, gap.lost) == (1, 9, None)
+
+
+def test_where_another_took_the_name_meanwhile_the_count_is_unknown() -> None:
+    one = committed_up_to(3)
+    one.step(welcome(7, epoch=2), at(2))
+    one.step(offered(4), at(2))
+    one.step(appended(8, epoch=2), at(2))
+    gap = gap_in(one.step(welcome(2, epoch=3), at(3)))
+    assert (gap.from_ns, gap.to_ns, gap.lost) == (1, 4, None)
 
 
 def test_a_welcome_that_fits_not_is_not_taken() -> None:

@@ -34,6 +34,17 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """Empty: every item of this producer."""
     lost: int | None = None
 
+    def joined_to(self, before: "Loss | None") -> "Loss":
+        """Both as one, from the first to the last."""
+        if before is None:
+            return self
+        return Loss(
+            reason=self.reason,
+            from_ns=min(before.from_ns, self.from_ns),
+            to_ns=max(before.to_ns, self.to_ns),
+            lost=(before.lost or 0) + (self.lost or 0),
+        )
+
 
 class Flight(msgspec.Struct, eq=False):
     """A numbered body that CORE may already have."""

@@ -16,6 +16,8 @@ What it does not do: measure, connect, or read a clock. The shell hands in event
 
 Invariants
     in flight:  consecutive sequences; bodies are never changed while CORE may have them (see `_renumber`).
+    gone:       what was committed and is not in the log any more (a forced promotion) is said in a gap record, in its
+                place before what is in flight.
     few:        while PARTLY_FILLED_MAX messages are under way, only large ones follow. Small batches that wait
                 meanwhile become one body: under load the messages grow, and nothing is ever held by a clock.
     waiting:    at most `queue_bytes_max` together with what is in flight; what is dropped is counted and goes out as a
@@ -36,6 +38,7 @@ from numpy.typing import NDArray
 from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import PRODUCER
 from albireo.core.flight import MESSAGE_BYTES, Flight, Loss, batch_to, flight_of, flight_of_loss, messages, queued_bytes
+from albireo.core.gone import Gone
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
@@ -107,6 +110,7 @@ class Producer:
         self._next_sequence = 1
         self._in_flight: deque[Flight] = deque()
         self._in_flight_bytes = 0
+        self._gone = Gone()
         self._answered = 0
         """What is in flight up to this number is acknowledged, and may be cut by a takeover."""
         self._under_way: deque[int] = deque()
@@ -219,12 +223,20 @@ class Producer:
         self._answer_timeout_ns = self._config.answer_timeout_ns
         self._answer_due = None
         self._answered = 0
+        is_same_log = before is None or before.producer_id == event.producer_id
+        lost = self._gone.take_lost(event.last_sequence if is_same_log else 0)
+        if lost is not None:
+            self._put_first(self._said(lost))
         if not self._in_flight:
             self._next_sequence = event.last_sequence + 1
-        elif not self._fits(event, before):
+        elif lost is not None or not self._fits(event, before):
             self._renumber(event.last_sequence + 1)
         # Even what CORE has already is sent again: a repeat is how it is asked whether the original is committed.
         return self._resend_all(now)
+
+    def _put_first(self, flight: Flight) -> None:
+        self._in_flight.appendleft(flight)
+        self._in_flight_bytes += len(flight.body)
 
     def _fits(self, welcome: ProducerWelcome, before: ProducerWelcome | None) -> bool:
         """CORE's last number lies where the numbers in flight go on from it."""
@@ -238,6 +250,7 @@ class Producer:
         while self._in_flight and self._in_flight[0].sequence <= event.producer_sequence - event.uncommitted:
             committed = self._in_flight.popleft()
             self._in_flight_bytes -= len(committed.body)
+            self._gone.committed(committed)
             self.batch_acknowledged = max(self.batch_acknowledged, committed.batch)
             progressed = True
         if event.uncommitted and self._in_flight and event.producer_sequence > self._answered:
@@ -346,15 +359,7 @@ class Producer:
             first, last, lost = self._last_numbered_ns or int(oldest.source_ns[0]), int(oldest.source_ns[-1]), 0
             lost = len(oldest)
             self.dropped += lost
-        before = self._overflow
-        if before is None:
-            return Loss(reason="overflow", from_ns=first, to_ns=last, lost=lost)
-        return Loss(
-            reason="overflow",
-            from_ns=min(before.from_ns, first),
-            to_ns=max(before.to_ns, last),
-            lost=(before.lost or 0) + lost,
-        )
+        return Loss(reason="overflow", from_ns=first, to_ns=last, lost=lost).joined_to(self._overflow)
 
     def _take_overflow(self) -> Loss | None:
         """The gap that stands at the head of the queue, its end moved to the first sample after it."""
