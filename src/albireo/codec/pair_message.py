@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.record import Audited
+from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant
 from albireo.model.position import BEGINNING, EpochEntry, Position
 
@@ -153,6 +154,10 @@ class Heartbeat(Between, frozen=True, kw_only=True, tag="pair_heartbeat"):
     """What people ordered of the sender while it could not append: for the log, by the member that can."""
     orders_taken_ns: int = 0
     """The latest of the receiver's `orders`, by its time, whose record is committed."""
+    feature_level: int = FIRST_LEVEL
+    """The highest that the sender knows, or is held back to. Software from before there were levels says nothing."""
+    log_level: int = FIRST_LEVEL
+    """Feature level of its log."""
 
 
 class HeartbeatAnswered(Between, frozen=True, kw_only=True, tag="pair_heartbeat_answered"):

@@ -18,6 +18,7 @@ from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.model.case import Case
 from albireo.model.command import Command, Receipt
+from albireo.model.feature import FIRST_LEVEL
 from albireo.model.item import KnownItem
 from albireo.model.samples import Gap, SampleBatch, ValueType
 
@@ -127,6 +128,12 @@ class LowWater(msgspec.Struct, frozen=True, kw_only=True, tag="low_water"):
     reason: str
 
 
+class FeatureRaised(msgspec.Struct, frozen=True, kw_only=True, tag="feature"):
+    """From here on the log may hold what this feature level brings: every member has told that it knows it. CONTROL."""
+
+    level: int
+
+
 Record = (
     ItemDeclared
     | GapFound
@@ -140,10 +147,35 @@ Record = (
     | NodeStopped
     | Marked
     | LowWater
+    | FeatureRaised
 )
+
+LEVELS: Final[dict[type[Record], int]] = {
+    ItemDeclared: FIRST_LEVEL,
+    GapFound: FIRST_LEVEL,
+    CaseChanged: FIRST_LEVEL,
+    CommandRequested: FIRST_LEVEL,
+    CommandAccepted: FIRST_LEVEL,
+    CommandFinished: FIRST_LEVEL,
+    Audited: FIRST_LEVEL,
+    ProducerOpened: FIRST_LEVEL,
+    EpochGranted: FIRST_LEVEL,
+    NodeStopped: FIRST_LEVEL,
+    Marked: FIRST_LEVEL,
+    LowWater: FIRST_LEVEL,
+    FeatureRaised: 2,
+}
+"""The feature level that brought each kind (model/feature.py): a log below it holds none of them."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Record])
+
+
+def may_append(record: Record, level: int) -> bool:
+    """Whether a log at this feature level takes the record. What raises it is taken one step below."""
+    if isinstance(record, FeatureRaised):
+        return record.level == level + 1
+    return LEVELS[type(record)] <= level
 
 
 def encode_body(producer_id: int, producer_sequence: int, payload: bytes) -> bytes:

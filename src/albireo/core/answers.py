@@ -184,6 +184,7 @@ def status_of(root: Core, moment: Moment) -> dict[str, object]:
             "sequence": root.committed.sequence,
             "end": root.end.sequence,
             "log_time_ms": folds.log_time_ms,
+            "feature_level": folds.feature_level,
             "admission": root.admission.closed_because,
         },
         "wall_ns": moment.wall,

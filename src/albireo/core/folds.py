@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, assert_never
 
+import msgspec
+
 from albireo.codec import record as codec
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
@@ -22,6 +24,7 @@ from albireo.codec.record import (
     CommandFinished,
     CommandRequested,
     EpochGranted,
+    FeatureRaised,
     GapFound,
     ItemDeclared,
     Kind,
@@ -39,6 +42,7 @@ from albireo.core.fold.dim import Dim
 from albireo.core.fold.producers import Producers
 from albireo.core.fold.transitions import Refused
 from albireo.model import quality
+from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
@@ -46,6 +50,8 @@ from albireo.model.samples import SampleBatch
 
 Content = SampleBatch | Sequence[Record]
 _SECTIONS: Final = ("dim", "conditions", "cases", "commands", "producers")
+_FEATURE: Final = "feature"
+"""There only above the first level: the software of that level knows no other sections."""
 
 
 class Folds:
@@ -58,6 +64,8 @@ class Folds:
         self.commands = Commands()
         self.producers = Producers()
         self.log_time_ms = 0
+        self.feature_level = FIRST_LEVEL
+        """Of the log: no kind of record above it is in there (model/feature.py)."""
         self.unreadable = 0
         """Frames of a kind this version does not know: kept in the log, not folded."""
 
@@ -106,6 +114,8 @@ class Folds:
                 self.commands.fold_finished(record, sequence)
             case ProducerOpened():
                 self.producers.fold_opened(record, header.node_ns, header.epoch)
+            case FeatureRaised(level=level):
+                self.feature_level = max(self.feature_level, level)
             case GapFound() | Audited() | EpochGranted() | NodeStopped() | Marked() | LowWater():
                 pass  # Facts for followers; no fold of CORE needs them.
             case _:
@@ -172,6 +182,8 @@ class Folds:
             ("cases", self.cases.snapshot_slices()),
         ]
         whole = [("commands", self.commands.snapshot()), ("producers", self.producers.snapshot())]
+        if self.feature_level > FIRST_LEVEL:
+            whole.append((_FEATURE, msgspec.msgpack.encode(self.feature_level)))
         return chain(((name, one) for name, slices in sliced for one in slices), whole)
 
     def snapshot(self) -> dict[str, bytes]:
@@ -194,6 +206,8 @@ class Folds:
         self.cases = Cases.restore(sections["cases"], self.conditions)
         self.commands = Commands.restore(sections["commands"])
         self.producers = Producers.restore(sections["producers"])
+        if _FEATURE in sections:
+            self.feature_level = _level_from(sections[_FEATURE])
         self.log_time_ms = log_time_ms
         return self
 
@@ -202,8 +216,28 @@ def joined(slices: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
     """The sections that slices make."""
     parts: dict[str, list[bytes]] = {name: [] for name in _SECTIONS}
     for name, one in slices:
-        parts[name].append(one)
+        parts.setdefault(name, []).append(one)
     return {name: b"".join(found) for name, found in parts.items()}
+
+
+def _level_from(section: bytes) -> int:
+    try:
+        return msgspec.msgpack.decode(section, type=int)
+    except msgspec.DecodeError as error:
+        raise DecodeError(0, f"snapshot: {_FEATURE}: {error}") from error
+
+
+def level_of(frames: Iterable[Frame]) -> int:
+    """The highest feature level that these frames raise a log to."""
+    return max((_raised_by(frame) for frame in frames if frame.header.stream == Stream.CONTROL), default=FIRST_LEVEL)
+
+
+def _raised_by(frame: Frame) -> int:
+    try:
+        records = codec.decode_records(frame.body, frame.header.record_count)
+    except DecodeError:
+        return FIRST_LEVEL
+    return max((one.level for one in records if isinstance(one, FeatureRaised)), default=FIRST_LEVEL)
 
 
 def decode_content(header: FrameHeader, body: bytes | memoryview) -> Content:

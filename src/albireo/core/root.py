@@ -24,22 +24,14 @@ from typing import Final
 from msgspec.structs import astuple
 
 from albireo.codec.frame import HEADER_BYTES, Frame
-from albireo.codec.message import (
-    AnyMessage,
-    Append,
-    Ask,
-    FeedAck,
-    FeedHello,
-    ProducerHello,
-    WriteDone,
-    WritesEnded,
-)
+from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, WriteDone, WritesEnded
 from albireo.codec.record import (
     BODY_BYTES_MAX,
     CaseChanged,
     CommandAccepted,
     CommandFinished,
     EpochGranted,
+    FeatureRaised,
     GapFound,
     Marked,
     NodeStopped,
@@ -70,6 +62,7 @@ from albireo.core.root_events import (
     Granted,
     HandoverBegun,
     LettersDrained,
+    LevelAgreed,
     LogCut,
     Measured,
     OfTheHouse,
@@ -140,11 +133,12 @@ class Root:
         self.outputs = Outputs(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission)
         self.admission.closed_because = self.role.cause
+        self._raised_to = 0  # Feature level whose record is on its way in this tenure.
 
     # --- Events --------------------------------------------------------------------------------------------------
 
     def step(self, event: Event, moment: Moment) -> Turn:
-        turn = Turn(self.end.sequence)
+        turn = Turn(self.end.sequence, self.folds.feature_level)
         match event:
             case LettersDrained(letters):
                 for sender, message, raw in letters:
@@ -223,6 +217,10 @@ class Root:
                 self._restore(event, moment)
             case Permitted(permit):
                 role.permit = permit
+            case LevelAgreed(level):
+                if level > max(self.folds.feature_level, self._raised_to) and not self.admission.closed_because:
+                    self._raised_to = level
+                    turn.record(Stream.CONTROL, [FeatureRaised(level=level)])
 
     def _serve(self, moment: Moment, turn: Turn) -> None:
         """Begin to serve, once the epoch's first record and everything before it is folded."""

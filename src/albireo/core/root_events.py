@@ -127,6 +127,15 @@ class Permitted(msgspec.Struct, frozen=True):
     permit: Permit
 
 
+class LevelAgreed(msgspec.Struct, frozen=True):
+    """Every member knows this feature level, one above that of the log: raise it, unless that is on its way.
+
+    Nothing happens while this node does not serve.
+    """
+
+    level: int
+
+
 class PairFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What the pair looks like from its active member; each is an item, and a case when it is not 0."""
 
@@ -183,5 +192,6 @@ class Stopping(msgspec.Struct, frozen=True):
 OfTheHouse = AdmissionChanged | Measured | DamagePassed | OrdersGiven | Stopping | Durable
 OfTheRole = (
     Started | Granted | Served | Suspended | HandoverBegun | Deposed | FramesFollowed | LogCut | Restored | Permitted
-)
+    | LevelAgreed
+)  # fmt: skip
 Event = OfTheHouse | OfTheRole | LettersDrained | FramesAppended | Committed | PeerLost | TimePassed

@@ -13,6 +13,7 @@ from crc32c import crc32c
 from albireo.codec import record
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import Kind, Record, Stream
+from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant, WallTime
 from albireo.model.samples import SampleBatch
 
@@ -62,11 +63,13 @@ class Note(msgspec.Struct, frozen=True):
 class Turn:
     """Collects the effects of one turn and foretells the sequence of each draft."""
 
-    __slots__ = ("drafts", "end", "notes", "sends")
+    __slots__ = ("drafts", "end", "level", "notes", "sends")
 
-    def __init__(self, end: int) -> None:
+    def __init__(self, end: int, level: int = FIRST_LEVEL) -> None:
         self.end = end
         """Sequence of the last record appended, drafts of this turn included."""
+        self.level = level
+        """Feature level of the log."""
         self.drafts: list[Draft] = []
         self.sends: list[Send] = []
         self.notes: list[Note] = []
@@ -78,7 +81,8 @@ class Turn:
         return self.end
 
     def record(self, stream: Stream, records: Sequence[Record]) -> int:
-        """Append CORE's own records, as one batch unless they are large."""
+        """Append CORE's own records, as one batch unless they are large; of no kind above the level of the log."""
+        assert all(record.may_append(one, self.level) for one in records), f"level {self.level}: {records}"
         body = record.encode_records(OWN_PRODUCER, 0, list(records))
         if len(body) > RECORDS_BYTES and len(records) > 1:
             half = len(records) // 2

@@ -103,6 +103,12 @@ class DamageFound(msgspec.Struct, frozen=True):
     """Of the damage; 0: there is none."""
 
 
+class LevelFolded(msgspec.Struct, frozen=True):
+    """Feature level of the log, now that more of it is committed, or that it was cut."""
+
+    level: int
+
+
 class SessionLost(msgspec.Struct, frozen=True):
     """The log let go of what the follower of this session needs next: it has to ask again."""
 
@@ -154,8 +160,8 @@ class TimePassed(msgspec.Struct, frozen=True):
 
 
 Event = (
-    Started | FromVoter | FromPeer | Appended | Synced | LogBroken | Completed | BeginMoved | DamageFound | SessionLost
-    | PeerGone | SwitchoverAsked | ForceAsked | HoldAsked | StopAsked | OutputsEnded | TimePassed
+    Started | FromVoter | FromPeer | Appended | Synced | LogBroken | Completed | BeginMoved | DamageFound | LevelFolded
+    | SessionLost | PeerGone | SwitchoverAsked | ForceAsked | HoldAsked | StopAsked | OutputsEnded | TimePassed
 )  # fmt: skip
 
 
@@ -257,6 +263,12 @@ class Commit(msgspec.Struct, frozen=True):
     position: Position
 
 
+class RaiseLevel(msgspec.Struct, frozen=True):
+    """Append the record that raises the log to this feature level, unless it is there or on its way. Comes again."""
+
+    level: int
+
+
 class Serve(msgspec.Struct, frozen=True):
     """Start adapters, answer clients, announce."""
 
@@ -326,6 +338,7 @@ Effect = (
     | GrantEpoch
     | AppendNoOp
     | Commit
+    | RaiseLevel
     | Serve
     | StopServing
     | CloseAdmission
@@ -349,6 +362,7 @@ TAKES: dict[type[Event], frozenset[State]] = {
     Completed: _LIVE,
     BeginMoved: _ALL,
     DamageFound: _LIVE,
+    LevelFolded: _ALL,
     SessionLost: _LIVE,
     PeerGone: _LIVE,
     SwitchoverAsked: frozenset({State.ACTIVE}),

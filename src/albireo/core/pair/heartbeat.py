@@ -33,6 +33,8 @@ def heartbeat_of(
         accepted_epoch=own.accepted_epoch,
         is_held=own.is_held,
         reaches=own.reaches,
+        feature_level=own.feature_level,
+        log_level=own.log_level,
     )
 
 

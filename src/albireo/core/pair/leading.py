@@ -23,6 +23,7 @@ from albireo.codec.pair_message import (
     FollowAnswered,
     FollowAsked,
     FromFollower,
+    Heartbeat,
     Leaving,
     RangeAsked,
     Record,
@@ -33,6 +34,7 @@ from albireo.core.pair.events import Beginning, CaseTold, Commit, Permit, Replic
 from albireo.core.pair.grant import Grant
 from albireo.core.pair.hold_off import HoldOff
 from albireo.core.pair.lease import Lease
+from albireo.core.pair.levels import Levels
 from albireo.core.pair.own import Own, Peer
 from albireo.core.pair.set_changes import SetChanges
 from albireo.model.instant import Instant
@@ -74,8 +76,7 @@ class Leading:
         """The session began with a snapshot: the follower's log begins there."""
         self._flows = False
         """Frames are sent. After a snapshot the folds come first, and the first acknowledgement after them."""
-        self.received = 0
-        self.sent_to = 0
+        self.received = self.sent_to = 0
         self.moved_at = now
         """Since when the other's durable position stands still while something waits for it."""
         self._stood_at = -1
@@ -85,6 +86,7 @@ class Leading:
         self.is_peer_leaving = False
         self.has_peer_lost = False
         """It came back with less than it had acknowledged: out of the set first, then repaired."""
+        self.levels = Levels(own, peer.last)
         self._last_committed: tuple[Instant, int] = (now, 0)
         self._unsynced: tuple[int, Instant, Instant] | None = None
         self.renew_at = now
@@ -167,10 +169,17 @@ class Leading:
         if self.changes.latest.members != (own.index,):
             stands = own.end.sequence > self.match and now - self.moved_at >= config.solo_after_ns
             is_present = self.peer.is_present(now, config)
-            if (stands or self.is_peer_leaving or not is_present) and (is_present or self._has_ears()):
+            is_lost = stands or self.is_peer_leaving or not is_present or self.levels.apart
+            if is_lost and (is_present or self._has_ears()):
                 self.ask_set((own.index,), now)
         else:
             self._consider_add(now)
+
+    def compare(self, other: Heartbeat) -> None:
+        """What the other one says that it knows: the log is raised while both are in the set and both know more."""
+        changes = self.changes
+        are_in = not self.has_yielded and changes.confirmed == (0, 1) and not changes.has_unresolved
+        self.levels.compare(other, are_in=are_in)
 
     def _has_ears(self) -> bool:
         """Voters are heard since the other fell silent: otherwise it may be this member that hears nothing.
@@ -210,7 +219,7 @@ class Leading:
         moves = self.match > self._stood_at or self.match >= self.own.end.sequence
         return bool(
             self.noop and is_free and is_here and moves and self.is_peer_complete and not self.is_peer_leaving
-            and not self.has_peer_lost
+            and not self.has_peer_lost and not self.levels.apart
         )  # fmt: skip
 
     def is_stalled(self, now: Instant) -> bool:
@@ -243,6 +252,8 @@ class Leading:
 
     def hears(self, message: FromFollower, now: Instant) -> None:
         match message:
+            case FollowAsked() if self.levels.apart:
+                self.own.refuse(self.levels.apart)
             case FollowAsked():
                 self.asked(message, now)
             case FollowAcked():

@@ -64,6 +64,7 @@ from albireo.core.pair.events import (
     FromVoter,
     GrantEpoch,
     HoldAsked,
+    LevelFolded,
     LogBroken,
     OutputsEnded,
     PeerGone,
@@ -84,6 +85,7 @@ from albireo.core.pair.handover import Handover
 from albireo.core.pair.heartbeat import answer_of, heartbeat_of
 from albireo.core.pair.hold_off import HoldOff
 from albireo.core.pair.leading import Leading
+from albireo.core.pair.levels import why_apart
 from albireo.core.pair.own import MemberFacts, Own, Peer
 from albireo.core.pair.standing import Outcome, Standing
 from albireo.model.instant import Instant
@@ -151,10 +153,8 @@ class Member:
                 self._synced(position, now)
             case LogBroken(reason):
                 self._fence(reason)
-            case Completed(is_complete):
-                own.completed(is_complete)
-            case BeginMoved(begin):
-                own.begin = begin
+            case Completed() | BeginMoved() | LevelFolded():
+                own.told(event)
             case DamageFound(first_sequence) if self.leading is None:
                 self._damaged(first_sequence)
             case SessionLost(session) if self.leading is not None:
@@ -211,25 +211,28 @@ class Member:
                 self._yielded(message, now)
 
     def _heartbeat(self, heartbeat: Heartbeat, path: int, now: Instant) -> None:
-        is_fresh = self.peer.hear(heartbeat, now)
-        if not is_fresh and heartbeat != self.peer.last:
+        if self.peer.hear(heartbeat, now):
+            self._consider(heartbeat, now)
+        elif heartbeat != self.peer.last:
             self.own.refuse("old_heartbeat")
             return
-        if is_fresh:
-            self._consider(heartbeat, now)
         self.own.out.append(TellPeer(path, self._answer_to(heartbeat, now)))
 
     def _consider(self, heartbeat: Heartbeat, now: Instant) -> None:
         """Follow a holder, give way to a higher one, notice that the followed one is no more."""
         own, leading, following = self.own, self.leading, self.following
         if leading is not None:
+            leading.compare(heartbeat)
             if heartbeat.is_holder and heartbeat.epoch > leading.epoch:
                 self._depose(f"holder of epoch {heartbeat.epoch} heard")
             elif heartbeat.accepted_epoch > leading.epoch:
                 leading.must_raise = True
         if following is not None and following.run != heartbeat.run:
             self._unfollow("holder restarted")
-        if self.leading is None and heartbeat.is_holder and heartbeat.epoch >= own.accepted_epoch:
+        if self.leading is None and (apart := why_apart(own, heartbeat)):
+            own.refuse(apart)
+            self._unfollow(apart)
+        elif self.leading is None and heartbeat.is_holder and heartbeat.epoch >= own.accepted_epoch:
             self._follow(heartbeat, now)
         elif self.following is not None:
             self.following.heartbeat(heartbeat, now)
@@ -263,8 +266,7 @@ class Member:
         return answer_of(own, heartbeat, follows=follows, is_promised=is_promised)
 
     def _answered(self, answer: HeartbeatAnswered, path: int, now: Instant) -> None:
-        self.own.path = path
-        leading = self.leading
+        self.own.path, leading = path, self.leading
         if leading is None:
             return
         if answer.is_promised and answer.following_epoch == leading.epoch:
@@ -391,15 +393,14 @@ class Member:
         leading.commit()
         self._show(leading, now)
         self.handover.yield_if_level(now)
-        standing = self.standing
-        if not standing.is_free(now) or leading.is_stalled(now):
+        if not self.standing.is_free(now) or leading.is_stalled(now):
             return
         if leading.must_raise:
             leading.must_raise = False
-            standing.begin(Kind.RAISE, now)
+            self.standing.begin(Kind.RAISE, now)
         elif not leading.may_renew or (self.state is State.SUSPENDED and now >= self._stand_again_at):
             leading.may_renew = False
-            standing.begin(Kind.RENEWAL, now)
+            self.standing.begin(Kind.RENEWAL, now)
 
     def _show(self, leading: Leading, now: Instant) -> None:
         """Take the state that the tenure amounts to."""

@@ -10,7 +10,18 @@ import msgspec
 
 from albireo.codec.pair_message import Between, Heartbeat, PeerMessage, Question
 from albireo.core.pair.config import PairConfig
-from albireo.core.pair.events import AskVoter, Beginning, Effect, PersistStore, Refused, TellPeer
+from albireo.core.pair.events import (
+    AskVoter,
+    BeginMoved,
+    Beginning,
+    Completed,
+    Effect,
+    LevelFolded,
+    PersistStore,
+    Refused,
+    TellPeer,
+)
+from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 
@@ -58,6 +69,10 @@ class MemberFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The log goes on from its first record, or from a snapshot. Otherwise there is no state to go on with."""
     begin: Beginning = Beginning()
     """Where the log begins."""
+    feature_level: int = FIRST_LEVEL
+    """The highest that this member knows, or is held back to."""
+    log_level: int = FIRST_LEVEL
+    """Feature level of the log, as far as it is committed."""
 
 
 class Own:
@@ -88,6 +103,8 @@ class Own:
         self.folds_at = BEGINNING
         """Where the folds that the holder gave stand, until a snapshot of this log has them."""
         self.begin = facts.begin
+        self.feature_level = facts.feature_level
+        self.log_level = facts.log_level
         self.reaches = 0
         """Devices that its adapters reach, for the other member."""
         self.out: list[Effect] = []
@@ -96,6 +113,11 @@ class Own:
         self.path = 0
         """Where the other was heard last: data takes the same way back."""
         self._round = 0
+
+    @property
+    def knows_log(self) -> bool:
+        """Nothing in the own log is above what this member knows."""
+        return self.log_level <= self.feature_level
 
     def next_round(self) -> int:
         self._round += 1
@@ -126,11 +148,16 @@ class Own:
         self.damaged_from = first_sequence
         self.is_whole = not first_sequence
 
-    def completed(self, is_complete: bool) -> None:
-        """A snapshot of this log has the folds, so that a restart goes on from it."""
-        self.is_complete = is_complete
-        if is_complete:
-            self.folds_at = BEGINNING
+    def told(self, event: Completed | BeginMoved | LevelFolded) -> None:
+        """What the shell says of the own log."""
+        match event:
+            case Completed(is_complete):  # A snapshot of this log has the folds, so that a restart goes on from it.
+                self.is_complete = is_complete
+                self.folds_at = BEGINNING if is_complete else self.folds_at
+            case BeginMoved(begin):
+                self.begin = begin
+            case LevelFolded(level):
+                self.log_level = level
 
     def has_folds_of(self, history: EpochHistory) -> bool:
         """The folds that were given are of a log with this history."""

@@ -64,7 +64,7 @@ class Standing:
     def may_stand(self, now: Instant) -> bool:
         """A takeover or switchover may be opened now."""
         own = self.own
-        if not (own.is_whole and own.is_complete) or not self.is_free(now):
+        if not (own.is_whole and own.is_complete and own.knows_log) or not self.is_free(now):
             return False
         if now < self.yielded_until or self.peer.is_gone:
             return True
