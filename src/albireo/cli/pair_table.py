@@ -9,6 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from albireo.cli.texts import time_text
+from albireo.core.pair.levels import TOO_FAR_APART
+from albireo.model.feature import FIRST_LEVEL
 
 ROLES: Final = {
     "active": "ACTIVE",
@@ -56,6 +58,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     voters: dict[str, dict[str, Any]] = {}
     refused: dict[str, int] = {}
     guards: dict[str, str] = {}
+    feature_level: int = FIRST_LEVEL
+    """The highest that it knows, or is held back to; 0: it was never heard."""
+    log_level: int = FIRST_LEVEL
+    """Of its log, as it says; of a member that was only heard: not known, the first."""
+    apart: str = ""
+    """Why it can't have one log with the other one."""
 
 
 def rows_of(views: Sequence[dict[str, Any]]) -> list[Row]:
@@ -95,6 +103,9 @@ def _own_row(view: dict[str, Any]) -> Row:
         voters=voters,
         refused=view["refused"],
         guards=view["guards"],
+        feature_level=view.get("feature_level", FIRST_LEVEL),
+        log_level=view.get("log_level", FIRST_LEVEL),
+        apart=view.get("apart", ""),
     )
 
 
@@ -112,6 +123,7 @@ def _heard_row(view: dict[str, Any]) -> Row:
         is_heard=True,
         cases=other.get("cases", {}),
         sees={view["place"]: other["answers_ms"]},
+        feature_level=other.get("feature_level", 0),
     )
 
 
@@ -199,7 +211,33 @@ def troubles(rows: Sequence[Row]) -> list[str]:
             )
         found += [f"{row.member}: {case_text(case, detail)}" for case, detail in row.cases.items() if case != "at_risk"]
         found += [f"{row.member} {text}" for text in voter_troubles(row)]
-    return found
+    return found + apart_text(rows)
+
+
+def level_text(rows: Sequence[Row]) -> str:
+    """The feature level of the log, and who holds it back."""
+    log_level, known = max(row.log_level for row in rows), max(row.feature_level for row in rows)
+    if known <= log_level:
+        return f"feature level {log_level}"
+    behind = [row.member for row in rows if 0 < row.feature_level <= log_level]
+    why = f"held back by {', '.join(behind)}" if behind else "raised as soon as both members are in the set"
+    return f"feature level {log_level}, {known} is known: {why}"
+
+
+def apart_text(rows: Sequence[Row]) -> list[str]:
+    """Members that can't have one log, because one of them knows too little; empty if they can."""
+    why = next((row.apart for row in rows if row.apart), "")
+    if not why:
+        return []
+    older = min(rows, key=lambda row: row.feature_level)
+    newer = max(rows, key=lambda row: row.feature_level)
+    known = f"{older.member} knows feature level {older.feature_level}"
+    if why == TOO_FAR_APART:
+        steps = f"{newer.member} {newer.feature_level}: more than one step, so neither follows the other"
+        return [f"{known}, {steps}; start a version between on {older.member} first"]
+    log_level = max(row.log_level for row in rows)
+    remedy = f"start a version there that knows {log_level}, and is not held back"
+    return [f"{known}, the log is at {log_level}: it can't follow; {remedy}"]
 
 
 def case_text(case: str, detail: str) -> str:

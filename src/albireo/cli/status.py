@@ -14,6 +14,7 @@ from albireo.cli.pair_table import (
     Row,
     cells_of,
     guard_text,
+    level_text,
     local_text,
     refused_text,
     rows_of,
@@ -117,6 +118,7 @@ def _show(status: dict[str, Any]) -> None:
 def _show_pair(rows: list[Row]) -> None:
     show_table(COLUMNS, [cells_of(row) for row in rows])
     show_table(VOTER_COLUMNS, voter_cells(rows))
+    click.echo(level_text(rows))
     guards = guard_text(next((row.guards for row in rows if row.guards), {}))
     if guards:
         click.echo(f"late orders to outputs are held off by: {guards}")

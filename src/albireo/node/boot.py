@@ -17,6 +17,7 @@ import msgspec
 from albireo.codec.topology import LoadedTopology
 from albireo.core.pair import PairConfig
 from albireo.log import LogConfig
+from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, SECOND
 from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, RuntimeSettings, Topology
 from albireo.node.pair_arguments import PairArguments
@@ -36,18 +37,20 @@ def run(
     data: Path,
     keys: Path | None = None,
     on_started: Callable[[Supervisor], object] | None = None,
+    feature_level: int = FEATURE_LEVEL,
 ) -> int:
     """Run one node in this process until a signal or a client stops it.
 
     Args:
         keys: directory of the CURVE keys of a member; None: no keys, all endpoints on loopback.
+        feature_level: to which the node is held back.
     Returns:
         The exit code, as `runtime.run_node` says.
     """
     node = place.node
     return run_node(
         data,
-        specs_of(loaded, place, keys),
+        specs_of(loaded, place, keys, feature_level),
         node.runtime.placement.value,
         config=supervision_of(node.runtime),
         on_started=on_started,
@@ -55,15 +58,18 @@ def run(
     )
 
 
-def specs_of(loaded: LoadedTopology, place: Place, keys: Path | None = None) -> list[ActorSpec]:
+def specs_of(
+    loaded: LoadedTopology, place: Place, keys: Path | None = None, feature_level: int = FEATURE_LEVEL
+) -> list[ActorSpec]:
     """The actors of a node, with everything they need to know as JSON values."""
     node = place.node
     adapters = [*loaded.arguments[node.id]]
     if all(one["kind"] != HOST for one in adapters):
         adapters.append({**_all_fields(AdapterConfig(name=HOST, kind=HOST)), "items": []})
+    core = _core(loaded.topology, place, keys) | {"feature_level": feature_level}
     return [
         ActorSpec("logger", "albireo.node.logger:create", _logger(node.runtime), stage=0, is_essential=False),
-        ActorSpec("core", "albireo.node.core:create", _core(loaded.topology, place, keys), stage=1),
+        ActorSpec("core", "albireo.node.core:create", core, stage=1),
         ActorSpec("history", "albireo.node.history:create", _history(node), stage=2, nice=HISTORY_NICE),
         *(_comm(one, begins_acting=not place.member) for one in adapters),
     ]

@@ -19,7 +19,7 @@ import msgspec
 from albireo.codec.frame import Frame, frames
 from albireo.codec.message import AnyMessage, Ask, Carry, HistoryTold, VoterLost, VoterOffered, VoterRead, VoterWritten
 from albireo.core.feed.leader import Pull, cut
-from albireo.core.folds import Folds
+from albireo.core.folds import Folds, level_of
 from albireo.core.root import Root
 from albireo.core.root_events import (
     AdmissionChanged,
@@ -31,6 +31,7 @@ from albireo.core.root_events import (
     FramesFollowed,
     Granted,
     LettersDrained,
+    LevelAgreed,
     PairFigures,
     PeerLost,
     Restored,
@@ -53,6 +54,7 @@ from albireo.log import (
     ReadFailed,
     StoreIdentity,
 )
+from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, Instant, WallTime
 from albireo.model.position import EpochEntry, Position
 from albireo.node.housekeeping import Housekeeping, Retention
@@ -77,6 +79,8 @@ class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     retention: Retention = Retention()
     pair: PairArguments | None = None
     """Nothing: this node stands alone."""
+    feature_level: int = FEATURE_LEVEL
+    """What this node writes and reads at most; less than the software's: held back."""
 
 
 def create(arguments: Mapping[str, object]) -> "Core":
@@ -135,6 +139,7 @@ class Core:
         actor.log.info("log_opened", **msgspec.to_builtins(report))
         self._tenure = Alone(self) if pair is None else MemberTenure(self, actor, pair)
         folds = self._rebuild()
+        self._check_level(folds)
         self.root = Root(arguments.node, folds, self.log.log_id, self.log.history, self.log.committed, self._moment())
         self.root.first_sequence, self.root.has_folds = self.log.begin_sequence, self.is_complete
         settings = (arguments.log, arguments.retention)
@@ -146,6 +151,19 @@ class Core:
         self._end_turn()
         if pair is None:
             await self._committed(self.root.end.sequence)
+
+    def _check_level(self, folds: Folds) -> None:
+        """A log above what this node knows is left alone: what it could not read, it would not fold."""
+        level, known = max(folds.feature_level, level_of(self._uncommitted())), self.feature_level
+        if level > known:
+            held = "without feature_level in the topology and --feature-level"
+            remedy = "start the newer version" if known == FEATURE_LEVEL else f"start it {held}"
+            raise ConfigurationRefused(f"the log is at feature level {level}, this node knows {known}; {remedy}")
+
+    @property
+    def feature_level(self) -> int:
+        """The highest that this node knows, or is held back to."""
+        return self._arguments.feature_level
 
     def _uncommitted(self) -> list[Frame]:
         """What stands in the log above the commit position."""
@@ -398,7 +416,10 @@ class Alone:
         self._core.log.commit(position)
         self._core.tell(Committed(position))
 
-    def ticked(self, now: Instant) -> None: ...
+    def ticked(self, now: Instant) -> None:
+        level = self._core.root.folds.feature_level + 1
+        if level <= self._core.feature_level:
+            self._core.tell(LevelAgreed(level))
 
     def deadline(self) -> Instant | None:
         return None

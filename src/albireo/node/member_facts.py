@@ -6,11 +6,19 @@ Spec: design/pair.md, rule 6; ADR-0119.
 from albireo.core.pair.events import Beginning
 from albireo.core.pair.own import MemberFacts
 from albireo.log import Corrupted, Log, ReadFailed
+from albireo.model.feature import FIRST_LEVEL
 from albireo.model.position import Position
 
 
-def facts_of(log: Log, index: int, run: int, *, is_complete: bool) -> MemberFacts:
-    """At the start of a run. `is_complete`: the folds could be rebuilt."""
+def facts_of(
+    log: Log, index: int, run: int, *, is_complete: bool, levels: tuple[int, int] = (FIRST_LEVEL, FIRST_LEVEL)
+) -> MemberFacts:
+    """At the start of a run.
+
+    Args:
+        is_complete: the folds could be rebuilt.
+        levels: feature levels of this member and of the log.
+    """
     header = log.header
     return MemberFacts(
         index=index,
@@ -26,6 +34,8 @@ def facts_of(log: Log, index: int, run: int, *, is_complete: bool) -> MemberFact
         damaged_from=min((one.first_sequence for one in log.corrupt), default=0),
         is_complete=is_complete,
         begin=beginning_of(log),
+        feature_level=levels[0],
+        log_level=levels[1],
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from albireo.codec.message import CopyTold, HistoryTold
 from albireo.codec.pair_message import HeartbeatAnswered, PeerMessage, Record, Voted
 from albireo.core.pair.events import CaseTold, State
+from albireo.core.pair.levels import why_apart
 from albireo.core.pair.member import Member
 from albireo.core.pair.voter import Refusal
 from albireo.core.root_events import PairFigures
@@ -178,6 +179,9 @@ class MemberStatus:
             "durable": own.durable.sequence,
             "committed": own.committed.sequence,
             "accepted_epoch": own.accepted_epoch,
+            "feature_level": own.feature_level,
+            "log_level": own.log_level,
+            "apart": "" if other is None else why_apart(own, other),
             "lag": own.end.sequence - leading.match if leading is not None else None,
             "lease_left_ms": max(0, leading.lease.until - now) // MS if leading is not None else None,
             "client": self.seats.clients[own.index],
@@ -214,6 +218,7 @@ class MemberStatus:
                 "committed": heard.committed.sequence,
                 "accepted_epoch": heard.accepted_epoch,
                 "is_held": heard.is_held,
+                "feature_level": heard.feature_level,
             }
         return told
 

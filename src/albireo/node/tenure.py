@@ -27,6 +27,10 @@ class LogAndFolds(Protocol):
     is_complete: bool
     """Folds could be rebuilt: the log goes on from its first record, or from a snapshot."""
 
+    @property
+    def feature_level(self) -> int:
+        """The highest that this node knows, or is held back to."""
+
     def tell(self, event: Event) -> None:
         """One step of the root machine, and what it wants done."""
 
