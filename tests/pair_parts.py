@@ -81,11 +81,20 @@ class Side:
             peers=(("tcp://127.0.0.1:3",), ("tcp://127.0.0.1:4",)),
         )
         self.member = Member(table.config, facts, random.Random(index), table.now)
-        self.marks = Marks(data)
-        self.status = MemberStatus(seats, table.config.voters, self.marks)
+        self.seats = seats
+        self.open_books()
+
+    def open_books(self) -> None:
+        """What stands around the machine, from the disk."""
+        self.marks = Marks(self.data)
+        self.status = MemberStatus(self.seats, self.table.config.voters, self.marks)
         records = (self.note, self.append_audit)
-        orders = Orders(self.ordered, table.asks(self), lambda: WallTime(WALL), self.stop_node, *records)
+        orders = Orders(self.ordered, self.table.asks(self), lambda: WallTime(WALL), self.stop_node, *records)
         self.orders = PairOrders(self.member, self.status, self.marks, orders)
+
+    def on_record(self) -> list[tuple[Audited, Position]]:
+        """What its log has, with where it stands."""
+        return [(one, self.member.own.position(sequence)) for sequence, one in self.audits]
 
     def stop_node(self) -> None:
         self.stop_asked += 1
@@ -183,7 +192,7 @@ class Table:
         for side in self.sides:
             side.data.mkdir()
             side.step(Started())
-            side.orders.begin()
+            side.orders.begin(())
 
     def _voter(self, name: str) -> Voter:
         return Voter(name, CLUSTER, None, self.now, self.config.drift, self.config.voters)

@@ -9,6 +9,7 @@ import pytest
 
 from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.pair_message import Install, Leaving, Prepare, Read, Yielded
+from albireo.codec.record import Audited
 from albireo.core.pair.events import Appended, CaseTold, HoldAsked, State, StopAsked, SwitchoverAsked
 from albireo.core.pair.voter import Asked, VoterState
 from albireo.model.instant import MS, SECOND
@@ -435,6 +436,42 @@ def test_order_that_the_passive_one_sees_on_record_is_not_put_there_again_when_i
     begun.wait_for(State.ACTIVE, State.SOLO)
     begun.pass_time(SECOND)
     assert backup.audits == [] and not backup.marks.orders
+
+
+def test_order_committed_right_before_a_restart_is_on_record_once(begun: Table) -> None:
+    """The member that serves goes before it has crossed it off its own list, or told the other one to."""
+    primary, backup = begun.sides
+    primary.audits.clear()
+    order(primary, "drain", is_on=False, user="rosa")
+    begun.deliver()
+    told = list(primary.marks.orders)
+    assert on_record(primary) != [] and len(told) == 2
+    done(backup, "drain", is_on=False, user="ida")
+    while len(on_record(primary)) < 4:
+        begun.pass_time(20 * MS)
+    of_backup = [one for _, one in primary.audits if one.user == "ida"]
+
+    primary.marks.ordered(told)
+    primary.open_books()
+    primary.orders.begin(primary.on_record())
+    before = list(primary.audits)
+    heard = primary.member.peer.last
+    assert heard is not None
+    primary.orders.heard(msgspec.structs.replace(heard, orders=tuple(of_backup), orders_taken_ns=0))
+    begun.pass_time(SECOND)
+    assert primary.audits == before
+    assert not primary.marks.orders and not backup.marks.orders
+    assert any(getattr(one, "orders_taken_ns", 0) == of_backup[-1].at_ns for one in begun.told[-50:])
+
+
+def test_order_after_a_clock_was_set_back_has_a_name_of_its_own(begun: Table) -> None:
+    primary = begun.sides[0]
+    entry = Audited(at_ns=WALL + SECOND, user="rosa", action="drain", subject="root[primary]")
+    at = primary.member.own.committed
+    primary.open_books()
+    primary.orders.begin([(entry, at)])
+    order(primary, "drain", is_on=False, user="rosa")
+    assert min(one.at_ns for one in primary.marks.orders) > entry.at_ns
 
 
 def test_steps_of_a_joint_stop_are_on_record_as_one_order(begun: Table) -> None:

@@ -9,8 +9,10 @@ import pytest
 
 from albireo.client import NodeClient, NodeRefused
 from albireo.client.consumer import Delivered, PairConsumer, Rewound
-from albireo.codec.record import Audited, Stream, decode_records
+from albireo.codec.record import Audited
 from albireo.node.core import Core
+from albireo.node.order_book import audits_of
+from albireo.node.pair_marks import Marks
 from albireo.runtime.errors import ActorFailed
 from tests.core_pair_parts import Plant, aside, plant, until
 from tests.waiting_parts import PATIENCE_S
@@ -18,12 +20,14 @@ from tests.waiting_parts import PATIENCE_S
 pytestmark = [pytest.mark.slow]
 
 
+def audited(core: Core) -> list[Audited]:
+    """From the committed log."""
+    return [one for one, _ in audits_of(core.log.replay(core.log.begin_sequence - 1, core.log.committed.sequence))]
+
+
 def on_record(core: Core) -> list[tuple[str, str, str]]:
     """(action, user, member it was ordered of), from the committed log."""
-    frames = core.log.replay(core.log.begin_sequence - 1, core.log.committed.sequence)
-    audits = [one for one in frames if one.header.stream == Stream.AUDIT]
-    records = [record for one in audits for record in decode_records(one.body, one.header.record_count)]
-    return [(one.action, one.user, one.subject) for one in records if isinstance(one, Audited)]
+    return [(one.action, one.user, one.subject) for one in audited(core)]
 
 
 async def order(made: Plant, member: int, what: str, **arguments: Any) -> dict[str, Any]:
@@ -77,6 +81,31 @@ def test_orders_to_either_member_are_in_the_log_of_both(tmp_path: Path) -> None:
             await order(made, 0, "switchover", user="ida")
             await made.wait_for("ready", "active")
             await until(lambda: all(on_record(core) == wanted for core in made.cores.values()), "the same in both logs")
+
+    asyncio.run(story())
+
+
+def test_order_committed_right_before_a_restart_is_on_record_once(tmp_path: Path) -> None:
+    """The process ends with its record in the log, and not yet crossed off in the file."""
+
+    async def story() -> None:
+        async with plant(tmp_path) as made:
+            await order(made, 0, "drain", is_on=False, user="rosa")
+            await until(lambda: len(on_record(made.cores[0])) == 4, "first record and drain, each with its end")
+            records = audited(made.cores[0])[2:]
+            await made.kill(0)
+            Marks(made.data(0)).ordered(records)
+            core = await made.start(0)
+            await made.wait_for("solo", "")
+            await order(made, 0, "pair_seen", user="ida")
+            await until(lambda: len(on_record(core)) >= 6, "the order given after it")
+            assert [one.action for one in audited(core)][2:] == [
+                "drain_end",
+                "drain_end_done",
+                "pair_seen",
+                "pair_seen_done",
+            ]
+            assert not Marks(made.data(0)).orders
 
     asyncio.run(story())
 

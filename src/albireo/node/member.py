@@ -50,9 +50,11 @@ from albireo.core.pair.events import (
     FromPeer,
     FromVoter,
     GrantEpoch,
+    LevelFolded,
     PeerGone,
     Permit,
     PersistStore,
+    RaiseLevel,
     Refused,
     RepairLog,
     Replicate,
@@ -80,6 +82,7 @@ from albireo.node.history_relay import HistoryRelay
 from albireo.node.holder_watch import HolderWatch
 from albireo.node.member_facts import facts_of
 from albireo.node.member_status import MemberStatus
+from albireo.node.order_book import audits_at_end
 from albireo.node.pair_arguments import PairArguments
 from albireo.node.pair_marks import Marks
 from albireo.node.pair_orders import Orders, PairOrders
@@ -135,7 +138,8 @@ class MemberTenure:
     def begin(self) -> None:
         log, header = self._core.log, self._core.log.header
         run = 1 + int.from_bytes(self._core.entropy(4)) % RUN_MAX
-        facts = facts_of(log, self._arguments.member, run, is_complete=self._core.is_complete)
+        levels = (self._core.feature_level, self._core.root.folds.feature_level)
+        facts = facts_of(log, self._arguments.member, run, is_complete=self._core.is_complete, levels=levels)
         role = self._core.root.role
         role.describe, role.member = self.describe, self._arguments.member
         role.local_streams = self._arguments.local_stream_numbers
@@ -165,7 +169,7 @@ class MemberTenure:
         self._watch.on_gone = self._other_gone
         self._watch.on_due = self._core.wake
         self._step(Started())
-        self._orders.begin()
+        self._orders.begin(audits_at_end(log))
 
     def _other_gone(self, run: int, now: Instant) -> None:
         """The process of the other member is gone, its host is not (rule 12)."""
@@ -244,7 +248,13 @@ class MemberTenure:
             self._step(event)
 
     def _look_at_log(self, now: Instant) -> None:
-        """What retention, scrub, the housekeeper and repairs did to it."""
+        """What retention, scrub, the housekeeper and repairs did to it, and the level that it was raised to."""
+        level, own = self._core.root.folds.feature_level, self._member.own
+        if level != own.log_level:
+            self._actor.log.info("feature_level", log=level, known=own.feature_level)
+            self._step(LevelFolded(level))
+        if not own.knows_log:
+            self._actor.fail(f"the log is raised to feature level {level}, this member knows {own.feature_level}")
         for event in self._restoring.news(now, is_leading=self._member.leading is not None):
             self._step(event)
 
@@ -357,6 +367,8 @@ class MemberTenure:
                 self._core.tell(root_events.Suspended(cause))
             case Permit():
                 self._core.tell(root_events.Permitted(effect))
+            case RaiseLevel(level):
+                self._core.tell(root_events.LevelAgreed(level))
             case Transitioned() | CaseTold() | Refused() | StopNow():
                 self._note(effect)
 

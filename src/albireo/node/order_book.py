@@ -6,8 +6,9 @@
 
 An order to a member that can't append (a passive one; one that is about to lead, or leads no more) waits for whichever
 can. So force and the first record are on record as soon as the new holder serves. A member that follows sees its own
-entries come back among the holder's frames, so that it does not append them once more when it leads next. An entry is
-told again until its record is committed, and lost only with the disk of the member that was given the order.
+entries come back among the holder's frames, so that it does not append them once more when it leads next. What either
+of them put on record right before a restart of CORE is found at the end of the log. An entry is told again until its
+record is committed, and lost only with the disk of the member that was given the order.
 
 Decision: ADR-0123.
 """
@@ -17,16 +18,21 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.frame import Frame
+from albireo.codec.frame import Frame, frames
 from albireo.codec.pair_message import Heartbeat
 from albireo.codec.record import Audited, Stream, decode_records
 from albireo.core.pair.member import Member
+from albireo.log import Corrupted, Log, ReadFailed
 from albireo.model.instant import WallTime
 from albireo.model.position import Position
 from albireo.node.pair_marks import Marks
 
 TOLD_MAX: Final = 4
 """Entries in one heartbeat."""
+LOOK_BACK_RECORDS: Final = 1 << 18
+"""Read of the log at a start. What is on record and waits all the same was committed moments before the end, or, if the
+power failed then, before `pair.json` was last written back."""
+READ_BYTES: Final = 1 << 20
 USER_CHARS_MAX: Final = 100
 DETAIL_CHARS_MAX: Final = 500
 
@@ -40,9 +46,15 @@ class OrderBook:
         marks: Marks,
         append: Callable[[Sequence[Audited]], int],
         wall_ns: Callable[[], WallTime],
+        places: tuple[str, str],
     ) -> None:
-        """`append`: to the own log, if this member may now; returns the sequence of the last, 0 if it may not."""
+        """
+        Args:
+            append: to the own log, if this member may now; returns the sequence of the last, 0 if it may not.
+            places: of the own member and the other one, as records name them.
+        """
         self._member = member
+        self._place, self._other_place = places
         self._marks = marks
         self._append = append
         self._wall_ns = wall_ns
@@ -77,9 +89,15 @@ class OrderBook:
 
     def followed(self, frames: Sequence[Frame]) -> None:
         """The holder's, appended here: what it put on record for this member is among them."""
-        waiting = self._marks.orders
-        if waiting:
-            self._entered |= {one: at for one, at in audits_of(frames) if one in waiting}
+        self.found(audits_of(frames))
+
+    def found(self, entries: Iterable[tuple[Audited, Position]]) -> None:
+        """They stand in this log."""
+        for one, at in entries:
+            if one.subject == self._place:
+                self._last_ns = max(self._last_ns, one.at_ns)
+            if one in self._marks.orders or one.subject == self._other_place:
+                self._entered[one] = at
 
     def ticked(self) -> None:
         own = self._member.own
@@ -121,3 +139,18 @@ def audits_of(frames: Iterable[Frame]) -> Iterator[tuple[Audited, Position]]:
             for record in decode_records(frame.body, frame.header.record_count):
                 if isinstance(record, Audited):
                     yield record, frame.header.last
+
+
+def audits_at_end(log: Log) -> Iterator[tuple[Audited, Position]]:
+    """Entries among the last records of a log just opened, committed or not; what can't be read is left out."""
+    after = max(log.end.sequence - LOOK_BACK_RECORDS, log.begin_sequence - 1)
+    while after < log.end.sequence:
+        try:
+            read = [Frame(*one) for one in frames(log.read_appended(after, READ_BYTES))]
+        except Corrupted as damage:
+            after = damage.last_sequence
+            continue
+        except ReadFailed:
+            return
+        yield from audits_of(read)
+        after = read[-1].header.last_sequence

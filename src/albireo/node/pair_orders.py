@@ -13,7 +13,7 @@ in the log (order_book.py).
 Spec: design/pair.md, rules 9, 11, 14; ADR-0117, 0118, 0123.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -25,6 +25,7 @@ from albireo.codec.record import Audited
 from albireo.core.pair.events import LEADING, Event, ForceAsked, HoldAsked, State, SwitchoverAsked
 from albireo.core.pair.member import Member
 from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.position import Position
 from albireo.node.joint_stop import JointStop
 from albireo.node.member_status import MemberStatus
 from albireo.node.order_book import OrderBook
@@ -114,7 +115,9 @@ class PairOrders:
         self._orders = orders
         self._waiting: list[Waiting] = []
         self._poll_at = Instant(0)
-        self._book = OrderBook(member, marks, orders.append, orders.wall_ns)
+        seats, own = status.seats, member.own
+        places = (seats.place(own.index), seats.place(own.other))
+        self._book = OrderBook(member, marks, orders.append, orders.wall_ns, places)
         self.admission = VoterAdmission(member, status, orders.ask_voter)
         self.joint_stop = JointStop(member, orders.step, orders.stop_node, self._hold)
         self._known: dict[str, Callable[[dict[str, object], Instant], Reply | Poll]] = {
@@ -129,8 +132,13 @@ class PairOrders:
             "pair_seen": self._seen,
         }
 
-    def begin(self) -> None:
-        """A drain outlives the restart it was perhaps made for."""
+    def begin(self, on_record: Iterable[tuple[Audited, Position]]) -> None:
+        """A drain outlives the restart it was perhaps made for.
+
+        Args:
+            on_record: entries at the end of the log, with where they stand.
+        """
+        self._book.found(on_record)
         self._hold(is_on=False)
 
     def asked(self, letter: Letter, ask: Ask, now: Instant) -> bool:
