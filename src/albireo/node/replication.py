@@ -65,14 +65,18 @@ class Replication:
 
     def pump(self) -> None:
         """Send what fits; the rest in a turn of its own."""
+        self._outflow.passed(self._log.end.sequence, self._actor.turns.total_ns, self._actor.now())
         for _ in range(PIECES_PER_TURN):
-            size = self._outflow.wanted(self._log.end.sequence)
+            size = self._wanted()
             piece = self._read(size) if size else b""
             if not piece or not self._send(piece):
                 return  # What no link takes now goes with the next heartbeat's turn.
-        if self._outflow.wanted(self._log.end.sequence) and not self._is_posted:
+        if self._wanted() and not self._is_posted:
             self._is_posted = True
             self._actor.call(self._pump_more)
+
+    def _wanted(self) -> int:
+        return self._outflow.wanted(self._log.end.sequence, self._own.committed.sequence)
 
     def _pump_more(self) -> None:
         self._is_posted = False

@@ -1,7 +1,8 @@
 """Outflow: how far the follower of the present session was sent the log, and how much of it is under way.
 
 The member machine says that there is more (`Replicate`); this says which piece goes next. A gap that the follower
-reports sets it back to what arrived. Bytes under way are bounded, so a follower that lags far costs a bounded share.
+reports sets it back to what arrived. What is committed and not yet at the follower is old: nobody waits for it, so it
+goes at a pace (`core.pair.pace`). A follower in the set lacks nothing that is committed, and is never kept waiting.
 
 Invariants
     sent:    every frame of the session up to `sent` was handed to a link, in order, since the session or its last gap.
@@ -14,11 +15,14 @@ from collections import deque
 from typing import Final
 
 from albireo.core.pair.events import Replicate
+from albireo.core.pair.pace import Pace
 from albireo.model.instant import MS, Instant
 
 WINDOW_BYTES: Final = 8 << 20
 """Sent and not yet durable at the follower: about 10 ms of a gigabit link, and less than a log takes into its queue."""
 PIECE_BYTES: Final = 256 << 10
+NEAR_PIECES: Final = WINDOW_BYTES // PIECE_BYTES
+"""Nearer to the commit position than this nothing is old: before the set grows commits wait for the follower."""
 AGAIN_NS: Final = 100 * MS
 """A gap is reported by every piece behind it; they are one gap for this long."""
 
@@ -31,6 +35,9 @@ class Outflow:
         self.to_run = 0
         self.epoch = 0
         self.sent = 0
+        self._pace = Pace()
+        self._piece_records = 0
+        """In the last piece."""
         self._flight: deque[tuple[int, int]] = deque()
         self._flight_bytes = 0
         self._set_back_to = -1
@@ -40,6 +47,7 @@ class Outflow:
         """There is more to send; behind a gap, or in a new session, from `more.after` on."""
         if (more.session, more.to_run, more.epoch) != (self.session, self.to_run, self.epoch):
             self.session, self.to_run, self.epoch = more.session, more.to_run, more.epoch
+            self._pace = Pace()
             self._set_back(more.after, now)
         elif more.after < self.sent:
             is_known = more.after == self._set_back_to and now - self._set_back_at < AGAIN_NS
@@ -59,14 +67,24 @@ class Outflow:
         while self._flight and self._flight[0][0] <= durable:
             self._flight_bytes -= self._flight.popleft()[1]
 
-    def wanted(self, end: int) -> int:
+    def passed(self, end: int, busy_ns: int, now: Instant) -> None:
+        """The log ends at `end`; the loop spent `busy_ns` in turns in its life."""
+        if self.session:
+            self._pace.passed(end, self.sent, busy_ns, now)
+
+    def wanted(self, end: int, committed: int) -> int:
         """Bytes to read behind `sent` and send now; 0: nothing."""
-        if not self.session or self.sent >= end:
+        if not self.session or self.sent >= end or (self._is_old(committed) and not self._pace.allows):
             return 0
         return max(0, min(PIECE_BYTES, WINDOW_BYTES - self._flight_bytes))
 
+    def _is_old(self, committed: int) -> bool:
+        return committed - self.sent > NEAR_PIECES * self._piece_records
+
     def took(self, last: int, size_bytes: int) -> None:
         """The piece up to `last` was handed to the link."""
+        self._piece_records = last - self.sent
+        self._pace.took(self._piece_records)
         self.sent = last
         self._flight.append((last, size_bytes))
         self._flight_bytes += size_bytes
