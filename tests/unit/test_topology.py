@@ -225,6 +225,49 @@ def test_each_mistake_between_tables_is_told(old: str, new: str, path: str, said
     assert any(one.key_path == path and said in one.text and one.remedy and one.line for one in answer), answer
 
 
+GATED = """
+  [[node.adapter]]
+  name = "g1"
+  kind = "test"
+  url = "tcp://10.0.2.7:502"
+  gated_url = "tcp://10.9.0.7:502"
+  guard = "gate"
+  mailbox_address = 9100
+  items = "g1.csv"
+"""
+GATE_TABLES = {**TABLES, "g1.csv": "name,address\ng,1\n", "g2.csv": "name,address\nh,1\n"}
+SECOND = GATED.replace('"g1"', '"g2"').replace("g1.csv", "g2.csv")
+
+
+def test_a_plc_stands_behind_a_gate_of_ours_or_of_others() -> None:
+    ours = loaded(CLUSTER + PAIR + NORTH + GATED, GATE_TABLES).topology.node[1].adapter[2]
+    assert ours.has_own_gate and ours.mailbox_address == 9100
+    of_others = GATED.replace('  gated_url = "tcp://10.9.0.7:502"\n', "").replace("  mailbox_address = 9100\n", "")
+    assert not loaded(CLUSTER + PAIR + NORTH + of_others, GATE_TABLES).topology.node[1].adapter[2].has_own_gate
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "said"),
+    [
+        ("  mailbox_address = 9100\n", "", "node[1].adapter[2]", "mailbox_address"),
+        ('  gated_url = "tcp://10.9.0.7:502"\n', "", "node[1].adapter[2]", "gated_url"),
+        ('guard = "gate"', 'guard = "plc"', "node[1].adapter[2]", 'guard is "plc"'),
+        ('guard = "gate"', 'guard = "gate"\n  voter_address = 9000', "node[1].adapter[2]", "can't vote"),
+        ("tcp://10.9.0.7:502", "10.9.0.7", "node[1].adapter[2].gated_url", "is no address"),
+        ("tcp://10.9.0.7:502", "tcp://10.0.0.10:5000", "node[1].adapter[2].gated_url", "port clash"),
+        ("tcp://10.9.0.7:502", "tcp://10.0.2.6:0502", "node[1].adapter[1].url", "beside the gate"),
+        ("tcp://10.9.0.7:502", "tcp://10.0.2.7:502", "node[1].adapter[2].url", "beside the gate"),
+        ("tcp://10.0.2.7:502", "tcp://10.0.2.6:502", "node[1].adapter[1].voter_address", "vote through the gate"),
+        ("", SECOND, "node[1].adapter[3].gated_url", "second gate"),
+    ],
+)
+def test_what_would_get_around_a_gate_is_told(old: str, new: str, path: str, said: str) -> None:
+    text = GATED.replace(old, new, 1) if old else GATED + new
+    answer = load(CLUSTER + PAIR + NORTH + text, GATE_TABLES)
+    assert isinstance(answer, list)
+    assert any(one.key_path == path and said in one.text and one.remedy and one.line for one in answer), answer
+
+
 @pytest.mark.parametrize("stream", ["cases", "state", "command", "audit", "control"])
 def test_a_stream_that_must_not_be_cut_is_never_local(stream: str) -> None:
     text = CLUSTER + PAIR + f'durability = {{ {stream} = "local" }}\n' + NORTH

@@ -20,6 +20,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "demo": ("albireo.cli.demo", "A simulated tunnel, one node on it, the report at the end."),
     "node": ("albireo.cli.node", "Run a node."),
     "witness": ("albireo.cli.witness", "Vote for pairs: a small process with a disk, on a third machine."),
+    "gate": ("albireo.cli.gate", "Guard a PLC's outputs: the only path to it, on a gateway machine."),
     "pair": ("albireo.cli.pair", "Begin a pair: `albireo pair init`."),
     "switchover": ("albireo.cli.pair:switchover", "Let the other member lead, in order."),
     "drain": ("albireo.cli.pair:drain", "Keep a member from leading, for work on its machine."),

@@ -122,6 +122,7 @@ class _Loading:
             check_voters(topology, self._found)
             check_durability(topology, self._found)
             check_adapters(topology, self._kinds, self._found)
+            check_gates(topology, self._found)
         return topology
 
     def all_arguments(self, topology: Topology) -> dict[str, tuple[dict[str, Any], ...]]:
@@ -308,7 +309,8 @@ def check_endpoints(topology: Topology, found: Findings) -> None:
         _take(witness.endpoint, ("witness", index, "endpoint"), taken, found)
     for index, node in enumerate(topology.node):
         for at, adapter in enumerate(node.adapter):
-            _check_url(adapter, ("node", index, "adapter", at, "url"), taken, found)
+            _check_url(adapter.name, adapter.url, ("node", index, "adapter", at, "url"), taken, found)
+            _check_url(adapter.name, adapter.gated_url, ("node", index, "adapter", at, "gated_url"), taken, found)
 
 
 def _take(endpoint: str, path: KeyPath, taken: dict[tuple[str, str], str], found: Findings) -> None:
@@ -334,15 +336,43 @@ def _address(endpoint: str, path: KeyPath, found: Findings) -> tuple[str, str] |
     return match["host"].lower(), match["port"].lstrip("0")
 
 
-def _check_url(adapter: AdapterConfig, path: KeyPath, taken: Mapping[tuple[str, str], str], found: Findings) -> None:
-    if not adapter.url or "://" not in adapter.url:
-        if adapter.url:
-            found.add(path, f"{shown(adapter.url)} is no address", "Write it as tcp://HOST:PORT.")
+def _check_url(name: str, url: str, path: KeyPath, taken: Mapping[tuple[str, str], str], found: Findings) -> None:
+    if not url or "://" not in url:
+        if url:
+            found.add(path, f"{shown(url)} is no address", "Write it as tcp://HOST:PORT.")
         return
-    address = _address(adapter.url, path, found)
+    address = _address(url, path, found)
     if address is not None and address in taken:
-        text = f"port clash: the adapter {adapter.name} would connect to our own {taken[address]}"
+        text = f"port clash: the adapter {name} would connect to our own {taken[address]}"
         found.add(path, text, "Give the address of the device.")
+
+
+def check_gates(topology: Topology, found: Findings) -> None:
+    """One adapter per gate, and nobody beside it: what reaches the PLC another way is refused by nobody."""
+    every = [
+        (node.id, adapter, ("node", index, "adapter", at))
+        for index, node in enumerate(topology.node)
+        for at, adapter in enumerate(node.adapter)
+    ]
+    gates = [(f"{node}:{gate.name}", gate, _place(gate.gated_url)) for node, gate, _ in every if gate.has_own_gate]
+    for index, (_, adapter, path) in enumerate(every):
+        for gate_name, gate, plc in gates:
+            if _place(adapter.url) == plc:
+                text = f"{adapter.name} reaches the PLC beside the gate of {gate_name}"
+                found.add((*path, "url"), text, "Give the address of the gate; nothing else may reach the PLC.")
+            elif adapter.voter_address is not None and _place(adapter.url) == _place(gate.url):
+                text = f"{adapter.name} would vote through the gate of {gate_name}, which refuses plain writes"
+                found.add((*path, "voter_address"), text, "Take it away; a PLC behind a gate can't vote.")
+        for _, earlier, _ in every[:index]:
+            if adapter.has_own_gate and _place(adapter.gated_url) == _place(earlier.gated_url):
+                text = f"{adapter.name} is a second gate in front of the PLC of {earlier.name}"
+                found.add((*path, "gated_url"), text, "One gate per PLC: put all its outputs into one table.")
+
+
+def _place(url: str) -> tuple[str, str]:
+    """Host and port, however they are written."""
+    match = _ENDPOINT.match(url)
+    return (match["host"].lower(), match["port"].lstrip("0")) if match else (url, "")
 
 
 def check_voters(topology: Topology, found: Findings) -> None:

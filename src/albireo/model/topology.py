@@ -13,6 +13,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
+
 NODE_ID_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}$"
 """At most eight levels: an id must fit into a topic, a path and one line of a table."""
 ADAPTER_NAME_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}$"
@@ -65,7 +67,7 @@ class Guard(StrEnum):
     PLC = "plc"
     """The PLC's program: outputs are reached through mailboxes, and an order of a lower epoch is refused there."""
     GATE = "gate"
-    """The only path to the PLC is a write gate that follows the holder."""
+    """The only path to the PLC is a gate: ours (`albireo gate`), or one that follows the holder."""
     STAMP = "stamp"
     """Nothing refuses; epoch and count beside each value show a late write, and it is corrected."""
     LEASE = "lease"
@@ -219,7 +221,9 @@ class AdapterConfig(Config, frozen=True):
     write_max_ms: Annotated[int, Meta(ge=1, le=60_000)] = 300
     """Longest way of a write in a pair: with `stamp` and `lease` none starts with less of the lease left."""
     mailbox_address: Annotated[int, Meta(ge=0, le=_REGISTERS - MAILBOX_AREA_REGISTERS)] | None = None
-    """First of the 28 holding registers of the output mailboxes; `guard = "plc"` needs it."""
+    """First of the 28 holding registers of the output mailboxes; `guard = "plc"` needs it, and `albireo gate`."""
+    gated_url: Annotated[str, Meta(max_length=512)] = ""
+    """The PLC behind `albireo gate`, as the gate reaches it; `url` is then the address of the gate."""
     voter_address: Annotated[int, Meta(ge=0, le=_REGISTERS - VOTER_REGISTERS)] | None = None
     """First of the 64 holding registers of the voter's two blocks; a voter `plc:NAME` needs it."""
     settle_ms: Annotated[int, Meta(ge=0, le=10_000)] = 50
@@ -232,10 +236,29 @@ class AdapterConfig(Config, frozen=True):
             raise ValueError("backoff_max_ms must not be below backoff_min_ms")
         if self.guard is Guard.PLC and self.mailbox_address is None:
             raise ValueError('guard = "plc" needs mailbox_address: where the PLC has its mailboxes')
+        self._check_gate()
         if self.voter_address is not None and self.mailbox_address is not None:
             distance = self.mailbox_address - self.voter_address
             if -MAILBOX_AREA_REGISTERS < distance < VOTER_REGISTERS:
                 raise ValueError("voter_address and mailbox_address overlap: 64 and 28 registers")
+
+    def _check_gate(self) -> None:
+        if self.guard is Guard.GATE and (self.mailbox_address is None) is not (not self.gated_url):
+            raise ValueError(
+                'guard = "gate" with a gate of ours needs both: gated_url, where it finds the PLC, and '
+                "mailbox_address, where it shows its mailboxes; a gate of others needs neither"
+            )
+        if self.gated_url and self.guard is not Guard.GATE:
+            raise ValueError(f'gated_url names the PLC behind a gate, and guard is "{self.guard.value}"')
+        if self.gated_url and self.voter_address is not None:
+            raise ValueError(
+                "gated_url and voter_address: a PLC behind a gate can't vote, for the gate refuses plain writes"
+            )
+
+    @property
+    def has_own_gate(self) -> bool:
+        """Outputs are reached through an `albireo gate`."""
+        return bool(self.gated_url)
 
 
 class MemberEndpoints(Config, frozen=True):
@@ -262,6 +285,8 @@ class NodeConfig(Config, frozen=True):
     primary: MemberEndpoints | None = None
     backup: MemberEndpoints | None = None
     voters: Annotated[tuple[Voter, ...], Meta(max_length=VOTERS_MAX)] = ()
+    feature_level: Annotated[int, Meta(ge=OLDEST_LEVEL, le=FEATURE_LEVEL)] = FEATURE_LEVEL
+    """Held back to the level before, so that the version before can still be run on the same log."""
     description: Annotated[str, Meta(max_length=1_024)] = ""
     items: Annotated[str, Meta(max_length=512)] = ""
     """CSV item table for all adapters of the node; its column `adapter` names the owner of each row."""

@@ -345,15 +345,17 @@ def parse_table(rows: Sequence[Mapping[str, str]], *, adapter: str, device_id: i
 
 def _outputs(wire: Wire, config: ModbusConfig, table: Sequence[ModbusItem], now: Callable[[], Instant]) -> Outputs:
     match config.guard:
-        case Guard.PLC:
-            assert config.mailbox_address is not None
+        case Guard.PLC | Guard.GATE if config.mailbox_address is not None:
             mailboxes = MailboxConfig(
                 device_id=config.device_id,
                 address=config.mailbox_address,
                 answer_ns=config.timeout_ms * MS,
                 dead_ns=config.dead_time_ms * MS,
+                guard="the PLC's guard" if config.guard is Guard.PLC else "the gate",
             )
             return MailboxOutputs(wire, mailboxes, table, now)
+        case Guard.PLC:
+            raise AssertionError("ModbusConfig has a mailbox_address for it")
         case Guard.STAMP:
             return StampedOutputs(wire, table, min(config.read_count_max, REGISTERS_MAX), now)
         case Guard.GATE | Guard.LEASE:

@@ -1,16 +1,18 @@
-"""Outputs behind mailboxes (`guard = "plc"`): the PLC itself refuses an order of a member that leads no more.
+"""Outputs behind mailboxes (`guard = "plc"`, and `"gate"` with a gate of ours): the guard on the other side refuses an
+order of a member that leads no more.
 
     connected, or PLC restarted --> read status: boot number, guard --> empty order raises the guard --> answered: leads
     order --> one FC16 into the own mailbox --> answer "done" --> read back the item
                                             --> "stale" --> rejected: certainly not applied; lead anew before the next
+                                            --> "refused", "unreached" --> rejected; "unknown" --> unknown (of a gate)
                                             --> no answer --> unknown; nothing more until it can't land any more
 
 The boot number is read under this tenure, before each order's own last look at the lease. Raising the guard needs no
 lease: whoever leads has a higher epoch, and the PLC refuses ours then.
 
-What it does not do: guard anything. That is the PLC's program (docs/plc/guard.st).
+What it does not do: guard anything. That is the PLC's program (docs/plc/guard.st), or the gate (field/modbus/gate.py).
 
-Spec: core/pair/mailbox.py; design/pair.md, Guard levels of outputs; ADR-0109.
+Spec: core/pair/mailbox.py; design/pair.md, Guard levels of outputs; ADR-0109, ADR-0126.
 """
 
 import asyncio
@@ -58,6 +60,8 @@ class MailboxConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Longest wait for the PLC's program to answer an order."""
     dead_ns: int
     """By then an order of a broken connection has landed or never will."""
+    guard: str = "the PLC's guard"
+    """Who answers, in what an operator reads."""
 
 
 class _Led(msgspec.Struct, frozen=True):
@@ -87,7 +91,7 @@ class MailboxOutputs:
         """An order has no answer yet."""
         self._quiet_until = Instant(0)
         self._stale = 0
-        if wrong := [text for one in table if one.item.is_writable and (text := _unfit(one))]:
+        if wrong := [text for one in table if one.item.is_writable and (text := unfit(one))]:
             raise ConfigurationError("; ".join(wrong))
 
     def counters(self) -> Mapping[str, int]:
@@ -135,21 +139,20 @@ class MailboxOutputs:
                 return not_done(answer)
             if answer is Result.DONE:
                 return await verified(self._wire, item, wanted)
-            return await self._was_refused(answer)
+            passed_on = _PASSED_ON.get(answer)
+            return await self._was_refused(answer) if passed_on is None else passed_on
 
     async def _was_refused(self, answer: Result) -> Written:
         """Certainly not applied. Look why, and lead anew before the next order."""
         led, self._led = self._led, None
         self._stale += answer is Result.STALE
         if answer is Result.BAD:
-            detail = "the PLC's guard found it damaged, or for a target that it does not have"
+            detail = f"{self._config.guard} found it damaged, or for a target that it does not have"
         else:
             status = await self._status()
-            detail = "the PLC's guard refused it"
+            detail = f"{self._config.guard} refused it"
             if isinstance(status, GuardStatus) and led is not None:
-                detail += (
-                    ": the PLC was restarted" if status.boot != led.boot else f" in favour of epoch {status.guard}"
-                )
+                detail += ": it was restarted" if status.boot != led.boot else f" in favour of epoch {status.guard}"
         return Written(outcome=Outcome.REJECTED, detail=detail)
 
     async def _lead(self) -> str:
@@ -160,7 +163,7 @@ class MailboxOutputs:
             return "no epoch is known yet"
         if self._now() < self._quiet_until:
             return "an earlier order may still be on its way over the connection that broke; order again a little later"
-        reason = "the PLC's guard does not answer"
+        reason = f"{self._config.guard} does not answer"
         for _ in range(RAISES_MAX):
             area = await self._read(0, _AREA)
             if isinstance(area, str):
@@ -170,7 +173,7 @@ class MailboxOutputs:
                 self._led = raised
                 return GOES_ON
             reason = raised
-            if raised != _DAMAGED:
+            if raised != self._damaged:
                 break
         return reason
 
@@ -189,11 +192,15 @@ class MailboxOutputs:
                 return _Led(self._tenure, status.boot, count)
             case Result.STALE:
                 self._stale += 1
-                return f"the PLC's guard stands at epoch {status.guard}, this member leads in {self._tenure.epoch}"
+                return f"{self._config.guard} stands at epoch {status.guard}, this member leads in {self._tenure.epoch}"
             case Result.BAD:
-                return _DAMAGED
+                return self._damaged
             case _:
-                return "the PLC's guard does not answer"
+                return f"{self._config.guard} does not answer"
+
+    @property
+    def _damaged(self) -> str:
+        return f"{self._config.guard} found the order damaged"
 
     async def _ordered(self, order: Order, may_send: SendGuard) -> Result | NotSent | Silence | Nonsense | Refusal:
         """Write the order and wait for its answer; `Silence`: nobody knows what became of it."""
@@ -255,7 +262,18 @@ class MailboxOutputs:
         return f"the device answers {text} when its guard is read"
 
 
-_DAMAGED: Final = "the PLC's guard found the order damaged"
+_PASSED_ON: Final = {
+    Result.REFUSED: Written(outcome=Outcome.REJECTED, detail="the device behind the gate refused it"),
+    Result.UNREACHED: Written(
+        outcome=Outcome.REJECTED,
+        detail="the gate did not pass it on: the device is away, or an earlier order may still be on its way to it; "
+        "order again a little later",
+    ),
+    Result.UNKNOWN: Written(
+        outcome=Outcome.UNKNOWN, detail="the gate passed it on, and nobody knows what became of it"
+    ),
+}
+"""Orders that the guard of a gate let pass, and that were not confirmed."""
 
 
 def value_of(item: ModbusItem, wanted: Sequence[int]) -> int:
@@ -267,10 +285,18 @@ def value_of(item: ModbusItem, wanted: Sequence[int]) -> int:
     return value
 
 
-def _unfit(item: ModbusItem) -> str:
+def words_of(item: ModbusItem, value: int) -> list[int]:
+    """What `value_of` was made from: registers of the item as the device orders them, or one bit."""
+    words = [value >> 16 & WORD_MAX, value & WORD_MAX][-item.words :]
+    if item.is_byte_swapped:
+        words = [(word & 0xFF) << 8 | word >> 8 for word in words]
+    return words[::-1] if item.is_low_word_first else words
+
+
+def unfit(item: ModbusItem) -> str:
     """Why a writable item can't be reached through a mailbox; empty: it can."""
     if item.target is None:
-        return f'{item.item.name}: writable, and guard = "plc" needs its target; write its number in the PLC'
+        return f"{item.item.name}: writable, and a mailbox needs its target; write its number into the item table"
     if item.words > 2 or item.type is RegisterType.STRING:
         return f"{item.item.name}: a mailbox holds 32 bits; make it not writable, or an item of one or two registers"
     return ""

@@ -1,5 +1,5 @@
 """Plain outputs: one item written with read-back. What keeps a late order away is time alone (`guard = "lease"`), or a
-gate on the only path to the device (`guard = "gate"`); both need nothing here.
+gate of others on the only path to the device (`guard = "gate"`); both need nothing here. Our own gate writes this way.
 
 Also what all guard levels share: the registers of a value, and what an answer to a write means.
 
@@ -69,10 +69,11 @@ class PlainOutputs:
         self._wire = wire
 
     async def write(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> Written:
-        answer = await self._send(item, wanted, may_send)
+        answer = await self.send(item, wanted, may_send)
         return await verified(self._wire, item, wanted) if isinstance(answer, Reply) else not_done(answer)
 
-    async def _send(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> WriteAnswer:
+    async def send(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> WriteAnswer:
+        """Without read-back."""
         if item.kind is Kind.COIL:
             return await self._wire.write_coil(item.device_id, item.address, bool(wanted[0]), may_send)
         if item.bit is not None:

@@ -1,0 +1,96 @@
+"""`albireo gate`: the only path to a PLC that can't refuse late orders itself."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
+from albireo.cli.place import VAR
+from albireo.cli.topology import read_topology
+from albireo.client import ClientError, NodeClient
+from albireo.field.contract import ConfigurationError
+from albireo.node import gate_boot
+from albireo.runtime.errors import DataLocked, DirectoryUnsafe
+
+
+@click.command("gate")
+@click.option(
+    "--topology",
+    "topology_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("topology.toml"),
+    show_default=True,
+    help="The topology file.",
+)
+@click.option("--name", required=True, help="Adapter whose PLC this gate guards, or NODE:ADAPTER.")
+@click.option(
+    "--listen",
+    default="",
+    help="tcp://HOST:PORT to listen on, where it is not the adapter's url (a gateway with several addresses).",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Where its guard is kept; default var/gate.<name>.",
+)
+@click.option("--status", "shows_status", is_flag=True, help="Show what the one that runs on --data does.")
+@json_option
+def command(topology_file: Path, name: str, listen: str, data: Path | None, shows_status: bool, as_json: bool) -> None:
+    """Stand between a pair and a PLC: let reads pass, and orders of the member that leads, until Ctrl-C or SIGTERM.
+
+    Exit codes: 0 stopped; 1 the disk failed, it lets nothing pass any more; 75 start it again; 78 bad configuration.
+    """
+    directory = VAR / f"gate.{name.replace('/', '~').replace(':', '.')}" if data is None else data
+    if shows_status:
+        _show(_status(directory), as_json)
+    else:
+        raise SystemExit(_run(topology_file, name, listen, directory, as_json))
+
+
+def _run(topology_file: Path, name: str, listen: str, directory: Path, as_json: bool) -> int:
+    loaded = read_topology(topology_file)
+    say(f"gate {name}, data in {directory}")
+    try:
+        code = gate_boot.run(loaded, name, directory, listen)
+    except (gate_boot.NoSuchGate, ConfigurationError) as error:
+        remedy = f"correct --name, --listen or {topology_file} (docs/gate.md)"
+        raise Failure(str(error), remedy, ExitCode.BAD_CONFIGURATION) from error
+    except (DataLocked, DirectoryUnsafe) as error:
+        raise Failure(str(error), "stop the other one, or give --data", ExitCode.BAD_CONFIGURATION) from error
+    except OSError as error:
+        raise Failure(
+            f"{directory} can't be used: {error}", "it must be a directory on a disk that takes writes"
+        ) from error
+    if as_json:
+        emit({"gate": name, "exit": code})
+    return code
+
+
+def _status(directory: Path) -> dict[str, Any]:
+    try:
+        with NodeClient(directory) as client:
+            answer = client.ask("status", of="gate")
+    except ClientError as error:
+        remedy = "start it (`albireo gate --name ...`), or name its directory with --data"
+        raise Failure(f"no gate answers in {directory}: {error}", remedy, ExitCode.UNREACHABLE) from error
+    assert isinstance(answer, dict)
+    return answer
+
+
+def _show(status: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        emit(status)
+        return
+    orders = ", ".join(f"{count} {result}" for result, count in sorted(status["orders"].items())) or "none"
+    state = "writes" if not status["quiet_ms"] else f"writes nothing for {status['quiet_ms']} ms"
+    columns = ("gate", "device", "state", "guard", "boot", "orders", "connections")
+    device = status["device"] if status["is_connected"] else f"{status['device']} (not connected)"
+    row = (status["gate"], device, state, status["guard"], status["boot"], orders, status["connections"])
+    show_table(columns, [row])
+    refused = ", ".join(f"{count} {reason}" for reason, count in sorted(status["refused"].items()))
+    if refused:
+        say(f"refused: {refused}")
+    if status["store"]["is_damaged"]:
+        say("its store was unreadable: it began with another boot number and without a guard")
