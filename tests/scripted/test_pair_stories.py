@@ -18,6 +18,7 @@ One file per row of *What may be promised* (design/pair.md). A story is played i
     old disk NAME | damaged disk NAME | cloned disk NAME | empty disk NAME    while it is down
     late write NAME DURATION          an output write of this member's epoch, checked now and sent then
     slow write NAME DURATION          one that is sent now and lands then
+    level NAME NUMBER                 feature level of the software that it starts with from now on; 1 at first
     devices mute                      they carry out what they get, and answer nothing
     mark                              gaps and counts begin here
     +1500ms                           time passes
@@ -28,6 +29,7 @@ One file per row of *What may be promised* (design/pair.md). A story is played i
     -> acks go on | acks stopped      in the last 300 ms
     -> epoch same | epoch higher      than at the mark, of the member that leads
     -> set both | set passive ...     confirmed set of the member that leads
+    -> level NUMBER                   feature level of the log, at every member that runs
     -> case NAME | refused REASON     told since the mark
     -> stop REASON                    why the last candidacy of either was withdrawn
     -> lost 0 | lost some             acknowledged facts that nobody has any more
@@ -128,6 +130,8 @@ class Story:
             case ["slow", "write", name, duration]:
                 lands = partial(self.world.outputs.plain_lands, self.epoch(), False)
                 self.world.outputs.leaves(self.node(name), ns_of(duration) / MS, lands)
+            case ["level", name, number]:
+                self.node(name).feature_level = int(number)
             case ["devices", "mute"]:
                 self.world.outputs.is_mute = True
             case [what, name, *rest]:
@@ -233,6 +237,9 @@ class Story:
                 return "" if (self.epoch() > self.marked_epoch) == (which == "higher") else f"epoch {self.epoch()}"
             case ["set", which]:
                 return self.set_is(which)
+            case ["level", number]:
+                found_levels = {node.machine.own.log_level for node in world.members if node.is_up}
+                return "" if found_levels == {int(number)} else f"levels {found_levels}"
             case ["case", name]:
                 told = [line for line in world.trace[self.marked_trace :] if f"case {name} on" in line]
                 return "" if told else f"no case {name}"

@@ -26,7 +26,7 @@ from albireo.model.instant import MS, SECOND
 from albireo.sim.pair_clients import Clients
 from albireo.sim.pair_ledger import Ledger
 from albireo.sim.pair_outputs import Outputs
-from albireo.sim.pair_parts import NO_FOLD, PLAIN, MemberNode, Node, Variant, Violation, VoterNode
+from albireo.sim.pair_parts import NO_FOLD, PLAIN, MemberNode, Node, Variant, Violation, VoterNode, level_of
 from albireo.sim.pair_plc import Plc
 from albireo.sim.pair_scenes import Scenes
 from albireo.sim.pair_shell import Shell
@@ -248,6 +248,9 @@ class World:
         if self.at < node.hung_until and not self.variant.recovered_is_durable:
             self.call_at(node.hung_until, partial(self.start_member, node))
             return
+        if level_of(node.log) > node.feature_level:
+            self.note(node.name, f"refuses to start: the log is at feature level {level_of(node.log)}")
+            return
         node.is_up = True
         node.life += 1
         node.runs += 1
@@ -279,6 +282,8 @@ class World:
             tried_epoch=node.header.tried_epoch,
             accepted_epoch=node.header.accepted_epoch,
             is_whole=not node.is_damaged,
+            feature_level=node.feature_level,
+            log_level=level_of(node.log[:committed]),
         )
 
     def stop_member(self, node: MemberNode, *, keeps_cache: bool) -> None:

@@ -3,6 +3,7 @@
 Spec: design/pair.md, How it is proven.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -11,6 +12,7 @@ from albireo.core.pair.events import PersistStore
 from albireo.core.pair.member import Member
 from albireo.core.pair.register import RegisterVoter
 from albireo.core.pair.voter import Voter, VoterStore
+from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant
 from albireo.model.position import BEGINNING, EpochHistory, Position
 
@@ -84,6 +86,8 @@ class Entry(msgspec.Struct, frozen=True):
     """Commit position known at append, as the frame header has it."""
     body: int = 0
     """What it is, of a local stream (pair_local.py)."""
+    level: int = 0
+    """Feature level that it raises the log to."""
 
 
 class Fold(msgspec.Struct, frozen=True):
@@ -103,6 +107,11 @@ class Fold(msgspec.Struct, frozen=True):
 
 
 NO_FOLD: Final = Fold(0, {}, {})
+
+
+def level_of(entries: Iterable[Entry]) -> int:
+    """Feature level of a log that holds these."""
+    return max((entry.level for entry in entries if entry.level), default=FIRST_LEVEL)
 
 
 class Node:
@@ -157,6 +166,8 @@ class MemberNode(Node):
         self.image = EMPTY_DISK
         """A backup of the disk, taken now and then."""
         self.is_damaged = False
+        self.feature_level = FIRST_LEVEL
+        """Of the software that it starts with."""
         self.runs = 0
         self.hung_until = 0
         self.cuts = 0

@@ -23,7 +23,9 @@ from albireo.core.pair.events import (
     Effect,
     FromPeer,
     GrantEpoch,
+    LevelFolded,
     PersistStore,
+    RaiseLevel,
     Refused,
     Replicate,
     Serve,
@@ -36,7 +38,7 @@ from albireo.core.pair.events import (
 )
 from albireo.model.instant import MS
 from albireo.model.position import Position
-from albireo.sim.pair_parts import FRAMES_MAX, NO_FOLD, NOOP, Entry, MemberNode
+from albireo.sim.pair_parts import FRAMES_MAX, NO_FOLD, NOOP, Entry, MemberNode, level_of
 
 if TYPE_CHECKING:
     from albireo.sim.pair import World
@@ -60,6 +62,7 @@ class Shell:
             GrantEpoch: self._grant,
             AppendNoOp: self._append_noop,
             Commit: self._commit,
+            RaiseLevel: self._raise_level,
             Serve: self._serve,
             StopServing: self._close,
             CloseAdmission: self._close_admission,
@@ -143,6 +146,13 @@ class Shell:
     def _append_noop(self, node: MemberNode, effect: AppendNoOp) -> None:
         self.append(node, Entry(effect.epoch, NOOP, effect.epoch, node.machine.own.committed.sequence))
 
+    def _raise_level(self, node: MemberNode, effect: RaiseLevel) -> None:
+        """Unless it does not serve, or the record stands in the log already."""
+        leading = node.machine.leading
+        if node.is_open and leading is not None and level_of(node.log) < effect.level:
+            committed = node.machine.own.committed.sequence
+            self.append(node, Entry(leading.epoch, NOOP, effect.level, committed, level=effect.level))
+
     def _sync(self, node: MemberNode) -> None:
         """What is written now is durable after a while, told then (or, with a shortcut, at once)."""
         world, end, life, cuts = self.world, node.end, node.life, node.cuts
@@ -193,6 +203,13 @@ class Shell:
         if node.machine.leading is not None:
             for entry in node.log[node.folded : position.sequence]:
                 world.clients.committed(node, entry)
+        level = max(node.machine.own.log_level, level_of(node.log[node.folded : position.sequence]))
+        if level != node.machine.own.log_level:
+            world.note(node.name, f"log at feature level {level}")
+            if level > node.feature_level:
+                world.fail(f"{node.name} knows feature level {node.feature_level} and folds {level}")
+            told = partial(world.step, node, LevelFolded(level))
+            world.call_at(world.at, partial(world.awake, node, node.life, told))
         node.folded = max(node.folded, position.sequence)
         if node.folded - node.snapshot.sequence >= SNAPSHOT_EVERY:
             self._take_snapshot(node)
