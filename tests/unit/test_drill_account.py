@@ -17,7 +17,7 @@ from albireo.runtime.clock import SHIFT_VARIABLE, wall_ns, write_shift
 from albireo.sim.drill.account import gap_s, judge
 from albireo.sim.drill.faults import FAULTS
 from albireo.sim.drill.outputs import Outputs, Written
-from albireo.sim.drill.plcs import LEASE_ADDRESS, STAMP_ADDRESS
+from albireo.sim.drill.plcs import GATED_ADDRESS, LEASE_ADDRESS, STAMP_ADDRESS
 from albireo.sim.drill.rehearsal import Report, Round
 from albireo.sim.drill.stores import damage_middle, damage_tail
 from albireo.sim.tunnel.orders import Carried
@@ -135,34 +135,42 @@ def plain(address: int, *words: tuple[int, ...]) -> list[Carried]:
     return [Carried(way="plain", name=str(address), words=one) for one in words]
 
 
-def judged(p1: list[Carried], p2: list[Carried], since: dict[str, int]) -> Written:
-    return Outputs((), None, {"p1": p1, "p2": p2}).judge(since)
+def gated(*numbers: int) -> list[Carried]:
+    return plain(GATED_ADDRESS, *((one,) for one in numbers))
+
+
+def judged(p1: list[Carried], p2: list[Carried], p3: list[Carried], since: dict[str, int]) -> Written:
+    return Outputs((), None, {"p1": p1, "p2": p2, "p3": p3}).judge(since)
 
 
 def test_stale_orders_are_told_by_epoch_and_where_none_is_known_by_number() -> None:
-    nothing = {"plc": 0, "stamp": 0, "lease": 0}
+    nothing = {"plc": 0, "gate": 0, "stamp": 0, "lease": 0}
     stamps = plain(STAMP_ADDRESS, (7, 0, 4, 1), (8, 1, 0, 1), (7, 0, 4, 2))
     numbers = plain(LEASE_ADDRESS, (1,), (3,), (2,), (3,), (4,))
-    written = judged(mailbox(4, 4, 5, 4, 5), [*stamps, *numbers], nothing)
-    assert (written.stale_writes, written.stale_plain) == (1, 2)
-    assert len(written.details) == 3
-    clean = judged(mailbox(4, 5, 5), [*stamps[:2], *numbers[:2]], nothing)
+    written = judged(mailbox(4, 4, 5, 4, 5), [*stamps, *numbers], gated(1, 4, 2, 3, 5), nothing)
+    assert (written.stale_writes, written.stale_plain) == (3, 2)
+    assert len(written.details) == 4
+    clean = judged(mailbox(4, 5, 5), [*stamps[:2], *numbers[:2]], gated(1, 2, 2), nothing)
     assert (clean.stale_writes, clean.stale_plain, clean.details) == (0, 0, ())
 
 
 def test_a_round_answers_for_its_own_orders_against_all_before() -> None:
     p1, p2 = mailbox(5, 4, 5), [*plain(STAMP_ADDRESS, (1, 0, 5, 1), (2, 0, 5, 2)), *plain(LEASE_ADDRESS, (1,), (2,))]
-    assert judged(p1, p2, {"plc": 2, "stamp": 1, "lease": 1}).stale_writes == 0
-    assert judged(p1[:2], p2, {"plc": 1, "stamp": 1, "lease": 1}).stale_writes == 1
+    p3 = gated(3, 2, 4)
+    assert judged(p1, p2, p3, {"plc": 2, "gate": 2, "stamp": 1, "lease": 1}).stale_writes == 0
+    assert judged(p1[:2], p2, p3, {"plc": 1, "gate": 2, "stamp": 1, "lease": 1}).stale_writes == 1
+    assert judged(p1, p2, p3, {"plc": 2, "gate": 1, "stamp": 1, "lease": 1}).stale_writes == 1
 
 
-@pytest.mark.parametrize(("level", "writes", "at_plain"), [("plc", None, 0), ("stamp", 0, None), ("lease", 0, None)])
+@pytest.mark.parametrize(
+    ("level", "writes", "at_plain"), [("plc", None, 0), ("gate", None, 0), ("stamp", 0, None), ("lease", 0, None)]
+)
 def test_outputs_that_were_not_written_are_not_called_clean(
     level: str, writes: int | None, at_plain: int | None
 ) -> None:
-    since = {"plc": 0, "stamp": 0, "lease": 0, level: 1}
+    since = {"plc": 0, "gate": 0, "stamp": 0, "lease": 0, level: 1}
     p2 = [*plain(STAMP_ADDRESS, (1, 0, 5, 1)), *plain(LEASE_ADDRESS, (1,))]
-    written = judged(mailbox(5), p2, since)
+    written = judged(mailbox(5), p2, gated(1), since)
     assert (written.stale_writes, written.stale_plain) == (writes, at_plain)
     assert any(level in one for one in written.details)
 

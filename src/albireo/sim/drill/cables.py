@@ -38,7 +38,7 @@ class CutPlcs(Fault):
         self._network = network
 
     def strike(self, pair: Pair, active: str) -> None:
-        for port in pair.plcs.values():
+        for port in pair.device_ports:
             self._network.drop_to_port(active, port)
 
     def is_felt(self, pair: Pair, active: str) -> bool:

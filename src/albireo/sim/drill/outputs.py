@@ -16,10 +16,13 @@ from albireo.client import ClientError, PairClient
 from albireo.runtime.keys import Keys
 from albireo.runtime.lines import LineTo
 from albireo.sim.drill.load import Worker
-from albireo.sim.drill.plcs import LEASE_ADDRESS, STAMP_ADDRESS
+from albireo.sim.drill.plcs import GATED, GATED_ADDRESS, LEASE_ADDRESS, STAMP_ADDRESS
 from albireo.sim.tunnel.orders import Carried
 
-LEVELS: Final = ("plc", "stamp", "lease")
+REFUSING: Final = ("plc", "gate")
+"""Levels at which a late order is refused."""
+PLAIN: Final = ("stamp", "lease")
+LEVELS: Final = (*REFUSING, *PLAIN)
 PAUSE_S: Final = 0.1
 EXPIRES_MS: Final = 1_000
 ANSWER_S: Final = 5.0
@@ -33,7 +36,7 @@ class Writer(Worker):
     def __init__(self, level: str, members: Sequence[LineTo], keys: Keys | None) -> None:
         super().__init__(f"writer.{level}", members, keys)
         self.outcomes: Counter[str] = Counter()
-        self._level = level
+        self.level = level
         self._number = 0
         self._is_writing = threading.Event()
 
@@ -51,11 +54,11 @@ class Writer(Worker):
 
     def _order(self, client: PairClient) -> None:
         self._number += 1
-        value = SPEEDS[self._number % len(SPEEDS)] if self._level == "plc" else self._number
+        value = SPEEDS[self._number % len(SPEEDS)] if self.level == "plc" else self._number
         try:
             answer = client.ask(
                 "write",
-                item=f"out_{self._level}",
+                item=f"out_{self.level}",
                 value=value,
                 command_id=str(uuid.uuid4()),
                 user="drill",
@@ -94,6 +97,13 @@ class Outputs:
         for writer in self.writers:
             writer.stop()
 
+    def brief(self) -> list[str]:
+        """What became of the orders, by level, for whoever wonders why nothing is written."""
+        counts = self.counts()
+        return [
+            f"outputs {one.level}: {counts[one.level]} carried out, told {dict(one.outcomes)}" for one in self.writers
+        ]
+
     def counts(self) -> dict[str, int]:
         """Orders carried out so far, by level."""
         return {level: len(orders) for level, orders in self._by_level().items()}
@@ -112,8 +122,8 @@ class Outputs:
         details = [f"{level}: {len(ranks)} stale: {ranks[:5]}" for level, ranks in stale.items() if ranks]
         details += [f"{level}: no output was written" for level in silent]
         return Written(
-            stale_writes=None if "plc" in silent else len(stale["plc"]),
-            stale_plain=None if {"stamp", "lease"} & set(silent) else len(stale["stamp"]) + len(stale["lease"]),
+            stale_writes=None if set(REFUSING) & set(silent) else sum(len(stale[level]) for level in REFUSING),
+            stale_plain=None if set(PLAIN) & set(silent) else sum(len(stale[level]) for level in PLAIN),
             details=tuple(details),
         )
 
@@ -121,12 +131,13 @@ class Outputs:
         """What must not fall, in the order in which the PLCs wrote: the epoch, or where none is told the number."""
         return {
             "plc": [one.epoch for one in self._carried["p1"] if one.way == "mailbox"],
-            "stamp": [_epoch(one.words) for one in self._plain(STAMP_ADDRESS)],
-            "lease": [one.words[0] for one in self._plain(LEASE_ADDRESS)],
+            "gate": [one.words[0] for one in self._plain(GATED, GATED_ADDRESS)],
+            "stamp": [_epoch(one.words) for one in self._plain("p2", STAMP_ADDRESS)],
+            "lease": [one.words[0] for one in self._plain("p2", LEASE_ADDRESS)],
         }
 
-    def _plain(self, address: int) -> list[Carried]:
-        return [one for one in list(self._carried["p2"]) if one.way == "plain" and one.name == str(address)]
+    def _plain(self, plc: str, address: int) -> list[Carried]:
+        return [one for one in list(self._carried[plc]) if one.way == "plain" and one.name == str(address)]
 
 
 def _epoch(words: Sequence[int]) -> int:

@@ -1,8 +1,8 @@
-"""The pair of a drill: two members and three witnesses as real processes, their keys, their places.
+"""The pair of a drill: two members, three witnesses and a gate as real processes, their keys, their places.
 
 Everything lies in one directory that is made for it:
 
-    topology.toml   keys/NAME/   primary/ backup/ w1/ w2/ w3/   NAME.log
+    topology.toml   keys/NAME/   primary/ backup/ w1/ w2/ w3/ gate/   NAME.log
 
 Links are encrypted as in a plant; the keys are made for this run and die with it.
 """
@@ -18,7 +18,7 @@ from albireo.runtime.errors import RuntimeFault
 from albireo.runtime.keys import Keys, introduce
 from albireo.runtime.lines import LineTo
 from albireo.sim.drill.ground import DrillError, Ground, Host
-from albireo.sim.drill.plcs import adapters, write_tables
+from albireo.sim.drill.plcs import GATE, VOTERS, adapters, write_tables
 from albireo.sim.drill.process import Group
 from albireo.sim.ports import KeptPorts
 
@@ -26,8 +26,9 @@ NODE: Final = "root"
 MEMBERS: Final = ("primary", "backup")
 WITNESSES: Final = ("w1", "w2", "w3")
 START_S: Final = 120.0
-"""Ten processes that import numpy, on two busy cores."""
+"""Twelve processes that import numpy, on two busy cores."""
 HEALTHY_S: Final = 180.0
+SWITCH_S: Final = 15.0
 STATUS_S: Final = 1.0
 HEARD_MS: Final = 3_000
 """They are asked about once a second."""
@@ -70,23 +71,24 @@ class Pair:
         Args:
             ground: made already.
             plcs: port of each PLC, at the address of this program.
-            voters: `witness`, three of them; or `plc`, both PLCs and a witness.
+            voters: `witness`, three of them; or `plc`, two PLCs and a witness.
         """
-        self.plcs = dict(plcs)
         self.witnesses = WITNESSES if voters == "witness" else WITNESSES[:1]
         self._voters = [f"witness:{one}" for one in self.witnesses]
-        self._voters += [f"plc:{one}" for one in plcs] if voters == "plc" else []
-        self._adapters = adapters(ground.own_address, plcs)
+        self._voters += [f"plc:{one}" for one in VOTERS] if voters == "plc" else []
         self.directory = directory = ground.directory
         self._hosts = {name: ground.hosts.get(name, Host()) for name in (*MEMBERS, *WITNESSES)}
-        self.data = {name: ground.data.get(name, directory / name) for name in (*MEMBERS, *WITNESSES)}
+        self.data = {name: ground.data.get(name, directory / name) for name in (*MEMBERS, *WITNESSES, GATE)}
         self._environment = ground.environment
         self._kept = KeptPorts(len(_PORT_NAMES))
         self._ports = dict(zip(_PORT_NAMES, self._kept.numbers, strict=True))
+        self._adapters = adapters(ground.own_address, plcs, self._ports[GATE])
+        self.device_ports = (*plcs.values(), self._ports[GATE])
+        """What members reach of PLCs and the gate, at the address of this program."""
         self.topology = directory / "topology.toml"
         self.topology.write_text(self._topology())
         self.keys = self._make_keys()
-        self.groups = {name: self._group(name) for name in (*self.witnesses, *MEMBERS)}
+        self.groups = {name: self._group(name) for name in (*self.witnesses, *MEMBERS)} | {GATE: self._gate()}
         write_tables(directory)
 
     # --- Making ------------------------------------------------------------------------------------------------------
@@ -122,6 +124,11 @@ class Pair:
         group = Group(name, [*which, *common], self.directory / f"{name}.log", self._hosts[name].within)
         group.environment.update(self._environment.get(name, {}))
         return group
+
+    def _gate(self) -> Group:
+        """Where this program is: no fault is done to it."""
+        common = ["--topology", str(self.topology), "--data", str(self.data[GATE])]
+        return Group(GATE, ["gate", "--name", GATE, *common], self.directory / f"{GATE}.log")
 
     @property
     def lines(self) -> tuple[LineTo, LineTo]:
@@ -204,6 +211,21 @@ class Pair:
         """
         self.until("both members are in the set", self.is_healthy, within_s)
 
+    def hand_over(self, active: str) -> None:
+        """Order the lead away from `active`, again while it is refused: a member may just have left the set.
+
+        Raises:
+            DrillError: not in time.
+        """
+
+        def is_done() -> bool:
+            acting = self.acting()
+            if acting is not None and acting[0] == active:
+                self.ask(active, "switchover", timeout_s=SWITCH_S)
+            return acting is not None
+
+        self.until("the lead is handed over", is_done, HEALTHY_S)
+
     def until(self, what: str, condition: Callable[[], bool], within_s: float) -> None:
         """Wait for a condition; no answer counts as not yet.
 
@@ -225,7 +247,7 @@ class Pair:
         shown = [
             f"  {name} shows {view.brief() if view else 'nothing'}" for name in MEMBERS for view in [self.view(name)]
         ]
-        ended = [name for name in self.witnesses if not self.groups[name].is_running]
+        ended = [name for name in (*self.witnesses, GATE) if not self.groups[name].is_running]
         return "\n".join([*shown, *(self.groups[name].tail() for name in (*MEMBERS, *ended))])
 
 
@@ -234,4 +256,4 @@ def other_of(member: str) -> str:
 
 
 _TELLING: Final = ("state", "cause", "epoch", "members", "end", "durable", "committed", "lease_left_ms", "cases")
-_PORT_NAMES: Final = (*WITNESSES, *(f"{member}.{kind}" for member in MEMBERS for kind in ("client", "peer")))
+_PORT_NAMES: Final = (GATE, *WITNESSES, *(f"{member}.{kind}" for member in MEMBERS for kind in ("client", "peer")))

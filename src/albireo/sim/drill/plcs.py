@@ -1,10 +1,11 @@
-"""The PLCs of a drill: two, with voter's blocks, output mailboxes and plain outputs, and a record of what they did.
+"""The PLCs of a drill: three, with voter's blocks, output mailboxes and plain outputs, and a record of what they did.
 
     p1   outputs through the mailboxes (`guard = "plc"`)
     p2   plain registers, one output per level that refuses nothing: `stamp` and `lease`
+    p3   plain registers behind an `albireo gate`, which is the only one that is told where it is (`guard = "gate"`)
 
-They run in a thread of this program: they are the judge's own eyes, and no fault of a drill is done to them. Level
-`gate` needs a gate on another machine and is not rehearsed.
+They run in a thread of this program: they are the judge's own eyes, and no fault of a drill is done to them, nor to the
+gate, a process beside this one.
 """
 
 import asyncio
@@ -21,9 +22,15 @@ from albireo.sim.tunnel.plcs import PLCS
 from albireo.sim.tunnel.server import PlcServer
 from albireo.sim.tunnel.wire import Faults
 
-NAMES: Final = ("p1", "p2")
+NAMES: Final = ("p1", "p2", "p3")
+VOTERS: Final = NAMES[:2]
+"""Those that may vote; one behind a gate can't."""
+GATED: Final = "p3"
+GATE: Final = "gate"
+"""The adapter of what is behind the gate, and the gate's own process."""
 LEASE_ADDRESS: Final = PLAIN_ADDRESS
 STAMP_ADDRESS: Final = PLAIN_ADDRESS + 10
+GATED_ADDRESS: Final = PLAIN_ADDRESS + 20
 GUARDED: Final = "speed_limit"
 """The set point of p1 that the mailbox reaches."""
 POLL_MS: Final = 250
@@ -34,7 +41,7 @@ _TABLE: Final = "name,kind,address,type,writable,target,minimum,maximum"
 
 
 class Plcs(threading.Thread):
-    """Both PLCs, at one address."""
+    """All PLCs, at one address."""
 
     def __init__(self, address: str) -> None:
         super().__init__(name="plcs", daemon=True)
@@ -49,7 +56,7 @@ class Plcs(threading.Thread):
         self._end = asyncio.Event()
 
     def begin(self) -> None:
-        """Returns when both ports are open.
+        """Returns when their ports are open.
 
         Raises:
             DrillError: they are not.
@@ -95,6 +102,7 @@ def write_tables(directory: Path) -> None:
     (guarded,) = (one for one in PLCS["p1"].writable if one.name == GUARDED)
     rows = {
         "plc": f"out_plc,holding,{guarded.address},uint16,true,{targets[GUARDED]},30,100",
+        "gate": f"out_gate,holding,{GATED_ADDRESS},uint16,true,1,0,65535",
         "stamp": f"out_stamp,holding,{STAMP_ADDRESS},uint16,true,,0,65535",
         "lease": f"out_lease,holding,{LEASE_ADDRESS},uint16,true,,0,65535",
     }
@@ -102,14 +110,15 @@ def write_tables(directory: Path) -> None:
         (directory / f"{level}.csv").write_text(f"{_TABLE}\n{row}\n", encoding="utf-8")
 
 
-def adapters(address: str, ports: Mapping[str, int]) -> str:
+def adapters(address: str, ports: Mapping[str, int], gate_port: int) -> str:
     """Their part of the topology. The adapter that has the voter's name carries the voter's blocks as well."""
+    gated = f'  gated_url = "tcp://{address}:{ports[GATED]}"\n'
     return "".join(
         f"""
   [[node.adapter]]
   name = "{name}"
   kind = "modbus"
-  url = "tcp://{address}:{ports[plc]}"
+  url = "tcp://{address}:{port}"
   items = "{level}.csv"
   poll_ms = {POLL_MS}
   timeout_ms = 500
@@ -117,12 +126,14 @@ def adapters(address: str, ports: Mapping[str, int]) -> str:
   backoff_max_ms = 500
   guard = "{level}"
 {more}"""
-        for name, plc, level, more in (
-            ("p1", "p1", "plc", f"  mailbox_address = {MAILBOX_ADDRESS}\n{_VOTER}"),
-            ("p2", "p2", "lease", _VOTER),
-            ("p2s", "p2", "stamp", ""),
+        for name, port, level, more in (
+            ("p1", ports["p1"], "plc", f"{_MAILBOXES}{_VOTER}"),
+            ("p2", ports["p2"], "lease", _VOTER),
+            ("p2s", ports["p2"], "stamp", ""),
+            (GATE, gate_port, "gate", f"{_MAILBOXES}{gated}"),
         )
     )
 
 
+_MAILBOXES: Final = f"  mailbox_address = {MAILBOX_ADDRESS}\n"
 _VOTER: Final = f"  voter_address = {VOTER_ADDRESS}\n  settle_ms = {SETTLE_MS}\n"
