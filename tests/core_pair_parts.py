@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from albireo.client import ClientError, NodeClient
 from albireo.core.pair import PairConfig
-from albireo.log import LogConfig
+from albireo.log import FileSystem, LogConfig
 from albireo.model.instant import SECOND
 from albireo.node.core import Core, CoreArguments
 from albireo.node.housekeeping import Retention
@@ -65,7 +65,7 @@ class Plant:
         )
         return Witness(WitnessArguments(voter=VOTER, endpoint=self._ends[0], pairs=(pair,)))
 
-    async def start(self, member: int, retention: Retention = RETENTION) -> Core:
+    async def start(self, member: int, retention: Retention = RETENTION, files: FileSystem | None = None) -> Core:
         peers, clients = self._ends[1:3], self._ends[3:5]
         pair = PairArguments(
             member=member,
@@ -79,7 +79,7 @@ class Plant:
             other_client=clients[1 - member],
             local_streams=self._local_streams,
         )
-        core = Core(CoreArguments(node="root", cluster="c", log=LOG, retention=retention, pair=pair))
+        core = Core(CoreArguments(node="root", cluster="c", log=LOG, retention=retention, pair=pair), files)
         self.data(member).mkdir(exist_ok=True)
         self._tasks[member] = asyncio.create_task(run_actor(core, self.data(member)))
         self.cores[member] = core

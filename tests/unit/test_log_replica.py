@@ -446,6 +446,18 @@ def test_a_cut_in_the_middle_of_a_batch_changes_nothing(holder: Member, follower
     assert follower.log.quarantine() == []
 
 
+def test_a_cut_goes_where_the_log_says_that_it_lacks_no_room(holder: Member) -> None:
+    durable(holder, 3000, 500, 500)
+    holder.append(700)
+    place, disk = ends(holder)[0], holder.disk
+    disk.capacity_bytes = 0
+    lacked, used = holder.log.room_lacked_by_cut(place), -disk.free_bytes(DIRECTORY)
+    assert lacked > used, "what is over the capacity is lacked too"
+    disk.capacity_bytes = lacked
+    assert holder.log.room_lacked_by_cut(place) == 0
+    assert holder.log.cut_to(place).sequence == place
+
+
 def test_a_cut_to_the_end_does_nothing(holder: Member) -> None:
     durable(holder, 10)
     operations = len(holder.disk.operations)

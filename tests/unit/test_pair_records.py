@@ -10,6 +10,7 @@ import pytest
 from albireo.client import NodeClient, NodeRefused
 from albireo.client.consumer import Delivered, PairConsumer, Rewound
 from albireo.codec.record import Audited
+from albireo.log import OsFileSystem
 from albireo.node.core import Core
 from albireo.node.order_book import audits_of
 from albireo.node.pair_marks import Marks
@@ -105,7 +106,51 @@ def test_order_committed_right_before_a_restart_is_on_record_once(tmp_path: Path
                 "pair_seen",
                 "pair_seen_done",
             ]
-            assert not Marks(made.data(0)).orders
+            await until(lambda: not Marks(made.data(0)).orders, "all crossed off")
+
+    asyncio.run(story())
+
+
+class Full(OsFileSystem):
+    """A disk without room, until somebody makes some."""
+
+    def __init__(self) -> None:
+        self.is_full = True
+
+    def free_bytes(self, directory: Path) -> int:
+        return 0 if self.is_full else super().free_bytes(directory)
+
+
+def test_a_log_that_must_be_cut_waits_for_room_and_goes_on_by_itself(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with plant(tmp_path) as made:
+            await made.start(1)
+            await made.wait_for("active", "ready")
+            await made.kill(1)
+            await made.wait_for("solo", "")
+            await refused(made, 0, "switchover", user="ida")  # Two records that only the primary has.
+            await made.kill(0)
+            backup = await made.start(1)
+            await order(made, 1, "promote", user="rosa")
+            await made.wait_for("", "solo")
+
+            disk = Full()
+            primary = await made.start(0, files=disk)
+            end = primary.log.end
+            while "no_room" not in (shown := await pair_of(made, 0))["cases"]:
+                pass
+            assert "bytes more" in shown["cases"]["no_room"]
+            heard = backup.log.end
+            await until(lambda: backup.log.committed > heard, "the other one goes on")
+            assert primary.log.end == end and not made.has_ended(0)
+            disk.is_full = False
+            await until(lambda: made.has_ended(0) or made.state(0) == "ready", "it is cut")
+            if made.has_ended(0):  # What it had folded is no more.
+                with pytest.raises(ActorFailed, match="start anew"):
+                    await made.kill(0)
+                await made.start(0)
+                await made.wait_for("ready", "active")
+            assert "no_room" not in (await pair_of(made, 0))["cases"]
 
     asyncio.run(story())
 

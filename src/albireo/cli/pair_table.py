@@ -29,6 +29,7 @@ CASE_WORDS: Final = {
     "history_incomplete": "history incomplete:",
     "other_history_incomplete": "the other member's history incomplete:",
     "store_refused": "the other member's store is refused",
+    "no_room": "its log has to be cut, and its disk has no room to keep what is cut: make room, it goes on by itself",
 }
 MEMBERS: Final = ("primary", "backup")
 

@@ -26,6 +26,8 @@ from albireo.log.store import CutMark
 from albireo.log.writer import Queued
 
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
+_NOTE_BYTES_MAX: Final = 64 * 1024
+"""The note, and what directories grow by."""
 
 
 _NO_SEGMENT: Final = 2**63 - 1
@@ -62,6 +64,12 @@ def place_of(files: FileSystem, segments: Sequence[Segment], sequence: int) -> t
         if segment.has_lost_end and segment.summary.damages[-1].first_sequence > sequence:
             return index, segment.summary.damages[-1].offset
     return len(segments), 0
+
+
+def copied_bytes_max(segments: Sequence[Segment], sequence: int) -> int:
+    """What a cut behind `sequence` writes to quarantine at most; whole segments are moved there and take no room."""
+    stays = [one for one in segments if one.first_sequence <= sequence < one.last_sequence]
+    return sum(one.summary.end_offset for one in stays) + _NOTE_BYTES_MAX
 
 
 def _offset_behind(files: FileSystem, segment: Segment, sequence: int) -> int:

@@ -29,7 +29,7 @@ from albireo.log.appending import Appender, End, Entry, Stamp
 from albireo.log.claims import Claims
 from albireo.log.commit import LogFailure
 from albireo.log.config import LogConfig, StoreIdentity
-from albireo.log.cutting import Cutter, NotAtAnEnd, Note
+from albireo.log.cutting import Cutter, NotAtAnEnd, Note, copied_bytes_max
 from albireo.log.errors import OpenFailed, OpenRefused, StoreLocked
 from albireo.log.files import FileSystem, Locked, OsFileSystem
 from albireo.log.keeping import Keeper
@@ -289,6 +289,11 @@ class Log:
         self._leave(mark, sequence, kept, committed_sequence=committed, history=EpochHistory(entries))
         return self.end
 
+    def room_lacked_by_cut(self, sequence: int) -> int:
+        """Bytes that `cut_to` might miss on this disk now for what it keeps; 0: there is room."""
+        needed = copied_bytes_max(self._stock.table.segments, sequence) + self._pending_bytes
+        return max(0, needed - self._files.free_bytes(self._directory))
+
     def start_over(
         self,
         after: Position,
@@ -461,12 +466,8 @@ class Log:
         return self._quarantine.listing()
 
     def stats(self) -> LogStats:
-        return LogStats(
-            segments=len(self._stock.table.segments),
-            size_bytes=self._stock.size_bytes,
-            pending_bytes=self._pending_bytes,
-            groups=self._work.groups,
-        )
+        sizes = {"size_bytes": self._stock.size_bytes, "pending_bytes": self._pending_bytes}
+        return LogStats(segments=len(self._stock.table.segments), groups=self._work.groups, **sizes)
 
     # --- Snapshots, retention, scrub -------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from albireo.codec.pair_message import (
     Carried,
     FoldsSent,
     FollowAcked,
+    FollowAnswered,
     Frames,
     Heartbeat,
     PeerMessage,
@@ -222,6 +223,8 @@ class MemberTenure:
             if isinstance(message, Frames) and self._core.log.admission():
                 return  # No room now: the holder sends it again, or goes on without us.
             message = msgspec.structs.replace(message, payload=raw[0] if raw else b"")
+        elif isinstance(message, FollowAnswered) and self._lacks_room(message):
+            return  # It is asked for again until there is room.
         elif isinstance(message, FollowAcked):
             self._replication.acked(message.session, message.durable)
             self._restoring.given()
@@ -229,6 +232,16 @@ class MemberTenure:
         if isinstance(message, Heartbeat) and message is self._member.peer.last:
             self._orders.heard(message)
         self._replication.pump()
+
+    def _lacks_room(self, answer: FollowAnswered) -> bool:
+        """For what its log is to be cut by, which is kept. A cut that the disk refuses half-way would end this run."""
+        log = self._core.log
+        is_cut = not answer.is_snapshot and answer.position < log.end.sequence
+        lacked = log.room_lacked_by_cut(answer.position) if is_cut else 0
+        if lacked:
+            self._actor.log.limited("cut_waits_for_room", "follow", bytes=lacked, remedy="make room on this disk")
+        self._status.told(CaseTold("no_room", lacked > 0, f"{lacked} bytes more"), self._actor.wall_ns())
+        return lacked > 0
 
     def appended(self) -> None:
         self._step(Appended(self._core.log.end))
