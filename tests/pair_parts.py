@@ -26,6 +26,7 @@ from albireo.core.pair.events import (
     FromPeer,
     FromVoter,
     OutputsEnded,
+    RaiseLevel,
     Refused,
     Replicate,
     Started,
@@ -62,6 +63,8 @@ class Side:
         self.stop_asked = 0
         self.writes_for_ns: int | None = 0
         """How long after the stand-down its last output write lands; None: an adapter does not say."""
+        self.raised_to: set[int] = set()
+        """Feature levels that its log was to be raised to."""
         self.journal: list[str] = []
         self.audits: list[tuple[int, Audited]] = []
         """Appended here, with their sequence."""
@@ -141,6 +144,8 @@ class Side:
                 self.status.moved(new, cause, WALL)
             case CaseTold():
                 self.status.told(effect, WALL)
+            case RaiseLevel(level):
+                self.raised_to.add(level)
             case Refused(reason):
                 self.status.refused[reason] += 1
             case StopNow():

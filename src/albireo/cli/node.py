@@ -7,6 +7,7 @@ import click
 from albireo.cli.output import ExitCode, Failure, say
 from albireo.cli.place import VAR, data_option, node_client
 from albireo.cli.topology import read_topology
+from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from albireo.model.topology import UnknownPlace, find_place, places
 from albireo.node import boot
 from albireo.runtime.errors import DataLocked, DirectoryUnsafe
@@ -36,7 +37,15 @@ def command() -> None:
     default=None,
     help="Directory of a member's keys; default <data>/keys if it is there. Without keys a pair stays on loopback.",
 )
-def run(topology_file: Path, node_id: str | None, data: Path | None, keys: Path | None) -> None:
+@click.option(
+    "--feature-level",
+    type=click.IntRange(OLDEST_LEVEL, FEATURE_LEVEL),
+    default=None,
+    help="Hold the node back to what the version before knows, so that one may go back to it; see docs/pair.md.",
+)
+def run(
+    topology_file: Path, node_id: str | None, data: Path | None, keys: Path | None, feature_level: int | None
+) -> None:
     """Run one node of a topology until Ctrl-C or SIGTERM; both stop it cleanly."""
     loaded = read_topology(topology_file)
     known = places(loaded.topology)
@@ -54,7 +63,7 @@ def run(topology_file: Path, node_id: str | None, data: Path | None, keys: Path 
         keys = directory / "keys"
     say(f"node {node_id}, data in {directory}")
     try:
-        code = boot.run(loaded, place, directory, keys)
+        code = boot.run(loaded, place, directory, keys, feature_level=feature_level)
     except (DataLocked, DirectoryUnsafe) as error:
         raise Failure(str(error), "stop the other node, or give --data", ExitCode.BAD_CONFIGURATION) from error
     raise SystemExit(code)

@@ -37,20 +37,20 @@ def run(
     data: Path,
     keys: Path | None = None,
     on_started: Callable[[Supervisor], object] | None = None,
-    feature_level: int = FEATURE_LEVEL,
+    feature_level: int | None = None,
 ) -> int:
     """Run one node in this process until a signal or a client stops it.
 
     Args:
         keys: directory of the CURVE keys of a member; None: no keys, all endpoints on loopback.
-        feature_level: to which the node is held back.
+        feature_level: to which the node is held back; None: what the topology says.
     Returns:
         The exit code, as `runtime.run_node` says.
     """
     node = place.node
     return run_node(
         data,
-        specs_of(loaded, place, keys, feature_level),
+        specs_of(loaded, place, keys, node.feature_level if feature_level is None else feature_level),
         node.runtime.placement.value,
         config=supervision_of(node.runtime),
         on_started=on_started,

@@ -1,4 +1,4 @@
-"""Fault: the three moments at which something is done to a pair."""
+"""Fault: the moments at which something is done to a pair."""
 
 from albireo.sim.drill.pair import Pair
 
@@ -10,6 +10,9 @@ class Fault:
     """The pair has this long to bring the service back by itself; then the fault is undone to see what comes then."""
     felt_s: float = 30.0
     """By then `is_felt`, or the round has failed."""
+
+    def begin(self, pair: Pair) -> None:
+        """Made, and not started yet."""
 
     def prepare(self, pair: Pair) -> None:
         """Both members are in the set, no load yet."""
@@ -23,3 +26,7 @@ class Fault:
 
     def heal(self, pair: Pair, active: str) -> None:
         """Everything is in order again, but for what the pair itself has to put right."""
+
+    def conclude(self, pair: Pair, active: str) -> str:
+        """Once, in the last round, healed and under the load: what a pair can go through only once. What came of it."""
+        return ""

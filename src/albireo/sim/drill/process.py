@@ -35,6 +35,8 @@ class Group:
         self.log = log
         self.environment: dict[str, str] = {}
         """What this process is told beyond our own environment."""
+        self.options: tuple[str, ...] = ()
+        """More arguments, from the next start on."""
         self._command = [*within, sys.executable, "-m", "albireo.cli.tied", *arguments]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -53,7 +55,7 @@ class Group:
         environment: Mapping[str, str] = {**os.environ, **self.environment}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command,
+                [*self._command, *self.options],
                 stdin=subprocess.PIPE,  # It ends when we do; see cli/tied.py.
                 stdout=log,
                 stderr=subprocess.STDOUT,
