@@ -1,6 +1,17 @@
 """The share of a follower that catches up: what makes it grow, what makes it shrink, and what goes in any case."""
 
-from albireo.core.pair.pace import BUSY, GROWTH, LEAST, LOOK_NS, MOST, REST_NS, RESTS_MAX, SAVED_LOOKS, Pace
+from albireo.core.pair.pace import (
+    BUSY,
+    GROWTH,
+    LEAST,
+    LOOK_NS,
+    MOST,
+    PATIENCE_NS,
+    REST_NS,
+    RESTS_MAX,
+    SAVED_LOOKS,
+    Pace,
+)
 from albireo.model.instant import SECOND, Instant
 
 
@@ -46,15 +57,18 @@ def test_it_grows_while_the_loop_has_time() -> None:
     assert looks.pace.share == MOST
 
 
-def test_it_grows_while_the_follower_does_not_gain_however_busy_the_loop_is() -> None:
+def test_it_grows_if_the_follower_does_not_gain_however_busy_the_loop_is() -> None:
     looks = Looks()
+    assert looks.look(10, 20, 1.0) == LEAST
+    for _ in range(PATIENCE_NS // LOOK_NS - 1):
+        assert looks.look(10, 10, 1.0) == LEAST, "a follower may stand still for a while"
     assert looks.look(10, 10, 1.0) == LEAST * GROWTH
 
 
 def test_it_shrinks_once_the_follower_gains_on_a_busy_loop() -> None:
     looks = Looks()
-    looks.look(10, 0, 1.0)
-    looks.look(10, 0, 1.0)
+    looks.look(10, 20, 0.0)
+    looks.look(10, 20, 0.0)
     assert looks.look(10, 20, 1.0) == LEAST * GROWTH
     assert looks.look(10, 20, 1.0) == LEAST
     assert looks.look(10, 20, 1.0) == LEAST

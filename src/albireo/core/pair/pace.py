@@ -3,9 +3,10 @@
 For each record that the live path appends, the follower is given `share` old ones. A share is always above 1, so the
 follower gains whatever the rate of the live path; how far above is looked at every LOOK_NS:
 
-    nothing was appended                                MOST
-    the distance shrinks, and the loop is busy          it shrinks, down to LEAST
-    the distance does not shrink, or there is time      it grows, up to MOST
+    nothing was appended                                    MOST
+    the follower has not come nearer for PATIENCE_NS        it grows, up to MOST
+    the loop has time                                       it grows, up to MOST
+    else                                                    it shrinks, down to LEAST
 
 A live path of few records must not mean a catch-up of few: one piece per REST_NS goes in any case.
 
@@ -19,7 +20,7 @@ Spec: design/log-and-feed.md, Feed (bounded catch-up); ADR-0129.
 
 from typing import Final
 
-from albireo.model.instant import MS, Instant
+from albireo.model.instant import MS, SECOND, Instant
 
 LEAST: Final = 1.25
 """A follower 1 GiB behind a live path of 40 MB/s is there after 100 s."""
@@ -28,6 +29,8 @@ GROWTH: Final = 1.5
 SAVED_LOOKS: Final = 4
 LOOK_NS: Final = 200 * MS
 """Two heartbeats: a sender of few records looks often enough by these."""
+PATIENCE_NS: Final = 2 * SECOND
+"""A follower that syncs its disk stands still for some looks, and needs no larger share for it."""
 BUSY: Final = 0.35
 """Of all time, that in turns of the loop, waits for a core included: from here on the live path is in need."""
 REST_NS: Final = 32 * MS
@@ -46,8 +49,10 @@ class Pace:
         self._rested_ns = RESTS_MAX * REST_NS
         self._seen: tuple[int, Instant] | None = None
         """End of the log, and when, as of the last call."""
-        self._looked: tuple[int, int, int, Instant] = (0, 0, 0, Instant(0))
-        """Of the last look: end of the log, distance, time in turns, when."""
+        self._looked: tuple[int, int, Instant] = (0, 0, Instant(0))
+        """Of the last look: end of the log, time in turns, when."""
+        self._nearest: tuple[int, Instant] = (0, Instant(0))
+        """Shortest distance so far, and when."""
 
     @property
     def allows(self) -> bool:
@@ -56,26 +61,31 @@ class Pace:
 
     def passed(self, end: int, sent: int, busy_ns: int, now: Instant) -> None:
         """The log ends at `end`, the follower was sent up to `sent`; the loop spent `busy_ns` in turns in its life."""
+        distance = end - sent
         if self._seen is None:
-            self._looked = (end, end - sent, busy_ns, now)
+            self._looked, self._nearest = (end, busy_ns, now), (distance, now)
         else:
             self._credit += (end - self._seen[0]) * self.share
             self._rested_ns = min(self._rested_ns + now - self._seen[1], RESTS_MAX * REST_NS)
-            if now - self._looked[3] >= LOOK_NS:
-                self._look(end, end - sent, busy_ns, now)
+            if distance < self._nearest[0]:
+                self._nearest = (distance, now)
+            if now - self._looked[2] >= LOOK_NS:
+                self._look(end, busy_ns, now)
         self._seen = (end, now)
 
-    def _look(self, end: int, distance: int, busy_ns: int, now: Instant) -> None:
-        end_before, distance_before, busy_before, at = self._looked
+    def _look(self, end: int, busy_ns: int, now: Instant) -> None:
+        end_before, busy_before, at = self._looked
         appended = end - end_before
+        gains = now - self._nearest[1] < PATIENCE_NS
+        is_busy = busy_ns - busy_before >= BUSY * (now - at)
         if appended <= 0:
             self.share = MOST
-        elif distance < distance_before and busy_ns - busy_before >= BUSY * (now - at):
+        elif gains and is_busy:
             self.share = max(LEAST, self.share / GROWTH)
         else:
             self.share = min(MOST, self.share * GROWTH)
         self._credit = min(self._credit, SAVED_LOOKS * appended * self.share)
-        self._looked = (end, distance, busy_ns, now)
+        self._looked = (end, busy_ns, now)
 
     def took(self, records: int) -> None:
         """A piece of so many old records has gone."""
