@@ -37,7 +37,7 @@ def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(tmp_path: Path, fa
     answer = json.loads(ran.stdout.splitlines()[-1])
     (one,) = answer["rounds"]
     assert answer["fault"] == fault and answer["held"]
-    assert one["lost"] == one["doubled"] == one["reordered"] == 0
+    assert one["lost"] == one["doubled"] == one["reordered"] == one["stale_writes"] == 0
     assert one["acked"] > 200
     assert one["gap_s"] > 0
     assert one["epoch_after"] > one["epoch_before"] > 0
