@@ -188,6 +188,23 @@ def test_a_follower_that_is_behind_does_not_rest() -> None:
     assert leader.ready_count(Position(2, 60 + BEHIND_RECORDS), now) == 1
 
 
+def test_who_may_wait_rests_while_the_log_itself_catches_up() -> None:
+    """One chunk per rest, however much is new; nobody else is kept waiting, and it neither once the log is there."""
+    leader, now, far = Leader(), Instant(7), Position(2, 60 + 10 * BEHIND_RECORDS)
+    leader.is_catching_up = True
+    for name, max_wait_ms in (("h", 100), ("f", 0)):
+        leader.hello(name.encode(), FeedHello(follower=name, max_wait_ms=max_wait_ms), FACTS, now)
+    for pull in leader.pulls(far, now):
+        leader.pulled(pull, 40, Position(2, 40), 100, is_all=False)
+    assert [one.to for one in leader.pulls(far, now)] == [b"f"]
+    leader.lost(b"f")
+    assert leader.ready_count(far, now) == 0
+    assert leader.rest_ends(far) == now + 100 * MS
+    assert leader.ready_count(far, Instant(now + 100 * MS)) == 1
+    leader.is_catching_up = False
+    assert leader.ready_count(far, now) == 1
+
+
 def test_an_acknowledgement_never_counts_for_more_than_was_sent() -> None:
     leader = Leader()
     leader.hello(b"h", FeedHello(follower="h", is_named=True, log_id=LOG, position=Position(1, 20)), FACTS, Instant(0))

@@ -35,6 +35,7 @@ from albireo.codec.pair_message import (
 )
 from albireo.codec.record import Audited
 from albireo.core import root_events
+from albireo.core.feed.leader import BEHIND_RECORDS
 from albireo.core.pair.events import (
     ACTING,
     LEADING,
@@ -65,6 +66,7 @@ from albireo.core.pair.events import (
     SessionLost,
     Started,
     StartOver,
+    State,
     StopAsked,
     StopNow,
     StopServing,
@@ -345,12 +347,19 @@ class MemberTenure:
         role.word = state.value
         leading = self._member.leading
         role.members = () if leading is None else leading.changes.confirmed
+        self._core.root.leader.is_catching_up = state is State.CATCHING_UP and self._is_far_behind()
         if role.holds and state not in LEADING:
             self._replication.end()
             self._restoring.given()
             self._core.tell(root_events.Deposed(f"this member is {state.value}"))
         elif (role.is_serving or role.is_draining) and state not in ACTING:
             self._core.tell(root_events.Suspended(f"this member is {state.value}"))
+
+    def _is_far_behind(self) -> bool:
+        """Much is committed that is missing here, and there is room for it: a full disk waits for the history."""
+        log, last = self._core.log, self._member.peer.last
+        missing = 0 if last is None else last.committed.sequence - log.end.sequence
+        return missing >= BEHIND_RECORDS and not log.admission()
 
     def _do(self, effect: Effect) -> None:
         match effect:

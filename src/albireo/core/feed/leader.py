@@ -94,9 +94,15 @@ class Followed:
         """Something is new, and there is room for it."""
         return self.hello.mode == "log" and self.scanned < committed.sequence and self.credit_left > 0
 
-    def rests(self, committed: Position, now: Instant) -> bool:
-        """Little is new, and it may wait."""
-        return now < self.rests_to and committed.sequence - self.scanned < BEHIND_RECORDS
+    @property
+    def may_wait(self) -> bool:
+        """It said so."""
+        return self.rest_ns > PACE_NS
+
+    def rests(self, committed: Position, now: Instant, *, much_may_wait: bool) -> bool:
+        """Little is new, or much and it may wait."""
+        is_little = committed.sequence - self.scanned < BEHIND_RECORDS
+        return now < self.rests_to and (is_little or (much_may_wait and self.may_wait))
 
     @property
     def holds_from(self) -> int:
@@ -109,6 +115,9 @@ class Leader:
 
     def __init__(self) -> None:
         self.followers: dict[bytes, Followed] = {}
+        self.is_catching_up = False
+        """This log itself is far behind another one. Who may wait is not to take the CPU from that: it gets one chunk
+        per rest, however much is new."""
         self._alive_at = Instant(0)
         self._named_durable: dict[str, int] = {}
         """Kept while a named follower is away: retention waits for it."""
@@ -161,7 +170,10 @@ class Leader:
         return len(self._ready(committed, now))
 
     def _ready(self, committed: Position, now: Instant) -> list[Followed]:
-        return [f for f in self.followers.values() if f.wants(committed) and not f.rests(committed, now)]
+        return [f for f in self.followers.values() if f.wants(committed) and not self._rests(f, committed, now)]
+
+    def _rests(self, followed: Followed, committed: Position, now: Instant) -> bool:
+        return followed.rests(committed, now, much_may_wait=self.is_catching_up)
 
     def rest_ends(self, committed: Position) -> Instant | None:
         """When somebody has rested to whom something is to be sent."""
@@ -177,7 +189,7 @@ class Leader:
         if followed is None:
             return
         followed.scanned = scanned
-        if not is_all:
+        if not is_all and not (self.is_catching_up and followed.may_wait):
             followed.rests_to = Instant(0)
         if last is not None:
             followed.previous = last
