@@ -21,6 +21,7 @@ from albireo.sim.drill.network import Network
 from albireo.sim.drill.pair import WITNESSES, Pair, other_of
 from albireo.sim.drill.storage import Broken, Damaged, Full, Hanging, OldDisk, PowerCut
 from albireo.sim.drill.stores import damage_middle, damage_tail
+from albireo.sim.drill.upgrade import Upgrade
 
 Whom = Callable[[str], tuple[str, ...]]
 """From the member that leads to those that a fault is done to."""
@@ -62,7 +63,7 @@ class Switchover(Fault):
     """No fault: what an operator orders before maintenance."""
 
     def strike(self, pair: Pair, active: str) -> None:
-        pair.ask(active, "switchover", timeout_s=15.0)
+        pair.hand_over(active)
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -76,8 +77,6 @@ class Entry(msgspec.Struct, frozen=True):
     """The passive member leaves the set and comes back while the same one leads."""
     is_orderly: bool = False
     """The lead is given away, not taken: no output sees a late write, whatever its guard."""
-    objection: str = ""
-    """Why it can't be rehearsed anywhere yet."""
 
 
 def _active(active: str) -> tuple[str, ...]:
@@ -161,9 +160,9 @@ FAULTS: Final[dict[str, Entry]] = {
     "old-disk": Entry("the active member dies and comes back with an older copy of its disk", lambda _: OldDisk()),
     "clock-jump": Entry("wall time of the active member jumps an hour ahead, then back", _on_clocks, Clocks),
     "upgrade": Entry(
-        "the passive member runs the feature level before this one",
-        lambda _: Fault(),
-        objection="there is no feature level before this one yet",
+        "the members get this feature level one by one; the newer one is killed while the other has the one before",
+        lambda _: Upgrade(),
+        flaps=True,
     ),
     "switchover": Entry("no fault: the planned handover", lambda _: Switchover(), is_orderly=True),
 }

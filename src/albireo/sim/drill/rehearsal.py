@@ -28,7 +28,6 @@ BACK_S: Final = 60.0
 AFTER_S: Final = 1.5
 """Load after the service is back, before the fault is undone."""
 DRAIN_S: Final = 60.0
-SWITCH_S: Final = 15.0
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +66,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def objection(fault: str) -> str:
     """Why this fault can't be rehearsed on this machine; empty: it can."""
-    entry = FAULTS[fault]
-    return entry.objection or entry.ground.objection()
+    return FAULTS[fault].ground.objection()
 
 
 class Rehearsal:
@@ -99,7 +97,7 @@ class Rehearsal:
             try:
                 self._begin(afterwards)
                 while len(done) < rounds:
-                    done.append(self._round(len(done) + 1))
+                    done.append(self._round(len(done) + 1, is_last=len(done) + 1 == rounds))
             except DrillError as error:
                 self._is_held = False
                 self._tell(f"round {len(done) + 1} did not end: {error}")
@@ -120,11 +118,12 @@ class Rehearsal:
         self._outputs = Outputs(pair.lines, pair.keys, plcs.carried)
         afterwards.callback(self._load.stop)
         afterwards.callback(self._outputs.stop)
+        self._fault.begin(pair)
         pair.start()
         self._load.start()
         self._outputs.start()
 
-    def _round(self, number: int) -> Round:
+    def _round(self, number: int, *, is_last: bool) -> Round:
         pair, fault = self._pair, self._fault
         self._begun()
         fault.prepare(pair)
@@ -139,6 +138,8 @@ class Rehearsal:
         epoch_after = self._leading()[1]
         if is_back:
             fault.heal(pair, active)
+        if is_last and (told := fault.conclude(pair, self._begun()[0])):
+            self._tell(told)
         self._settled()
         account, written = self._judged(began), self._outputs.judge(ordered)
         self._is_held &= is_back and not (self._entry.is_orderly and written.stale_plain)
@@ -221,7 +222,7 @@ class Rehearsal:
         if self._entry.flaps:
             # A passive that comes and goes is held off ever longer by the member that has seen it; another has not.
             active, _ = self._begun()
-            self._pair.ask(active, "switchover", timeout_s=SWITCH_S)
+            self._pair.hand_over(active)
             self._pair.wait_healthy()
 
     def _judged(self, began: Sequence[int]) -> Account:
@@ -252,4 +253,5 @@ class Rehearsal:
         try:
             self._pair.until(what, looked, within_s)
         except DrillError as error:
-            raise DrillError("\n  ".join([str(error), *(source.brief() for source in self._load.sources)])) from error
+            told = [*(source.brief() for source in self._load.sources), *self._outputs.brief()]
+            raise DrillError("\n  ".join([str(error), *told])) from error
