@@ -330,6 +330,7 @@ PUBLIC: dict[str, list[str]] = {
         "Reach",
         "RuntimeFault",
         "StartFailed",
+        "StoreRefused",
         "Supervised",
         "SupervisionConfig",
         "Supervisor",

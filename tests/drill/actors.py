@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from albireo.codec.message import Answer, Ask
 from albireo.model.instant import Instant
-from albireo.runtime import ActorContext, ConfigurationRefused, Letter
+from albireo.runtime import ActorContext, ConfigurationRefused, Letter, StoreRefused
 
 
 class Drilled:
@@ -20,6 +20,8 @@ class Drilled:
     async def start(self, actor: ActorContext) -> None:
         if self.arguments.get("refuse"):
             raise ConfigurationRefused("there is no such device")
+        if self.arguments.get("damaged"):
+            raise StoreRefused("its data are damaged", may_pass=False)
         if self.arguments.get("crash_at_start"):
             raise RuntimeError("born to die")
         self.actor = actor

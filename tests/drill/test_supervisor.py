@@ -257,12 +257,17 @@ def test_an_actor_that_is_not_essential_never_ends_the_node(tmp_path: Path) -> N
 
 
 @BOTH
-def test_refused_configuration_is_not_tried_again(tmp_path: Path, placement: PlacementName) -> None:
+@pytest.mark.parametrize(
+    ("what", "said", "code"), [("refuse", "there is no such device", 78), ("damaged", "its data are damaged", 65)]
+)
+def test_what_no_second_try_can_help_is_not_tried_again(
+    tmp_path: Path, placement: PlacementName, what: str, said: str, code: int
+) -> None:
     async def body() -> None:
-        with pytest.raises(StartFailed, match="there is no such device") as failed:
-            async with node(tmp_path, spec("a", refuse=True), placement=placement):
+        with pytest.raises(StartFailed, match=said) as failed:
+            async with node(tmp_path, spec("a", **{what: True}), placement=placement):
                 pass
-        assert failed.value.exit_code == 78
+        assert failed.value.exit_code == code
 
     story(body)
 

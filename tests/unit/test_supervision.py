@@ -234,10 +234,11 @@ def test_a_thread_that_hangs_ends_the_node_but_the_others_stop_cleanly() -> None
     assert story.die("a", 1, 0, "stopped") == [], "it ended after all, too late"
 
 
-def test_refused_configuration_is_not_tried_again() -> None:
+@pytest.mark.parametrize("code", [65, 78])
+def test_what_no_second_try_can_help_is_not_tried_again(code: int) -> None:
     story = Story(Watched("a"), Watched("b"))
     story.take(StartAsked())
-    assert story.die("a", 1, 78, "no such file") == [Escalated("no such file", 78), RequestStop("b", 1)]
+    assert story.die("a", 1, code, "no such file") == [Escalated("no such file", code), RequestStop("b", 1)]
 
 
 def test_a_refusal_after_a_good_run_is_a_death_like_others() -> None:

@@ -17,7 +17,20 @@ LogError
 +- SnapshotFailed         a snapshot could not be written; the log itself is not concerned
 """
 
+import errno
+from typing import ClassVar, Final
+
 from albireo.model.position import Position
+
+_NO_ROOM: Final = "make room on this disk; the next start goes on where this one stopped"
+_NOT_OURS: Final = "give the user that runs the node this directory"
+_REMEDIES: Final = {
+    errno.ENOSPC: _NO_ROOM,
+    errno.EDQUOT: _NO_ROOM,
+    errno.EACCES: _NOT_OURS,
+    errno.EPERM: _NOT_OURS,
+    errno.EROFS: "mount this disk for writing",
+}
 
 
 class LogError(Exception):
@@ -27,8 +40,13 @@ class LogError(Exception):
 class OpenRefused(LogError):
     """The store stays as it is."""
 
+    may_pass: ClassVar[bool] = False
+    """Another try may go, with nothing changed here."""
+
 
 class StoreLocked(OpenRefused):
+    may_pass = True
+
     def __init__(self, directory: str, holder: str) -> None:
         super().__init__(f"{directory} is in use by process {holder}: stop that node, or give this one another --data")
         self.directory = directory
@@ -50,8 +68,11 @@ class WrongStore(OpenRefused):
 
 
 class OpenFailed(OpenRefused):
+    may_pass = True
+
     def __init__(self, directory: str, error: OSError) -> None:
-        super().__init__(f"{directory}: {error.strerror or error} ({error.errno})")
+        remedy = _REMEDIES.get(error.errno or 0, "look at this disk before you start it again")
+        super().__init__(f"{directory}: {error.strerror or error} ({error.errno}); {remedy}")
         self.directory = directory
         self.errno = error.errno
 

@@ -20,6 +20,7 @@ from albireo.runtime.errors import (
     PeerUnreachable,
     RuntimeFault,
     StartFailed,
+    StoreRefused,
 )
 from albireo.runtime.journal import Journal
 from albireo.runtime.keys import Keys
@@ -60,6 +61,7 @@ __all__ = [
     "Reach",
     "RuntimeFault",
     "StartFailed",
+    "StoreRefused",
     "Supervised",
     "SupervisionConfig",
     "Supervisor",

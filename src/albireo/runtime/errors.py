@@ -11,6 +11,7 @@ RuntimeFault
 ├── MailboxFull           a mailbox with the overflow rule FAIL is full
 ├── ActorFailed           an actor gave up on its own (ActorContext.fail) or was refused its link
 ├── ConfigurationRefused  an actor cannot start with what it was given; trying again does not help
+├── StoreRefused          an actor can't open what it keeps on the disk
 ├── StartFailed           the supervisor gave up before everything ran
 └── ActorHung             a thread does not end; only the end of the process releases what it holds
 """
@@ -91,6 +92,15 @@ class ActorFailed(RuntimeFault):
 
 class ConfigurationRefused(RuntimeFault):
     """Raised by a behaviour's `start`: ends the node with exit code 78 instead of a restart."""
+
+
+class StoreRefused(RuntimeFault):
+    """Raised by a behaviour's `start`: tried again if it may pass by itself, else the node ends with exit code 65."""
+
+    def __init__(self, reason: str, *, may_pass: bool) -> None:
+        """`may_pass`: somebody else may let go of it, or a disk may be well again."""
+        super().__init__(reason)
+        self.may_pass = may_pass
 
 
 class StartFailed(RuntimeFault):

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from albireo.runtime.errors import StartFailed
+from albireo.runtime.exits import EXIT_CONFIGURATION, EXIT_DATA, EXIT_HUNG
 from albireo.runtime.loop import ActorLoop, IdleCollection
 from albireo.runtime.placement import SWITCH_INTERVAL_S, ActorSpec
-from albireo.runtime.supervision import EXIT_CONFIGURATION, EXIT_HUNG, SupervisionConfig
+from albireo.runtime.supervision import SupervisionConfig
 from albireo.runtime.supervisor import DEFAULT_CONFIG, ActorChanged, PlacementName, Supervisor
 
 
@@ -29,7 +30,8 @@ def run_node(
     A second signal ends everything at once, without a clean stop.
 
     Returns:
-        The exit code: 0 stopped cleanly; 1 gave up; 75 start me again (a thread hangs); 78 configuration refused.
+        The exit code: 0 stopped cleanly; 1 gave up; 65 its data are damaged; 75 start me again (a thread hangs);
+        78 configuration refused.
         The reason is on stderr. With 75 this does not return: the process ends here.
     Raises:
         DataLocked, DirectoryUnsafe: before anything was started.
@@ -76,6 +78,7 @@ async def _run(supervisor: Supervisor, on_started: Callable[[Supervisor], object
 def _give_up(reason: str, exit_code: int) -> int:
     remedy = {
         EXIT_CONFIGURATION: "correct it and start the node again",
+        EXIT_DATA: "nothing of it was changed; start the node again when that is done",
         EXIT_HUNG: "this process ends; start the node again",
     }.get(exit_code, "its log says more; nothing committed is lost")
     print(f"albireo: the node gives up: {reason} ({remedy})", file=sys.stderr, flush=True)  # noqa: T201

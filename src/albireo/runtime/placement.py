@@ -22,9 +22,9 @@ import msgspec
 
 from albireo.runtime.actor import ActorContext, Behaviour, Supervised, run_actor
 from albireo.runtime.directory import DataLock
-from albireo.runtime.errors import ConfigurationRefused
+from albireo.runtime.errors import ConfigurationRefused, StoreRefused
+from albireo.runtime.exits import EXIT_CONFIGURATION, EXIT_DATA
 from albireo.runtime.loop import ActorLoop
-from albireo.runtime.supervision import EXIT_CONFIGURATION
 
 EXIT_CRASHED: Final = 1
 LAUNCH_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -118,6 +118,8 @@ def live(
             runner.run(run_actor(behaviour, data, name=spec.name, supervised=supervised, on_made=on_made))
     except ConfigurationRefused as error:
         return Ending(EXIT_CONFIGURATION, str(error))
+    except StoreRefused as error:
+        return Ending(EXIT_CRASHED if error.may_pass else EXIT_DATA, str(error))
     except Exception as error:  # noqa: BLE001  # The supervisor's place: a bug ends this actor here, and only this one.
         traceback.print_exc()
         return Ending(EXIT_CRASHED, "".join(traceback.format_exception_only(error)).strip())
@@ -229,4 +231,5 @@ def _describe(code: int) -> str:
             return f"ended by {signal.Signals(-code).name}"
         except ValueError:
             return f"ended by signal {-code}"
-    return {0: "stopped", EXIT_CONFIGURATION: "refused its configuration"}.get(code, f"exit code {code}")
+    known = {0: "stopped", EXIT_CONFIGURATION: "refused its configuration", EXIT_DATA: "its data are damaged"}
+    return known.get(code, f"exit code {code}")

@@ -14,9 +14,9 @@ import msgspec
 
 from albireo.runtime.actor import ActorContext, Supervised
 from albireo.runtime.directory import DataLock
+from albireo.runtime.exits import EXIT_CONFIGURATION
 from albireo.runtime.loop import IdleCollection
 from albireo.runtime.placement import EXIT_CRASHED, LAUNCH_BYTES_MAX, REASON_BYTES_MAX, SWITCH_INTERVAL_S, Launch, live
-from albireo.runtime.supervision import EXIT_CONFIGURATION
 
 _PR_SET_PDEATHSIG: Final = 1
 """prctl(2)"""

@@ -32,17 +32,12 @@ from collections import deque
 from collections.abc import Sequence
 from enum import Enum
 from random import Random
-from typing import Final, Literal, assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
 from albireo.model.instant import MS, SECOND, Instant
-
-EXIT_ESCALATED: Final = 1
-EXIT_HUNG: Final = 75
-"""EX_TEMPFAIL: whoever started this process should start it again."""
-EXIT_CONFIGURATION: Final = 78
-"""EX_CONFIG: an actor ends with it when starting it again cannot help."""
+from albireo.runtime.exits import EXIT_ESCALATED, EXIT_HUNG, FINAL
 
 
 class SupervisionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -329,9 +324,9 @@ class Supervision:
                     self._become(actor, Waiting(now), event.reason)
             case Starting() | Running():
                 # What was accepted once is no matter of configuration: something of the last run is in the way.
-                if event.exit_code == EXIT_CONFIGURATION and actor.watched.is_essential and not actor.was_ready:
+                if event.exit_code in FINAL and actor.watched.is_essential and not actor.was_ready:
                     self._become(actor, Waiting(now), event.reason)
-                    self._escalate(event.reason, EXIT_CONFIGURATION)
+                    self._escalate(event.reason, event.exit_code)
                 else:
                     self._died(actor, event.reason, now)
             case Waiting() | Ended():

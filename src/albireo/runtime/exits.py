@@ -1,0 +1,13 @@
+"""Exit codes of actors, and of the node that gives up because of them. After sysexits.h."""
+
+from typing import Final
+
+EXIT_ESCALATED: Final = 1
+EXIT_DATA: Final = 65
+"""EX_DATAERR: what an actor keeps on the disk is damaged beyond what it repairs itself; a human must act."""
+EXIT_HUNG: Final = 75
+"""EX_TEMPFAIL: whoever started this process should start it again."""
+EXIT_CONFIGURATION: Final = 78
+"""EX_CONFIG: an actor can't start with what it was given."""
+FINAL: Final = frozenset({EXIT_DATA, EXIT_CONFIGURATION})
+"""An actor ends with these when starting it again cannot help."""
