@@ -3,7 +3,9 @@
 Spec: design/pair.md, rule 6; ADR-0119.
 """
 
-from albireo.core.pair.events import Beginning
+from albireo.core.feed.leader import BEHIND_RECORDS
+from albireo.core.pair.events import Beginning, State
+from albireo.core.pair.member import Member
 from albireo.core.pair.own import MemberFacts
 from albireo.log import Corrupted, Log, ReadFailed
 from albireo.model.feature import FIRST_LEVEL
@@ -53,3 +55,10 @@ def beginning_of(log: Log) -> Beginning:
         return Beginning(position=position, is_known=False)
     log_time_ms = first.log_time_ms - first.elapsed_ms
     return Beginning(position=position, header_crc=first.previous_header_crc, log_time_ms=log_time_ms)
+
+
+def is_far_behind(log: Log, member: Member) -> bool:
+    """Much is committed that is missing here, and there is room for it: a full disk waits for the history."""
+    last = member.peer.last
+    missing = 0 if last is None else last.committed.sequence - log.end.sequence
+    return member.state is State.CATCHING_UP and missing >= BEHIND_RECORDS and not log.admission()
