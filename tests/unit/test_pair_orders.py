@@ -17,9 +17,10 @@ from albireo.model.position import Position
 from albireo.node.member_status import MemberStatus
 from albireo.node.order_book import USER_CHARS_MAX
 from albireo.node.order_replies import WHAT_TO_DO
-from albireo.node.pair_marks import NAME, ORDERS_MAX, Marks
+from albireo.node.pair_marks import NAME, ORDERS_MAX, Case, Marks
 from albireo.node.pair_orders import WAITING_MAX
 from albireo.runtime import Letter
+from albireo.sim.disk import SimDisk
 from tests.pair_parts import WALL, Side, Table
 
 ANSWERED_NS = 15 * SECOND
@@ -322,6 +323,38 @@ def test_orders_under_way_are_bounded_and_journalled(begun: Table) -> None:
 def test_question_that_is_no_order_is_left_to_others(begun: Table) -> None:
     letter = Letter(Desk(), b"c", Ask(request_id=1, what="status"), [], "")  # type: ignore[arg-type]
     assert not begun.sides[0].orders.asked(letter, Ask(request_id=1, what="status"), begun.now)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_marks_survive_a_power_cut_whatever_was_written_last(seed: int) -> None:
+    """A file renamed over the one before it, and not on the disk, would take both along."""
+    disk, data = SimDisk(seed), Path("/data")
+    disk.make_directory(data)
+    marks = Marks(data, disk)
+    marks.drained(5)
+    marks.case("history_at_risk", Case(6, "forced"))
+    marks.at_risk(7)
+    marks.ordered([Audited(at_ns=8, user="rosa", action="drain", subject="root[primary]")])
+    again = Marks(data, disk.power_cut(seed))
+    assert (again.drained_since_ns, again.at_risk_since_ns, list(again.cases)) == (5, 7, ["history_at_risk"])
+    assert [one.at_ns for one in again.orders] == [8]
+
+
+def test_what_may_wait_is_written_once_by_somebody_else_and_never_over_what_is_newer(tmp_path: Path) -> None:
+    later: list[Callable[[], None]] = []
+    marks = Marks(tmp_path, later=later.append)
+    marks.at_risk(7)
+    marks.ordered([Audited(at_ns=8, user="rosa", action="drain", subject="root[primary]")])
+    assert not (tmp_path / NAME).exists() and marks.at_risk_since_ns == 7
+    marks.drained(5)
+    again = Marks(tmp_path)
+    assert (again.drained_since_ns, again.at_risk_since_ns, len(again.orders)) == (5, 7, 1), "all of it went along"
+    marks.at_risk(0)
+    (work,) = later
+    work()
+    assert (Marks(tmp_path).drained_since_ns, Marks(tmp_path).at_risk_since_ns) == (5, 0)
+    marks.at_risk(9)
+    assert len(later) == 2
 
 
 # --- On record ------------------------------------------------------------------------------------------------------

@@ -67,11 +67,12 @@ class Log:
         """Of quarantine."""
         self._keeper = Keeper(files, directory, config, store, self._work.do)
         self._tail = Tail()
-        end = self._adopt(opened.found)
-        self._appender = Appender(config, self.log_id, end)
-        self._told = self._position(min(opened.found.committed_sequence, end.position.sequence))
+        self._adopt(opened.found)
+        self._told = self._position(min(opened.found.committed_sequence, self.end.sequence))
+        self.do = self._work.do
+        """Has the housekeeper do a piece of disk work, soon; without threads it is done right here."""
 
-    def _adopt(self, found: Recovered) -> End:
+    def _adopt(self, found: Recovered) -> None:
         """Take over what recovery left on the disk; all of it is durable."""
         self._stock = Stock(self._files, self._directory / SEGMENTS, self._config, self._store, found)
         self._claims = Claims()
@@ -79,7 +80,7 @@ class Log:
         last = found.next_sequence - 1
         end = End(self._position(last), *end_of(found.segments, last, self._store.header.base))
         self._work.attach(Writer(self._files, self._config, self._stock.table, self._preparer), end.position)
-        return end
+        self._appender = Appender(self._config, self.log_id, end)
 
     # --- Opening and closing ---------------------------------------------------------------------------------------
 
@@ -339,10 +340,9 @@ class Log:
             self._work.fail("cutting the log failed", error)
         self._stock.reader.close()
         self._tail.clear()
-        end = self._adopt(found)
-        self._appender = Appender(self._config, self.log_id, end)
+        self._adopt(found)
         self._work.durable_bytes = 0
-        self._told = min(self._told, self._position(min(sequence, end.position.sequence)))
+        self._told = min(self._told, self._position(min(sequence, self.end.sequence)))
         if kept and kept[0].frame.header.first_sequence == self._appender.next_sequence:
             kept = self._appender.again(kept)
             self._note_claims(kept)

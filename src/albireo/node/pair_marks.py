@@ -6,10 +6,14 @@
     orders              what was ordered of it and is not on record in the log yet
 
 None of it decides who leads; the voters do. A drained member only does not ask them (ADR-0117).
+
+Every write is synced and put in place whole: a file that is not on the disk yet must not take the place of one that is.
+What must not lie in the way of a takeover is written by the log's housekeeper, soon.
 """
 
 import contextlib
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +21,6 @@ import msgspec
 
 from albireo.codec.record import Audited
 from albireo.log import FileSystem, OsFileSystem, read_file, write_aside
-from albireo.log.files import write_all
 
 NAME: Final = "pair.json"
 BYTES_MAX: Final = 256 * 1024
@@ -42,11 +45,18 @@ class Marked(msgspec.Struct, frozen=True, kw_only=True):
     orders: tuple[Audited, ...] = ()
 
 
+Later = Callable[[Callable[[], None]], object]
+"""Has something done, soon and after what it was given before; in a thread of its own or right here."""
+
+
 class Marks:
     """The file and its content. For one actor."""
 
-    def __init__(self, data: Path, files: FileSystem | None = None) -> None:
+    def __init__(self, data: Path, files: FileSystem | None = None, later: Later | None = None) -> None:
         """A file that can't be read is none: nothing depends on it that a person would not see in the status."""
+        self._later = later or (lambda work: work())
+        self._writing = threading.Lock()
+        self._is_due = False
         self._path = data / NAME
         self._files = files or OsFileSystem()
         try:
@@ -86,29 +96,30 @@ class Marks:
         self._marked = marked
 
     def at_risk(self, since_ns: int) -> None:
-        """Keep the earliest instant until it is over (0). Not synced: a sync would lie in the way of a takeover."""
+        """Keep the earliest instant until it is over (0). Durable soon: a sync would lie in the way of a takeover."""
         if bool(self._marked.at_risk_since_ns) != bool(since_ns):
             self._put(msgspec.structs.replace(self._marked, at_risk_since_ns=since_ns))
 
     def ordered(self, orders: Sequence[Audited]) -> None:
-        """All that wait for the log. Not synced: the journal has them too."""
+        """All that wait for the log. Durable soon: the journal has them too."""
         self._put(msgspec.structs.replace(self._marked, orders=tuple(orders)[-ORDERS_MAX:]))
 
     def _keep(self, marked: Marked) -> None:
-        write_aside(self._files, self._path, [_body(marked)])
-        self._marked = marked
+        with self._writing:
+            self._write(marked)
+            self._marked = marked
 
     def _put(self, marked: Marked) -> None:
         self._marked = marked
-        aside = self._path.with_suffix(".new")
-        with contextlib.suppress(OSError):  # A full disk must not end the member; a restart forgets it then.
-            handle = self._files.open(aside, create=True)
-            try:
-                write_all(self._files, handle, [_body(marked)], 0)
-            finally:
-                self._files.close(handle)
-            self._files.rename(aside, self._path)
+        if not self._is_due:
+            self._is_due = True
+            self._later(self._write_latest)
 
+    def _write_latest(self) -> None:
+        """By whoever does it; what changes from here on is another write."""
+        self._is_due = False
+        with self._writing, contextlib.suppress(OSError):  # A full disk must not end the member.
+            self._write(self._marked)
 
-def _body(marked: Marked) -> bytes:
-    return msgspec.json.encode(marked) + b"\n"
+    def _write(self, marked: Marked) -> None:
+        write_aside(self._files, self._path, [msgspec.json.encode(marked) + b"\n"])
