@@ -162,7 +162,6 @@ FAULTS: Final[dict[str, Entry]] = {
     "upgrade": Entry(
         "the members get this feature level one by one; the newer one is killed while the other has the one before",
         lambda _: Upgrade(),
-        flaps=True,
     ),
     "switchover": Entry("no fault: the planned handover", lambda _: Switchover(), is_orderly=True),
 }

@@ -3,7 +3,8 @@
 Both begin held back to the level before this one, as an operator holds them back who wants to be able to go back:
 
     each round     the passive member is started with this level, led to by a switchover, and killed: the member with
-                   the level before takes over. What was killed comes back with the level before: it went back
+                   the level before takes over. What was killed comes back with the level before, and leads again;
+                   the other one is started anew too: a leader holds off ever longer whom it saw come and go
     the last one   besides, one member after the other is started with this level, with a switchover between; the log
                    is raised by itself; and whoever is started with the level before then is refused
 
@@ -15,7 +16,7 @@ from typing import Final
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from albireo.sim.drill.fault import Fault
 from albireo.sim.drill.ground import DrillError
-from albireo.sim.drill.pair import MEMBERS, Pair, other_of
+from albireo.sim.drill.pair import HEALTHY_S, MEMBERS, SWITCH_S, Pair, other_of
 
 RAISED_S: Final = 10.0
 REFUSED_S: Final = 60.0
@@ -32,23 +33,28 @@ class Upgrade(Fault):
 
     def strike(self, pair: Pair, active: str) -> None:
         newer = other_of(active)
-        started_anew(pair, newer)
+        let_go(pair, newer)
+        start_anew(pair, newer)
         check_levels(pair, {active: OLDEST_LEVEL, newer: FEATURE_LEVEL})
-        hand_over(pair, active)
-        check_leads(pair, newer)
+        lead_to(pair, newer)
         pair.groups[newer].kill()
 
     def heal(self, pair: Pair, active: str) -> None:
         newer = other_of(active)
         hold_back(pair, newer)
         pair.groups[newer].start()
+        pair.wait_healthy()
+        lead_to(pair, newer)
+        start_anew(pair, active)
 
     def conclude(self, pair: Pair, active: str) -> str:
         newer = other_of(active)
-        started_anew(pair, newer)
-        hand_over(pair, active)
+        for name in MEMBERS:
+            let_go(pair, name)
+        start_anew(pair, newer)
+        lead_to(pair, newer)
         check_levels(pair, {active: OLDEST_LEVEL, newer: FEATURE_LEVEL})
-        started_anew(pair, active)
+        start_anew(pair, active)
         pair.until("the log is raised", lambda: is_raised(pair), RAISED_S)
         refused(pair, active)
         return f"the log is at feature level {FEATURE_LEVEL}; a member held back to {OLDEST_LEVEL} is refused"
@@ -59,25 +65,31 @@ def hold_back(pair: Pair, name: str) -> None:
     pair.groups[name].options = ("--feature-level", str(OLDEST_LEVEL))
 
 
-def started_anew(pair: Pair, name: str) -> None:
-    """Stopped in order and started with this level, while the other one leads; in the set when this returns."""
+def let_go(pair: Pair, name: str) -> None:
+    """At its next start it knows this level."""
+    pair.groups[name].options = ()
+
+
+def start_anew(pair: Pair, name: str) -> None:
+    """Stopped in order and started, while the other one leads; in the set when this returns."""
     if pair.groups[name].stop() != 0:
         raise DrillError(f"{name} did not stop in order\n{pair.tails()}")
-    pair.groups[name].options = ()
     pair.groups[name].start()
     pair.wait_healthy()
 
 
-def hand_over(pair: Pair, active: str) -> None:
-    """The other one leads, and both are in the set, when this returns."""
-    pair.hand_over(active)
-    pair.wait_healthy()
+def lead_to(pair: Pair, name: str) -> None:
+    """It leads, and both are in the set, when this returns. On a busy machine the lead may go back by itself."""
 
+    def leads() -> bool:
+        acting = pair.acting()
+        if acting is None or not pair.is_healthy():
+            return False
+        if acting[0] != name:
+            pair.ask(acting[0], "switchover", timeout_s=SWITCH_S)
+        return acting[0] == name
 
-def check_leads(pair: Pair, name: str) -> None:
-    acting = pair.acting()
-    if acting is None or acting[0] != name:
-        raise DrillError(f"{name} does not lead\n{pair.tails()}")
+    pair.until(f"{name} leads, and both are in the set", leads, HEALTHY_S)
 
 
 def levels(pair: Pair) -> dict[str, tuple[int, int]]:
@@ -110,6 +122,6 @@ def refused(pair: Pair, passive: str) -> None:
     code = group.stop()
     if code != BAD_CONFIGURATION:
         raise DrillError(f"{passive}, held back below its log, ended with {code}\n{pair.tails()}")
-    group.options = ()
+    let_go(pair, passive)
     group.start()
     pair.wait_healthy()
