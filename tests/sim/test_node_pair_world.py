@@ -3,10 +3,13 @@
 A failure prints the seed; `World(seed).run()` plays it again, and `World.trace` tells it line by line.
 """
 
+import msgspec
 import pytest
 
+from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL
 from albireo.model.instant import SECOND
 from albireo.sim.node_pair import World
+from albireo.sim.node_pair_machines import MemberMachine
 from albireo.sim.node_pair_shortcuts import SHORTCUTS, catch
 from albireo.sim.node_pair_swarm import Swarm
 
@@ -63,3 +66,52 @@ def test_the_history_of_the_passive_member_waits_for_a_repair() -> None:
 def test_a_segment_that_cannot_be_read_ends_nobody(seed: int) -> None:
     """A follower is served later, a snapshot is made later."""
     World(seed, Swarm(faults=("fail_read",), fault_every_ms=200.0, batch_every_ms=20.0, segment_bytes=8_192)).run()
+
+
+def knows(machine: MemberMachine, level: int) -> None:
+    """From its next start on."""
+    machine._arguments = msgspec.structs.replace(machine._arguments, feature_level=level)
+
+
+def levels(world: World) -> list[int]:
+    """Of the logs, as each member has folded its own."""
+    return [machine.core.root.folds.feature_level for machine in world.members]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_members_are_upgraded_one_after_the_other_under_faults(seed: int) -> None:
+    """Neither raises the log while the other can't read it, whichever leads; both do in the end.
+
+    A member that folds more than it knows ends itself, one whose log is above it does not start: both fail the world.
+    """
+    faults = ("kill", "kill_both", "power", "stop", "switchover", "pause", "cut_link", "away")
+    world = World(seed, Swarm(faults=faults, fault_every_ms=700.0, batch_every_ms=20.0, segment_bytes=8_192))
+    first, second = world.members if seed % 2 else reversed(world.members)
+    for machine in world.members:
+        knows(machine, FIRST_LEVEL)
+
+    def restarted(machine: MemberMachine) -> None:
+        """Away for long enough that the other one leads."""
+        machine.dies("upgraded", is_power=False, for_ms=2_000.0)
+        assert world.agenda.run_until(world.agenda.at + 40 * SECOND, world.is_well)
+
+    with world.living():
+        world.begin()
+        knows(first, FEATURE_LEVEL)
+        restarted(first)
+        restarted(second)
+        assert first.state == "active"
+        world.has_faults = True
+        world.faults.begin()
+        world.agenda.run_until(world.agenda.at + 3 * SECOND)
+        assert levels(world) == [FIRST_LEVEL, FIRST_LEVEL]
+        knows(second, FEATURE_LEVEL)
+        world.agenda.run_until(world.agenda.at + 2 * SECOND)
+        world.has_faults = False
+        world.agenda.run_until(max(world.agenda.at, world.quiet_until))
+        world.faults.heal()
+        for machine in world.members:
+            restarted(machine)
+        world.agenda.run_until(world.agenda.at + SECOND)
+        world.settle()
+        assert levels(world) == [FEATURE_LEVEL, FEATURE_LEVEL]
