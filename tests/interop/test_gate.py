@@ -12,13 +12,14 @@ import msgspec
 import pytest
 from pymodbus.client import AsyncModbusTcpClient
 
-from albireo.core.pair.mailbox import MAILBOX_REGISTERS, Order, decode_answer, encode_order
+from albireo.core.pair.mailbox import MAILBOX_REGISTERS, Order, Result, decode_answer, encode_order
 from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, PairAdapter
+from albireo.field.modbus import gate_door
 from albireo.field.modbus.gate import GateActor, GateArguments
 from albireo.field.modbus.gate_door import CONNECTIONS_MAX
 from albireo.log import FileSystem, OsFileSystem
 from albireo.model.command import Outcome
-from albireo.model.instant import Instant
+from albireo.model.instant import MS, Instant
 from albireo.model.quality import GOOD
 from albireo.model.samples import Value
 from albireo.node.gate_store import GateDisk
@@ -371,6 +372,45 @@ def test_more_connections_than_there_is_room_for_are_turned_away(tmp_path: Path)
     in_loop(story)
 
 
+def test_a_full_gate_lets_go_of_whoever_has_been_silent_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forgotten connections must not keep a member out."""
+    monkeypatch.setattr(gate_door, "SILENT_S", 0.0)
+
+    async def story() -> None:
+        async with site(tmp_path) as one, one.guarded() as gate:
+            silent, _ = await asyncio.open_connection("127.0.0.1", one.listen)
+            await until(lambda: gate.status()["connections"] == 1, "the silent one")
+            others = [await one.client() for _ in range(CONNECTIONS_MAX - 1)]
+            for client in others:
+                assert not (await client.read_holding_registers(0, count=1)).isError()
+            late = await one.client()
+            assert not (await late.read_holding_registers(0, count=1)).isError()
+            with contextlib.suppress(ConnectionError):
+                assert await silent.read() == b""
+            assert not (await others[0].read_holding_registers(0, count=1)).isError()
+            assert (gate.status()["connections"], gate.status()["turned_away"]) == (CONNECTIONS_MAX, 0)
+            for client in (late, *others):
+                client.close()
+
+    in_loop(story)
+
+
+def test_a_client_that_stops_within_a_frame_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate_door, "TAKEN_S", 0.05)
+
+    async def story() -> None:
+        async with site(tmp_path) as one, one.guarded() as gate:
+            reader, writer = await asyncio.open_connection("127.0.0.1", one.listen)
+            writer.write(b"\0\1\0\0\0\6\1\3")
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+            await until(lambda: gate.status()["connections"] == 0, "its end")
+
+    in_loop(story)
+
+
 # --- The device -----------------------------------------------------------------------------------------------------
 
 
@@ -414,6 +454,19 @@ def test_what_the_plc_refuses_is_told_as_refused(tmp_path: Path) -> None:
             written = await write(adapter, "speed_limit", 200)
             assert (written.outcome, written.detail) == (Outcome.REJECTED, "the device behind the gate refused it")
             assert (await write(adapter, "speed_limit", 50)).outcome is Outcome.VERIFIED
+
+    in_loop(story)
+
+
+def test_an_order_that_waited_for_the_line_too_long_is_not_sent_any_more(tmp_path: Path) -> None:
+    """Who gave it has called it unknown by then, and may have given another one elsewhere."""
+
+    async def story() -> None:
+        async with site(tmp_path) as one, one.guarded() as gate:
+            limit = gate._targets[int(row_of("speed_limit")["target"])]
+            assert await gate._device.write(limit, 60, longest_ns=0) is Result.UNREACHED
+            assert await gate._device.write(limit, 70, longest_ns=LONG_MS * MS) is Result.DONE
+            assert one.values() == [("speed_limit", 70.0)]
 
     in_loop(story)
 

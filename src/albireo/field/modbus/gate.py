@@ -40,7 +40,7 @@ from albireo.core.pair.gate import (
     started,
     step,
 )
-from albireo.core.pair.mailbox import MAILBOX_REGISTERS, MEMBERS, ORDER_REGISTERS, Order
+from albireo.core.pair.mailbox import MAILBOX_REGISTERS, MEMBERS, ORDER_REGISTERS, Order, Result
 from albireo.field.back_off import BackOffConfig
 from albireo.field.contract import ConfigurationError, DeviceLost
 from albireo.field.modbus.adapter import parse_table
@@ -49,6 +49,7 @@ from albireo.field.modbus.gated_device import GatedDevice
 from albireo.field.modbus.items import Kind, ModbusItem
 from albireo.field.modbus.mailbox import unfit
 from albireo.field.modbus.requests import (
+    WRITE_REGISTERS,
     Header,
     NotServed,
     ReadAsked,
@@ -66,7 +67,6 @@ from albireo.model.topology import MAILBOX_AREA_REGISTERS
 from albireo.runtime import ActorContext, ConfigurationRefused, Letter, LinkLimits
 
 LIMITS: Final = LinkLimits(send_messages_max=100, receive_messages_max=100, message_bytes_max=64 * 1024)
-_WRITE_REGISTERS: Final = 16
 
 
 class GateArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -214,9 +214,15 @@ class GateActor:
         for one, was in zip(after.state.answers, before.state.answers, strict=True):
             if one != was:
                 self._answers[one.result.name.lower()] += 1
+                self._tell(one.result, after.state.guard)
         if after.state.guard != before.state.guard:
             self._actor.log.info("guard_raised", gate=self._arguments.name, epoch=after.state.guard)
         self._actor.arm(deadline(after))
+
+    def _tell(self, result: Result, guard: int) -> None:
+        if result is not Result.DONE:
+            name = result.name.lower()
+            self._actor.log.limited("order_not_done", name, gate=self._arguments.name, result=name, guard=guard)
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -229,7 +235,7 @@ class GateActor:
                     self._under_way.add_done_callback(self._ended)
 
     async def _apply(self, order: Order) -> None:
-        result = await self._device.write(self._targets[order.target], order.value)
+        result = await self._device.write(self._targets[order.target], order.value, self._arguments.timeout_ms * MS)
         self._under_way = None
         self._step(Landed(result))
 
@@ -242,7 +248,10 @@ class GateActor:
             case WriteAsked() as asked:
                 return self._written(header.unit, asked)
             case NotServed(function=function, code=code, is_write=is_write):
-                self._refused["plain_write" if is_write else code.name.lower()] += 1
+                if is_write:
+                    self._plain_write(header.unit, function)
+                else:
+                    self._refused[code.name.lower()] += 1
                 return encode_exception(function, code)
 
     async def _read(self, unit: int, asked: ReadAsked) -> bytes | None:
@@ -274,10 +283,16 @@ class GateActor:
         member, within = divmod(asked.first - self._arguments.mailbox_address, MAILBOX_REGISTERS)
         is_order = member in range(MEMBERS) and within == 0 and len(asked.words) == ORDER_REGISTERS
         if unit != self._arguments.device_id or not is_order:
-            self._refused["plain_write"] += 1
-            return encode_exception(_WRITE_REGISTERS, ExceptionCode.ILLEGAL_ADDRESS)
+            self._plain_write(unit, WRITE_REGISTERS, asked.first)
+            return encode_exception(WRITE_REGISTERS, ExceptionCode.ILLEGAL_ADDRESS)
         self._step(Ordered(member, asked.words))
         return encode_written(asked)
+
+    def _plain_write(self, unit: int, function: int, first: int | None = None) -> None:
+        """Somebody means to go around the guard, or knows nothing of it: worth a look."""
+        self._refused["plain_write"] += 1
+        log, name = self._actor.log, self._arguments.name
+        log.limited("plain_write_refused", str(function), gate=name, unit=unit, function=function, first=first)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -65,13 +65,22 @@ class GatedDevice:
         await self._heard(is_silent=isinstance(answer, Silence))
         return answer
 
-    async def write(self, item: ModbusItem, value: int) -> Result:
-        """What became of one order's value, sent at most once."""
+    async def write(self, item: ModbusItem, value: int, longest_ns: int) -> Result:
+        """What became of one order's value, sent at most once.
+
+        Args:
+            longest_ns: it is not sent later than this from now: who ordered it has given it up then.
+        """
+        until = self._now() + longest_ns
+
+        def may_send() -> str:
+            return GOES_ON if self._now() < until else "it waited too long"
+
         try:
             await self._reach()
         except DeviceLost:
             return Result.UNREACHED
-        answer = await self._outputs.send(item, words_of(item, value), lambda: GOES_ON)
+        answer = await self._outputs.send(item, words_of(item, value), may_send)
         match answer:
             case Reply():
                 self._silences = 0
