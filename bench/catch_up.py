@@ -26,6 +26,7 @@ SOLO_S: Final = 10.0
 SHARE: Final = 0.6
 LIMIT_S: Final = 300.0
 AFTER_S: Final = 20.0
+ASK_S: Final = 1.0
 STALL_S: Final = 30.0
 
 
@@ -48,7 +49,7 @@ def measured(pair: Pair, producer: PairProducer, progress: Progress, behind_byte
     came = time.monotonic()
     pair.start(away)
     whole = threading.Event()
-    watch = threading.Thread(target=_watch, args=(pair, whole, came), daemon=True)
+    watch = threading.Thread(target=_watch, args=(pair, away, whole, came), daemon=True)
     watch.start()
     wanted = SHARE * solo
     kept = drive(producer, LIMIT_S, wanted, whole)
@@ -66,11 +67,12 @@ def measured(pair: Pair, producer: PairProducer, progress: Progress, behind_byte
     ]
 
 
-def _watch(pair: Pair, whole: threading.Event, since: float) -> None:
+def _watch(pair: Pair, away: str, whole: threading.Event, since: float) -> None:
+    """Asks seldom, and one member only: each question is a client of its own, and takes the same cores."""
     while not whole.is_set() and time.monotonic() - since < LIMIT_S:
-        if sorted(pair.states().values()) == ["active", "ready"]:
+        if pair.status(away).get("role") == "ready":
             whole.set()
-        whole.wait(0.5)
+        whole.wait(ASK_S)
 
 
 def drive(producer: PairProducer, seconds: float, rate: float | None, until: threading.Event | None) -> float:
