@@ -156,6 +156,10 @@ class GateActor:
             reason = f"{arguments.listen} can't be listened on: {error.strerror or error}"
             raise ConfigurationRefused(f"gate {arguments.name}: {reason}") from error
         self.port = address.port
+        if self._memory.told.get("is_damaged"):
+            actor.log.error(
+                "gate_store_damaged", gate=arguments.name, remedy="see docs/gate.md: it begins without guard"
+            )
         told = {"boot": self._gate.state.boot, "guard": self._gate.state.guard, **self._memory.told}
         actor.log.info("gate_started", gate=arguments.name, endpoint=f"tcp://{address.host}:{address.port}", **told)
 

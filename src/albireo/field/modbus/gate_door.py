@@ -117,7 +117,9 @@ class Door:
 
     async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while (request := await self._request(reader)) is not None:
+            # NB: asyncio.wait_for of Python 3.11 (in pymodbus) swallows a cancellation that meets an answer; the flag
+            # does not get lost.
+            while not self._is_shut and (request := await self._request(reader)) is not None:
                 header, pdu = request
                 answer = await self._serve(header, pdu)
                 if answer is not None:
