@@ -12,7 +12,7 @@ from albireo.cli.pair_table import level_text, rows_of, troubles
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader, body_crc
 from albireo.codec.message import decode, encode
-from albireo.codec.pair_message import FollowAnswered, FollowAsked, Heartbeat
+from albireo.codec.pair_message import FollowAnswered, FollowAsked, Frames, Heartbeat
 from albireo.codec.record import LEVELS, FeatureRaised, Kind, Marked, Record, Stream, encode_records, may_append
 from albireo.core.folds import Folds, joined, level_of
 from albireo.core.pair.events import FromPeer, State
@@ -172,8 +172,11 @@ def test_members_that_cannot_have_one_log_part_and_who_leads_goes_on(
     assert views[0]["epoch"] == epoch and table.sides[1].status.refused[reasons[1]]
     assert sum("knows feature level 1" in line for line in troubles(rows_of(views))) == 1
     table.told.clear()
+    table.sides[0].append(epoch)
     table.pass_time(SECOND)
-    assert not [one for one in table.told if isinstance(one, FollowAsked | FollowAnswered)]
+    assert not [one for one in table.told if isinstance(one, FollowAsked | FollowAnswered | Frames)]
+    leading = table.sides[0].member.leading
+    assert leading is not None and leading.wanted_from(table.now) is None, "the log is not kept for it"
     set_levels(table, (2, 1), (2, 1))
     table.wait_for(State.ACTIVE, State.READY)
 

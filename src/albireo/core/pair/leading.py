@@ -180,6 +180,8 @@ class Leading:
         changes = self.changes
         are_in = not self.has_yielded and changes.confirmed == (0, 1) and not changes.has_unresolved
         self.levels.compare(other, are_in=are_in)
+        if self.levels.apart:  # Nobody follows: nothing is sent to it, nothing is kept for it.
+            self.session, self._flows, self._given = 0, False, None
 
     def _has_ears(self) -> bool:
         """Voters are heard since the other fell silent: otherwise it may be this member that hears nothing.
@@ -373,8 +375,16 @@ class Leading:
     def _committable(self) -> int:
         """Highest sequence that is durable wherever it must be."""
         durable = self.own.durable.sequence
-        waits_for_peer = self.needs_peer or self.admitting_since is not None
-        return min(durable, self.match) if waits_for_peer else durable
+        return min(durable, self.match) if self._waits_for_peer else durable
+
+    @property
+    def awaits_disk(self) -> bool:
+        """The next commit follows from the own sync, not from the other member's."""
+        return not self._waits_for_peer or self.match > self.own.durable.sequence
+
+    @property
+    def _waits_for_peer(self) -> bool:
+        return self.needs_peer or self.admitting_since is not None
 
     def state(self, now: Instant) -> State:
         """What this tenure amounts to at `now`."""
