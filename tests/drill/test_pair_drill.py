@@ -1,4 +1,4 @@
-"""One round of a killed and of a paused active member, and of an upgrade, as `albireo drill` does it: real processes, CURVE, live load.
+"""One round of three faults as `albireo drill` does it: real processes, CURVE, live load.
 
 `make drill` does every fault; the bounds of the gaps are those of the benchmarks (`bench failover`), not of a test that
 shares its machine.
