@@ -44,7 +44,7 @@ class World:
             self.got = min(self.got + self.takes * after_ms, outflow.sent)
         outflow.acked(1, int(self.got))
         end, before = int(self.end), outflow.sent
-        outflow.passed(end, int(self.busy_ns), Instant(self.now))
+        outflow.passed(end, end, int(self.busy_ns), Instant(self.now))
         for _ in range(PIECES_PER_TURN):
             size = outflow.wanted(end, end)
             if size:

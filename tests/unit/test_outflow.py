@@ -90,7 +90,7 @@ def far_behind(at: int = 0) -> Outflow:
     """A follower that lacks almost all of what is committed, and used up what goes at once."""
     outflow = Outflow()
     outflow.asked(more(at), NOW)
-    outflow.passed(SOLO, 0, NOW)
+    outflow.passed(SOLO, SOLO, 0, NOW)
     for _ in range(RESTS_MAX):
         assert outflow.wanted(SOLO, SOLO) == PIECE_BYTES
         outflow.took(outflow.sent + 1000, PIECE_BYTES)
@@ -100,7 +100,7 @@ def far_behind(at: int = 0) -> Outflow:
 
 def test_old_records_follow_new_ones() -> None:
     outflow = far_behind()
-    outflow.passed(SOLO + 1500, 0, NOW)
+    outflow.passed(SOLO + 1500, SOLO, 0, NOW)
     assert outflow.wanted(SOLO + 1500, SOLO) == PIECE_BYTES
     outflow.took(outflow.sent + 1000, PIECE_BYTES)
     assert outflow.wanted(SOLO + 1500, SOLO) == 0

@@ -11,6 +11,7 @@ from albireo.core.pair.pace import (
     RESTS_MAX,
     SAVED_LOOKS,
     Pace,
+    Seen,
 )
 from albireo.model.instant import SECOND, Instant
 
@@ -22,12 +23,17 @@ class Looks:
         self.pace = Pace()
         self.now = 7 * SECOND
         self.end, self.sent, self.busy_ns = 1_000_000, 0, 0
+        self.uncommitted = 0
         self.look(0, 0, 0.0)
 
+    def pass_time(self, appended: int, after_ns: int) -> None:
+        self.now, self.end = self.now + after_ns, self.end + appended
+        seen = Seen(self.end, self.end - self.uncommitted, self.sent, self.busy_ns)
+        self.pace.passed(seen, Instant(self.now))
+
     def look(self, appended: int, sent: int, busy: float) -> float:
-        self.now += LOOK_NS
-        self.end, self.sent, self.busy_ns = self.end + appended, self.sent + sent, self.busy_ns + int(busy * LOOK_NS)
-        self.pace.passed(self.end, self.sent, self.busy_ns, Instant(self.now))
+        self.sent, self.busy_ns = self.sent + sent, self.busy_ns + int(busy * LOOK_NS)
+        self.pass_time(appended, LOOK_NS)
         return self.pace.share
 
 
@@ -43,10 +49,22 @@ def test_it_begins_with_the_least() -> None:
 
 def test_there_is_no_limit_while_nothing_is_appended() -> None:
     looks = Looks()
-    assert looks.look(0, 0, 1.0) == MOST
+    looks.look(0, 0, 1.0)
     for _ in range(1000):
         looks.pace.took(1000)
         assert looks.pace.allows
+    looks.pass_time(1, 1)
+    assert not looks.pace.allows, "from the first record on there is one"
+    assert looks.pace.share == LEAST
+
+
+def test_a_live_path_that_waits_for_the_disk_is_not_idle() -> None:
+    """Nothing is appended because all that may be under way is: what is sent now would only make its syncs slower."""
+    looks = Looks()
+    looks.uncommitted = 1
+    looks.look(0, 0, 0.0)
+    assert not spent(looks.pace).allows
+    assert looks.pace.share == LEAST
 
 
 def test_it_grows_while_the_loop_has_time() -> None:
@@ -77,7 +95,7 @@ def test_it_shrinks_once_the_follower_gains_on_a_busy_loop() -> None:
 def test_so_many_old_records_as_the_share_says() -> None:
     looks = Looks()
     pace = spent(looks.pace)
-    pace.passed(looks.end + 800_000, looks.sent, 0, Instant(looks.now))
+    looks.pass_time(800_000, 0)
     gone = 0
     while pace.allows:
         pace.took(1000)
@@ -88,13 +106,13 @@ def test_so_many_old_records_as_the_share_says() -> None:
 def test_a_piece_goes_after_each_rest_in_any_case() -> None:
     looks = Looks()
     pace = spent(looks.pace)
-    pace.passed(looks.end + 1, looks.sent, 0, Instant(looks.now + REST_NS - 1))
+    looks.pass_time(1, REST_NS - 1)
     assert not pace.allows
-    pace.passed(looks.end + 2, looks.sent, 0, Instant(looks.now + REST_NS))
+    looks.pass_time(1, 1)
     assert pace.allows
     pace.took(1000)
     assert not pace.allows
-    pace.passed(looks.end + 3, looks.sent, 0, Instant(looks.now + REST_NS + 100 * REST_NS))
+    looks.pass_time(1, 100 * REST_NS)
     gone = 0
     while pace.allows and gone <= 2 * RESTS_MAX:
         pace.took(1000)

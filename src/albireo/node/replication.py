@@ -65,7 +65,8 @@ class Replication:
 
     def pump(self) -> None:
         """Send what fits; the rest in a turn of its own."""
-        self._outflow.passed(self._log.end.sequence, self._actor.turns.total_ns, self._actor.now())
+        end, committed = self._log.end.sequence, self._own.committed.sequence
+        self._outflow.passed(end, committed, self._actor.turns.total_ns, self._actor.now())
         for _ in range(PIECES_PER_TURN):
             size = self._wanted()
             piece = self._read(size) if size else b""

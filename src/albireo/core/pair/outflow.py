@@ -15,7 +15,7 @@ from collections import deque
 from typing import Final
 
 from albireo.core.pair.events import Replicate
-from albireo.core.pair.pace import Pace
+from albireo.core.pair.pace import Pace, Seen
 from albireo.model.instant import MS, Instant
 
 WINDOW_BYTES: Final = 8 << 20
@@ -67,10 +67,10 @@ class Outflow:
         while self._flight and self._flight[0][0] <= durable:
             self._flight_bytes -= self._flight.popleft()[1]
 
-    def passed(self, end: int, busy_ns: int, now: Instant) -> None:
+    def passed(self, end: int, committed: int, busy_ns: int, now: Instant) -> None:
         """The log ends at `end`; the loop spent `busy_ns` in turns in its life."""
         if self.session:
-            self._pace.passed(end, self.sent, busy_ns, now)
+            self._pace.passed(Seen(end, committed, self.sent, busy_ns), now)
 
     def wanted(self, end: int, committed: int) -> int:
         """Bytes to read behind `sent` and send now; 0: nothing."""

@@ -3,7 +3,8 @@
 For each record that the live path appends, the follower is given `share` old ones. A share is always above 1, so the
 follower gains whatever the rate of the live path; how far above is looked at every LOOK_NS:
 
-    nothing was appended                                    MOST
+    nothing was appended, all is committed                  idle: no limit until something is appended
+    nothing was appended, something waits for its commit    it stays: the disk is in need, and so is the live path
     the follower has not come nearer for PATIENCE_NS        it grows, up to MOST
     the loop has time                                       it grows, up to MOST
     else                                                    it shrinks, down to LEAST
@@ -19,6 +20,8 @@ Spec: design/log-and-feed.md, Feed (bounded catch-up); ADR-0129.
 """
 
 from typing import Final
+
+import msgspec
 
 from albireo.model.instant import MS, SECOND, Instant
 
@@ -39,6 +42,18 @@ RESTS_MAX: Final = 4
 """Pieces that may go at once after a pause, between two heartbeats say."""
 
 
+class Seen(msgspec.Struct, frozen=True):
+    """What a pace goes by."""
+
+    end: int
+    """Last record in the log."""
+    committed: int
+    sent: int
+    """Up to here the follower was sent the log."""
+    busy_ns: int
+    """Spent in turns of the loop, ever."""
+
+
 class Pace:
     """One session's."""
 
@@ -47,45 +62,48 @@ class Pace:
         self._credit = 0.0
         """Old records that may go."""
         self._rested_ns = RESTS_MAX * REST_NS
-        self._seen: tuple[int, Instant] | None = None
-        """End of the log, and when, as of the last call."""
-        self._looked: tuple[int, int, Instant] = (0, 0, Instant(0))
-        """Of the last look: end of the log, time in turns, when."""
+        self._is_idle = False
+        """Nothing was appended since the last look, nor in the time before it."""
+        self._seen: tuple[Seen, Instant] | None = None
+        """As of the last call."""
+        self._looked: tuple[Seen, Instant] | None = None
         self._nearest: tuple[int, Instant] = (0, Instant(0))
         """Shortest distance so far, and when."""
 
     @property
     def allows(self) -> bool:
         """An old piece may go now."""
-        return self.share >= MOST or self._credit > 0 or self._rested_ns >= REST_NS
+        return self._is_idle or self.share >= MOST or self._credit > 0 or self._rested_ns >= REST_NS
 
-    def passed(self, end: int, sent: int, busy_ns: int, now: Instant) -> None:
-        """The log ends at `end`, the follower was sent up to `sent`; the loop spent `busy_ns` in turns in its life."""
-        distance = end - sent
-        if self._seen is None:
-            self._looked, self._nearest = (end, busy_ns, now), (distance, now)
+    def passed(self, seen: Seen, now: Instant) -> None:
+        """Time has passed, and the log perhaps grown."""
+        distance = seen.end - seen.sent
+        if self._seen is None or self._looked is None:
+            self._looked, self._nearest = (seen, now), (distance, now)
         else:
-            self._credit += (end - self._seen[0]) * self.share
-            self._rested_ns = min(self._rested_ns + now - self._seen[1], RESTS_MAX * REST_NS)
+            before, at = self._seen
+            self._credit += (seen.end - before.end) * self.share
+            self._rested_ns = min(self._rested_ns + now - at, RESTS_MAX * REST_NS)
+            self._is_idle = self._is_idle and seen.end == before.end
             if distance < self._nearest[0]:
                 self._nearest = (distance, now)
-            if now - self._looked[2] >= LOOK_NS:
-                self._look(end, busy_ns, now)
-        self._seen = (end, now)
+            if now - self._looked[1] >= LOOK_NS:
+                self._look(seen, *self._looked, now)
+                self._looked = (seen, now)
+        self._seen = (seen, now)
 
-    def _look(self, end: int, busy_ns: int, now: Instant) -> None:
-        end_before, busy_before, at = self._looked
-        appended = end - end_before
-        gains = now - self._nearest[1] < PATIENCE_NS
-        is_busy = busy_ns - busy_before >= BUSY * (now - at)
+    def _look(self, seen: Seen, before: Seen, at: Instant, now: Instant) -> None:
+        appended = seen.end - before.end
         if appended <= 0:
-            self.share = MOST
-        elif gains and is_busy:
+            self._is_idle = seen.committed >= seen.end
+            return
+        gains = now - self._nearest[1] < PATIENCE_NS
+        is_busy = seen.busy_ns - before.busy_ns >= BUSY * (now - at)
+        if gains and is_busy:
             self.share = max(LEAST, self.share / GROWTH)
         else:
             self.share = min(MOST, self.share * GROWTH)
         self._credit = min(self._credit, SAVED_LOOKS * appended * self.share)
-        self._looked = (end, busy_ns, now)
 
     def took(self, records: int) -> None:
         """A piece of so many old records has gone."""
