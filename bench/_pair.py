@@ -1,7 +1,6 @@
 """A real pair for the benchmarks: two members and three witnesses as processes, with CURVE keys made for the run."""
 
 import contextlib
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ import psutil
 
 from albireo.client import ClientError, NodeClient
 from albireo.runtime.keys import Keys, introduce
+from albireo.sim.ports import KeptPorts
 
 MEMBERS: Final = ("primary", "backup")
 WITNESSES: Final = ("w1", "w2", "w3")
@@ -93,8 +93,12 @@ class Pair(msgspec.Struct):
 
 @contextlib.contextmanager
 def running_pair(directory: Path) -> Iterator[Pair]:
-    """Ends with both members in the set."""
-    endpoints = [f"tcp://127.0.0.1:{port}" for port in free_ports(7)]
+    """Ends with both members in the set. Nobody else gets their ports meanwhile."""
+    with KeptPorts(7) as kept:
+        yield from _running_pair(directory, [f"tcp://127.0.0.1:{port}" for port in kept.numbers])
+
+
+def _running_pair(directory: Path, endpoints: list[str]) -> Iterator[Pair]:
     topology, clients = _topology(endpoints)
     (directory / "topology.toml").write_text(topology)
     rings = {}
@@ -133,17 +137,6 @@ def _initialise(pair: Pair) -> None:
             time.sleep(0.2)
         else:
             return
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago."""
-    with contextlib.ExitStack() as open_sockets:
-        found = []
-        for _ in range(count):
-            one = open_sockets.enter_context(socket.socket())
-            one.bind(("127.0.0.1", 0))
-            found.append(one.getsockname()[1])
-        return found
 
 
 def _topology(endpoints: list[str]) -> tuple[str, dict[str, str]]:

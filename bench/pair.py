@@ -24,9 +24,10 @@ from albireo.core.pair.sending import Acknowledged
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings, ValueType
 from albireo.runtime.lines import LineTo
+from albireo.sim.ports import KeptPorts
 from bench import Case, Progress, Result, case, median, result
 from bench._bare_pair import NUMBER, socket_of
-from bench._pair import MEMBERS, Pair, free_ports, running_pair
+from bench._pair import MEMBERS, Pair, running_pair
 
 ROUNDS: Final = 3
 ROUND_S: Final = 4.0
@@ -136,7 +137,8 @@ def messages(count: int) -> SampleBatch:
 @contextlib.contextmanager
 def bare(directory: Path, name: str, *, curve: bool) -> Iterator[Round]:
     """The bare loop's two processes, and a producer."""
-    first, replica = (f"tcp://127.0.0.1:{port}" for port in free_ports(2))
+    kept = KeptPorts(2)
+    first, replica = (f"tcp://127.0.0.1:{port}" for port in kept.numbers)
     processes = []
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     try:
@@ -173,3 +175,4 @@ def bare(directory: Path, name: str, *, curve: bool) -> Iterator[Round]:
         for process in processes:
             process.kill()
             process.wait()
+        kept.close()

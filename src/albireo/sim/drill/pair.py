@@ -196,20 +196,35 @@ class Pair:
         leading = [one for one in views if one[1].state in ("active", "solo")]
         return max(leading, key=lambda one: one[1].epoch, default=None)
 
-    def is_healthy(self) -> bool:
-        """One leads, the other is ready, both are in the set, and both hear every voter."""
+    def healthy(self) -> tuple[str, View] | None:
+        """Who leads, if the other is ready, both are in the set, and both hear every voter; all of it in one look."""
         acting = self.acting()
         if acting is None or acting[1].state != "active" or sorted(acting[1].members) != [0, 1]:
-            return False
+            return None
         other = self.view(other_of(acting[0]))
-        return other is not None and other.state == "ready" and acting[1].hears_voters and other.hears_voters
+        is_whole = other is not None and other.state == "ready" and acting[1].hears_voters and other.hears_voters
+        return acting if is_whole else None
 
-    def wait_healthy(self, within_s: float = HEALTHY_S) -> None:
+    def is_healthy(self) -> bool:
+        """See `healthy`."""
+        return self.healthy() is not None
+
+    def wait_healthy(self, within_s: float = HEALTHY_S) -> tuple[str, View]:
         """
+        Returns:
+            Who leads, of the look in which both were in the set.
         Raises:
             DrillError: not in time; shows what each member says.
         """
-        self.until("both members are in the set", self.is_healthy, within_s)
+        found: list[tuple[str, View]] = []
+
+        def is_healthy() -> bool:
+            healthy = self.healthy()
+            found.extend([] if healthy is None else [healthy])
+            return bool(found)
+
+        self.until("both members are in the set", is_healthy, within_s)
+        return found[0]
 
     def hand_over(self, active: str) -> None:
         """Order the lead away from `active`, again while it is refused: a member may just have left the set.

@@ -197,9 +197,10 @@ class Rehearsal:
         return comes_back
 
     def _begun(self) -> tuple[str, int]:
-        """Who leads, and in which epoch, once both are in the set."""
-        self._pair.wait_healthy()
-        return self._leading()
+        """Who leads, and in which epoch, once both are in the set. Not a look later: one of them may have left it, and
+        a fault then would be two."""
+        active, view = self._pair.wait_healthy()
+        return active, view.epoch
 
     def _leading(self) -> tuple[str, int]:
         """Who leads, and in which epoch; a member that is just busy is asked again."""
