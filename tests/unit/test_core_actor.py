@@ -1,6 +1,7 @@
 """CORE as an actor on a real log, without the rest of a node."""
 
 import asyncio
+import errno
 from pathlib import Path
 
 import msgspec
@@ -12,14 +13,14 @@ from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, Logged
 from albireo.codec.record import GapFound, Kind, Marked, Record, Stream, decode_records, encode_records
 from albireo.core.feed import Follower, FollowerConfig
 from albireo.core.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
-from albireo.log import Entry, Log, LogConfig, StoreIdentity
+from albireo.log import Entry, FileSystem, Log, LogConfig, OsFileSystem, StoreIdentity
 from albireo.log.inspection import quarantined
 from albireo.model.instant import SECOND
 from albireo.model.position import EpochEntry
-from albireo.node.core import create
+from albireo.node.core import Core, CoreArguments, create
 from albireo.runtime import SyncLink, running
 from albireo.runtime.clock import boot_ns
-from albireo.runtime.errors import ActorFailed, ConfigurationRefused
+from albireo.runtime.errors import ActorFailed, ConfigurationRefused, StoreRefused
 from tests.waiting_parts import PATIENCE_S
 
 ARGUMENTS = {"node": "root", "cluster": "c", "log": {"segment_bytes": 1 << 20, "free_bytes_min": 0}}
@@ -75,13 +76,49 @@ def test_the_log_of_another_node_is_refused(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_log_in_use_is_refused(tmp_path: Path) -> None:
+async def refusal(data: Path, files: FileSystem | None = None) -> StoreRefused:
+    """Of a CORE that can't open its log."""
+    with pytest.raises(ExceptionGroup) as caught:
+        async with running(Core(msgspec.convert(ARGUMENTS, CoreArguments), files), data):
+            pass
+    (refused,) = caught.value.exceptions
+    assert isinstance(refused, StoreRefused)
+    return refused
+
+
+def test_a_log_in_use_is_refused_and_may_be_free_soon(tmp_path: Path) -> None:
     async def story() -> None:
         log, _ = Log.open(tmp_path / "log", StoreIdentity("c", "root"))
-        with pytest.RaisesGroup(pytest.RaisesExc(ConfigurationRefused, match="in use")):
-            async with running(create(ARGUMENTS), tmp_path):
-                pass
+        refused = await refusal(tmp_path)
+        assert refused.may_pass and "in use" in str(refused)
         log.close()
+
+    asyncio.run(story())
+
+
+def test_a_damaged_log_is_refused_for_good_with_what_to_do(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(create(ARGUMENTS), tmp_path):
+            pass
+        for copy in ("store.a", "store.b"):
+            (tmp_path / "log" / copy).write_bytes(bytes(4096))
+        refused = await refusal(tmp_path)
+        assert not refused.may_pass and "restore it from a copy" in str(refused)
+
+    asyncio.run(story())
+
+
+class NoRoom(OsFileSystem):
+    """A disk that takes nothing."""
+
+    def make_directory(self, path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_log_without_room_is_refused_until_there_is_some(tmp_path: Path) -> None:
+    async def story() -> None:
+        refused = await refusal(tmp_path, NoRoom())
+        assert refused.may_pass and "make room on this disk" in str(refused)
 
     asyncio.run(story())
 

@@ -53,6 +53,7 @@ from albireo.log import (
     Pruned,
     ReadFailed,
     StoreIdentity,
+    WrongStore,
 )
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, Instant, WallTime
@@ -62,7 +63,7 @@ from albireo.node.member import MemberTenure
 from albireo.node.pair_arguments import PairArguments
 from albireo.node.tenure import Tenure
 from albireo.runtime import ActorContext, Letter, Link, TurnLimits
-from albireo.runtime.errors import ConfigurationRefused
+from albireo.runtime.errors import ConfigurationRefused, StoreRefused
 
 FOR_TENURE: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, Carry, HistoryTold)
 """What of the local link's messages the tenure may want; all others are the root machine's."""
@@ -133,8 +134,10 @@ class Core:
             identity = StoreIdentity(cluster=arguments.cluster, node=pair.place, log_id=pair.log_id)
         try:
             self.log, report = self.log_type.open(actor.data / "log", identity, arguments.log, self.files, self.entropy)
-        except OpenRefused as error:
+        except WrongStore as error:
             raise ConfigurationRefused(str(error)) from error
+        except OpenRefused as error:
+            raise StoreRefused(str(error), may_pass=error.may_pass) from error
         actor.at_end(self._release)
         actor.log.info("log_opened", **msgspec.to_builtins(report))
         self._tenure = Alone(self) if pair is None else MemberTenure(self, actor, pair)

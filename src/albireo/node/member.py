@@ -118,7 +118,7 @@ class MemberTenure:
         self._stopped = asyncio.Event()
         self._boot: Link | None = None
         """There once this member asks for its own stop."""
-        self._marks = Marks(actor.data, core.files)
+        self._marks = Marks(actor.data, core.files, core.log.do)
         self._status = MemberStatus(arguments.seats, arguments.config.voters, self._marks)
         keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
         self._voters: dict[str, Link] = {

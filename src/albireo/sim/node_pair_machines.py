@@ -18,7 +18,7 @@ from albireo.node.core import Core, CoreArguments
 from albireo.node.member import MemberTenure
 from albireo.node.voter_store import VoterDiskFailed
 from albireo.node.witness import Witness, WitnessArguments
-from albireo.runtime import ConfigurationRefused
+from albireo.runtime import StoreRefused
 from albireo.sim.disk import CHANGES, PowerCut, SimDisk
 from albireo.sim.node_pair_actor import StagedActor
 from albireo.sim.node_pair_clients import Boot, HistoryReader, Operator
@@ -150,7 +150,7 @@ class Machine:
                 self.dies("power cut in a write", is_power=True)
             case Killed():
                 self.dies("killed in a write", is_power=False)
-            case LogStopped() | VoterDiskFailed() | ConfigurationRefused() if self.world.has_sick_disk(self):
+            case LogStopped() | VoterDiskFailed() | StoreRefused() if self.world.has_sick_disk(self):
                 self.dies(f"ends: {error}", is_power=False)
             case _:
                 raise error
