@@ -1,4 +1,4 @@
-"""Restoring: what makes the log of a member whole and complete again, its own or the other's.
+"""Restoring: what makes the log of a member whole and complete again, its own or the other's; and news of it.
 
 Spec: design/pair.md, rule 6; ADR-0119, ADR-0120.
 """
@@ -10,6 +10,7 @@ from albireo.core.pair.events import (
     Completed,
     DamageFound,
     Event,
+    LevelFolded,
     RepairLog,
     SendFolds,
     SendRange,
@@ -31,6 +32,7 @@ class Restoring:
     def __init__(
         self, actor: ActorContext, core: LogAndFolds, own: Own, links: Sequence[Link], refuse: Callable[[str], None]
     ) -> None:
+        self._actor = actor
         self._core = core
         self._own = own
         self._given = FoldsGiven(actor, core, own, links)
@@ -51,9 +53,12 @@ class Restoring:
         self._given.end()
 
     def news(self, now: Instant, *, is_leading: bool) -> list[Event]:
-        """What retention, scrub, repairs and the housekeeper did to the log, for the member machine."""
+        """What retention, scrub, repairs and the housekeeper did to the log, for the member machine; and its level."""
         own, log = self._own, self._core.log
         found: list[Event] = []
+        level = self._core.root.folds.feature_level
+        if level != own.log_level:
+            found.append(self._raised(level))
         if log.begin_sequence != own.begin.position.sequence + 1:
             found.append(BeginMoved(beginning_of(log)))
         if self._taken.is_completed(now):
@@ -63,3 +68,11 @@ class Restoring:
             if first != own.damaged_from:
                 found.append(DamageFound(first))
         return found
+
+    def _raised(self, level: int) -> LevelFolded:
+        """A log above what this member knows has records that it does not fold: it must not go on."""
+        known = self._own.feature_level
+        self._actor.log.info("feature_level", log=level, known=known)
+        if level > known:
+            self._actor.fail(f"the log is raised to feature level {level}, this member knows {known}")
+        return LevelFolded(level)
