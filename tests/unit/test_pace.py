@@ -38,8 +38,10 @@ class Looks:
 
 
 def spent(pace: Pace) -> Pace:
-    while pace.allows:
-        pace.took(1000)
+    """Everything that may go at once is gone."""
+    for _ in range(2 * RESTS_MAX):
+        if pace.allows:
+            pace.took(1000)
     return pace
 
 
