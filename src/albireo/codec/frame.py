@@ -103,7 +103,7 @@ class FrameHeader(msgspec.Struct, frozen=True):
     @property
     def frame_bytes(self) -> int:
         """Length of header, body and padding."""
-        return frame_bytes(self.body_bytes)
+        return HEADER_BYTES + self.body_bytes + (-self.body_bytes % ALIGNMENT)  # As `frame_bytes`, without its call.
 
 
 class Frame(msgspec.Struct, frozen=True):

@@ -43,7 +43,7 @@ from albireo.core.fold.producers import Producers
 from albireo.core.fold.transitions import Refused
 from albireo.model import quality
 from albireo.model.feature import FIRST_LEVEL
-from albireo.model.instant import MS, LogTime, WallTime
+from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
@@ -125,8 +125,7 @@ class Folds:
 
     def deadline(self) -> LogTime | None:
         """Log time at which something happens although no record comes."""
-        due = (self.conditions.deadline(), self.cases.deadline(), self.commands.deadline())
-        return min((one for one in due if one is not None), default=None)
+        return soonest(self.conditions.deadline(), self.cases.deadline(), self.commands.deadline())
 
     def propose(self, wall: WallTime) -> list[CaseChanged]:
         """Case transitions that the committed state asks for and no record says yet; a slice of them."""

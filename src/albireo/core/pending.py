@@ -46,6 +46,7 @@ class Pending:
         """Commit position; the folds may be behind."""
         self.log_time_ms = log_time_ms
         """Log time at the end of the log."""
+        self.size_bytes = 0
         self._frames: deque[PendingFrame] = deque()
 
     def __bool__(self) -> bool:
@@ -58,18 +59,24 @@ class Pending:
 
     def take(self) -> PendingFrame:
         """The first frame, to be folded."""
-        return self._frames.popleft()
+        first = self._frames.popleft()
+        self.size_bytes -= first.frame.header.frame_bytes
+        return first
 
     def appended(self, frames: Sequence[Frame], drafts: Sequence[Draft]) -> None:
         """Own drafts stand in the log."""
-        self._frames.extend(PendingFrame(frame, draft) for frame, draft in zip(frames, drafts, strict=True))
-        self.log_time_ms = frames[-1].header.log_time_ms
+        for frame, draft in zip(frames, drafts, strict=True):
+            self._add(PendingFrame(frame, draft))
 
     def followed(self, frames: Sequence[Frame]) -> None:
         """Frames that another one drafted stand in the log."""
         for frame in frames:
-            self._frames.append(PendingFrame(frame, None))
-            self.log_time_ms = frame.header.log_time_ms
+            self._add(PendingFrame(frame, None))
+
+    def _add(self, one: PendingFrame) -> None:
+        self._frames.append(one)
+        self.size_bytes += one.frame.header.frame_bytes
+        self.log_time_ms = one.frame.header.log_time_ms
 
     def disown(self) -> None:
         """Deposed: what waits here may be cut, or be committed by somebody else."""
@@ -80,6 +87,6 @@ class Pending:
     def cut(self, position: Position, folded_ms: int) -> None:
         """The log ends at `position`; `folded_ms` is the log time of what is folded."""
         while self._frames and self._frames[-1].frame.header.last_sequence > position.sequence:
-            self._frames.pop()
+            self.size_bytes -= self._frames.pop().frame.header.frame_bytes
         self.committed_to = min(self.committed_to, position)
         self.log_time_ms = self._frames[-1].frame.header.log_time_ms if self._frames else folded_ms

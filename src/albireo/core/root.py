@@ -78,7 +78,7 @@ from albireo.core.root_events import (
     TimePassed,
 )
 from albireo.core.turn import OWN_PRODUCER, Draft, Moment, Turn
-from albireo.model.instant import MS, SECOND, Instant, LogTime
+from albireo.model.instant import MS, SECOND, Instant, LogTime, soonest
 from albireo.model.position import EpochHistory, Position
 from albireo.model.samples import SampleBatch
 
@@ -271,21 +271,12 @@ class Root:
 
     def deadline(self) -> Instant:
         """When `TimePassed` is due."""
-        due: list[int] = [self._tick_at]
-        if self._hellos and self.role.is_serving:
+        is_serving = self.role.is_serving
+        if self._hellos and is_serving:
             return self._last_append
-        log_due = self._log_due()
-        if log_due is not None:
-            due.append(log_due)
-        if not self._is_marked and self.role.is_serving:
-            due.append(self._last_append + IDLE_MARK_NS)
-        alive = self.leader.deadline()
-        if alive is not None:
-            due.append(alive)
-        state = self.state_feed.deadline()
-        if state is not None:
-            due.append(state)
-        return Instant(min(due))
+        mark = None if self._is_marked or not is_serving else Instant(self._last_append + IDLE_MARK_NS)
+        due = soonest(self._log_due(), mark, self.leader.deadline(), self.state_feed.deadline())
+        return self._tick_at if due is None else min(due, self._tick_at)
 
     def _log_due(self) -> Instant | None:
         """When a mark must carry log time forward, because something happens then although no record comes."""
@@ -381,6 +372,11 @@ class Root:
     def waits_for_disk(self) -> bool:
         """Say `Durable` when the own disk has more, even if nothing is committed by it."""
         return self._receipts.waits_for_disk
+
+    @property
+    def pending_bytes(self) -> int:
+        """In the log, and not folded yet."""
+        return self._pending.size_bytes
 
     @property
     def has_unfolded(self) -> bool:

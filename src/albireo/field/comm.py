@@ -52,7 +52,7 @@ from albireo.field.diagnostics import Diagnostics, Health
 from albireo.field.kinds import Surroundings, create_adapter
 from albireo.field.role import BOUNDED_BY_TIME, Role
 from albireo.field.voter_line import VoterLine
-from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.instant import MS, SECOND, Instant, WallTime, soonest
 from albireo.model.item import DataItem
 from albireo.model.topology import Guard
 from albireo.runtime.actor import ActorContext
@@ -258,9 +258,9 @@ class Comm:
         self._arm()
 
     def _arm(self) -> None:
-        due = [self._producer.deadline(), self._diagnostics_due, self._line.deadline() if self._line else None]
-        due.append(None if self._role.is_acting else self._role_due)
-        self._actor.arm(min(one for one in due if one is not None))
+        role_due = None if self._role.is_acting else self._role_due
+        line_due = self._line.deadline() if self._line else None
+        self._actor.arm(soonest(self._producer.deadline(), self._diagnostics_due, line_due, role_due))
 
     def _voter_says(self, message: AnyMessage) -> None:
         if isinstance(message, VoterLost) and self._line is not None:

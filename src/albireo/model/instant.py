@@ -4,7 +4,7 @@ Decisions use `Instant`s of the boot clock, handed in as `now`. Wall time is dat
 compared with a deadline.
 """
 
-from typing import Final, NewType
+from typing import Final, NewType, TypeVar
 
 Instant = NewType("Instant", int)
 """Nanoseconds of the boot clock (CLOCK_BOOTTIME); meaningless on another machine or after a reboot."""
@@ -20,3 +20,14 @@ LogTime = NewType("LogTime", int)
 
 MS: Final = 1_000_000
 SECOND: Final = 1_000_000_000
+
+Time = TypeVar("Time", Instant, LogTime)
+
+
+def soonest(*due: Time | None) -> Time | None:
+    """The first of several deadlines, some of which there may not be; None: there is none."""
+    found = None
+    for one in due:
+        if one is not None and (found is None or one < found):
+            found = one
+    return found

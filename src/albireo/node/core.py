@@ -56,7 +56,7 @@ from albireo.log import (
     WrongStore,
 )
 from albireo.model.feature import FEATURE_LEVEL
-from albireo.model.instant import MS, Instant, WallTime
+from albireo.model.instant import MS, Instant, WallTime, soonest
 from albireo.model.position import EpochEntry, Position
 from albireo.node.housekeeping import Housekeeping, Retention
 from albireo.node.member import MemberTenure
@@ -67,6 +67,9 @@ from albireo.runtime.errors import ConfigurationRefused, StoreRefused
 
 FOR_TENURE: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, Carry, HistoryTold)
 """What of the local link's messages the tenure may want; all others are the root machine's."""
+REST_NS: Final = MS
+REST_FROM_BYTES: Final = 256 << 10
+"""While more than this waits for its commit, nobody misses a millisecond, and fewer turns do the same work."""
 TURN_LIMITS: Final = TurnLimits(letters_max=128, bytes_max=512 << 10)
 """Taken in one turn: some 20 batches of 1000 samples, 1 ms of checking and appending."""
 
@@ -116,6 +119,8 @@ class Core:
         self._links: dict[bytes, Link] = {}
         """Where who is not on the local link is heard."""
         self._is_durable_posted = False
+        self._is_disk_awaited = True
+        self._durable_told = Position()
         self._is_serving_posted = False
         self._is_folding_posted = False
         self._admission = ""
@@ -240,6 +245,7 @@ class Core:
     # --- Wake-ups ------------------------------------------------------------------------------------------------
 
     def drained(self, letters: Sequence[Letter]) -> None:
+        self._look_at_disk()
         own = []
         for one in letters:
             is_local = one.link is self._link
@@ -253,24 +259,33 @@ class Core:
         self._end_turn()
 
     def ticked(self, now: Instant) -> None:
+        self._look_at_disk()
         self._tenure.ticked(now)
         self._house.ticked(now)
         self.tell(TimePassed())
         self._end_turn()
 
     def _sync_done(self, position: Position) -> None:
-        """From the sync thread: have the position looked at, one call at a time."""
+        """From the sync thread: have the position looked at, one call at a time. If nothing follows from it, the next
+        turn looks: whoever says that something does looks afterwards whether it has come (`_end_turn`)."""
         del position  # Void by the time of the call if the log was cut meanwhile.
-        if not self._is_durable_posted:
+        if self._is_disk_awaited and not self._is_durable_posted:
             self._is_durable_posted = True
             self._actor.call(self._durable)
 
     def _durable(self) -> None:
         self._is_durable_posted = False
-        self._tenure.synced(self.log.durable)
-        if self.root.waits_for_disk:
-            self.tell(Durable(self.log.durable))
+        self._look_at_disk()
         self._end_turn()
+
+    def _look_at_disk(self) -> None:
+        durable = self.log.durable
+        if durable == self._durable_told:
+            return
+        self._durable_told = durable
+        self._tenure.synced(durable)
+        if self.root.waits_for_disk:
+            self.tell(Durable(durable))
 
     def _fold_more(self) -> None:
         self._is_folding_posted = False
@@ -335,16 +350,19 @@ class Core:
             self._actor.call(self._fold_more)
         while self._waiters and self._waiters[0][0] <= self.root.committed.sequence:
             self._waiters.pop(0)[1].set_result(None)
+        self._is_disk_awaited = self.root.waits_for_disk or self._tenure.awaits_disk()
+        if self._is_disk_awaited and self.log.durable != self._durable_told:
+            self._sync_done(self.log.durable)
         rested = None if self._is_serving_posted else self.root.leader.rest_ends(self.root.readable(self.log.committed))
-        due = (self.root.deadline(), self._house.deadline(), self._tenure.deadline(), rested)
-        self._actor.arm(Instant(min(one for one in due if one is not None)))
+        self._actor.rest_ns = REST_NS if self.root.pending_bytes >= REST_FROM_BYTES else 0
+        self._actor.arm(soonest(self.root.deadline(), self._house.deadline(), self._tenure.deadline(), rested))
 
     def _serve(self) -> None:
         """One chunk to every follower that lags and has room; the next one in a turn of its own."""
         root, leader = self.root, self.root.leader
         readable, now = root.readable(self.log.committed), self._actor.now()
-        waiting = 0
-        for pull in leader.pulls(readable, now):
+        pulls, waiting = leader.pulls(readable, now), 0
+        for pull in pulls:
             try:
                 chunk = self.log.read(pull.after, pull.bytes_max)
             except Pruned:
@@ -368,7 +386,7 @@ class Core:
                 leader.pulled(pull, scanned, data.last, len(raw), is_all=is_all)
             else:
                 leader.lost(pull.to)
-        if not self._is_serving_posted and leader.ready_count(readable, now) > waiting:
+        if pulls and not self._is_serving_posted and leader.ready_count(readable, now) > waiting:
             self._is_serving_posted = True
             self._actor.call(self._serve_more)
 
@@ -412,6 +430,9 @@ class Alone:
 
     def hears(self, letter: Letter) -> bool:
         return False
+
+    def awaits_disk(self) -> bool:
+        return True
 
     def appended(self) -> None: ...
 

@@ -78,7 +78,7 @@ from albireo.core.pair.events import (
 )
 from albireo.core.pair.member import Member
 from albireo.log import FramesRefused
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, soonest
 from albireo.model.position import Position
 from albireo.node.handing_over import HandingOver
 from albireo.node.history_relay import HistoryRelay
@@ -251,6 +251,10 @@ class MemberTenure:
     def synced(self, position: Position) -> None:
         self._step(Synced(position))
 
+    def awaits_disk(self) -> bool:
+        leading = self._member.leading
+        return leading is None or leading.awaits_disk
+
     def ticked(self, now: Instant) -> None:
         self._look_at_log(now)
         if now >= self._member.deadline():
@@ -274,8 +278,13 @@ class MemberTenure:
             self._step(event)
 
     def deadline(self) -> Instant | None:
-        due = [self._member.deadline(), self._orders.deadline(), self._plcs.deadline(), self._watch.deadline()]
-        return min(one for one in (*due, self._handing_over.deadline()) if one is not None)
+        return soonest(
+            self._member.deadline(),
+            self._orders.deadline(),
+            self._plcs.deadline(),
+            self._watch.deadline(),
+            self._handing_over.deadline(),
+        )
 
     @property
     def shutdown_id(self) -> str:
@@ -344,7 +353,7 @@ class MemberTenure:
     def _stand_down(self) -> None:
         """What the machine may not do any more, the folds stop first."""
         state, role = self._member.state, self._core.root.role
-        role.word = state.value
+        role.word = state
         leading = self._member.leading
         role.members = () if leading is None else leading.changes.confirmed
         self._core.root.leader.is_catching_up = state is State.CATCHING_UP and self._is_far_behind()

@@ -24,7 +24,7 @@ from albireo.codec.pair_message import Heartbeat, Question, Voted
 from albireo.codec.record import Audited
 from albireo.core.pair.events import LEADING, Event, ForceAsked, HoldAsked, State, SwitchoverAsked
 from albireo.core.pair.member import Member
-from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.instant import MS, SECOND, Instant, WallTime, soonest
 from albireo.model.position import Position
 from albireo.node.joint_stop import JointStop
 from albireo.node.member_status import MemberStatus
@@ -181,8 +181,8 @@ class PairOrders:
         return self._book.marked(msgspec.structs.replace(beat, cases=cases) if cases else beat)
 
     def deadline(self) -> Instant | None:
-        due = [self.admission.deadline(), self.joint_stop.deadline(), self._poll_at if self._waiting else None]
-        return min((one for one in due if one is not None), default=None)
+        poll_at = self._poll_at if self._waiting else None
+        return soonest(self.admission.deadline(), self.joint_stop.deadline(), poll_at)
 
     def ticked(self, now: Instant) -> None:
         self.admission.ticked(now)

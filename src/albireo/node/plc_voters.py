@@ -45,7 +45,7 @@ from albireo.core.pair.register_events import (
     TimePassed,
     WriteBlock,
 )
-from albireo.model.instant import MS, Instant
+from albireo.model.instant import MS, Instant, soonest
 
 PREFIX: Final = "plc:"
 """Before the adapter's name in a voter list."""
@@ -167,8 +167,7 @@ class PlcVoters:
         self._step(voter, Connected(connection), now)
 
     def deadline(self) -> Instant | None:
-        due = [one for line in self._lines.values() if (one := line.machine.deadline()) is not None]
-        return min(due, default=None)
+        return soonest(*(line.machine.deadline() for line in self._lines.values())) if self._lines else None
 
     def ticked(self, now: Instant) -> None:
         for voter, line in self._lines.items():

@@ -66,6 +66,9 @@ class Tenure(Protocol):
     def synced(self, position: Position) -> None:
         """The log is on the disk up to here."""
 
+    def awaits_disk(self) -> bool:
+        """Something follows as soon as more is durable here; False: other things have to come before."""
+
     def ticked(self, now: Instant) -> None:
         """Time has passed; `deadline` may have come."""
 

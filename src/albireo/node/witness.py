@@ -27,7 +27,7 @@ from albireo.core.pair.paths import REFUSALS_NEEDED
 from albireo.core.pair.voter import Answer as AnswerMember
 from albireo.core.pair.voter import Asked, HolderGone, Persist, Refusal
 from albireo.log import FileSystem, OsFileSystem, WrongStore
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.node.holder_watch import HolderWatch
 from albireo.node.voter_store import VoterDisk
 from albireo.runtime import ActorContext, ConfigurationRefused, Letter, LinkLimits
@@ -123,8 +123,7 @@ class Seat:
         self.persist(Persist(msgspec.structs.replace(store, floor=self.voter.floor)))
 
     def deadline(self) -> Instant | None:
-        due = [self.floor_due, *(watch.deadline() for watch in self.watches)]
-        return min((one for one in due if one is not None), default=None)
+        return soonest(self.floor_due, *(watch.deadline() for watch in self.watches))
 
     @property
     def has_floor_to_sync(self) -> bool:
@@ -289,8 +288,7 @@ class Witness:
 
     def _arm(self) -> None:
         """For whatever comes first."""
-        due = [seat.deadline() for seat in self._seats.values()]
-        self._actor.arm(min((one for one in due if one is not None), default=None))
+        self._actor.arm(soonest(*(seat.deadline() for seat in self._seats.values())))
 
     def _tell(self, seat: Seat, kind: str) -> None:
         store = seat.voter.store

@@ -110,6 +110,9 @@ class ActorContext:
         self.turns = self.loop.turns if isinstance(self.loop, ActorLoop) else TurnMeter()
         """Lengths of the turns; stays empty on a foreign loop."""
         self.turn_limits = TurnLimits()
+        self.rest_ns = 0
+        """The next turn begins so long after the one before ended. A behaviour sets it in a turn, while more comes than
+        a turn each is worth: what comes meanwhile is one turn."""
         self.is_stopping = False
         """True once a clean stop has begun."""
         self.ready = asyncio.Event()
@@ -130,6 +133,7 @@ class ActorContext:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._thread = threading.get_ident()
         self._is_released = self._is_turn_due = False
+        self._rests_to = Instant(0)
         self._logger = self._connected("logger", _LOGGER_LIMITS, new_identity(self.name), lambda _: None)
         level = supervised.log_level if supervised is not None else "info"
         self.log = Journal(self.name, self._deliver, wall_ns, boot_ns, level)
@@ -242,6 +246,7 @@ class ActorContext:
                 self._take_letters_and_time()
             self._links.is_in_turn = False
             self._links.end_turn()
+            self._rests_to = Instant(boot_ns() + self.rest_ns if self.rest_ns else 0)
             if len(self._calls) > 0 or self._links.is_due:
                 self._turn_soon()
             if self._timer is None and self._deadline is not None:
@@ -263,12 +268,19 @@ class ActorContext:
 
     def _turn_now(self) -> None:
         """Not beside a turn that is due: that one sees to everything."""
-        if not self._is_turn_due:
+        if self._rests_to:
+            self._turn_soon()
+        elif not self._is_turn_due:
             self._turn()
 
     def _turn_soon(self) -> None:
-        if not self._is_turn_due:
-            self._is_turn_due = True
+        if self._is_turn_due:
+            return
+        self._is_turn_due = True
+        wait_ns = self._rests_to - boot_ns() if self._rests_to else 0
+        if wait_ns > 0:
+            self.loop.call_later(wait_ns / SECOND, self._turn)
+        else:
             self.loop.call_soon(self._turn)
 
     def _wake(self, callback: Callable[[], object]) -> bool:

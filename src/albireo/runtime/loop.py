@@ -7,6 +7,7 @@ While a turn runs nothing else of this actor does; CORE's rule is 20 ms.
 import asyncio
 import contextlib
 import gc
+import select
 import selectors
 from collections.abc import Callable
 from typing import Final
@@ -87,6 +88,10 @@ class _Selector(selectors.EpollSelector):
                 theirs.append(one)
         return theirs
 
+    def tell_once(self, descriptor: int) -> None:
+        """Each signal is told once (EPOLLET), so that a turn may be put off without being told again and again."""
+        self._selector.modify(descriptor, select.EPOLLIN | select.EPOLLET)  # type: ignore[attr-defined]  # Not in stubs.
+
 
 class _Watcher:
     """Marks a descriptor that is not asyncio's."""
@@ -106,9 +111,10 @@ class ActorLoop(asyncio.SelectorEventLoop):
         super().__init__(self._watched)
 
     def watch(self, descriptor: int, on_readable: Callable[[], object]) -> None:
-        """Call `on_readable` when the descriptor is readable, before the callbacks of that iteration. It must not
-        raise, and do no more than `call_soon`."""
+        """Call `on_readable` at each signal of the descriptor, before the callbacks of that iteration. It must not
+        raise, and do no more than schedule a callback."""
         self._watched.register(descriptor, selectors.EVENT_READ, _Watcher(on_readable))
+        self._watched.tell_once(descriptor)
 
     def unwatch(self, descriptor: int) -> None:
         """No more. Nothing happens if it is not watched."""

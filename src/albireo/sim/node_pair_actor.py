@@ -72,6 +72,7 @@ class StagedActor:
         self.leaves_at = 0
         self.turns = TurnMeter()
         self.turn_limits = TurnLimits()
+        self.rest_ns = 0
         self.malformed = 0
         self.behaviour = behaviour
         self.links: list[StagedLink] = []
@@ -177,7 +178,7 @@ class StagedActor:
     def _turn_soon(self) -> None:
         if not self._is_turn_due and self.is_alive:
             self._is_turn_due = True
-            at = max(self.world.agenda.at + TURN_NS, self.paused_until, self.leaves_at)
+            at = max(self.world.agenda.at + TURN_NS + self.rest_ns, self.paused_until, self.leaves_at)
             self.world.agenda.call_at(at, self._turn)
 
     def _turn(self) -> None:

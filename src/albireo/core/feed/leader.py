@@ -23,7 +23,7 @@ import msgspec
 
 from albireo.codec.frame import NeedMore, decode_header
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.position import ENDLESS, EpochHistory, Position
 
 ALIVE_NS: Final = 500 * MS
@@ -68,7 +68,7 @@ class Followed:
 
     __slots__ = (
         *("acked", "credit", "durable", "heard_at", "hello", "previous"),
-        *("rest_ns", "rests_to", "scanned", "to", "under_way"),
+        *("rest_ns", "rests_to", "scanned", "to", "under_way", "under_way_bytes"),
     )
 
     def __init__(self, to: bytes, hello: FeedHello, position: Position, now: Instant) -> None:
@@ -82,17 +82,18 @@ class Followed:
         self.durable = Position()
         self.credit = hello.credit_bytes
         self.under_way: deque[tuple[Position, int]] = deque()
+        self.under_way_bytes = 0
         self.heard_at = now
         self.rest_ns = max(PACE_NS, min(hello.max_wait_ms, WAIT_MS_MAX) * MS)
         self.rests_to = now
 
     @property
     def credit_left(self) -> int:
-        return self.credit - sum(size for _, size in self.under_way)
+        return self.credit - self.under_way_bytes
 
     def wants(self, committed: Position) -> bool:
         """Something is new, and there is room for it."""
-        return self.hello.mode == "log" and self.scanned < committed.sequence and self.credit_left > 0
+        return self.scanned < committed.sequence and self.credit_left > 0 and self.hello.mode == "log"
 
     @property
     def may_wait(self) -> bool:
@@ -151,7 +152,7 @@ class Leader:
         followed.durable = max(followed.durable, min(ack.durable, followed.previous))
         followed.credit = ack.credit_bytes
         while followed.under_way and followed.under_way[0][0] <= ack.received:
-            followed.under_way.popleft()
+            followed.under_way_bytes -= followed.under_way.popleft()[1]
         if followed.hello.is_named:
             self._named_durable[followed.hello.follower] = followed.holds_from
         return True
@@ -170,14 +171,15 @@ class Leader:
         return len(self._ready(committed, now))
 
     def _ready(self, committed: Position, now: Instant) -> list[Followed]:
-        return [f for f in self.followers.values() if f.wants(committed) and not self._rests(f, committed, now)]
+        much_may_wait = self.is_catching_up
+        return [f for f in self._lagging(committed) if not f.rests(committed, now, much_may_wait=much_may_wait)]
 
-    def _rests(self, followed: Followed, committed: Position, now: Instant) -> bool:
-        return followed.rests(committed, now, much_may_wait=self.is_catching_up)
+    def _lagging(self, committed: Position) -> list[Followed]:
+        return [f for f in self.followers.values() if f.wants(committed)]
 
     def rest_ends(self, committed: Position) -> Instant | None:
         """When somebody has rested to whom something is to be sent."""
-        return min((f.rests_to for f in self.followers.values() if f.wants(committed)), default=None)
+        return soonest(*(f.rests_to for f in self._lagging(committed)))
 
     def pulled(self, pull: Pull, scanned: int, last: Position | None, size_bytes: int, *, is_all: bool = True) -> None:
         """The shell sent frames up to `last` (None: nothing matched) having looked at everything up to `scanned`.
@@ -194,6 +196,7 @@ class Leader:
         if last is not None:
             followed.previous = last
             followed.under_way.append((last, size_bytes))
+            followed.under_way_bytes += size_bytes
 
     def lost(self, to: bytes) -> None:
         """A send found no such peer."""

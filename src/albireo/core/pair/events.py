@@ -1,6 +1,6 @@
 """Events and effects of the member machine, its states, and the tables that say what is possible at all."""
 
-from enum import Enum
+from enum import StrEnum
 
 import msgspec
 
@@ -25,7 +25,7 @@ from albireo.model.instant import Instant
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 
 
-class State(Enum):
+class State(StrEnum):
     JOINING = "joining"
     CATCHING_UP = "catching_up"
     READY = "ready"

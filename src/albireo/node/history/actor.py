@@ -36,7 +36,7 @@ from albireo.core.feed.follower import (
     TimePassed,
 )
 from albireo.core.history import Pace, PaceConfig
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, soonest
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochHistory, Position
 from albireo.node.history import hot
@@ -188,8 +188,7 @@ class History:
         self._arm()
 
     def _arm(self) -> None:
-        due = (self._follower.deadline(), self._pace.deadline(), self._copies.deadline())
-        self._actor.arm(min((one for one in due if one is not None), default=None))
+        self._actor.arm(soonest(self._follower.deadline(), self._pace.deadline(), self._copies.deadline()))
 
     # --- Following -----------------------------------------------------------------------------------------------
 
