@@ -109,7 +109,7 @@ class OldDisk(Fault):
             keep_copy(pair.data[passive], _copy_of(pair, passive))
             pair.groups[passive].start()
             pair.wait_healthy()
-        pair.ask(active, "switchover", timeout_s=15.0)
+        pair.hand_over(active)
         pair.wait_healthy()
 
     def strike(self, pair: Pair, active: str) -> None:
