@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from albireo.codec import record
-from albireo.codec.frame import Frame, FrameHeader, body_crc
+from albireo.codec.frame import Frame, body_crc
 from albireo.codec.message import (
     Answer,
     AnyMessage,
@@ -27,9 +27,9 @@ from albireo.codec.message import (
     WriteOrder,
 )
 from albireo.codec.record import GapFound, Kind, Record, Stream
+from albireo.core.askers import WAITING_MAX
 from albireo.core.fold.commands import OPEN_MAX
 from albireo.core.folds import Folds
-from albireo.core.orders import WAITING_MAX
 from albireo.core.root import SILENT_NS, Root
 from albireo.core.root_events import (
     AdmissionChanged,
@@ -52,6 +52,7 @@ from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch, ValueType
+from tests.drafted_parts import frames_of
 
 LOG = b"L" * 16
 T0 = 1_800_000_000 * SECOND
@@ -91,26 +92,10 @@ class World:
         turn = self.root.step(event, moment)
         self.sent += [(one.to, one.message) for one in turn.sends]
         self.notes += [one.event for one in turn.notes]
-        if turn.drafts:
-            added = []
-            for place, draft in enumerate(turn.drafts):
-                before = self.frames[-1].header if self.frames else None
-                elapsed = self.root.elapsed_ms(moment.now) if place == 0 else 0
-                header = FrameHeader(
-                    LOG,
-                    self.root.history.epoch,
-                    1 + (before.last_sequence if before else 0),
-                    draft.record_count,
-                    draft.stream,
-                    draft.kind,
-                    len(draft.body),
-                    draft.body_crc,
-                    elapsed_ms=elapsed,
-                    log_time_ms=elapsed + (before.log_time_ms if before else 0),
-                    node_ns=moment.wall,
-                )
-                self.frames.append(Frame(header, draft.body))
-                added.append(self.frames[-1])
+        last = self.frames[-1] if self.frames else None
+        added = frames_of(turn.drafts, self.root, last, self.root.history.epoch, moment)
+        self.frames += added
+        if added:
             self.step(FramesAppended(added))
 
     def sync(self) -> None:

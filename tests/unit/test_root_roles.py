@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from albireo.codec import record
-from albireo.codec.frame import Frame, FrameHeader, body_crc
+from albireo.codec.frame import Frame, body_crc
 from albireo.codec.message import (
+    Answer,
     AnyMessage,
     Append,
     Appended,
@@ -17,6 +18,7 @@ from albireo.codec.message import (
     ProducerWelcome,
     RoleAsked,
     RoleTold,
+    WriteDone,
     WriteOrder,
 )
 from albireo.codec.record import Kind, Stream
@@ -40,11 +42,13 @@ from albireo.core.root_events import (
     Suspended,
     TimePassed,
 )
-from albireo.core.turn import Moment
+from albireo.core.turn import Moment, Turn
+from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.item import DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch, ValueType
+from tests.drafted_parts import frames_of
 
 LOG = b"P" * 16
 T0 = 1_800_000_000 * SECOND
@@ -73,25 +77,9 @@ class Side:
         moment = self.moment()
         turn = self.root.step(event, moment)
         self.sent += [one.message for one in turn.sends]
-        added = []
-        for draft in turn.drafts:
-            log_time = self.frames[-1].header.log_time_ms if self.frames else 0
-            elapsed = self.root.elapsed_ms(moment.now)
-            header = FrameHeader(
-                LOG,
-                self.history.epoch,
-                self.end.sequence + 1,
-                draft.record_count,
-                draft.stream,
-                draft.kind,
-                len(draft.body),
-                draft.body_crc,
-                elapsed_ms=elapsed,
-                log_time_ms=log_time + elapsed,
-                node_ns=moment.wall,
-            )
-            self.frames.append(Frame(header, draft.body))
-            added.append(self.frames[-1])
+        last = self.frames[-1] if self.frames else None
+        added = frames_of(turn.drafts, self.root, last, self.history.epoch, moment)
+        self.frames += added
         if added:
             self.step(FramesAppended(added))
 
@@ -144,9 +132,17 @@ class Side:
         self.letter(Append(entries=(AppendEntry(Stream.SAMPLES, Kind.FLOAT64, 1, body_crc(body)),)), [body])
 
     def ask_write(self, command_id: str, value: float) -> None:
+        self.say_write(command_id, value)
+        self.commit()
+
+    def say_write(self, command_id: str, value: float) -> None:
         ask = Ask(request_id=1, what="write", arguments={"item": "fan", "value": value, "command_id": command_id})
         self.letter(ask, sender=b"cli")
-        self.commit()
+
+    def pass_to(self, seconds: int) -> None:
+        """So many seconds after the beginning."""
+        self.now = Instant((5 + seconds) * SECOND)
+        self.step(TimePassed())
 
 
 def pair() -> tuple[Side, Side]:
@@ -305,6 +301,71 @@ def test_an_order_leaves_only_within_the_permit() -> None:
     one.now = Instant(one.now + 400 * MS)
     one.ask_write("late", 2.0)
     assert one.take(WriteOrder) == []
+
+
+def outcomes(side: Side) -> list[str]:
+    """What was answered to orders since the last look."""
+    found = side.take(Answer)
+    assert all(isinstance(one, Answer) and isinstance(one.result, dict) for one in found)
+    return [one.result["outcome"] for one in found if isinstance(one, Answer) and isinstance(one.result, dict)]
+
+
+def test_who_ordered_of_a_member_that_leads_no_more_hears_the_outcome_from_the_log_of_the_new_one() -> None:
+    one, two = pair()
+    one.hello()
+    two.follow(one)
+    two.commit()
+    one.ask_write("there", 1.0)
+    two.follow(one)
+    two.commit()
+    one.step(Deposed("higher epoch"))
+    assert outcomes(one) == []
+    two.lead()
+    two.letter(WriteDone(Receipt(command_id="there", outcome=Outcome.VERIFIED)))
+    one.follow(two)
+    assert outcomes(one) == [], "not committed yet"
+    one.commit()
+    assert outcomes(one) == ["verified"]
+    one.pass_to(60)
+    assert outcomes(one) == [], "once"
+
+
+def test_an_order_whose_request_was_cut_is_unknown_in_the_end() -> None:
+    one, two = pair()
+    one.hello()
+    two.follow(one)
+    two.commit()
+    one.say_write("gone", 1.0)
+    one.step(Deposed("higher epoch"))
+    two.lead()
+    common = two.history.entries[-1].first_sequence - 1
+    one.frames = [frame for frame in one.frames if frame.header.last_sequence <= common]
+    one.step(LogCut(one.end, two.history))
+    one.follow(two)
+    one.commit()
+    one.pass_to(12)
+    assert outcomes(one) == [], "the outcome may still come"
+    one.pass_to(14)
+    assert outcomes(one) == ["unknown"]
+
+
+def test_a_suspended_member_does_not_keep_who_ordered_waiting_for_ever() -> None:
+    one, _ = pair()
+    one.hello()
+    one.ask_write("stuck", 1.0)
+    one.step(Suspended("lease over"))
+    one.pass_to(60)
+    assert outcomes(one) == ["unknown"]
+
+
+def test_a_question_that_waits_for_a_commit_hears_that_the_lead_is_gone() -> None:
+    one, _ = pair()
+    turn = Turn(one.end.sequence)
+    one.root.after(one.end.sequence + 1, b"me", Answer(request_id=3, result=[]), turn)
+    one.step(Deposed("higher epoch"))
+    (answer,) = one.take(Answer)
+    assert isinstance(answer, Answer)
+    assert answer.request_id == 3 and "what to do" in answer.error
 
 
 def test_an_adapter_that_asks_is_told_the_role_and_the_permit() -> None:

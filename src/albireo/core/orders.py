@@ -1,8 +1,8 @@
 """Orders: carries a command from its request to its receipt.
 
 The steps are records of the `commands` fold; this machine decides which record comes next and sends the one order that
-belongs to it. It keeps who waits for an answer, nothing else: a restart loses the waiting, never the command. An order
-that was not accepted before the restart expires: log time, by which it would run out, stood still meanwhile.
+belongs to it. Who waits for an answer is kept beside it (askers.py): a restart loses the waiting, never the command. An
+order that was not accepted before the restart expires: log time, by which it would run out, stood still meanwhile.
 
     asked -> refused at once (unknown item, not writable, out of range, too many)
           -> CommandRequested --committed, owner connected--> CommandAccepted --committed--> WriteOrder
@@ -19,19 +19,18 @@ import msgspec
 
 from albireo.codec.message import Answer, WriteDone, WriteOrder
 from albireo.codec.record import Audited, CommandAccepted, CommandFinished, CommandRequested, Stream
+from albireo.core.askers import LATE_NS, WAITING_MAX, Askers
 from albireo.core.fold.commands import OPEN_MAX, Commands, CommandState
 from albireo.core.fold.dim import Dim
 from albireo.core.turn import Moment, Turn
 from albireo.model.command import Command, Outcome, Receipt
-from albireo.model.instant import LogTime
+from albireo.model.instant import MS, Instant, LogTime
 from albireo.model.item import KnownItem
 from albireo.model.samples import Value, ValueType
 
 EXPIRES_MS_MAX: Final = 3_600_000
 TEXT_CHARS_MAX: Final = 1_000
 """Id, user, reason, text value and a receipt's detail, each: records have to fit into a frame."""
-WAITING_MAX: Final = 16
-"""Questions that wait for one command."""
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
@@ -56,10 +55,10 @@ class WriteAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Orders:
     """The machine around the fold."""
 
-    def __init__(self, commands: Commands, dim: Dim) -> None:
+    def __init__(self, commands: Commands, dim: Dim, askers: Askers) -> None:
         self.commands = commands
         self._dim = dim
-        self._waiting: dict[str, list[tuple[bytes, int]]] = {}
+        self._askers = askers
         self._accepting: set[str] = set()
         """Accepted is appended, not yet committed: must not be appended twice."""
         self._finishing: set[str] = set()
@@ -72,9 +71,11 @@ class Orders:
         if known is not None and known.receipt is not None:
             turn.send(sender, Answer(request_id=request_id, result=msgspec.to_builtins(known.receipt)))
             return None
-        if known is not None or asked.command_id in self._waiting:
-            return self._wait(sender, request_id, asked.command_id)
-        is_full = max(self.commands.open_count, len(self._waiting)) >= OPEN_MAX
+        due = Instant(moment.now + asked.expires_ms * MS + LATE_NS)
+        if known is not None or asked.command_id in self._askers:
+            is_heard = self._askers.wait(asked.command_id, sender, request_id, due)
+            return None if is_heard else Refusal(f"{WAITING_MAX} questions wait for this command already")
+        is_full = max(self.commands.open_count, len(self._askers)) >= OPEN_MAX
         refusal = Refusal(_TOO_MANY) if is_full else _refusal(asked, item)
         if refusal is not None or item is None:
             return refusal or Refusal(f"no item {asked.item!r}")
@@ -87,16 +88,9 @@ class Orders:
             requested_ns=moment.wall,
             expires_ms=asked.expires_ms,
         )
-        self._waiting[asked.command_id] = [(sender, request_id)]
+        self._askers.wait(asked.command_id, sender, request_id, due)
         turn.record(Stream.COMMAND, [CommandRequested(command=command)])
         self._audit("write", command, f"{asked.value!r}", asked.reason, moment, turn)
-        return None
-
-    def _wait(self, sender: bytes, request_id: int, command_id: str) -> Refusal | None:
-        waiting = self._waiting.setdefault(command_id, [])
-        if len(waiting) >= WAITING_MAX:
-            return Refusal(f"{WAITING_MAX} questions wait for this command already")
-        waiting.append((sender, request_id))
         return None
 
     def _audit(self, action: str, command: Command, what: str, why: str, moment: Moment, turn: Turn) -> None:
@@ -174,8 +168,7 @@ class Orders:
         """`CommandFinished` is committed: answer everybody who waits."""
         self._accepting.discard(receipt.command_id)
         self._finishing.discard(receipt.command_id)
-        for sender, request_id in self._waiting.pop(receipt.command_id, []):
-            turn.send(sender, Answer(request_id=request_id, result=msgspec.to_builtins(receipt)))
+        self._askers.answer(receipt, turn)
 
 
 _TOO_MANY: Final = f"{OPEN_MAX} commands are on their way already; wait for some to finish"

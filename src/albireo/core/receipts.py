@@ -18,15 +18,21 @@ Spec: design/log-and-feed.md, Streams; ADR-0122.
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from albireo.codec.frame import Frame
-from albireo.codec.message import AnyMessage, Appended
+from albireo.codec.message import Answer, AnyMessage, Appended
 from albireo.core.fold.producers import Producers
 from albireo.core.role import Role
 from albireo.core.turn import OWN_PRODUCER, Draft, Turn
 from albireo.model.position import Position
+
+_UNKNOWN: Final = (
+    "unknown: this member leads no more, and may have lost what was ordered; what to do: ask the one that leads "
+    "(`albireo status`) whether it was done, then order again"
+)
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -62,6 +68,13 @@ class Receipts:
     def after(self, sequence: int, to: bytes, message: AnyMessage) -> None:
         """Say `message` once everything up to `sequence` is committed, which it is not."""
         self._answers.append((sequence, to, message))
+
+    def give_up(self, turn: Turn) -> None:
+        """This node commits nothing any more: a question hears that nobody knows; a producer says hello again."""
+        while self._answers:
+            _, sender, message = self._answers.popleft()
+            if isinstance(message, Answer):
+                turn.send(sender, Answer(request_id=message.request_id, error=_UNKNOWN))
 
     def appended(self, frames: Sequence[Frame], drafts: Sequence[Draft]) -> None:
         """Drafts stand in the log."""

@@ -39,6 +39,7 @@ from albireo.codec.record import (
 )
 from albireo.core.admission import Admission
 from albireo.core.answers import Answers
+from albireo.core.askers import Askers
 from albireo.core.diagnostics import CommitTimes, Diagnostics
 from albireo.core.feed.leader import Leader, LogFacts
 from albireo.core.feed.state import StateFeed
@@ -106,6 +107,7 @@ class Root:
         self.first_sequence = 1
         self.has_folds = True  # Otherwise `folds` is no state to serve feeds from: the holder will give another.
         self.role = Role()
+        self._askers = Askers()
         self._begin_afresh(moment)
         self.leader = Leader()
         self.state_feed = StateFeed(folds)
@@ -129,7 +131,7 @@ class Root:
         self.registry = Registry(self.node, self.folds, moment.now)
         self._receipts = Receipts(self.folds.producers, self.registry.sender_of, self.role)
         self.admission = Admission(self.folds.producers, self.registry.sender_of, self._receipts.of)
-        self.orders = Orders(self.folds.commands, self.folds.dim)
+        self.orders = Orders(self.folds.commands, self.folds.dim, self._askers)
         self.outputs = Outputs(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission)
         self.admission.closed_because = self.role.cause
@@ -208,6 +210,7 @@ class Root:
             case Deposed(cause):
                 self._stand_by(role.deposed(cause), turn)
                 self._pending.disown()
+                self._receipts.give_up(turn)
                 self._begin_afresh(moment)
             case FramesFollowed(frames):
                 self._followed(frames)
@@ -365,6 +368,7 @@ class Root:
                 told[draft.producer_id] = Batch(draft.producer_sequence, self.committed)
             self._after_fold(draft, moment, turn)
         self._receipts.committed(self.committed.sequence, told, turn)
+        self._askers.followed(self.folds.commands, turn)
         self._serve(moment, turn)
         self._consequences(moment, turn)
 
@@ -428,6 +432,7 @@ class Root:
         is_serving = self.role.is_serving
         if now >= self._tick_at:
             self._tick_at = Instant(now + SECOND)
+            self._askers.time_passed(now, self.folds.commands if is_serving else None, turn)
             if is_serving:
                 self.registry.find_silent(moment, SILENT_NS, turn)
             elif self.role.is_draining:  # Who is gone is noticed when it is told something.
