@@ -35,7 +35,6 @@ from albireo.codec.pair_message import (
 )
 from albireo.codec.record import Audited
 from albireo.core import root_events
-from albireo.core.feed.leader import BEHIND_RECORDS
 from albireo.core.pair.events import (
     ACTING,
     LEADING,
@@ -52,7 +51,6 @@ from albireo.core.pair.events import (
     FromPeer,
     FromVoter,
     GrantEpoch,
-    LevelFolded,
     PeerGone,
     Permit,
     PersistStore,
@@ -66,7 +64,6 @@ from albireo.core.pair.events import (
     SessionLost,
     Started,
     StartOver,
-    State,
     StopAsked,
     StopNow,
     StopServing,
@@ -83,7 +80,7 @@ from albireo.model.position import Position
 from albireo.node.handing_over import HandingOver
 from albireo.node.history_relay import HistoryRelay
 from albireo.node.holder_watch import HolderWatch
-from albireo.node.member_facts import facts_of
+from albireo.node.member_facts import facts_of, is_far_behind
 from albireo.node.member_status import MemberStatus
 from albireo.node.order_book import audits_at_end
 from albireo.node.pair_arguments import PairArguments
@@ -225,7 +222,7 @@ class MemberTenure:
             if isinstance(message, Frames) and self._core.log.admission():
                 return  # No room now: the holder sends it again, or goes on without us.
             message = msgspec.structs.replace(message, payload=raw[0] if raw else b"")
-        elif isinstance(message, FollowAnswered) and self._lacks_room(message):
+        elif isinstance(message, FollowAnswered) and self._restoring.lacks_room(message, self._status.told):
             return  # It is asked for again until there is room.
         elif isinstance(message, FollowAcked):
             self._replication.acked(message.session, message.durable)
@@ -234,16 +231,6 @@ class MemberTenure:
         if isinstance(message, Heartbeat) and message is self._member.peer.last:
             self._orders.heard(message)
         self._replication.pump()
-
-    def _lacks_room(self, answer: FollowAnswered) -> bool:
-        """For what its log is to be cut by, which is kept. A cut that the disk refuses half-way would end this run."""
-        log = self._core.log
-        is_cut = not answer.is_snapshot and answer.position < log.end.sequence
-        lacked = log.room_lacked_by_cut(answer.position) if is_cut else 0
-        if lacked:
-            self._actor.log.limited("cut_waits_for_room", "follow", bytes=lacked, remedy="make room on this disk")
-        self._status.told(CaseTold("no_room", lacked > 0, f"{lacked} bytes more"), self._actor.wall_ns())
-        return lacked > 0
 
     def appended(self) -> None:
         self._step(Appended(self._core.log.end))
@@ -268,12 +255,6 @@ class MemberTenure:
 
     def _look_at_log(self, now: Instant) -> None:
         """What retention, scrub, the housekeeper and repairs did to it, and the level that it was raised to."""
-        level, own = self._core.root.folds.feature_level, self._member.own
-        if level != own.log_level:
-            self._actor.log.info("feature_level", log=level, known=own.feature_level)
-            self._step(LevelFolded(level))
-        if not own.knows_log:
-            self._actor.fail(f"the log is raised to feature level {level}, this member knows {own.feature_level}")
         for event in self._restoring.news(now, is_leading=self._member.leading is not None):
             self._step(event)
 
@@ -356,19 +337,13 @@ class MemberTenure:
         role.word = state
         leading = self._member.leading
         role.members = () if leading is None else leading.changes.confirmed
-        self._core.root.leader.is_catching_up = state is State.CATCHING_UP and self._is_far_behind()
+        self._core.root.leader.is_catching_up = is_far_behind(self._core.log, self._member)
         if role.holds and state not in LEADING:
             self._replication.end()
             self._restoring.given()
             self._core.tell(root_events.Deposed(f"this member is {state.value}"))
         elif (role.is_serving or role.is_draining) and state not in ACTING:
             self._core.tell(root_events.Suspended(f"this member is {state.value}"))
-
-    def _is_far_behind(self) -> bool:
-        """Much is committed that is missing here, and there is room for it: a full disk waits for the history."""
-        log, last = self._core.log, self._member.peer.last
-        missing = 0 if last is None else last.committed.sequence - log.end.sequence
-        return missing >= BEHIND_RECORDS and not log.admission()
 
     def _do(self, effect: Effect) -> None:
         match effect:

@@ -5,8 +5,10 @@ Spec: design/pair.md, rule 6; ADR-0119, ADR-0120.
 
 from collections.abc import Callable, Sequence
 
+from albireo.codec.pair_message import FollowAnswered
 from albireo.core.pair.events import (
     BeginMoved,
+    CaseTold,
     Completed,
     DamageFound,
     Event,
@@ -47,6 +49,20 @@ class Restoring:
                 self._given.asked(effect)
             case SendRange() | RepairLog():
                 self._repair.do(effect)
+
+    def lacks_room(self, answer: FollowAnswered, told: Callable[[CaseTold, int], object]) -> bool:
+        """For what the log is to be cut by, which is kept. A cut that the disk refuses half-way would end this run.
+
+        Args:
+            told: takes the case, and the wall time.
+        """
+        log = self._core.log
+        is_cut = not answer.is_snapshot and answer.position < log.end.sequence
+        lacked = log.room_lacked_by_cut(answer.position) if is_cut else 0
+        if lacked:
+            self._actor.log.limited("cut_waits_for_room", "follow", bytes=lacked, remedy="make room on this disk")
+        told(CaseTold("no_room", lacked > 0, f"{lacked} bytes more"), self._actor.wall_ns())
+        return lacked > 0
 
     def given(self) -> None:
         """The follower goes on without more of it, or nobody is led any more."""
