@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from albireo.codec import record
-from albireo.codec.frame import Frame, FrameHeader
+from albireo.codec.frame import Frame
 from albireo.codec.message import AnyMessage, Append, Appended, ProducerWelcome
 from albireo.codec.record import GapFound, Kind, ProducerOpened, Stream
 from albireo.core.folds import Folds
@@ -43,6 +43,7 @@ from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.item import DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch, ValueType
+from tests.drafted_parts import frames_of
 
 LOG = b"R" * 16
 T0 = 1_800_000_000 * SECOND
@@ -92,26 +93,9 @@ class Member:
 
     def step(self, event: Event) -> None:
         turn = self.root.step(event, self.pair.moment())
-        added: list[Frame] = []
-        for draft in turn.drafts:
-            before = self.frames[-1].header if self.frames else None
-            elapsed = self.root.elapsed_ms(self.pair.now) if not added else 0
-            header = FrameHeader(
-                LOG,
-                self.history.epoch,
-                self.end.sequence + 1,
-                draft.record_count,
-                draft.stream,
-                draft.kind,
-                len(draft.body),
-                draft.body_crc,
-                elapsed_ms=elapsed,
-                log_time_ms=elapsed + (before.log_time_ms if before else 0),
-                node_ns=self.pair.moment().wall,
-                committed_sequence=self.committed,
-            )
-            self.frames.append(Frame(header, bytes(draft.body)))
-            added.append(self.frames[-1])
+        last = self.frames[-1] if self.frames else None
+        added = frames_of(turn.drafts, self.root, last, self.history.epoch, self.pair.moment(), self.committed)
+        self.frames += added
         if added:
             self.step(FramesAppended(added))
         for send in turn.sends:

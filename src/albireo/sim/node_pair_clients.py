@@ -1,5 +1,6 @@
 """Clients of the simulated cluster: the real machines of producers and followers, in shells of the world's own."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -46,7 +47,7 @@ WINDOW: Final = 6
 ROWS_MAX: Final = 5
 
 
-class Client:
+class Client(ABC):
     """A process that hears messages at once; never killed, but for the links that it closes."""
 
     def __init__(self, world: Surroundings, host: Host, name: str) -> None:
@@ -64,14 +65,16 @@ class Client:
         self.world.agenda.call_at(self.world.agenda.at, lambda: self.is_alive and function(*args))
         return self.is_alive
 
-    def sent(self, message: AnyMessage) -> None:
+    def sent(self, message: AnyMessage) -> None:  # noqa: B027  # Links tell it to every process.
         """Nobody looks at what clients say."""
 
+    @abstractmethod
     def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
-        raise NotImplementedError
+        """A message has arrived."""
 
+    @abstractmethod
     def pass_time(self) -> None:
-        raise NotImplementedError
+        """The instant that was armed has come."""
 
     def dial(self, endpoint: str, limits: LinkLimits) -> StagedLink:
         link = StagedLink(

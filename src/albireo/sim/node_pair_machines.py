@@ -1,6 +1,7 @@
 """Machines of the simulated cluster: a disk, a clock, and the real processes of a node or a witness on them."""
 
 import errno
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -39,7 +40,7 @@ class Killed(Exception):
     """The process dies in the middle of what it does to its disk."""
 
 
-class Machine:
+class Machine(ABC):
     """Disk, clock and one process."""
 
     def __init__(self, world: "World", host: Host) -> None:
@@ -102,11 +103,12 @@ class Machine:
             self.actor = self.made()
             self.actor.start()
 
-    def switched_on(self) -> None:
+    def switched_on(self) -> None:  # noqa: B027  # On most machines nothing.
         """What else runs on it starts."""
 
+    @abstractmethod
     def made(self) -> StagedActor:
-        raise NotImplementedError
+        """A new process for it, not started yet."""
 
     def down(self, why: str, *, is_power: bool) -> None:
         """Its process dies now; with the power all that was not synced."""
