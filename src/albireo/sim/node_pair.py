@@ -252,13 +252,12 @@ class World(Surroundings):
 
     def is_level(self) -> bool:
         """Nothing is under way."""
+        if not self.is_well():
+            return False  # A member may just be starting.
         end = self.ledger.end
         places = [(m.log.end, m.log.durable, m.log.committed, m.core.root.committed) for m in self.members]
-        return (
-            self.is_well()
-            and all(one == end for place in places for one in place)
-            and all(one.position == end for one in self.readings())
-        )
+        is_read = all(one.position == end for one in self.readings())
+        return is_read and all(one == end for place in places for one in place)
 
     def _compare(self) -> None:
         first, second = ({f.header.first_sequence: f for f in m.log.frames()} for m in self.members)
