@@ -30,6 +30,7 @@ from albireo.codec.record import GapFound, Kind, Record, Stream
 from albireo.core.askers import WAITING_MAX
 from albireo.core.fold.commands import OPEN_MAX
 from albireo.core.folds import Folds
+from albireo.core.registry import Registry
 from albireo.core.root import SILENT_NS, Root
 from albireo.core.root_events import (
     AdmissionChanged,
@@ -51,7 +52,7 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import ItemId, SampleBatch, ValueType
 from tests.drafted_parts import frames_of
 
 LOG = b"L" * 16
@@ -846,3 +847,12 @@ def test_a_wall_clock_that_jumps_is_a_case_and_nothing_else(jump_s: int) -> None
     assert isinstance(cases, list)
     assert [one["item"] for one in cases] == ["root:core/clock_jump"]
     assert cases[0]["value"] == pytest.approx(jump_s, rel=0.01)
+
+
+def test_adapters_of_before_a_restart_are_told_in_the_same_order_in_every_process() -> None:
+    """A set has another order in each: the same events would have other effects."""
+    folds = Folds()
+    for number, name in enumerate("fbdhaegc", 1):
+        item = DataItem(name=name, adapter=name, value_type=ValueType.FLOAT64)
+        folds.dim.fold_item(record.ItemDeclared(item_id=ItemId(number), node="root", item=item), number)
+    assert [one.name for one in Registry("root", folds, Instant(0)).adapters()] == sorted("fbdhaegc")

@@ -72,7 +72,7 @@ class Registry:
         self._senders: dict[int, bytes] = {}
         self._adapters: dict[str, Adapter] = {
             name: Adapter(name=name, heard_at=now)
-            for name in {one.item.adapter for one in self._declared.values()} - {OWN_ADAPTER, ""}
+            for name in sorted({one.item.adapter for one in self._declared.values()} - {OWN_ADAPTER, ""})
         }
 
     # --- Hello ---------------------------------------------------------------------------------------------------
