@@ -19,7 +19,7 @@ import msgspec
 from albireo.codec.frame import Frame, frames
 from albireo.codec.message import AnyMessage, Ask, Carry, HistoryTold, VoterLost, VoterOffered, VoterRead, VoterWritten
 from albireo.core.feed.leader import Pull, cut
-from albireo.core.folds import Folds, level_of
+from albireo.core.folds import Folds
 from albireo.core.root import Root
 from albireo.core.root_events import (
     AdmissionChanged,
@@ -59,6 +59,7 @@ from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, Instant, WallTime, soonest
 from albireo.model.position import EpochEntry, Position
 from albireo.node.housekeeping import Housekeeping, Retention
+from albireo.node.level_check import check_level
 from albireo.node.member import MemberTenure
 from albireo.node.pair_arguments import PairArguments
 from albireo.node.tenure import Tenure
@@ -147,7 +148,7 @@ class Core:
         actor.log.info("log_opened", **msgspec.to_builtins(report))
         self._tenure = Alone(self) if pair is None else MemberTenure(self, actor, pair)
         folds = self._rebuild()
-        self._check_level(folds)
+        check_level(folds, self._uncommitted(), self.feature_level)
         self.root = Root(arguments.node, folds, self.log.log_id, self.log.history, self.log.committed, self._moment())
         self.root.first_sequence, self.root.has_folds = self.log.begin_sequence, self.is_complete
         settings = (arguments.log, arguments.retention)
@@ -159,14 +160,6 @@ class Core:
         self._end_turn()
         if pair is None:
             await self._committed(self.root.end.sequence)
-
-    def _check_level(self, folds: Folds) -> None:
-        """A log above what this node knows is left alone: what it could not read, it would not fold."""
-        level, known = max(folds.feature_level, level_of(self._uncommitted())), self.feature_level
-        if level > known:
-            held = "without feature_level in the topology and --feature-level"
-            remedy = "start the newer version" if known == FEATURE_LEVEL else f"start it {held}"
-            raise ConfigurationRefused(f"the log is at feature level {level}, this node knows {known}; {remedy}")
 
     @property
     def feature_level(self) -> int:
