@@ -217,13 +217,17 @@ def test_reading_on_crosses_from_disk_to_memory(holder: Member) -> None:
         if step % 3 == 0:
             member.log.flush()
             member.log.keep_house()
+        member.log.commit(member.branch[2 * step].header.last)
+        committed = [one for one in member.branch if one.header.last_sequence <= member.log.committed.sequence]
         for bytes_max in (1, 900, 5000):
-            found, after = [], 0
-            while chunk := member.log.read_appended(after, bytes_max):
-                found += frames_of(chunk)
-                after = found[-1].header.last_sequence
-            assert len(found) == len(member.branch)
-            assert all(map(same, found, member.branch))
+            for read, expected in ((member.log.read_appended, member.branch), (member.log.read, committed)):
+                found: list[Frame] = []
+                after = 0
+                while chunk := read(after, bytes_max):
+                    found += frames_of(chunk)
+                    after = found[-1].header.last_sequence
+                assert len(found) == len(expected)
+                assert all(map(same, found, expected))
 
 
 def test_what_is_gone_by_retention_is_said(holder: Member) -> None:

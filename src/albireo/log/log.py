@@ -41,7 +41,7 @@ from albireo.log.scrub import ScrubProgress
 from albireo.log.snapshots import Snapshot
 from albireo.log.stock import LogStats, Stock
 from albireo.log.store import Base, CutMark, StoreHeader
-from albireo.log.tail import Tail
+from albireo.log.tail import FEED_BYTES, Tail
 from albireo.log.work import Work
 from albireo.log.writer import Preparer, Queued, Writer
 from albireo.model.instant import MS, LogTime
@@ -66,7 +66,7 @@ class Log:
         self.trimmer = Trimmer(self._quarantine, config, self._work.do)
         """Of quarantine."""
         self._keeper = Keeper(files, directory, config, store, self._work.do)
-        self._tail = Tail()
+        self._tail = Tail(min(config.tail_bytes_max, FEED_BYTES))
         self._adopt(opened.found)
         self._told = self._position(min(opened.found.committed_sequence, self.end.sequence))
         self.do = self._work.do
@@ -373,6 +373,7 @@ class Log:
 
     def read(self, after_sequence: int, bytes_max: int) -> bytes:
         """Committed frames behind `after_sequence`, end to end, checked; at least one if there is any, else b"".
+        The newest come from memory.
 
         The first frame may be larger than `bytes_max`, and may begin at or before `after_sequence` when that is in
         the middle of a batch. One call does not cross a segment; b"" means there is no more.
@@ -382,7 +383,8 @@ class Log:
             Corrupted: the very next records are damaged; go on behind `error.last_sequence`.
             ReadFailed: the file system refused.
         """
-        return self._stock.reader.read(after_sequence, self.committed.sequence, bytes_max)
+        recent = self._tail.read(after_sequence, bytes_max, self.committed.sequence)
+        return recent or self._stock.reader.read(after_sequence, self.committed.sequence, bytes_max)
 
     def read_appended(self, after_sequence: int, bytes_max: int) -> bytes:
         """As `read`, but up to `end`: for the other member, which has to have a record before it can be committed.
@@ -390,10 +392,8 @@ class Log:
         What is not durable comes from memory, and so does a bounded part of what is.
         """
         self._tail.kept_bytes_max = self._config.tail_bytes_max
-        if after_sequence >= self.end.sequence:
-            return b""
-        data = self._tail.read(after_sequence, bytes_max)
-        return self._stock.reader.read(after_sequence, self.durable.sequence, bytes_max) if data is None else data
+        recent = self._tail.read(after_sequence, bytes_max, self.end.sequence)
+        return recent or self._stock.reader.read(after_sequence, self.durable.sequence, bytes_max)
 
     def replay(self, after_sequence: int, to_sequence: int) -> Iterator[Frame]:
         """Committed frames that begin in (after_sequence, to_sequence], in order. Raises as `read` does."""

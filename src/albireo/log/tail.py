@@ -1,26 +1,29 @@
 """The newest frames, kept in memory as they are encoded: what is not on the disk yet, and some of what is.
 
 The holder of a pair sends each group to the other member while its own disk syncs it, so it reads what it has just
-appended. Nothing is decoded or checked again here.
+appended; feeds are near the head as a rule. Nothing is decoded or checked again here.
 """
 
 from bisect import bisect_right
 from typing import Final
 
 from albireo.codec.frame import padding
+from albireo.log.config import MIB
 from albireo.log.files import Buffer
 from albireo.log.writer import Queued
 
 FRAME_OVERHEAD_BYTES: Final = 1024
 """Charged per frame for the objects that hold it: tiny frames must not cost many times the limit."""
+FEED_BYTES: Final = 8 * MIB
+"""Kept for feeds, which are near the head as a rule; more while there is another member."""
 _SHRINK_AT: Final = 1024
 
 
 class Tail:
     """Used by the thread that appends."""
 
-    def __init__(self) -> None:
-        self.kept_bytes_max = 0
+    def __init__(self, kept_bytes_max: int) -> None:
+        self.kept_bytes_max = kept_bytes_max
         """Durable frames are kept up to here."""
         self._parts: list[Queued] = []
         self._firsts: list[int] = []
@@ -49,19 +52,23 @@ class Tail:
             self._durable -= begin
             self._begin = 0
 
-    def read(self, after_sequence: int, bytes_max: int) -> bytes | None:
-        """Frames from the one that holds `after_sequence` + 1 on, at least one; None when it is not kept."""
+    def read(self, after_sequence: int, bytes_max: int, to_sequence: int) -> bytes:
+        """Frames from the one that holds `after_sequence` + 1 up to the one that ends at `to_sequence`, at least one;
+        b"" when there is none or the first is not kept."""
+        if after_sequence >= to_sequence:
+            return b""
         at = bisect_right(self._firsts, after_sequence + 1, self._begin) - 1
         if at < self._begin:
-            return None
+            return b""
         buffers: list[Buffer] = []
         size = 0
         for at in range(at, len(self._parts)):  # noqa: B020
             queued = self._parts[at]
-            size += queued.frame.header.frame_bytes
-            if buffers and size > bytes_max:
+            header = queued.frame.header
+            size += header.frame_bytes
+            if header.last_sequence > to_sequence or (buffers and size > bytes_max):
                 break
-            buffers += (queued.encoded, queued.frame.body, padding(queued.frame.header.body_bytes))
+            buffers += (queued.encoded, queued.frame.body, padding(header.body_bytes))
         return b"".join(buffers)
 
     def clear(self) -> None:

@@ -10,7 +10,6 @@ Spec: design/log-and-feed.md, The loop of CORE.
 import asyncio
 import contextlib
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
@@ -29,13 +28,9 @@ from albireo.core.root_events import (
     Event,
     FramesAppended,
     FramesFollowed,
-    Granted,
     LettersDrained,
-    LevelAgreed,
-    PairFigures,
     PeerLost,
     Restored,
-    Served,
     Started,
     Stopping,
     TimePassed,
@@ -57,7 +52,8 @@ from albireo.log import (
 )
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, Instant, WallTime, soonest
-from albireo.model.position import EpochEntry, Position
+from albireo.model.position import Position
+from albireo.node.alone import Alone
 from albireo.node.housekeeping import Housekeeping, Retention
 from albireo.node.level_check import check_level
 from albireo.node.member import MemberTenure
@@ -347,7 +343,7 @@ class Core:
         if self._is_disk_awaited and self.log.durable != self._durable_told:
             self._sync_done(self.log.durable)
         rested = None if self._is_serving_posted else self.root.leader.rest_ends(self.root.readable(self.log.committed))
-        self._actor.rest_ns = REST_NS if self.root.pending_bytes >= REST_FROM_BYTES else 0
+        self._actor.rest(REST_NS if self.root.pending_bytes >= REST_FROM_BYTES else 0)
         self._actor.arm(soonest(self.root.deadline(), self._house.deadline(), self._tenure.deadline(), rested))
 
     def _serve(self) -> None:
@@ -403,53 +399,3 @@ class Core:
     def _serve_more(self) -> None:
         self._is_serving_posted = False
         self._serve()
-
-
-class Alone:
-    """The tenure of a node without a pair: it leads from its start on, and what is durable is committed."""
-
-    shutdown_id = ""
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        core.log.commit(core.log.durable)  # What recovery made durable.
-
-    def begin(self) -> None:
-        log = self._core.log
-        first = log.end.sequence + 1
-        log.grant(EpochEntry(epoch=log.history.epoch + 1, first_sequence=first, branch_id=secrets.randbits(64)))
-        self._core.tell(Granted(log.history, "standalone start"))
-        self._core.tell(Served())
-
-    def hears(self, letter: Letter) -> bool:
-        return False
-
-    def awaits_disk(self) -> bool:
-        return True
-
-    def appended(self) -> None: ...
-
-    def synced(self, position: Position) -> None:
-        self._core.log.commit(position)
-        self._core.tell(Committed(position))
-
-    def ticked(self, now: Instant) -> None:
-        level = self._core.root.folds.feature_level + 1
-        if level <= self._core.feature_level:
-            self._core.tell(LevelAgreed(level))
-
-    def deadline(self) -> Instant | None:
-        return None
-
-    def figures(self) -> PairFigures | None:
-        return None
-
-    def wanted_from(self) -> int | None:
-        return None
-
-    def has_all_folded(self) -> bool:
-        return True
-
-    async def stop(self) -> None: ...
-
-    def close(self) -> None: ...

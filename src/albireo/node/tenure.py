@@ -1,6 +1,6 @@
 """What CORE's actor asks of whoever decides if this node leads and what is committed.
 
-Two answers: `core.Alone` and `member.MemberTenure`.
+Two answers: `alone.Alone` and `member.MemberTenure`.
 """
 
 from collections.abc import Callable, Sequence

@@ -45,7 +45,7 @@ from albireo.runtime.journal import Journal
 from albireo.runtime.keys import Keys
 from albireo.runtime.link import DEFAULT_LIMITS, Letter, Link, LinkLimits
 from albireo.runtime.links import ActorLinks, TurnLimits
-from albireo.runtime.loop import ActorLoop, TurnMeter
+from albireo.runtime.loop import ActorLoop, NextTurn, TurnMeter
 from albireo.runtime.mailbox import Mailbox, Overflow
 from albireo.runtime.probe import Probes, Reach
 from albireo.runtime.sockets import Sockets, new_identity
@@ -110,16 +110,14 @@ class ActorContext:
         self.turns = self.loop.turns if isinstance(self.loop, ActorLoop) else TurnMeter()
         """Lengths of the turns; stays empty on a foreign loop."""
         self.turn_limits = TurnLimits()
-        self.rest_ns = 0
-        """The next turn begins so long after the one before ended. A behaviour sets it in a turn, while more comes than
-        a turn each is worth: what comes meanwhile is one turn."""
         self.is_stopping = False
         """True once a clean stop has begun."""
         self.ready = asyncio.Event()
         """Set when `start` has returned and letters are taken."""
         self._behaviour = behaviour
         self._supervised = supervised
-        self._links = ActorLinks(Sockets(RunDirectory(self.data)), self._turn_soon, self._report_malformed)
+        self._next = NextTurn(self.loop, self._turn)
+        self._links = ActorLinks(Sockets(RunDirectory(self.data)), self._next.soon, self._report_malformed)
         self._calls: Mailbox[tuple[Callable[..., object], tuple[object, ...]]] = Mailbox(
             f"{self.name}.calls", CALLS_MAX, Overflow.FAIL
         )
@@ -132,8 +130,7 @@ class ActorContext:
         self._timer_at = Instant(0)
         self._flush_timer: asyncio.TimerHandle | None = None
         self._thread = threading.get_ident()
-        self._is_released = self._is_turn_due = False
-        self._rests_to = Instant(0)
+        self._is_released = False
         self._logger = self._connected("logger", _LOGGER_LIMITS, new_identity(self.name), lambda _: None)
         level = supervised.log_level if supervised is not None else "info"
         self.log = Journal(self.name, self._deliver, wall_ns, boot_ns, level)
@@ -193,6 +190,11 @@ class ActorContext:
         self._timer_at = deadline
         self._timer = self.loop.call_later(max(0, deadline - boot_ns()) / SECOND, self._deadline_came)
 
+    def rest(self, rest_ns: int) -> None:
+        """From this turn on the next one begins so long after the one before: what comes meanwhile is one turn. For
+        when more comes than is worth a turn each."""
+        self._next.rest_ns = rest_ns
+
     def call(self, function: Callable[..., object], *args: object) -> bool:
         """Run `function(*args)` in the actor's loop. From any thread, in the order of the calls.
 
@@ -208,7 +210,7 @@ class ActorContext:
             return self._wake(lambda: self.fail(reason))
         if self._links.is_in_turn and threading.get_ident() == self._thread:
             return True  # The end of this turn looks; a wake-up as well would make two turns of every one.
-        return self._wake(self._turn_now) if was_empty else True
+        return self._wake(self._next.now) if was_empty else True
 
     def fail(self, reason: str) -> None:
         """End this actor as crashed: its supervisor starts it anew."""
@@ -235,7 +237,7 @@ class ActorContext:
 
     def _turn(self) -> None:
         """Calls, then what is due on the links, then the tick; and see what is due next."""
-        self._is_turn_due = False
+        self._next.began()
         if self._is_released or self._failure.done():
             return
         with _HandedOn(self):
@@ -246,9 +248,9 @@ class ActorContext:
                 self._take_letters_and_time()
             self._links.is_in_turn = False
             self._links.end_turn()
-            self._rests_to = Instant(boot_ns() + self.rest_ns if self.rest_ns else 0)
+            self._next.ended()
             if len(self._calls) > 0 or self._links.is_due:
-                self._turn_soon()
+                self._next.soon()
             if self._timer is None and self._deadline is not None:
                 self.arm(self._deadline)
             if self.log.is_holding and self._flush_timer is None:
@@ -264,24 +266,7 @@ class ActorContext:
 
     def _deadline_came(self) -> None:
         self._timer = None  # Too early (the timer's clock stands still in suspend)? Then the turn arms it again.
-        self._turn_now()
-
-    def _turn_now(self) -> None:
-        """Not beside a turn that is due: that one sees to everything."""
-        if self._rests_to:
-            self._turn_soon()
-        elif not self._is_turn_due:
-            self._turn()
-
-    def _turn_soon(self) -> None:
-        if self._is_turn_due:
-            return
-        self._is_turn_due = True
-        wait_ns = self._rests_to - boot_ns() if self._rests_to else 0
-        if wait_ns > 0:
-            self.loop.call_later(wait_ns / SECOND, self._turn)
-        else:
-            self.loop.call_soon(self._turn)
+        self._next.now()
 
     def _wake(self, callback: Callable[[], object]) -> bool:
         try:

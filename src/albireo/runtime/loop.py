@@ -122,6 +122,42 @@ class ActorLoop(asyncio.SelectorEventLoop):
             self._watched.unregister(descriptor)
 
 
+class NextTurn:
+    """When the next turn of an actor runs: one is due at a time, and none while the actor rests."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, turn: Callable[[], object]) -> None:
+        self.rest_ns = 0
+        """From the end of a turn to the beginning of the next one."""
+        self._loop = loop
+        self._turn = turn
+        self._is_due = False
+        self._rests_to = Instant(0)
+
+    def soon(self) -> None:
+        """In the next iteration of the loop, or when the rest is over."""
+        if self._is_due:
+            return
+        self._is_due = True
+        wait_ns = self._rests_to - boot_ns() if self._rests_to else 0
+        if wait_ns > 0:
+            self._loop.call_later(wait_ns / SECOND, self._turn)
+        else:
+            self._loop.call_soon(self._turn)
+
+    def now(self) -> None:
+        """Not beside a turn that is due: that one sees to everything."""
+        if self._rests_to:
+            self.soon()
+        elif not self._is_due:
+            self._turn()
+
+    def began(self) -> None:
+        self._is_due = False
+
+    def ended(self) -> None:
+        self._rests_to = Instant(boot_ns() + self.rest_ns if self.rest_ns else 0)
+
+
 class IdleCollection:
     """Garbage is collected when nothing happens, not in the middle of a turn. One per process.
 
