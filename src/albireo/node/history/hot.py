@@ -206,7 +206,9 @@ def samples_table(chunks: Iterable[Chunk], item_ids: Sequence[int] | None = None
     tables = [_typed_table(value_type, group) for value_type, group in groups.items()]
     table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
     keys = [table.column(name).to_numpy() for name in ("sequence", "source_ns", "item_id")]
-    return table.take(np.lexsort(keys))
+    order = np.lexsort(keys)
+    is_sorted = bool((order[1:] > order[:-1]).all())  # One item, or few: moving all rows costs more than all the rest.
+    return table if is_sorted else table.take(order)
 
 
 def _typed_table(value_type: ValueType, group: Sequence[_Part]) -> pa.Table:
@@ -224,7 +226,7 @@ def _typed_table(value_type: ValueType, group: Sequence[_Part]) -> pa.Table:
         )
 
     def joined(name: str) -> pa.Int64Array:
-        return pa.array(np.concatenate([getattr(batch, name) for batch in batches]).astype(np.int64), pa.int64())
+        return pa.array(np.concatenate([getattr(batch, name) for batch in batches], dtype=np.int64), pa.int64())
 
     return pa.table(
         {
