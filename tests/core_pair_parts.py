@@ -35,6 +35,7 @@ class Plant:
     def __init__(self, home: Path, local_streams: tuple[str, ...] = (), **settings: int) -> None:
         """`settings`: of the pair's configuration, beside CALM."""
         self.home = home
+        self.private_streams: tuple[str, ...] = ()
         self._local_streams = local_streams
         self.cores: dict[int, Core] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -78,6 +79,7 @@ class Plant:
             other_place=PLACES[1 - member],
             other_client=clients[1 - member],
             local_streams=self._local_streams,
+            private_streams=self.private_streams,
         )
         core = Core(CoreArguments(node="root", cluster="c", log=LOG, retention=retention, pair=pair), files)
         self.data(member).mkdir(exist_ok=True)
@@ -145,8 +147,22 @@ def begin(data: Path) -> None:
 @contextlib.asynccontextmanager
 async def plant(home: Path, local_streams: tuple[str, ...] = (), **settings: int) -> AsyncIterator[Plant]:
     """Begun, with the primary alone in charge."""
-    made = Plant(home, local_streams, **settings)
-    (home / "w1").mkdir()
+    async with _begun(Plant(home, local_streams, **settings)) as made:
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def private_plant(home: Path, **settings: int) -> AsyncIterator[Plant]:
+    """The same; samples stay with the member that took them."""
+    made = Plant(home, (), **settings)
+    made.private_streams = ("samples",)
+    async with _begun(made):
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def _begun(made: Plant) -> AsyncIterator[Plant]:
+    (made.home / "w1").mkdir()
     await made.start_witness()
     try:
         await made.start(0)

@@ -13,10 +13,11 @@ import copy
 from collections import deque
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
-from albireo.codec import record
-from albireo.codec.frame import Frame
+from albireo.codec import record, reference
+from albireo.codec.frame import Frame, body_crc
 from albireo.codec.message import AnyMessage, Append, Appended, ProducerWelcome
 from albireo.codec.record import GapFound, Kind, ProducerOpened, Stream
 from albireo.core.folds import Folds
@@ -85,21 +86,45 @@ class Member:
         folds = Folds()
         for frame in self.frames:
             if frame.header.last_sequence <= known.sequence:
-                folds.replay(frame)
+                folds.replay(self.whole(frame))
         self.root = Root("root", folds, LOG, self.history, known, self.pair.moment())
         self.root.role.local_streams, self.root.role.member = self.pair.local, self.index
-        above = [one for one in self.frames if one.header.last_sequence > known.sequence]
+        self.root.role.private_streams = LOCAL if self.pair.is_private else frozenset()
+        above = [self.whole(one) for one in self.frames if one.header.last_sequence > known.sequence]
         self.step(Started(1 << 26, above))
 
     def step(self, event: Event) -> None:
         turn = self.root.step(event, self.pair.moment())
         last = self.frames[-1] if self.frames else None
         added = frames_of(turn.drafts, self.root, last, self.history.epoch, self.pair.moment(), self.committed)
-        self.frames += added
+        self.frames += [self.stored(one) for one in added]
         if added:
             self.step(FramesAppended(added))
         for send in turn.sends:
             self.pair.says(self, send.to, send.message)
+
+    def stored(self, frame: Frame) -> Frame:
+        """The frame as it stands in the pair's log: a reference, if the values stay here."""
+        header = frame.header
+        if not self.pair.is_private or header.stream != Stream.SAMPLES or header.kind == Kind.RECORDS:
+            return frame
+        place = (self.name.encode() * 16, 1 + len(self.pair.payloads))
+        payload = Frame(msgspec.structs.replace(header, log_id=place[0], first_sequence=place[1]), frame.body)
+        self.pair.payloads[place] = payload
+        body = reference.encode(payload)
+        header = msgspec.structs.replace(
+            header, kind=int(Kind.REFERENCE), body_bytes=len(body), body_crc=body_crc(body)
+        )
+        return Frame(header, body)
+
+    def whole(self, frame: Frame) -> Frame:
+        """With its payload, if that is here."""
+        is_here = reference.is_reference(frame) and reference.decode(frame.body).log_id == self.name.encode() * 16
+        return self.pair.whole(frame) if is_here else frame
+
+    def own_values(self) -> list[int]:
+        """Every sample whose value is here."""
+        return [value for frame in self.frames for value in held(self.whole(frame))]
 
     def lead(self, *, anew: bool = False) -> None:
         """Epoch granted; with a disk that has everything by then, and a commit that follows."""
@@ -140,7 +165,10 @@ class Member:
     def values(self, to: int | None = None) -> list[int]:
         """Every sample in the log up to a sequence."""
         return [
-            value for frame in self.frames if to is None or frame.header.last_sequence <= to for value in held(frame)
+            value
+            for frame in self.frames
+            if to is None or frame.header.last_sequence <= to
+            for value in held(self.pair.whole(frame))
         ]
 
     def gaps(self) -> list[GapFound]:
@@ -288,9 +316,14 @@ class Program:
 class Pair:
     """Both members, and who leads."""
 
-    def __init__(self, programs: Sequence[str] = ("p",), local: frozenset[int] = LOCAL) -> None:
+    def __init__(
+        self, programs: Sequence[str] = ("p",), local: frozenset[int] = LOCAL, *, is_private: bool = False
+    ) -> None:
         self.now = Instant(5 * SECOND)
         self.local = local
+        self.is_private = is_private
+        self.payloads: dict[tuple[bytes, int], Frame] = {}
+        """By private log and sequence."""
         self.next_value = 1
         self.takeovers: list[int] = []
         """Epochs that began with one."""
@@ -311,6 +344,13 @@ class Pair:
         self.passive.sync()
         self.join()
         self.programs += [Program(self, name) for name in programs]
+
+    def whole(self, frame: Frame) -> Frame:
+        """With its payload, wherever that is."""
+        if not reference.is_reference(frame):
+            return frame
+        meant = reference.decode(frame.body)
+        return reference.whole(frame, meant, self.payloads[meant.log_id, meant.sequence].body)
 
     def moment(self) -> Moment:
         return Moment(self.now, WallTime(T0 + self.now))
@@ -497,7 +537,7 @@ class Pair:
                     if isinstance(one, GapFound) and one.source == name:
                         of_producer.append("gap")
             elif record.decode_producer(frame.body)[0] in ids:
-                of_producer += held(frame)
+                of_producer += held(self.whole(frame))
         before = [one for one in of_producer if isinstance(one, int) and one < missing[0]]
         start = of_producer.index(before[-1]) + 1 if before else 0
         assert "gap" in of_producer[start : start + 1], f"{missing} are lost without a gap: {of_producer}"
@@ -518,7 +558,7 @@ def batch(value: int) -> SampleBatch:
 def held(frame: Frame) -> list[int]:
     """Values of the samples in a frame of a program."""
     producer_id, _ = record.decode_producer(frame.body)
-    if not producer_id or frame.header.kind == Kind.RECORDS:
+    if not producer_id or frame.header.kind in (Kind.RECORDS, Kind.REFERENCE):
         return []
     return [
         int(value) for value in record.decode_samples(frame.body, frame.header.kind, frame.header.record_count).values()

@@ -1,6 +1,7 @@
 """Receipt stories: what programs are told of batches of a stream that may be `local`; real machines.
 
-    both | programs NAME ...      in the first line: no stream is local; other programs than `p`
+    both | private | programs NAME ...    in the first lines: no stream is local; samples stay with the member that
+                                  took them; other programs than `p`
     p offers N                    batches of one value each: 1, 2, 3... over all programs
     p says it again | p reconnects | p dies | p loses B | p finds B
     A syncs [one]                 everything in its log is on its disk; one frame more of it is
@@ -39,7 +40,8 @@ class Story:
 
     def __init__(self, head: list[str]) -> None:
         names = next((line.split()[1:] for line in head if line.startswith("programs")), ["p"])
-        self.pair = Pair(names, frozenset() if "both" in head else LOCAL)
+        local = frozenset[int]() if {"both", "private"} & set(head) else LOCAL
+        self.pair = Pair(names, local, is_private="private" in head)
         self.pair.settle()
         self.pair.said.clear()
         self.programs = {one.name: one for one in self.pair.programs}
@@ -138,7 +140,8 @@ class Story:
             self.pair.talk()
             assert rest == (kept(self.programs[subject]) or ["nothing"])
         elif verb == "has":
-            assert list(map(int, rest)) == self.member(subject).values()
+            there = self.member(subject).own_values() if self.pair.is_private else self.member(subject).values()
+            assert rest == (list(map(str, there)) or ["nothing"])
         else:
             found = self.pair.check()
             found = found if subject == "lost" else self.pair.leader.values(self.pair.leader.committed)
@@ -173,7 +176,7 @@ def kept(program: Program) -> list[str]:
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
 def test_story(path: Path) -> None:
     lines = [line for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")]
-    head = [line for line in lines if re.fullmatch(r"both|programs .*", line)]
+    head = [line for line in lines if re.fullmatch(r"both|private|programs .*", line)]
     story = Story(head)
     for line in lines[len(head) :]:
         if line.startswith("-> "):

@@ -6,6 +6,8 @@ A failure prints the seed; `World(seed).run()` plays it again, and `World.trace`
 import msgspec
 import pytest
 
+from albireo.codec import record
+from albireo.codec.record import Kind
 from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL
 from albireo.model.instant import SECOND
 from albireo.sim.node_pair import World
@@ -115,3 +117,32 @@ def test_members_are_upgraded_one_after_the_other_under_faults(seed: int) -> Non
         world.agenda.run_until(world.agenda.at + SECOND)
         world.settle()
         assert levels(world) == [FEATURE_LEVEL, FEATURE_LEVEL]
+
+
+def values_at(world: World, index: int) -> dict[int, list[int]]:
+    """By producer: the counts whose values this member has, in the order of the log."""
+    machine, found = world.members[index], dict[int, list[int]]()
+    for frame in machine.log.frames():
+        whole = machine.core.private.whole(frame) if machine.core.private is not None else frame
+        if whole.header.kind == Kind.INT64 and record.decode_producer(whole.body)[0]:
+            for value in record.decode_samples(whole.body, Kind.INT64, whole.header.record_count).values():
+                count, producer = divmod(int(value), 10)
+                found.setdefault(producer, []).append(count)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_values_that_are_not_replicated_are_with_who_took_them_and_nothing_is_doubled(seed: int) -> None:
+    """Kills, power cuts and handovers under load; what each member has is in order, and together it is everything."""
+    swarm = Swarm(
+        is_private=True, faults=("kill", "power", "switchover"), fault_every_ms=600.0, batch_every_ms=20.0, keep_s=600.0
+    )
+    world = World(seed, swarm).run()
+    first, second = (values_at(world, index) for index in range(2))
+    for producer in world.producers:
+        one, other = (found.get(producer.number, []) for found in (first, second))
+        assert one == sorted(set(one)) and other == sorted(set(other))
+        common = set(one) & set(other)
+        assert sorted({*one, *other}) == list(range(1, producer.counted + 1))
+        assert common == set(range(1, len(common) + 1)), "on both is what was taken before references were known"
+        assert len(common) < producer.counted

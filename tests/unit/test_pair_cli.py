@@ -293,6 +293,19 @@ def test_committed_records_that_only_the_older_store_has_are_a_history_at_risk(p
     assert "HISTORY AT RISK: 3 of these were committed" in words
 
 
+def test_what_a_store_alone_has_is_said_whichever_is_newer(primary: Store, backup: Store) -> None:
+    for store in (primary, backup):
+        store.write(2, 5).commit().stop(shutdown_id="00ff00ff00ff00ff")
+    identity = StoreIdentity(cluster="7f0c", node=PRIMARY, log_id=b"p" * 16)
+    private, _ = Log.open(primary.data / "private", identity, SMALL)
+    body = b"payload"
+    private.append([Entry(1, 1, 3, body, body_crc(body))], elapsed_ms=0, node_ns=WALL)
+    private.close()
+    answer, words = compared(primary, backup)
+    assert f"{PRIMARY} keeps samples that are not replicated: 3 so far" in words and BACKUP + " keeps" not in words
+    assert [one["private"] is None for one in answer["stores"]] == [False, True]
+
+
 def test_stores_that_do_not_belong_together_are_told_so(primary: Store, tmp_path: Path) -> None:
     primary.write(2, 1).stop()
     stranger = Store(tmp_path / "c", BACKUP, bytes(16)).write(2, 1).stop()

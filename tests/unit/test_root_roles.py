@@ -415,3 +415,17 @@ def test_a_receipt_says_how_many_disks_have_it() -> None:
     one.append(welcome, 2)
     told = [one for one in one.take(Appended) if isinstance(one, Appended)]
     assert [(one.durability, one.members) for one in told] == [("local", ()), ("both", (0, 1)), ("both", (0, 1))]
+
+
+def test_receipts_of_private_samples_name_the_member_that_took_them() -> None:
+    one, _ = pair()
+    role = one.root.role
+    role.member, role.members = 1, (0, 1)
+    assert role.receipt(7, 1, Position(4, 9)).members == (0, 1)
+    role.private_streams = frozenset({int(Stream.SAMPLES)})
+    role.describe = dict
+    told = [role.receipt(7, 1, Position(epoch, 9)) for epoch in (4, 5)]
+    assert [(receipt.durability, receipt.members) for receipt in told] == [("local", (0,)), ("local", (1,))]
+    assert status_of(one.root, one.moment())["replication"] == {
+        name.name.lower(): "configuration" if name is Stream.SAMPLES else "all" for name in Stream
+    }

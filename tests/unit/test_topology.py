@@ -300,6 +300,34 @@ def test_durability_is_one_of_two_words_for_a_stream_that_there_is(key: str, sai
     assert mistake.key_path.startswith("node[0].durability.") and said in mistake.text and mistake.remedy
 
 
+@pytest.mark.parametrize("stream", ["cases", "state", "command", "audit", "control"])
+@pytest.mark.parametrize("word", ["configuration", "none"])
+def test_a_stream_that_the_pair_decides_by_is_always_replicated(stream: str, word: str) -> None:
+    mistake = the_mistake(CLUSTER + PAIR + f'replication = {{ {stream} = "{word}" }}\n' + NORTH)
+    assert (mistake.key_path, mistake.line) == (f"node[0].replication.{stream}", 11)
+    assert f"{stream} can't stay with one member: " in mistake.text and "Take it away" in mistake.remedy
+
+
+def test_samples_are_replicated_unless_the_node_says_otherwise() -> None:
+    assert loaded(CLUSTER + PAIR + NORTH).topology.node[0].replication.private_streams == ()
+    private = loaded(CLUSTER + PAIR + '[node.replication]\nsamples = "configuration"\n' + NORTH)
+    assert private.topology.node[0].replication.private_streams == ("samples",)
+    assert private.topology.node[1].replication.private_streams == (), "each node for itself"
+    assert private.warnings == ()
+
+
+def test_samples_of_which_the_other_knows_nothing_are_refused() -> None:
+    mistake = the_mistake(CLUSTER + PAIR + 'replication = { samples = "none" }\n' + NORTH)
+    assert mistake.key_path == "node[0].replication.samples" and "whoever takes over" in mistake.text
+    assert '"configuration"' in mistake.remedy
+
+
+def test_a_node_that_stands_alone_is_told_that_its_replication_changes_nothing() -> None:
+    (warning,) = loaded(CLUSTER + ONE + '[node.replication]\nsamples = "configuration"\n').warnings
+    assert (warning.key_path, warning.line) == ("node[0].replication", 10)
+    assert "no pair" in warning.text
+
+
 def test_a_pair_without_voters_is_good_but_warned_of() -> None:
     answer = loaded(CLUSTER + PAIR.replace('voters  = ["plc:p1", "witness:w1", "plc:p2"]', "") + NORTH)
     assert [one.key_path for one in answer.warnings] == ["node[0]"]

@@ -283,6 +283,14 @@ def local_text(durability: dict[str, str]) -> str:
     return f"acknowledged by the active member alone, so a takeover may cut the newest: {local}" if local else ""
 
 
+def private_text(replication: dict[str, str]) -> str:
+    """Streams whose values only the member has that took them; empty if all are replicated."""
+    private = ", ".join(stream for stream, word in replication.items() if word != "all")
+    return (
+        f"{private} stay with the member that took them, so a takeover leaves a gap in the other's" if private else ""
+    )
+
+
 def guard_text(guards: dict[str, str]) -> str:
     """What refuses late orders to outputs: one word if all adapters are alike. Adapters without outputs say nothing."""
     levels = dict.fromkeys(guards.values())

@@ -16,6 +16,7 @@ from albireo.cli.pair_table import (
     guard_text,
     level_text,
     local_text,
+    private_text,
     refused_text,
     rows_of,
     troubles,
@@ -91,8 +92,9 @@ def _show(status: dict[str, Any]) -> None:
     if "members" in status:
         _show_pair(msgspec.convert(status["members"], list[Row]))
         local = local_text(status.get("durability") or {})
-        if local:
-            click.echo(local)
+        private = private_text(status.get("replication") or {})
+        for line in filter(None, (local, private)):
+            click.echo(line)
     if log["admission"] and status["role"] not in FOLLOWS:
         click.echo(f"NOTHING IS RECORDED: {log['admission']}")
     click.echo(

@@ -21,6 +21,8 @@ from albireo.log.inspection import (
 )
 from albireo.runtime.directory import holder
 
+PRIVATE = "private"
+"""Beside `log`: what a member does not replicate."""
 DIRECTORY = click.Path(path_type=Path, file_okay=False)
 
 
@@ -31,6 +33,8 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     seen: StoreSeen
     pid: int
     """Process that uses it; 0: none."""
+    private: StoreSeen | None = None
+    """Samples that are not replicated."""
 
     @property
     def name(self) -> str:
@@ -68,13 +72,14 @@ def _read(data: Path) -> Named:
         )
     try:
         seen = inspect(log)
+        private = inspect(data / PRIVATE) if (data / PRIVATE).is_dir() else None
     except LogError as error:
         raise Failure(
             str(error), "compare with a copy of it, if there is one; the other member has the records"
         ) from error
     except OSError as error:
         raise Failure(f"{log} can't be read: {error}", "run this as the owner of the directory") from error
-    return Named(directory=str(data), seen=seen, pid=holder(data))
+    return Named(directory=str(data), seen=seen, pid=holder(data), private=private)
 
 
 ROW_NAMES = ("store", "ends at", "committed", "stopped", "shutdown id", "epochs", "newest record", "damage")
@@ -185,8 +190,25 @@ def _stretch(seen: StoreSeen, after: int) -> str:
     return ", ".join(f"records {first} to {last} of epoch {epoch}" for epoch, first, last in parts) or "no record"
 
 
+def _private_words(one: Named) -> list[str]:
+    """What no other store has, whichever is newer."""
+    seen = one.private
+    if seen is None:
+        return []
+    lines = [
+        f"{one.name} keeps samples that are not replicated: {seen.end.sequence} so far, in its private log "
+        f"{seen.header.log_id[:8]}. No other store has them."
+    ]
+    if seen.corrupt or seen.cut_from:
+        lines.append(
+            f"The private log of {one.name} is damaged: {'; '.join(damage_words(seen))}. Nobody can repair it."
+        )
+    return lines
+
+
 def _warnings(stores: tuple[Named, Named]) -> list[str]:
     lines = [f"{one.name} runs: what it holds changes while we look." for one in stores if one.pid]
+    lines += [line for one in stores for line in _private_words(one)]
     for one in stores:
         accepted = one.seen.header.accepted_epoch
         if accepted > max(other.seen.end.epoch for other in stores):
@@ -207,7 +229,13 @@ def _answer(stores: tuple[Named, Named], found: Comparison, words: list[str]) ->
         "common": found.common,
         "newest": None if found.newest is None else stores[found.newest].name,
         "stores": [
-            {"directory": one.directory, "node": one.name, "pid": one.pid, **msgspec.to_builtins(one.seen)}
+            {
+                "directory": one.directory,
+                "node": one.name,
+                "pid": one.pid,
+                "private": msgspec.to_builtins(one.private),
+                **msgspec.to_builtins(one.seen),
+            }
             for one in stores
         ],
         "words": words,

@@ -47,6 +47,8 @@ class Kind(IntEnum):
     BOOL = 3
     STRING = 4
     RECORDS = 16
+    REFERENCE = 17
+    """Samples whose payload is in the private log of the member that took them (codec.reference)."""
 
 
 class ItemDeclared(KnownItem, frozen=True, kw_only=True, tag="item"):
@@ -166,6 +168,8 @@ LEVELS: Final[dict[type[Record], int]] = {
     FeatureRaised: 2,
 }
 """The feature level that brought each kind (model/feature.py): a log below it holds none of them."""
+REFERENCE_LEVEL: Final = 2
+"""The one that brought references (`Kind.REFERENCE`)."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Record])

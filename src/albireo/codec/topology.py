@@ -32,6 +32,7 @@ from albireo.codec.item_table import (
 )
 from albireo.codec.mistakes import Findings, KeyPath, Mistake, build, did_you_mean, shown
 from albireo.codec.toml_lines import key_lines
+from albireo.codec.topology_streams import check_durability, check_replication
 from albireo.model.topology import AdapterConfig, NodeConfig, Topology
 
 FILE_CHARS_MAX: Final = 32 * 1024 * 1024
@@ -43,14 +44,6 @@ _ENDPOINT = re.compile(
 )
 _NO_CLUSTER: Final = "00000000-0000-0000-0000-000000000000"
 _PORT_MAX: Final = 65_535
-_ALWAYS_BOTH: Final = {
-    "cases": "what an operator has acknowledged must not stand open again after a takeover",
-    "state": "item ids are allotted in it, and one that was cut would be given to another item",
-    "command": "an order is accepted in it before it is sent, and a takeover must not forget that it may have been",
-    "audit": "what somebody did must not be undone",
-    "control": "the pair itself decides by it",
-}
-"""Streams that can't be `local`, and why."""
 _WILDCARDS: Final = frozenset({"*", "0.0.0.0", "[::]"})  # Compared with, never bound.
 
 Read = Callable[[str], str]
@@ -121,6 +114,7 @@ class _Loading:
             check_endpoints(topology, self._found)
             check_voters(topology, self._found)
             check_durability(topology, self._found)
+            check_replication(topology, self._found)
             check_adapters(topology, self._kinds, self._found)
             check_gates(topology, self._found)
         return topology
@@ -402,19 +396,6 @@ def check_voters(topology: Topology, found: Findings) -> None:
             elif voter in adapters and adapters[voter].voter_address is None:
                 remedy = "Add voter_address to its [[node.adapter]]: the first of 64 holding registers of the PLC."
                 found.add((*path, at), f"the voter {voter} has no registers", remedy)
-
-
-def check_durability(topology: Topology, found: Findings) -> None:
-    """Only streams that producers append may be answered early, and only a pair has anything to be early for."""
-    for index, node in enumerate(topology.node):
-        path = ("node", index, "durability")
-        for stream in node.durability.local_streams:
-            if stream in _ALWAYS_BOTH:
-                text = f"{stream} can't be local: {_ALWAYS_BOTH[stream]}"
-                found.add((*path, stream), text, "Take it away; samples may be local.")
-        if node.durability.local_streams and not node.is_pair:
-            text = f"{node.id} is no pair: what is on its disk is everywhere it will ever be"
-            found.add(path, text, "It changes nothing until the node is a pair.", is_warning=True)
 
 
 def check_adapters(topology: Topology, kinds: Mapping[str, AdapterKind], found: Findings) -> None:

@@ -178,6 +178,7 @@ def status_of(root: Core, moment: Moment) -> dict[str, object]:
         "role": root.role.word,
         "pair": root.role.describe() if root.role.describe is not None else None,
         "durability": _durability(root.role),
+        "replication": _replication(root.role),
         "log": {
             "log_id": root.log_id.hex(),
             "epoch": root.committed.epoch,
@@ -211,6 +212,13 @@ def _durability(role: Role) -> dict[str, str]:
     if role.describe is None:
         return {}
     return {stream.name.lower(): "local" if stream in role.local_streams else "both" for stream in Stream}
+
+
+def _replication(role: Role) -> dict[str, str]:
+    """By stream, as `_durability`."""
+    if role.describe is None:
+        return {}
+    return {stream.name.lower(): "configuration" if stream in role.private_streams else "all" for stream in Stream}
 
 
 def _adapters(root: Core, moment: Moment) -> list[dict[str, object]]:

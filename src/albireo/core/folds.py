@@ -39,6 +39,7 @@ from albireo.core.fold.cases import Asked, Cases
 from albireo.core.fold.commands import Commands
 from albireo.core.fold.conditions import Conditions
 from albireo.core.fold.dim import Dim
+from albireo.core.fold.elsewhere import Elsewhere
 from albireo.core.fold.producers import Producers
 from albireo.core.fold.transitions import Refused
 from albireo.model import quality
@@ -52,6 +53,8 @@ Content = SampleBatch | Sequence[Record]
 _SECTIONS: Final = ("dim", "conditions", "cases", "commands", "producers")
 _FEATURE: Final = "feature"
 """There only above the first level: the software of that level knows no other sections."""
+_ELSEWHERE: Final = "elsewhere"
+"""A section that is left out while it is empty."""
 
 
 class Folds:
@@ -61,6 +64,7 @@ class Folds:
         self.dim = Dim()
         self.conditions = Conditions(self.dim)
         self.cases = Cases(self.conditions)
+        self.elsewhere = Elsewhere(self.dim, self.conditions, self.cases)
         self.commands = Commands()
         self.producers = Producers()
         self.log_time_ms = 0
@@ -72,16 +76,19 @@ class Folds:
     # --- Folding -------------------------------------------------------------------------------------------------
 
     def replay(self, frame: Frame) -> None:
-        """Fold a frame read back from the log."""
+        """Fold a frame read back from the log; of a reference only that it was taken, and by whom."""
         header = frame.header
+        is_elsewhere = header.kind == Kind.REFERENCE
         try:
             producer_id, producer_sequence = codec.decode_producer(frame.body)
-            content = decode_content(header, frame.body)
+            content = () if is_elsewhere else decode_content(header, frame.body)
         except DecodeError:
             self.unreadable += 1
             self.log_time_ms = header.log_time_ms
             return
         self.fold(header, content)
+        if is_elsewhere:
+            self.elsewhere.took(header.last_sequence, header.node_ns)
         if producer_id:
             self.producers.fold_batch(producer_id, producer_sequence, header.node_ns, header.last)
 
@@ -91,6 +98,8 @@ class Folds:
         log_time = LogTime(header.log_time_ms * MS)
         self.conditions.time_passed(log_time, WallTime(header.node_ns))
         if isinstance(content, SampleBatch):
+            if self.elsewhere:
+                self.elsewhere.returns(log_time)
             fresh = self.dim.fold_samples(content, header.last_sequence, log_time)
             self.conditions.fold_samples(fresh, log_time)
             return
@@ -129,6 +138,8 @@ class Folds:
 
     def propose(self, wall: WallTime) -> list[CaseChanged]:
         """Case transitions that the committed state asks for and no record says yet; a slice of them."""
+        if self.elsewhere:
+            return []
         return self.cases.propose(LogTime(self.log_time_ms * MS), wall)
 
     def act(self, asked: Asked, wall: WallTime) -> list[CaseChanged] | Refused:
@@ -183,6 +194,8 @@ class Folds:
         whole = [("commands", self.commands.snapshot()), ("producers", self.producers.snapshot())]
         if self.feature_level > FIRST_LEVEL:
             whole.append((_FEATURE, msgspec.msgpack.encode(self.feature_level)))
+        if self.elsewhere:
+            whole.append((_ELSEWHERE, self.elsewhere.snapshot()))
         return chain(((name, one) for name, slices in sliced for one in slices), whole)
 
     def snapshot(self) -> dict[str, bytes]:
@@ -203,6 +216,8 @@ class Folds:
         self.dim = Dim.restore(sections["dim"])
         self.conditions = Conditions.restore(sections["conditions"], self.dim)
         self.cases = Cases.restore(sections["cases"], self.conditions)
+        self.elsewhere = Elsewhere(self.dim, self.conditions, self.cases)
+        self.elsewhere.restore(sections.get(_ELSEWHERE, b""))
         self.commands = Commands.restore(sections["commands"])
         self.producers = Producers.restore(sections["producers"])
         if _FEATURE in sections:

@@ -121,7 +121,7 @@ class Registry:
     def gap_of_own_items(self, item_ids: tuple[int, ...], moment: Moment, turn: Turn) -> None:
         """At a start: since their last sample. CORE's own items have no producer whose run could tell."""
         index = [found for one in item_ids if (found := self._folds.dim.index_of(one)) is not None]
-        last_ns = max(self._folds.dim.live.node_ns[index].tolist(), default=0)
+        last_ns = max([self._folds.elsewhere.last_ns, *self._folds.dim.live.node_ns[index].tolist()])
         if last_ns:
             from_ns = min(last_ns, moment.wall)
             gap = GapFound(

@@ -56,6 +56,8 @@ class Role:
         """Confirmed in-sync set; empty: no pair."""
         self.local_streams: frozenset[int] = frozenset()
         """Their producers are answered when the own disk has a batch (durability `local`)."""
+        self.private_streams: frozenset[int] = frozenset()
+        """Their samples stay with the member that took them (replication `configuration`)."""
         self.permit: Permit | None = None
         """Bounds of output orders; none: nobody bounds them."""
         self.first_sequence = 0
@@ -113,6 +115,8 @@ class Role:
     def receipt(self, producer_id: int, producer_sequence: int, position: Position, uncommitted: int = 0) -> Appended:
         """What is told of a batch: how many disks have it, and how many before it are not committed."""
         members = (self.member,) if uncommitted else self.members
+        if self.private_streams and members:
+            members = (position.epoch % 2,)  # Epochs of one member never are another's: who took it has it.
         return Appended(
             producer_id=producer_id,
             producer_sequence=producer_sequence,

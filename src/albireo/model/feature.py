@@ -1,7 +1,7 @@
 """Feature level: what a version of the software writes that the version before it does not know.
 
     1    everything until there were levels: software that does not tell its level
-    2    levels themselves: the record `FeatureRaised`
+    2    levels themselves: the record `FeatureRaised`; references to samples that are not replicated
 
 A log has a level too: that of its last `FeatureRaised`. Nothing of a higher level is written into it, so both members
 of a pair, one version apart, can read all of it. Whoever adds a record kind, or anything else that the version before

@@ -137,7 +137,8 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
     """Who lost them: an adapter's name; `core` or `history` with no items named: of every item."""
     reason: str
     """`device_lost`, `adapter_down`, `node_down`, `overflow`, `refused`, `log_damage`; `committed_lost`: what a forced
-    promotion, or a lost disk, took out of the log again."""
+    promotion, or a lost disk, took out of the log again;
+    `not_replicated`: the other member has them."""
     from_ns: int
     """Wall time of the last sample known to be there."""
     to_ns: int

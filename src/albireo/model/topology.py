@@ -94,6 +94,16 @@ class Durability(StrEnum):
     """On the active member."""
 
 
+class Replication(StrEnum):
+    """What of a stream the other member gets."""
+
+    ALL = "all"
+    CONFIGURATION = "configuration"
+    """That there was something, and what it belongs to; the values stay with the member that took them."""
+    NONE = "none"
+    """Nothing."""
+
+
 VOTER_REGISTERS: Final = 64
 """Two blocks of `codec.register_block`, one per member."""
 MAILBOX_AREA_REGISTERS: Final = 28
@@ -161,6 +171,28 @@ class DurabilitySettings(Config, frozen=True):
     @property
     def local_streams(self) -> tuple[str, ...]:
         return tuple(name for name in self.__struct_fields__ if getattr(self, name) is Durability.LOCAL)
+
+
+class ReplicationSettings(Config, frozen=True):
+    """`[node.replication]` of a pair: by stream, what of it the other member gets."""
+
+    samples: Replication = Replication.ALL
+    """`all`: everything. `configuration`: items, producers and the numbers of their batches; the values stay in the
+    private log of the member that took them. After a takeover they are still there, and the other has a gap."""
+    cases: Replication = Replication.ALL
+    """Only `all`."""
+    state: Replication = Replication.ALL
+    """Only `all`."""
+    command: Replication = Replication.ALL
+    """Only `all`."""
+    audit: Replication = Replication.ALL
+    """Only `all`."""
+    control: Replication = Replication.ALL
+    """Only `all`."""
+
+    @property
+    def private_streams(self) -> tuple[str, ...]:
+        return tuple(name for name in self.__struct_fields__ if getattr(self, name) is not Replication.ALL)
 
 
 class RuntimeSettings(Config, frozen=True):
@@ -294,6 +326,8 @@ class NodeConfig(Config, frozen=True):
     log: LogSettings = LogSettings()
     durability: DurabilitySettings = DurabilitySettings()
     """Of a pair: when whoever sends a record is told that it is recorded; by stream."""
+    replication: ReplicationSettings = ReplicationSettings()
+    """Of a pair: what of a stream the other member gets."""
     history: HistorySettings = HistorySettings()
     runtime: RuntimeSettings = RuntimeSettings()
 

@@ -38,7 +38,6 @@ from albireo.core.root_events import (
 from albireo.core.turn import Moment, Send, Turn
 from albireo.log import (
     Corrupted,
-    Entry,
     FileSystem,
     Log,
     LogConfig,
@@ -58,6 +57,7 @@ from albireo.node.housekeeping import Housekeeping, Retention
 from albireo.node.level_check import check_level
 from albireo.node.member import MemberTenure
 from albireo.node.pair_arguments import PairArguments
+from albireo.node.private_log import OneLetter, PrivateLog, append_all, opened, whole
 from albireo.node.tenure import Tenure
 from albireo.runtime import ActorContext, Letter, Link, TurnLimits
 from albireo.runtime.errors import ConfigurationRefused, StoreRefused
@@ -94,7 +94,8 @@ class Core:
 
     name = "core"
     log_type: ClassVar[type[Log]] = Log
-    """A simulation puts one without threads in its place."""
+    private_log_type: ClassVar[type[Log]] = Log
+    """A simulation puts others without threads in their place."""
 
     def __init__(
         self,
@@ -111,6 +112,7 @@ class Core:
         self._tenure: Tenure
         self._house: Housekeeping
         self.log: Log
+        self.private: PrivateLog | None = None  # Samples that are not replicated.
         self.root: Root
         self.is_complete = True
         self._links: dict[bytes, Link] = {}
@@ -136,21 +138,25 @@ class Core:
             identity = StoreIdentity(cluster=arguments.cluster, node=pair.place, log_id=pair.log_id)
         try:
             self.log, report = self.log_type.open(actor.data / "log", identity, arguments.log, self.files, self.entropy)
+            actor.at_end(self._release)
+            place = (actor, arguments.cluster, pair, arguments.log, self.files, self.entropy)
+            self.private = opened(self.private_log_type, self.log, lambda: self.root.folds.feature_level, *place)
         except WrongStore as error:
             raise ConfigurationRefused(str(error)) from error
         except OpenRefused as error:
             raise StoreRefused(str(error), may_pass=error.may_pass) from error
-        actor.at_end(self._release)
         actor.log.info("log_opened", **msgspec.to_builtins(report))
         self._tenure = Alone(self) if pair is None else MemberTenure(self, actor, pair)
         folds = self._rebuild()
         check_level(folds, self._uncommitted(), self.feature_level)
         self.root = Root(arguments.node, folds, self.log.log_id, self.log.history, self.log.committed, self._moment())
         self.root.first_sequence, self.root.has_folds = self.log.begin_sequence, self.is_complete
-        settings = (arguments.log, arguments.retention)
-        self._house = Housekeeping(actor, self.files, self.log, self.root, *settings, self.tell, self._tenure)
+        settings = (self.root, arguments.log, arguments.retention)
+        self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._tenure)
         self._link = actor.bind("core")
         self.log.start(self._sync_done, self._log_failed)
+        if self.private is not None:
+            self.private.start(actor.call, self._released, self._log_failed)
         self.tell(Started(arguments.log.segment_bytes, self._uncommitted()))
         self._tenure.begin()
         self._end_turn()
@@ -162,12 +168,15 @@ class Core:
         """The highest that this node knows, or is held back to."""
         return self._arguments.feature_level
 
+    def _logs(self) -> list[Log]:
+        return [self.log] if self.private is None else [self.log, self.private.log]
+
     def _uncommitted(self) -> list[Frame]:
         """What stands in the log above the commit position."""
         found: list[Frame] = []
         after = self.log.committed.sequence
         while after < self.log.end.sequence:
-            found += [Frame(*one) for one in frames(self.log.read_appended(after, 1 << 20))]
+            found += [whole(self.private, Frame(*one)) for one in frames(self.log.read_appended(after, 1 << 20))]
             after = found[-1].header.last_sequence
         return found
 
@@ -190,7 +199,7 @@ class Core:
         while after < self.log.committed.sequence:
             try:
                 for frame in self.log.replay(after, self.log.committed.sequence):
-                    folds.replay(frame)
+                    folds.replay(whole(self.private, frame))
                     after = frame.header.last_sequence
             except Corrupted as damage:
                 self._actor.log.error("log_corrupt", reason=str(damage))
@@ -217,13 +226,15 @@ class Core:
         self._tenure.close()
         self._link.close()
         self._is_closed = True
-        self.log.close(clean=True, shutdown_id=self._tenure.shutdown_id)
+        for log in self._logs():
+            log.close(clean=True, shutdown_id=self._tenure.shutdown_id if log is self.log else "")
 
     def _release(self) -> None:
         """After a crash: in thread placement the process lives on, and so would the lock of the log."""
         if not self._is_closed:
-            with contextlib.suppress(OSError):
-                self.log.close(clean=False)
+            for log in self._logs():
+                with contextlib.suppress(OSError):
+                    log.close(clean=False)
 
     async def _committed(self, sequence: int) -> None:
         if self.root.committed.sequence < sequence:
@@ -235,7 +246,7 @@ class Core:
 
     def drained(self, letters: Sequence[Letter]) -> None:
         self._look_at_disk()
-        own = []
+        own: list[OneLetter] = []
         for one in letters:
             is_local = one.link is self._link
             if (not is_local or isinstance(one.message, FOR_TENURE)) and self._tenure.hears(one):
@@ -243,8 +254,15 @@ class Core:
             if not is_local:
                 self._links[one.sender] = one.link
             own.append((one.sender, one.message, one.raw))
+        if self.private is not None:
+            own = self.private.hold(own, self._actor.wall_ns(), is_open=not self.root.admission.closed_because)
         if own:
             self.tell(LettersDrained(own))
+        self._end_turn()
+
+    def _released(self, letters: Sequence[OneLetter]) -> None:
+        """What they bring to be kept here only is on the disk."""
+        self.tell(LettersDrained(letters))
         self._end_turn()
 
     def ticked(self, now: Instant) -> None:
@@ -299,8 +317,7 @@ class Core:
         """Append, then send; see core.turn for why the order is enough."""
         appended: list[Frame] = []
         if turn.drafts:
-            entries = [Entry(d.stream, d.kind, d.record_count, d.body, d.body_crc) for d in turn.drafts]
-            appended = self.log.append(entries, elapsed_ms=self.root.elapsed_ms(moment.now), node_ns=moment.wall)
+            appended = append_all(self.log, self.private, turn.drafts, self.root.elapsed_ms(moment.now), moment.wall)
             self.root.step(FramesAppended(appended), moment)
         for send in turn.sends:
             self._send(send, moment)
@@ -329,7 +346,7 @@ class Core:
 
     def _end_turn(self) -> None:
         """What every wake-up ends with: admission looked at, followers served, the next deadline armed."""
-        admission = self.log.admission()
+        admission = next(filter(None, (log.admission() for log in self._logs())), "")
         if admission != self._admission:
             self._admission = admission
             self.tell(AdmissionChanged(admission))
@@ -353,7 +370,7 @@ class Core:
         pulls, waiting = leader.pulls(readable, now), 0
         for pull in pulls:
             try:
-                chunk = self.log.read(pull.after, pull.bytes_max)
+                chunk = (self.private or self.log).read(pull.after, pull.bytes_max)
             except Pruned:
                 leader.lost(pull.to)  # It says hello again, and is told SNAPSHOT.
                 continue

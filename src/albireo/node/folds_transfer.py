@@ -142,7 +142,10 @@ class FoldsTaken:
         if sent.part + 1 < sent.parts:
             return
         sections, self._slices = joined(self._slices), []
-        self._restore(Folds.restore(sections, sent.log_time_ms), sent.position)
+        folds = Folds.restore(sections, sent.log_time_ms)
+        if self._core.private is not None:
+            folds.elsewhere.took(sent.position.sequence, self._actor.wall_ns())
+        self._restore(folds, sent.position)
         self._position = sent.position
         self._actor.log.info("folds_taken", position=str(sent.position))
 

@@ -14,7 +14,9 @@ from albireo.core.folds import joined
 from albireo.core.root import Root
 from albireo.core.root_events import Measured
 from albireo.log import Corrupted, FileSystem, Log, LogConfig, ReadFailed
+from albireo.log.quarantine import Trimmer
 from albireo.model.instant import MS, SECOND, Instant, LogTime
+from albireo.node.private_log import PrivateLog
 from albireo.node.tenure import Tenure
 from albireo.runtime import ActorContext
 
@@ -44,6 +46,7 @@ class Housekeeping:
         actor: ActorContext,
         files: FileSystem,
         log: Log,
+        private: PrivateLog | None,
         root: Root,
         config: LogConfig,
         retention: Retention,
@@ -53,6 +56,7 @@ class Housekeeping:
         self._actor = actor
         self._files = files
         self._log = log
+        self._private = private
         self._root = root
         self._config = config
         self._retention = retention
@@ -73,12 +77,12 @@ class Housekeeping:
         if now < self._at:
             return
         self._at = Instant(now + EVERY_NS)
-        stats = self._log.stats()
+        size_bytes = sum(log.stats().size_bytes for log in self._logs())
         self._step(
             Measured(
                 turn_ms=self._actor.turns.recent_ns(now) / MS,
-                log_bytes=stats.size_bytes,
-                corrupt_ranges=len(self._log.corrupt),
+                log_bytes=size_bytes,
+                corrupt_ranges=sum(len(log.corrupt) for log in self._logs()),
                 room_bytes=self._room_bytes(),
                 pair=self._tenure.figures(),
             )
@@ -91,18 +95,23 @@ class Housekeeping:
             self._saving.add_done_callback(self._snapshot_ended)
         if now >= self._prune_at:
             self._prune_at = Instant(now + min(PRUNE_NS, self._retention.snapshot_every_s * SECOND))
-            self._prune(stats.size_bytes)
-            self._log.trimmer.trim(self._actor.wall_ns())
+            self._prune(size_bytes)
+            for log in self._logs():
+                log.trimmer.trim(self._actor.wall_ns())
         self._scrub()
-        self._tell_let_go()
+        for log in self._logs():
+            self._tell_let_go(log.trimmer)
         if self._log.trouble != self._trouble:
             self._trouble = self._log.trouble
             if self._trouble:
                 self._actor.log.error("log_housekeeping_failed", reason=self._trouble)
 
-    def _tell_let_go(self) -> None:
+    def _logs(self) -> list[Log]:
+        return [self._log] if self._private is None else [self._log, self._private.log]
+
+    def _tell_let_go(self, trimmer: Trimmer) -> None:
         """What quarantine does not keep any more is said: somebody may have meant to look at it."""
-        log, trimmer = self._actor.log, self._log.trimmer
+        log = self._actor.log
         for gone in trimmer.let_go():
             what = gone.what
             records = f"{what.first_sequence} to {what.last_sequence}"
@@ -152,8 +161,9 @@ class Housekeeping:
         bytes_max = min(SCRUB_BYTES_MAX, self._retention.scrub_bytes_per_s)
         if not bytes_max:
             return
+        logs = self._logs()
         try:
-            found = self._log.scrub_step(bytes_max).found
+            found = [damage for log in logs for damage in log.scrub_step(bytes_max // len(logs)).found]
         except ReadFailed as error:
             self._actor.log.limited("log_unreadable", "scrub", reason=str(error))
             return
@@ -175,6 +185,8 @@ class Housekeeping:
         for segment in self._log.prune(low_water):
             self._root.first_sequence = self._log.begin_sequence
             self._actor.log.info("segment_pruned", last=segment.last_sequence)
+        if self._private is not None and (count := self._private.prune()):
+            self._actor.log.info("private_segments_pruned", count=count)
 
     def _first_since(self, wall_ns: int) -> int:
         """First sequence appended at or after `wall_ns`, by bisection: node time rises with the sequence, nearly."""

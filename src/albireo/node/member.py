@@ -142,7 +142,7 @@ class MemberTenure:
         facts = facts_of(log, self._arguments.member, run, is_complete=self._core.is_complete, levels=levels)
         role = self._core.root.role
         role.describe, role.member = self.describe, self._arguments.member
-        role.local_streams = self._arguments.local_stream_numbers
+        role.local_streams, role.private_streams = self._arguments.stream_numbers
         outside = Outside(self._core.say, log.keep_registers, self._heard_voter)
         self._plcs = PlcVoters(
             self._arguments.config,

@@ -36,6 +36,8 @@ class PairArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """By adapter: what refuses a late order to its outputs. For the status."""
     local_streams: tuple[str, ...] = ()
     """Names of the streams whose durability is `local`."""
+    private_streams: tuple[str, ...] = ()
+    """Names of the streams whose replication is `configuration`."""
     keys: str = ""
     """Directory of the CURVE keys; empty: none, loopback only."""
 
@@ -45,9 +47,9 @@ class PairArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return hashlib.blake2b(self.config.cluster.encode(), digest_size=16).digest()
 
     @property
-    def local_stream_numbers(self) -> frozenset[int]:
-        """As frames have them."""
-        return frozenset(int(Stream[name.upper()]) for name in self.local_streams)
+    def stream_numbers(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Local and private ones, as frames have them."""
+        return _numbers(self.local_streams), _numbers(self.private_streams)
 
     @property
     def seats(self) -> Seats:
@@ -60,3 +62,7 @@ class PairArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             peers=(self.peer, self.other) if own_first else (self.other, self.peer),
             guards=self.guards,
         )
+
+
+def _numbers(streams: tuple[str, ...]) -> frozenset[int]:
+    return frozenset(int(Stream[name.upper()]) for name in streams)

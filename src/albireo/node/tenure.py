@@ -12,6 +12,7 @@ from albireo.core.root_events import Event, PairFigures
 from albireo.log import FileSystem, Log
 from albireo.model.instant import Instant
 from albireo.model.position import Position
+from albireo.node.private_log import PrivateLog
 from albireo.runtime import Letter
 
 
@@ -23,6 +24,8 @@ class LogAndFolds(Protocol):
     entropy: Callable[[int], bytes]
     """Random bytes, so many."""
     log: Log
+    private: PrivateLog | None
+    """Samples that are not replicated."""
     root: Root
     is_complete: bool
     """Folds could be rebuilt: the log goes on from its first record, or from a snapshot."""

@@ -115,6 +115,7 @@ class World(Surroundings):
             other_place=f"root[{NAMES[1 - index]}]",
             other_client=clients[1 - index],
             local_streams=("samples",) if self.swarm.is_local else (),
+            private_streams=("samples",) if self.swarm.is_private else (),
         )
         swarm = self.swarm
         return CoreArguments(

@@ -9,6 +9,7 @@ import numpy as np
 
 from albireo.codec.frame import Frame, frames
 from albireo.codec.message import Answer, AnyMessage, Appended, Ask, FeedAlive, FeedAnswer, FeedData, FeedState
+from albireo.codec.record import Kind
 from albireo.core.feed.follower import (
     CutTo,
     Deliver,
@@ -205,6 +206,8 @@ class Reading:
         self.name = name
         self.position = Position()
         self.started_over = 0
+        self.is_here: Callable[[Frame], bool] = lambda frame: False
+        """The payload of a reference is on this machine: then it is no reference that is to be given."""
         self._ledger = ledger
         self._fail = fail
 
@@ -214,6 +217,8 @@ class Reading:
                 self._fail(f"{self.name} is given {header.first_sequence} behind {self.position}")
             if not self._ledger.knows(Frame(header, body)):
                 self._fail(f"{self.name} is given {header.last}, which nobody committed")
+            if header.kind == Kind.REFERENCE and self.is_here(Frame(header, body)):
+                self._fail(f"{self.name} is given {header.last} without its payload, which is here")
             self.position = header.last
         if data.last != self.position:
             self._fail(f"{self.name} is at {self.position}, was told {data.last}")

@@ -26,6 +26,7 @@ from albireo.sim.node_pair_clients import Boot, HistoryReader, Operator
 from albireo.sim.node_pair_ledger import Disk
 from albireo.sim.node_pair_log import StagedLog
 from albireo.sim.node_pair_network import Host
+from albireo.sim.node_pair_private import PrivateWatch
 
 if TYPE_CHECKING:
     from albireo.sim.node_pair import World
@@ -249,7 +250,10 @@ class MemberMachine(Machine):
         self._is_house_due = False
         self._is_exchanged = False
         self._log_type: type[StagedLog] = type("WatchedLog", (StagedLog,), {"watcher": self})
-        self._core_type: type[Core] = type("StagedCore", (Core,), {"log_type": self._log_type})
+        self.private = PrivateWatch(self, world.ledger.payloads)
+        private_type = type("WatchedPrivate", (StagedLog,), {"watcher": self.private})
+        logs = {"log_type": self._log_type, "private_log_type": private_type}
+        self._core_type: type[Core] = type("StagedCore", (Core,), logs)
         self.switched_on()
 
     @property
@@ -275,6 +279,7 @@ class MemberMachine(Machine):
 
     def made(self) -> StagedActor:
         self._is_sync_due = self._is_house_due = self.is_serving = self.is_ready = False
+        self.private.begin()
         self.core = self._core_type(self._arguments, self.disk, self.world.chance.randbytes)
         actor = StagedActor(
             self.world,
@@ -298,11 +303,13 @@ class MemberMachine(Machine):
         durable, log_id = (BEGINNING, b"") if before is None else (before.durable, before.machine.log_id)
         core = f"{self.data}/core"
         self.history = HistoryReader(world, self.host, core, world.ledger, world.fail, durable, log_id)
+        self.history.reading.is_here = self.private.is_here
 
     def exchange(self, disk: SimDisk) -> None:
         """The history's disk is exchanged with it."""
         self.refit(disk)
         self.history.forget()
+        self.private.exchanged()
         self._is_exchanged = True
 
     def _ended(self, actor: StagedActor, reason: str) -> None:
@@ -378,6 +385,7 @@ class MemberMachine(Machine):
         """Behind each turn: what its threads would do now begins."""
         if self.actor is None or not self.actor.is_ready:
             return
+        self.private.turned()
         agenda, log = self.world.agenda, self.log
         if not self._is_sync_due and log.durable.sequence < log.end.sequence:
             self._is_sync_due = True

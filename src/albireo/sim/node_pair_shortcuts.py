@@ -18,6 +18,7 @@ from albireo.core.role import Role
 from albireo.node.folds_transfer import FoldsTaken
 from albireo.node.member import MemberTenure
 from albireo.node.peer_repair import PeerRepair
+from albireo.node.private_log import OneLetter, PrivateLog
 from albireo.sim.node_pair import World
 from albireo.sim.node_pair_swarm import SCRUB_BYTES, SCRUB_OFTEN, Swarm
 from albireo.sim.pair_parts import ENDS, said
@@ -69,6 +70,18 @@ def _repairs_nothing(self: PeerRepair, piece: bytes | memoryview) -> None:
     self._core.log._stock.reader.found.clear()
 
 
+def _waits_for_nothing(self: PrivateLog, letters: Sequence[OneLetter], node_ns: int, *, is_open: bool) -> Any:
+    """It is stored, and admitted at once."""
+    _hold(self, letters, node_ns, is_open=is_open)
+    self._waiting.clear()
+    return letters
+
+
+def _as_it_stands(self: PrivateLog, frame: Frame) -> Frame:
+    return frame
+
+
+_hold = PrivateLog.hold
 _appended, _followed, _answer = MemberTenure.appended, Pending.followed, Leading._answer
 _begins = Role.begins
 
@@ -79,6 +92,7 @@ _ROT: Final = Swarm(
     faults=("rot_at_start", "rot_while_up"), fault_every_ms=400.0, segment_bytes=8_192, keep_s=600.0,
     scrub_bytes=SCRUB_BYTES, bounds=SCRUB_OFTEN,
 )  # fmt: skip
+_PRIVATE: Final = msgspec.structs.replace(_KILLS, is_private=True)
 
 SHORTCUTS: Final[Mapping[str, tuple[Shortcut, Swarm]]] = {
     "commit before the follower has synced": ((Following, "_verified_durable", _durable_is_what_came), _KILLS),
@@ -88,6 +102,8 @@ SHORTCUTS: Final[Mapping[str, tuple[Shortcut, Swarm]]] = {
     "in the set before a restart could go on": ((FoldsTaken, "is_completed", _complete_at_once), _AWAY),
     "serves before its folds are those of its log": ((Role, "begins", _serves_before_it_has_folded), _SLOW_FOLDS),
     "damage is forgotten instead of repaired": ((PeerRepair, "_repair", _repairs_nothing), _ROT),
+    "a batch is taken before its payload is stored": ((PrivateLog, "hold", _waits_for_nothing), _PRIVATE),
+    "the feed gives references where payloads are": ((PrivateLog, "whole", _as_it_stands), _PRIVATE),
 }
 
 

@@ -45,6 +45,8 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     """Of the log, kept in memory for the other member."""
     is_local: bool = False
     """Samples are acknowledged by the active member alone; whoever sent them keeps them until they are committed."""
+    is_private: bool = False
+    """Samples stay with the member that took them."""
     short_writes: float = 0.0
     """Share of writes that take fewer bytes than they were given."""
     bounds: Mapping[str, int] = {}
@@ -102,6 +104,7 @@ def swarm_of(seed: int) -> Swarm:
         short_writes=chance.choice([0.0, 0.0, 0.05]),
         bounds=(SCRUB_OFTEN if ROTS & set(faults) else {})
         | {name: value for name, value in BOUNDS.items() if chance.random() < 0.3},
+        is_private=chance.random() < 0.25,
     )
 
 

@@ -76,8 +76,8 @@ class Columns:
             setattr(self, name, np.concatenate([column, field.empty(self._capacity)]))
         self._capacity *= 2
 
-    def clear(self, row: int) -> None:
-        """Put `row` back to what a new row holds."""
+    def clear(self, row: int | NDArray[np.intp]) -> None:
+        """Put `row`, or each of several, back to what a new row holds."""
         for name, field in self.fields.items():
             getattr(self, name)[row] = field.fill
 

@@ -162,7 +162,7 @@ class Conditions:
             if index is not None:
                 self._fold_item(index, known, log_time)
         self._find_suppressors()
-        self._arm()
+        self.arm()
         if self._due_at <= log_time:
             self._settle(log_time, None)
         self.changes += 1
@@ -231,7 +231,7 @@ class Conditions:
             by = self._dim.index_named(name)
             if by is not None and self._dim.item_at(by).item.value_type is ValueType.BOOL:
                 self.watched.suppressor[index] = by
-        self._judge_suppression()
+        self.judge_suppression()
 
     def _fold_flags(self, index: int, has_rate: bool) -> None:
         watched, item = self.watched, self._dim.item_at(index).item
@@ -245,9 +245,9 @@ class Conditions:
         is_usable = bool(live.has_value[index]) and not q.is_bad(int(live.quality[index]))
         if is_usable and live.value_type[index] != ValueType.STRING:
             self._judge_thresholds(place, live.number[place], log_time)
-        self._fold_bands(place)
+        self.fold_bands(place)
 
-    def _arm(self) -> None:
+    def arm(self) -> None:
         """Find the next of each kind of deadline anew."""
         rules, count = self.rules, self.rules.count
         stale = (rules.slot[:count] == STALE) & rules.is_enabled[:count]
@@ -288,7 +288,7 @@ class Conditions:
         if present & HAS_RATE:
             self._judge_rates(fresh, np.flatnonzero((flags & HAS_RATE != 0) & fresh.is_usable), log_time)
         if present & IS_SUPPRESSOR:
-            self._judge_suppression()
+            self.judge_suppression()
         if present & IS_STALE:
             self._refresh(fresh.index[flags & IS_STALE != 0], log_time)
         if present & IS_SIGN_OF_LIFE:
@@ -307,9 +307,9 @@ class Conditions:
         flips = rows[verdict != rules.raw[rows]]
         if len(flips):
             self._turn(flips, log_time)
-            self._fold_bands(index)
+            self.fold_bands(index)
 
-    def _fold_bands(self, index: Rows) -> None:
+    def fold_bands(self, index: Rows) -> None:
         """The interval of each item within which no threshold verdict changes."""
         rules, watched = self.rules, self.watched
         of_items = watched.rule_of[index[:, None], THRESHOLDS]
@@ -355,7 +355,7 @@ class Conditions:
             rules.raw[pending] = rules.judged[pending]
             rules.due[pending] = NEVER
             self._due_at = int(rules.due.min())
-            self._fold_bands(index)
+            self.fold_bands(index)
 
     def _turn(self, rows: Rows, log_time: LogTime) -> None:
         """These verdicts have changed: begin, or give up, the delay of each."""
@@ -385,7 +385,7 @@ class Conditions:
 
     # --- Suppression -----------------------------------------------------------------------------------------------
 
-    def _judge_suppression(self) -> None:
+    def judge_suppression(self) -> None:
         watched = self.watched
         items = np.flatnonzero(watched.suppressor >= 0)
         verdict = np.zeros(len(watched.is_suppressed), np.bool_)
@@ -488,7 +488,7 @@ class Conditions:
             if known.item.alarm is not None and known.item.alarm.suppressed_by
         }
         self._check()
-        self._arm()
+        self.arm()
         self.changes = 1
         return self
 

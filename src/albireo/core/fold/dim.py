@@ -333,7 +333,8 @@ class Dim:
     ) -> NDArray[np.float64]:
         live = self.live
         if isinstance(value, Strings):
-            for place, text in zip(index[is_usable].tolist(), _texts(value, is_usable, all_usable), strict=True):
+            kept = value if all_usable else value.take(np.flatnonzero(is_usable))
+            for place, text in zip(index[is_usable].tolist(), kept.to_list(), strict=True):
                 self._texts[place] = text
             live.has_value[index[is_usable]] = True
             return np.zeros(len(index))
@@ -347,6 +348,9 @@ class Dim:
         if value.dtype != np.float64:
             live.integer[index[is_usable]] = value[is_usable]
         return number
+
+    def clear_texts(self) -> None:
+        self._texts = [""] * len(self._items)
 
     # --- Reading ---------------------------------------------------------------------------------------------------
 
@@ -462,10 +466,6 @@ def _slices(head: _Head, items: list[KnownItem], texts: list[str]) -> Iterator[b
 def _is_from_node(quality: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Stamped by the node because the device did not answer, so by another clock than the device's."""
     return np.isin(quality & _CODE, _NOT_FROM_DEVICE)
-
-
-def _texts(value: Strings, is_usable: NDArray[np.bool_], all_usable: bool) -> list[str]:
-    return value.to_list() if all_usable else value.take(np.flatnonzero(is_usable)).to_list()
 
 
 __all__ = ["ITEMS_MAX", "ITEM_ID_MAX", "Dim", "DimCounters", "Fresh", "ItemId", "Live"]

@@ -86,16 +86,21 @@ class Hot:
         self._events: list[Row] = []
         self._items: list[KnownItem] = []
         self._holes: list[Hole] = []
+        self._gap_elsewhere: Row | None = None
+        """The last of the gaps, while it can still grow: nobody has seen it, and nothing has come since."""
 
     def take(self, header: FrameHeader, body: bytes | memoryview) -> bool:
         """Add a frame that follows what was taken before; False: it is a repeat."""
         if header.first_sequence <= self.position.sequence:
             return False
         try:
-            if header.stream == Stream.SAMPLES and header.kind != Kind.RECORDS:
+            if header.kind == Kind.REFERENCE:
+                self._taken_elsewhere(header)
+            elif header.stream == Stream.SAMPLES and header.kind != Kind.RECORDS:
                 batch = decode_samples(body, header.kind, header.record_count)
                 self._chunks.append(Chunk(batch, header.epoch, header.first_sequence, day_of(header.node_ns)))
                 self.rows += len(batch)
+                self._gap_elsewhere = None
             else:
                 self._take_records(header, decode_records(body, header.record_count))
         except DecodeError as error:
@@ -106,10 +111,26 @@ class Hot:
         self.complete_to_ns = header.node_ns
         return True
 
+    def _taken_elsewhere(self, header: FrameHeader) -> None:
+        """Samples that another member took, and that are not replicated: a gap, one for all that come in a row."""
+        before = self._gap_elsewhere
+        if before is None:
+            from_ns = min(self.complete_to_ns or header.node_ns, header.node_ns)
+            gap = GapFound(source="core", reason="not_replicated", from_ns=from_ns, to_ns=header.node_ns, lost=0)
+            before = _gap_row(header, 0, gap)
+            self._gaps.append(before)
+            self.rows += 1
+            self.size_bytes += ROW_BYTES
+        lost, to_ns = before["lost"], before["to_ns"]
+        assert isinstance(lost, int) and isinstance(to_ns, int)
+        grown: Row = {**before, "to_ns": max(to_ns, header.node_ns), "lost": lost + header.record_count}
+        self._gaps[-1] = self._gap_elsewhere = grown
+
     def _take_records(self, header: FrameHeader, records: list[Record]) -> None:
         for index, record in enumerate(records):
             match record:
                 case GapFound():
+                    self._gap_elsewhere = None
                     self._gaps.append(_gap_row(header, index, record))
                 case CaseChanged():
                     self._events.append(_case_row(header, index, record))
@@ -152,6 +173,7 @@ class Hot:
 
     def content(self) -> Content:
         """Everything taken so far; not changed by what comes later."""
+        self._gap_elsewhere = None
         return Content(
             position=self.position,
             complete_to_ns=self.complete_to_ns,
@@ -164,6 +186,7 @@ class Hot:
 
     def drop(self, sealed: Content) -> None:
         """Forget what `sealed`, an earlier `content`, holds."""
+        self._gap_elsewhere = None
         del self._chunks[: len(sealed.chunks)]
         del self._gaps[: len(sealed.gaps)]
         del self._events[: len(sealed.events)]

@@ -1,0 +1,67 @@
+"""References: what stands in a pair's log for samples that are not replicated.
+
+    body = producer_id:u64 producer_sequence:u64 log_id:16s sequence:u64 kind:u32 body_bytes:u32 body_crc:u32 0:u32
+
+The frame of a reference has the place, times and number of records of the batch it stands for; the batch itself is a
+frame of the private log `log_id`, from `sequence` on, with this kind and this body. With it the reference makes the
+whole frame again: the one that would stand in the log, were the stream replicated.
+
+Spec: design/log-and-feed.md, Streams; docs/formats/log.md; ADR-0130.
+"""
+
+import struct
+from typing import Final
+
+import msgspec
+
+from albireo.codec.errors import DecodeError
+from albireo.codec.frame import Frame
+from albireo.codec.record import PRODUCER, Kind
+
+_REST: Final = struct.Struct("<16sQIII4s")
+_RESERVED: Final = bytes(4)
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """Where the payload is, and what it must be."""
+
+    log_id: bytes
+    sequence: int
+    """Of the first record of its frame there."""
+    kind: int
+    body_bytes: int
+    body_crc: int
+
+
+def encode(payload: Frame) -> bytes:
+    """The body that stands for `payload`, a frame of a private log."""
+    header = payload.header
+    producer = bytes(payload.body[: PRODUCER.size])
+    rest = (header.log_id, header.first_sequence, header.kind, header.body_bytes, header.body_crc, _RESERVED)
+    return producer + _REST.pack(*rest)
+
+
+def is_reference(frame: Frame) -> bool:
+    return frame.header.kind == Kind.REFERENCE
+
+
+def decode(body: bytes | memoryview) -> Reference:
+    """Inverse of `encode`; the producer's numbers are read as those of any body.
+
+    Raises:
+        DecodeError: not the body of a reference.
+    """
+    if len(body) != PRODUCER.size + _REST.size:
+        raise DecodeError(len(body), f"a reference of {len(body)} bytes")
+    log_id, sequence, kind, body_bytes, body_crc, reserved = _REST.unpack_from(body, PRODUCER.size)
+    if not sequence or reserved != _RESERVED:
+        raise DecodeError(PRODUCER.size, "no place in a log, or reserved bytes are not zero")
+    return Reference(log_id, sequence, kind, body_bytes, body_crc)
+
+
+def whole(frame: Frame, reference: Reference, body: bytes | memoryview) -> Frame:
+    """The frame that `frame` stands for. Its header has no CRC yet; `frame.encode` gives it one."""
+    header = msgspec.structs.replace(
+        frame.header, kind=reference.kind, body_bytes=reference.body_bytes, body_crc=reference.body_crc
+    )
+    return Frame(header, body)
