@@ -25,8 +25,8 @@ import msgspec
 
 from albireo.model.instant import MS, SECOND, Instant
 
-LEAST: Final = 1.25
-"""A follower 1 GiB behind a live path of 40 MB/s is there after 100 s."""
+LEAST: Final = 1.125
+"""A follower 1 GiB behind a live path of 40 MB/s is there after 200 s; less by what goes in any case."""
 MOST: Final = 16.0
 GROWTH: Final = 1.5
 SAVED_LOOKS: Final = 4
@@ -34,7 +34,7 @@ LOOK_NS: Final = 200 * MS
 """Two heartbeats: a sender of few records looks often enough by these."""
 PATIENCE_NS: Final = 2 * SECOND
 """A follower that syncs its disk stands still for some looks, and needs no larger share for it."""
-BUSY: Final = 0.35
+BUSY: Final = 0.25
 """Of all time, that in turns of the loop, waits for a core included: from here on the live path is in need."""
 REST_NS: Final = 32 * MS
 """8 MB/s, with pieces of 256 KiB."""
