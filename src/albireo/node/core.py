@@ -346,7 +346,7 @@ class Core:
 
     def _end_turn(self) -> None:
         """What every wake-up ends with: admission looked at, followers served, the next deadline armed."""
-        admission = next(filter(None, (log.admission() for log in self._logs())), "")
+        admission = self.log.admission() or ("" if self.private is None else self.private.log.admission())
         if admission != self._admission:
             self._admission = admission
             self.tell(AdmissionChanged(admission))
