@@ -177,6 +177,30 @@ def test_a_follower_that_got_everything_rests(max_wait_ms: int, rest_ns: int) ->
     assert [one.after for one in leader.pulls(Position(2, 61), Instant(now + rest_ns))] == [60]
 
 
+def test_a_follower_is_level_when_the_leader_has_looked_at_everything() -> None:
+    leader, machine = Leader(), Follower(FollowerConfig(name="f", streams=(1,)))
+
+    def heard(message: FeedAnswer | FeedAlive) -> bool:
+        machine.step(Received(message), Instant(0))
+        return machine.is_level
+
+    def alive() -> FeedAlive:
+        ((_, message),) = leader.alive(2, FACTS.committed, FACTS.committed, Instant(0))
+        return message
+
+    (said,) = machine.step(LinkUp(), Instant(0))
+    assert isinstance(said, Say)
+    assert isinstance(said.message, FeedHello)
+    assert not heard(leader.hello(b"f", said.message, FACTS, Instant(0)))
+    assert not heard(alive())
+    (pull,) = leader.pulls(FACTS.committed, Instant(0))
+    leader.pulled(pull, FACTS.committed.sequence, None, 0)
+    leader.hello(b"other", FeedHello(follower="other", streams=(9,)), FACTS, Instant(0))
+    assert heard(next(one for to, one in leader.alive(2, FACTS.committed, FACTS.committed, Instant(0)) if to == b"f"))
+    machine.step(LinkUp(), Instant(0))
+    assert not machine.is_level
+
+
 def test_a_follower_that_is_behind_does_not_rest() -> None:
     leader, now = Leader(), Instant(7)
     leader.hello(b"f", FeedHello(follower="f", max_wait_ms=100), FACTS, now)

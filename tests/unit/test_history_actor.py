@@ -179,6 +179,20 @@ async def test_rows_are_sealed_acknowledged_and_survive_a_restart(tmp_path: Path
 
 
 @in_a_loop
+async def test_a_stop_takes_what_was_kept_back(tmp_path: Path) -> None:
+    """Found by a demo that ended within the tenth of a second that the history lets CORE wait."""
+    log = some_log()
+    server = LogServer(log)
+    async with running(server, tmp_path):
+        async with running(history(), tmp_path):
+            await server.until_taken()
+            log.samples([(1, DAY_ZERO + 99 * SECOND, 1.5, 0)], DAY_ZERO + 99 * SECOND)
+            server.serve()
+            assert server.received != server.committed
+        assert stored_rows(tmp_path / "history") == sorted(log.rows)
+
+
+@in_a_loop
 async def test_a_first_hello_that_got_lost_is_said_again(tmp_path: Path) -> None:
     """Found in a test run: history stood still for good, because nothing but a letter ever set its timer."""
     log = some_log(batches=1)

@@ -342,6 +342,8 @@ class FeedAlive(Message, frozen=True, tag="feed_alive"):
     end: Position
     sent: Position = Position()
     """Last position sent to this follower: one that is not there yet has missed something."""
+    scanned: int = 0
+    """Everything up to this sequence was sent, or is not wanted."""
 
 
 # --- History of a pair (ADR-0124) ----------------------------------------------------------------------------------

@@ -142,6 +142,12 @@ class Follower:
         self._undigested: deque[tuple[Position, int]] = deque()
         self._undigested_bytes = 0
         self._ask_at: Instant | None = None
+        self._is_level = False
+
+    @property
+    def is_level(self) -> bool:
+        """The leader has said since the last hello that it has nothing more for us."""
+        return self._is_level and self.phase is Phase.FOLLOWING
 
     def deadline(self) -> Instant | None:
         return self._ask_at
@@ -172,6 +178,7 @@ class Follower:
 
     def _ask(self, now: Instant) -> list[Effect]:
         self.phase = Phase.ASKING
+        self._is_level = False
         self._ask_at = Instant(now + ASK_AGAIN_NS)
         hello = FeedHello(
             follower=self.config.name,
@@ -198,6 +205,7 @@ class Follower:
                 if self._is_stale(message.epoch):
                     return [Noted("stale_epoch", f"alive of epoch {message.epoch}")]
                 self.committed = message.committed
+                self._is_level = message.sent <= self.position and message.scanned >= message.committed.sequence
                 return self._alive(message.sent, now) if self.phase is Phase.FOLLOWING else []
             case FeedData() | FeedState():
                 return self._data(message, size_bytes, now)

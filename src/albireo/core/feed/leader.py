@@ -132,8 +132,8 @@ class Leader:
             if len(self.followers) >= FOLLOWERS_MAX or self._is_name_too_many(hello):
                 verdict, reason = "refused", f"{FOLLOWERS_MAX} followers are served already; stop one of them"
             else:
-                followed = Followed(to, hello, position, now)
-                self.followers[to] = followed
+                self.followers[to] = Followed(to, hello, position, now)
+                self._alive_at = now  # Whoever begins hears at once whether there was anything to send.
         return FeedAnswer(
             verdict=verdict, position=position, log_id=facts.log_id, history=facts.history.entries, reason=reason
         )
@@ -212,7 +212,7 @@ class Leader:
         for gone in [f.to for f in self.followers.values() if now - f.heard_at > GONE_NS and not f.hello.is_named]:
             del self.followers[gone]
         return [
-            (f.to, FeedAlive(epoch=epoch, is_acting=is_acting, committed=committed, end=end, sent=f.previous))
+            (f.to, FeedAlive(epoch, is_acting, committed, end, sent=f.previous, scanned=f.scanned))
             for f in self.followers.values()
         ]
 

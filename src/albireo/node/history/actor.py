@@ -9,6 +9,7 @@ full, cost no row: the log keeps them, and they come once there is credit again.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -53,6 +54,8 @@ STREAMS: Final = (Stream.SAMPLES, Stream.CASES, Stream.STATE, Stream.AUDIT, Stre
 SEAL_WAITERS_MAX: Final = 64
 WAIT_MS: Final = 100
 """Records may reach the history so late: fewer and larger pieces cost CORE and the history less."""
+REST_S: Final = 1.0
+"""At a stop, for what CORE still has."""
 
 
 class HistoryArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,6 +92,7 @@ class History:
         self._merges: Merges
         self._copies: Copies
         self._idle = asyncio.Event()
+        self._heard = asyncio.Event()
         self._seal_waiters: list[tuple[Position, Letter, int]] = []
         """Answered once the position is durable."""
         self._problem = ""
@@ -144,7 +148,8 @@ class History:
         )
 
     async def stop(self) -> None:
-        """Seal what there is, then release."""
+        """Take the last of it, seal what there is, then release."""
+        await self._take_the_rest()
         self._merges.abandon.set()
         self._copies.stop()
         await self._until_idle()
@@ -156,6 +161,15 @@ class History:
         self._works.end()
         for link in (self._core, self._asked):
             link.close()
+
+    async def _take_the_rest(self) -> None:
+        """What CORE has kept back for a moment: whoever says hello is given it at once."""
+        self._step(LinkUp())
+        with contextlib.suppress(TimeoutError):  # A CORE that has gone gives nothing; the log has it at the next start.
+            async with asyncio.timeout(REST_S):
+                while not self._follower.is_level:
+                    self._heard.clear()
+                    await self._heard.wait()
 
     async def _until_idle(self) -> None:
         while self._pace.is_sealing or self._merges.is_merging:
@@ -178,6 +192,7 @@ class History:
                     self._answer(letter, letter.message)
                 case other:
                     self._actor.log.limited("message_unexpected", type(other).__name__, link=letter.link.name)
+        self._heard.set()
         self._arm()
 
     def ticked(self, now: Instant) -> None:
