@@ -96,21 +96,21 @@ class OldDisk(Fault):
     """The active member dies and comes back with a copy of its disk from before the round: a restored backup."""
 
     def prepare(self, pair: Pair) -> None:
-        """Have a copy of the store of who leads. The first time the passive one's is copied while it is down, and then
-        it leads; later there is the one that was found at its last death."""
-        acting = pair.acting()
-        assert acting is not None
-        active = acting[0]
-        if _copy_of(pair, active).exists():
-            return
-        passive = other_of(active)
-        if not _copy_of(pair, passive).exists():
-            pair.groups[passive].stop()
-            keep_copy(pair.data[passive], _copy_of(pair, passive))
-            pair.groups[passive].start()
+        """Have a copy of both stores, made while each was down: on a busy machine the lead may change once more. Later
+        there is the one that was found at a member's last death."""
+        for _ in MEMBERS:
+            acting = pair.acting()
+            assert acting is not None
+            active, passive = acting[0], other_of(acting[0])
+            if not _copy_of(pair, passive).exists():
+                pair.groups[passive].stop()
+                keep_copy(pair.data[passive], _copy_of(pair, passive))
+                pair.groups[passive].start()
+                pair.wait_healthy()
+            if _copy_of(pair, active).exists():
+                return
+            pair.hand_over(active)
             pair.wait_healthy()
-        pair.hand_over(active)
-        pair.wait_healthy()
 
     def strike(self, pair: Pair, active: str) -> None:
         old, newer = _copy_of(pair, active), pair.directory / "newer"
