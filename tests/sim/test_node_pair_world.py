@@ -15,7 +15,7 @@ from albireo.sim.node_pair_machines import MemberMachine
 from albireo.sim.node_pair_shortcuts import SHORTCUTS, catch
 from albireo.sim.node_pair_swarm import Swarm
 
-SEEDS = 100
+SEEDS = 60
 
 
 @pytest.mark.parametrize("seed", range(SEEDS), ids=lambda seed: f"seed-{seed}")
