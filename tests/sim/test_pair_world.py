@@ -69,6 +69,11 @@ def test_a_lead_that_was_given_away_in_order_leaves_no_late_write_behind(seed: i
     assert outputs.stale_plain == outputs.stamps_lost == 0
 
 
+def test_a_stop_whose_adapter_hangs_holds_the_service_for_its_bound_only() -> None:
+    """Found among 14,000 worlds: a stop begun under faults, and an adapter that hangs again and again behind them."""
+    World(7428).run()
+
+
 def test_same_seed_same_story() -> None:
     first, second = World(7).run(), World(7).run()
     assert first.trace == second.trace

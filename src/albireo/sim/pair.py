@@ -136,7 +136,8 @@ class World:
         if not self.run_until(self.at + RECOVERY_NS, self.is_well):
             self.fail(f"not well 20 s after the last fault: {[m.machine.state.value for m in self.members]}")
         offered = [producer.offered for producer in self.clients.producers]
-        if not self.run_until(self.at + 5 * SECOND, lambda: self.clients.has_acked(offered)):
+        answered_ns = 5 * SECOND + self.config.drain_ns  # A stop begun under faults may wait for its outputs so long.
+        if not self.run_until(self.at + answered_ns, lambda: self.clients.has_acked(offered)):
             self.fail(f"batches wait: {offered}, acknowledged {[p.acked for p in self.clients.producers]}")
         self.run_until(self.at + SECOND)
         self.check_end()
