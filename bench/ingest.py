@@ -146,7 +146,7 @@ def _follow(data: Path, seconds: float) -> tuple[int, float]:
                 continue
             effects = machine.step(Received(message, sum(map(len, raw))), boot_ns())
             if isinstance(message, FeedData) and message.last == machine.position:
-                counts = [h.record_count for h, _ in frames(raw[0], verify=False) if h.record_count == BATCH]
+                counts = [h.record_count for h, _ in frames(raw[0], verify=False) if h.record_count >= BATCH]
                 if counts:
                     began = began or boot_ns()
                     seen += sum(counts)
