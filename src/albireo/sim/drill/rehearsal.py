@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from albireo.client import ClientError
+from albireo.runtime.errors import RuntimeFault
 from albireo.sim.drill.account import Account, gap_s, judge
 from albireo.sim.drill.faults import FAULTS
 from albireo.sim.drill.ground import DrillError
@@ -98,7 +100,7 @@ class Rehearsal:
                 self._begin(afterwards)
                 while len(done) < rounds:
                     done.append(self._round(len(done) + 1, is_last=len(done) + 1 == rounds))
-            except DrillError as error:
+            except (DrillError, ClientError, RuntimeFault) as error:  # Or a member refuses what was asked of it.
                 self._is_held = False
                 self._tell(f"round {len(done) + 1} did not end: {error}")
         return Report(fault=self._name, rounds=tuple(done), held=self._is_held and all(one.held for one in done))
