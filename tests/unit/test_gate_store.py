@@ -7,7 +7,8 @@ import pytest
 
 from albireo.log import WrongStore
 from albireo.log.copies import NAMES
-from albireo.node.gate_store import GateDisk, GateDiskFailed
+from albireo.log.keepsake import KeepsakeFailed
+from albireo.node.gate_store import GateDisk
 from albireo.sim.disk import PowerCut, SimDisk
 
 DATA = Path("/data")
@@ -84,8 +85,8 @@ def test_after_a_failed_sync_nothing_is_kept_any_more() -> None:
     disk = holding(4)
     memory = opened(disk)
     disk.refuse = lambda operation, _: errno.EIO if operation == "sync" else 0
-    with pytest.raises(GateDiskFailed, match="no order pass"):
+    with pytest.raises(KeepsakeFailed, match="no order pass"):
         memory.save(7, 5)
     disk.refuse = lambda operation, _: 0
-    with pytest.raises(GateDiskFailed):
+    with pytest.raises(KeepsakeFailed):
         memory.save(7, 6)

@@ -14,9 +14,9 @@ import pytest
 from albireo.codec.message import Answer, Ask, FeedAck, encode
 from albireo.codec.pair_message import Accept, Install, Prepare, Question, Read, Record, Release, Voted
 from albireo.core.pair import paths
+from albireo.log.keepsake import KeepsakeFailed
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import BEGINNING, Position
-from albireo.node.voter_store import VoterDiskFailed
 from albireo.node.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
 from albireo.runtime import ActorContext, ConfigurationRefused, Letter, run_actor, running
 from albireo.runtime.clock import boot_ns
@@ -342,7 +342,7 @@ def test_a_disk_error_ends_the_witness_without_an_answer(tmp_path: Path, operati
         asker = Asker()
 
         async def witness() -> None:
-            with pytest.raises(VoterDiskFailed, match="votes no more"):
+            with pytest.raises(KeepsakeFailed, match="votes no more"):
                 await run_actor(Witness(arguments(), disk), tmp_path)
 
         async with running(asker, tmp_path):

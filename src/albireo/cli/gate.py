@@ -1,17 +1,17 @@
 """`albireo gate`: the only path to a PLC that can't refuse late orders itself."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from albireo.cli.lone import run_until_stopped, status_of
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.place import VAR
 from albireo.cli.topology import read_topology
-from albireo.client import ClientError, NodeClient
 from albireo.field.contract import ConfigurationError
 from albireo.node import gate_boot
-from albireo.runtime.errors import DataLocked, DirectoryUnsafe
 
 
 @click.command("gate")
@@ -44,7 +44,7 @@ def command(topology_file: Path, name: str, listen: str, data: Path | None, show
     """
     directory = VAR / f"gate.{name.replace('/', '~').replace(':', '.')}" if data is None else data
     if shows_status:
-        _show(_status(directory), as_json)
+        _show(status_of("gate", directory), as_json)
     else:
         raise SystemExit(_run(topology_file, name, listen, directory, as_json))
 
@@ -53,30 +53,11 @@ def _run(topology_file: Path, name: str, listen: str, directory: Path, as_json: 
     loaded = read_topology(topology_file)
     say(f"gate {name}, data in {directory}")
     try:
-        code = gate_boot.run(loaded, name, directory, listen)
+        work = partial(gate_boot.run, loaded, name, directory, listen)
+        return run_until_stopped("gate", name, directory, work, as_json=as_json)
     except (gate_boot.NoSuchGate, ConfigurationError) as error:
         remedy = f"correct --name, --listen or {topology_file} (docs/gate.md)"
         raise Failure(str(error), remedy, ExitCode.BAD_CONFIGURATION) from error
-    except (DataLocked, DirectoryUnsafe) as error:
-        raise Failure(str(error), "stop the other one, or give --data", ExitCode.BAD_CONFIGURATION) from error
-    except OSError as error:
-        raise Failure(
-            f"{directory} can't be used: {error}", "it must be a directory on a disk that takes writes"
-        ) from error
-    if as_json:
-        emit({"gate": name, "exit": code})
-    return code
-
-
-def _status(directory: Path) -> dict[str, Any]:
-    try:
-        with NodeClient(directory) as client:
-            answer = client.ask("status", of="gate")
-    except ClientError as error:
-        remedy = "start it (`albireo gate --name ...`), or name its directory with --data"
-        raise Failure(f"no gate answers in {directory}: {error}", remedy, ExitCode.UNREACHABLE) from error
-    assert isinstance(answer, dict)
-    return answer
 
 
 def _show(status: dict[str, Any], as_json: bool) -> None:

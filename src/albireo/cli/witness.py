@@ -1,16 +1,16 @@
 """`albireo witness`: a voter of the pairs that list it."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from albireo.cli.lone import run_until_stopped, status_of
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.place import VAR
 from albireo.cli.topology import read_topology
-from albireo.client import ClientError, NodeClient
 from albireo.node import witness_boot
-from albireo.runtime.errors import DataLocked, DirectoryUnsafe
 
 MEMBERS: Final = ("primary", "backup")
 
@@ -48,7 +48,7 @@ def command(
     """
     directory = VAR / f"witness.{name}" if data is None else data
     if shows_status:
-        _show(_status(directory), as_json)
+        _show(status_of("witness", directory), as_json)
     else:
         raise SystemExit(_run(topology_file, name, directory, keys, as_json))
 
@@ -59,29 +59,10 @@ def _run(topology_file: Path, name: str, directory: Path, keys: Path | None, as_
         keys = directory / "keys"
     say(f"witness {name}, data in {directory}")
     try:
-        code = witness_boot.run(loaded.topology, name, directory, keys)
+        work = partial(witness_boot.run, loaded.topology, name, directory, keys)
+        return run_until_stopped("witness", name, directory, work, as_json=as_json)
     except (witness_boot.NoSuchWitness, witness_boot.NoPairs) as error:
         raise Failure(str(error), f"correct --name or {topology_file}", ExitCode.BAD_CONFIGURATION) from error
-    except (DataLocked, DirectoryUnsafe) as error:
-        raise Failure(str(error), "stop the other one, or give --data", ExitCode.BAD_CONFIGURATION) from error
-    except OSError as error:
-        raise Failure(
-            f"{directory} can't be used: {error}", "it must be a directory on a disk that takes writes"
-        ) from error
-    if as_json:
-        emit({"witness": name, "exit": code})
-    return code
-
-
-def _status(directory: Path) -> dict[str, Any]:
-    try:
-        with NodeClient(directory) as client:
-            answer = client.ask("status", of="witness")
-    except ClientError as error:
-        remedy = "start it (`albireo witness --name ...`), or name its directory with --data"
-        raise Failure(f"no witness answers in {directory}: {error}", remedy, ExitCode.UNREACHABLE) from error
-    assert isinstance(answer, dict)
-    return answer
 
 
 def _show(status: dict[str, Any], as_json: bool) -> None:

@@ -6,7 +6,7 @@ the same), and a full disk refuses nothing (a rewrite allocates nothing).
     copy   = magic:bytes[4] version:u16 0:u16 crc:u32 length:u32 generation:u64 body:bytes[length] zeros
     crc    = CRC-32C of everything else up to the end of the body
 
-The copy with the higher generation is right. Used for the store header of a log and for the store of a voter.
+The copy with the higher generation is right. Used for the store header of a log and for keepsakes (keepsake.py).
 Spec: docs/formats/log.md; ADR-0013.
 """
 

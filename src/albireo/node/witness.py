@@ -137,7 +137,7 @@ class Seat:
 
     def status(self, now: Instant) -> dict[str, object]:
         """As `albireo status` shows it; times in ms."""
-        voter, store = self.voter, self.voter.store
+        voter, store, keepsake = self.voter, self.voter.store, self.disk.keepsake
         left = max(0, voter.lease_end - now, voter.starts_until - now) if store else 0
         return {
             "node": self.pair.node,
@@ -156,10 +156,10 @@ class Seat:
             "refused": {refusal.value: count for refusal, count in voter.refusals.items()},
             "lists_differ": self.lists_differ,
             "store": {
-                "saves": self.disk.saves,
-                "generation": self.disk.generation,
-                "repaired_copies": self.disk.repaired_copies,
-                "is_damaged": self.disk.is_damaged,
+                "saves": keepsake.saves,
+                "generation": keepsake.generation,
+                "repaired_copies": keepsake.repaired_copies,
+                "is_damaged": keepsake.is_damaged,
             },
         }
 
@@ -247,11 +247,11 @@ class Witness:
             raise ConfigurationRefused(f"{error}: give --data the right directory, or move that one away") from error
         voter = Voter(name, pair.cluster, disk.store, self._actor.now(), pair.drift, pair.voters)
         seat = Seat(pair, voter, disk)
-        log = self._actor.log
-        if disk.repaired_copies:
-            log.warning("voter_store_repaired", node=pair.node, copies=", ".join(disk.repaired_copies))
-        if disk.is_damaged:
-            log.error("voter_store_damaged", node=pair.node, path=disk.directory, remedy="albireo voter reset")
+        log, keepsake = self._actor.log, disk.keepsake
+        if keepsake.repaired_copies:
+            log.warning("voter_store_repaired", node=pair.node, copies=", ".join(keepsake.repaired_copies))
+        if keepsake.is_damaged:
+            log.error("voter_store_damaged", node=pair.node, path=keepsake.directory, remedy="albireo voter reset")
         if seat.lists_differ:
             log.error("voter_lists_differ", node=pair.node, topology=", ".join(pair.voters))
         log.info("voter_opened", node=pair.node, state=voter.state(self._actor.now()).value)

@@ -13,11 +13,11 @@ import msgspec
 from albireo.codec.frame import Frame
 from albireo.core.pair.member import Member
 from albireo.log import LogStopped
+from albireo.log.keepsake import KeepsakeFailed
 from albireo.model.instant import MS, Instant
 from albireo.model.position import BEGINNING, Position
 from albireo.node.core import Core, CoreArguments
 from albireo.node.member import MemberTenure
-from albireo.node.voter_store import VoterDiskFailed
 from albireo.node.witness import Witness, WitnessArguments
 from albireo.runtime import StoreRefused
 from albireo.sim.disk import CHANGES, PowerCut, SimDisk
@@ -153,7 +153,7 @@ class Machine(ABC):
                 self.dies("power cut in a write", is_power=True)
             case Killed():
                 self.dies("killed in a write", is_power=False)
-            case LogStopped() | VoterDiskFailed() | StoreRefused() if self.world.has_sick_disk(self):
+            case LogStopped() | KeepsakeFailed() | StoreRefused() if self.world.has_sick_disk(self):
                 self.dies(f"ends: {error}", is_power=False)
             case _:
                 raise error
