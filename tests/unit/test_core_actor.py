@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -10,9 +11,11 @@ import pytest
 from albireo.client import NodeClient
 from albireo.codec.frame import body_crc, frames
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, Logged
-from albireo.codec.record import GapFound, Kind, Marked, Record, Stream, decode_records, encode_records
+from albireo.codec.record import Audited, GapFound, Kind, Marked, Record, Stream, decode_records, encode_records
 from albireo.core.feed import Follower, FollowerConfig
 from albireo.core.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
+from albireo.core.pending import FOLD_COST_MAX, RECORD_COST
+from albireo.core.root_events import Event, OrdersGiven
 from albireo.log import Entry, FileSystem, Log, LogConfig, OsFileSystem, StoreIdentity
 from albireo.log.inspection import quarantined
 from albireo.model.instant import SECOND
@@ -21,6 +24,7 @@ from albireo.node.core import Core, CoreArguments, create
 from albireo.runtime import SyncLink, running
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.errors import ActorFailed, ConfigurationRefused, StoreRefused
+from albireo.runtime.loop import ActorLoop
 from tests.waiting_parts import PATIENCE_S
 
 ARGUMENTS = {"node": "root", "cluster": "c", "log": {"segment_bytes": 1 << 20, "free_bytes_min": 0}}
@@ -154,6 +158,38 @@ def test_what_quarantine_does_not_keep_is_said_in_the_journal(tmp_path: Path) ->
     assert [one.fields["was"] for one in lines] == ["cut to 8", "cut to 7"]
     assert {one.fields["reason"] for one in lines} == {"more than 1 are kept"}
     assert [one.why for one in quarantined(tmp_path / "log")] == ["cut to 6"]
+
+
+class Watched(Core):
+    """Counts the folds of each turn."""
+
+    def __init__(self) -> None:
+        super().__init__(msgspec.convert(ARGUMENTS, CoreArguments))
+        self.folds: Counter[int] = Counter()
+
+    def tell(self, event: Event) -> None:
+        before = self.root.committed
+        super().tell(event)
+        self.folds[self._actor.turns.count] += self.root.committed > before
+
+
+def test_however_often_the_disk_answers_a_turn_folds_once(tmp_path: Path) -> None:
+    """What a turn may fold is bounded; two folds in it would be twice the bound."""
+    core = Watched()
+    one = Audited(at_ns=1, user="ada", action="test", subject="", detail="")
+    orders = OrdersGiven([one] * (FOLD_COST_MAX // RECORD_COST + 1))
+
+    async def story() -> None:
+        async with running(core, tmp_path):
+            for _ in range(100):
+                core.tell(orders)
+                core.wake()
+                await asyncio.sleep(0)
+
+    with asyncio.Runner(loop_factory=ActorLoop) as runner:
+        runner.run(story())
+    assert sum(core.folds.values()) > 100
+    assert max(core.folds.values()) == 1
 
 
 def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None:

@@ -439,7 +439,8 @@ class Root:
                 self.role.stand_by(self.outputs.awaited, self.history.epoch, turn)
         if is_serving:
             self._declare_more(moment, turn)
-            self._consequences(moment, turn)
+            if not self.has_unfolded:  # The next fold has its own.
+                self._consequences(moment, turn)
             self._mark_if_due(now, turn)
         for to, alive in self.leader.alive(self.history.epoch, self.committed, self.end, now, is_acting=is_serving):
             turn.send(to, alive)

@@ -5,7 +5,7 @@ Spec: design/log-and-feed.md, Store header (a standalone node grants itself epoc
 
 import secrets
 
-from albireo.core.root_events import Committed, Granted, LevelAgreed, PairFigures, Served
+from albireo.core.root_events import Granted, LevelAgreed, PairFigures, Served
 from albireo.model.instant import Instant
 from albireo.model.position import EpochEntry, Position
 from albireo.node.tenure import LogAndFolds
@@ -37,8 +37,7 @@ class Alone:
     def appended(self) -> None: ...
 
     def synced(self, position: Position) -> None:
-        self._core.log.commit(position)
-        self._core.tell(Committed(position))
+        self._core.commit(position)
 
     def ticked(self, now: Instant) -> None:
         level = self._core.root.folds.feature_level + 1

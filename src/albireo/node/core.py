@@ -294,6 +294,12 @@ class Core:
         if self.root.waits_for_disk:
             self.tell(Durable(durable))
 
+    def commit(self, position: Position) -> None:
+        """While committed frames wait for a turn to be folded in, more of them wait with them: one fold per turn."""
+        self.log.commit(position)
+        if not self._is_folding_posted:
+            self.tell(Committed(position))
+
     def _fold_more(self) -> None:
         self._is_folding_posted = False
         self.tell(Committed(self.log.committed))

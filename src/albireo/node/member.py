@@ -359,8 +359,7 @@ class MemberTenure:
                 self._restoring.do(effect)
                 self._look_at_log(self._actor.now())
             case Commit(position):
-                self._core.log.commit(position)
-                self._core.tell(root_events.Committed(position))
+                self._core.commit(position)
             case AskVoter(voter, question):
                 self._ask_voter(voter, question)
             case PersistStore() | GrantEpoch() | AppendNoOp() | CutTo():

@@ -37,6 +37,9 @@ class LogAndFolds(Protocol):
     def tell(self, event: Event) -> None:
         """One step of the root machine, and what it wants done."""
 
+    def commit(self, position: Position) -> None:
+        """Everything up to there is committed, in the log and for the root machine."""
+
     def wake(self) -> None:
         """Something changed outside a wake-up: look at the deadlines again."""
 
