@@ -42,10 +42,10 @@ bench:
 	@$(INSTALL) dev
 	@$(BIN)/python -m bench --all $(ARGS)
 
-## make drill     tests that start and kill real processes, then every fault of the pair; ROUNDS=3 for fewer than ten
+## make drill     tests of real processes and of crashes in their long form, then every fault of the pair; ROUNDS=3 for fewer
 drill:
 	@$(INSTALL) dev
-	@$(BIN)/python -m pytest tests/drill $(ARGS)
+	@ALBIREO_LONG_TESTS=1 $(BIN)/python -m pytest tests/drill tests/sim $(ARGS)
 	@failed=0; for fault in $$($(BIN)/albireo drill --list | cut -f1); do \
 	  $(BIN)/albireo drill $$fault --rounds $(ROUNDS) --json || failed=1; done; exit $$failed
 
