@@ -1,6 +1,7 @@
 """A member's life with cuts and a new beginning, with the power failing at every change it makes to the disk."""
 
 import contextlib
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -8,6 +9,7 @@ from albireo.log import Corrupted, LogConfig
 from albireo.sim.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
 from tests.log_member_parts import Member, frames_of
 from tests.log_parts import DIRECTORY, same, segment_paths
+from tests.long_form import IS_LONG
 
 CONFIG = LogConfig(segment_bytes=8192, pending_bytes_max=1 << 20, free_bytes_min=0, index_every_bytes=512)
 
@@ -73,20 +75,66 @@ def test_the_script_is_worth_cutting() -> None:
     assert CHANGES > 150
 
 
+class Cuttable(SimDisk):
+    """Lets somebody look at it in the middle of every change, where `cut_at` would end it, and goes on."""
+
+    def __init__(self, page_bytes: int = SECTOR_BYTES) -> None:
+        super().__init__(1, page_bytes=page_bytes)
+        self.at_change: Callable[[int], None] = lambda change: None
+        self._seen = 0
+
+    def _end_step(self) -> None:
+        change = len(self.operations)
+        if change > self._seen:
+            self._seen = change
+            self.at_change(change)
+
+    def cut(self, seed: int, chance: float) -> SimDisk:
+        """What is there after a power cut right now."""
+        after = self.power_cut(seed, survival_chance=chance)
+        self._is_off = False
+        return after
+
+
+def some_cuts(chances: Sequence[float], turn: int) -> Sequence[tuple[int, float]]:
+    """Seeds and chances to survive; only the one whose turn it is, but for the long form."""
+    cuts = tuple(enumerate(chances))
+    return cuts if IS_LONG else (cuts[turn % len(cuts)],)
+
+
+def after_cut(member: Member, disk: SimDisk) -> Member:
+    """It draws on from where this one is."""
+    after = Member(member.index, disk, CONFIG)
+    after.random.setstate(member.random.getstate())
+    after.open()
+    return after
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page_bytes", [PAGE_BYTES, SECTOR_BYTES])
 def test_power_cut_at_every_change_leaves_a_log_uncut_or_cut(page_bytes: int) -> None:
-    for cut_at in range(1, CHANGES + 1):
-        for seed, chance in enumerate((0.0, 0.5, 0.9, 1.0)):
-            member = Member(1, SimDisk(1, page_bytes=page_bytes, cut_at=cut_at), CONFIG)
-            with contextlib.suppress(PowerCut):
-                _life(member)
-            if hasattr(member, "log"):
-                member.power_cut(seed, chance)
-                member.follow(HOLDER)
-                member.feed(HOLDER)
-                member.flush_and_commit()
-                member.log.close()
+    """One life; at each change the power fails for a copy of it."""
+    disk = Cuttable(page_bytes)
+    member = Member(1, disk, CONFIG)
+    changes = 0
+
+    def cut(change: int) -> None:
+        nonlocal changes
+        changes = change
+        if not hasattr(member, "log"):
+            return
+        states = member.states()
+        for seed, chance in some_cuts((0.0, 0.5, 0.9, 1.0), change + (page_bytes == PAGE_BYTES)):
+            after = after_cut(member, disk.cut(seed, chance))
+            after.check(states)
+            after.follow(HOLDER)
+            after.feed(HOLDER)
+            after.flush_and_commit()
+            after.log.close()
+
+    disk.at_change = cut
+    _life(member)
+    assert changes == CHANGES
 
 
 @pytest.mark.slow
@@ -144,32 +192,36 @@ def _repair(member: Member, bytes_max: int) -> None:
 @pytest.mark.parametrize("bytes_max", [1, 1 << 20])
 def test_power_cut_at_every_change_of_a_repair_loses_nothing_and_invents_nothing(bytes_max: int) -> None:
     """Afterwards each frame is right or known to be damaged, nothing is cut, and the repair can go on."""
-    is_through, change = False, 0
-    while not is_through:
-        change += 1
-        for seed, chance in enumerate((0.0, 0.5, 1.0)):
-            member = _twin(SimDisk(1, page_bytes=SECTOR_BYTES))
-            member.open()
-            lost = missing(member)
-            member.disk.cut_at = len(member.disk.operations) + change
-            try:
-                _repair(member, bytes_max)
-                is_through = True
-            except PowerCut:
-                member.disk = member.disk.power_cut(seed, survival_chance=chance)
-                member.open()
-            member.disk.cut_at = None
-            assert member.report.torn is None
-            assert member.log.end == HOLDER.log.end
-            assert missing(member) <= lost
-            _repair(member, bytes_max)
-            assert missing(member) == set()
-            assert all(map(same, member.held(), HOLDER.branch))
-            member.disk.process_death()
-            member.open()
-            assert missing(member) == set()
-            assert member.report.corrupt == ()
-    assert change > 20
+    disk = Cuttable()
+    member = _twin(disk)
+    member.open()
+    lost = missing(member)
+    begin = changes = len(disk.operations)
+
+    def cut(change: int) -> None:
+        nonlocal changes
+        changes = change
+        for seed, chance in some_cuts((0.0, 0.5, 1.0), change + (bytes_max == 1)):
+            after = after_cut(member, disk.cut(seed, chance))
+            assert after.report.torn is None
+            assert after.log.end == HOLDER.log.end
+            assert missing(after) <= lost
+            is_repaired(after, bytes_max)
+
+    disk.at_change = cut
+    is_repaired(member, bytes_max)
+    assert changes > begin + 20
+
+
+def is_repaired(member: Member, bytes_max: int) -> None:
+    _repair(member, bytes_max)
+    assert missing(member) == set()
+    assert len(held := member.held()) == len(HOLDER.branch)
+    assert all(map(same, held, HOLDER.branch))
+    member.disk.process_death()
+    member.open()
+    assert missing(member) == set()
+    assert member.report.corrupt == ()
 
 
 def missing(member: Member) -> set[int]:
