@@ -1,12 +1,12 @@
 """PairProducer: a program without a loop that has samples committed by a pair, exactly once.
 
     with PairProducer("meter", items, members_of(node), keys) as producer:
-        last = producer.offer([batch])         # leaves at once if nothing else is under way, else with the next `wait`
+        last = producer.offer([batch])         # leaves with the next `wait`; with `wait(0)` at once
         receipts = producer.wait(1.0)          # Acknowledged(batch=last, position=...)
 
 A takeover makes `wait` take longer, nothing else. What was offered and is not acknowledged yet is kept, and goes out
 again to whichever member acts. What is offered between two calls of `wait` leaves together: many small batches cost
-little more than one. Nothing happens between two calls.
+little more than one. Nothing happens but in `wait`.
 
 A receipt says on whose disks the batch is, and whether a takeover may still cut it: such a batch is kept here and sent
 again, as long as this producer is open.
@@ -71,7 +71,7 @@ class PairProducer(OnLines):
         return self._machine
 
     def offer(self, batches: Sequence[SampleBatch]) -> int:
-        """Take batches to be committed.
+        """Take batches to be committed; they leave with the next `wait`.
 
         Args:
             batches: `item_id` holds row numbers of the items.
@@ -82,12 +82,8 @@ class PairProducer(OnLines):
         """
         if not self._machine.has_room([*self._offered, *batches]):
             raise QueueFull("too much waits for the pair to commit it: wait for it, then offer again")
-        is_idle = self._machine.is_drained and not self._offered
         self._offered += batches
-        last = self._machine.batches_offered + len(self._offered)
-        if is_idle:
-            self._hand_over()
-        return last
+        return self._machine.batches_offered + len(self._offered)
 
     def _hand_over(self) -> None:
         if self._offered:

@@ -1,0 +1,41 @@
+"""The client library at a pair of two real COREs: what is offered between two waits leaves together."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from albireo.client import Acknowledged, PairProducer
+from albireo.codec import record
+from albireo.codec.record import Kind
+from tests.core_pair_parts import aside, plant, until
+from tests.unit.test_early_receipts import ITEM, batch, stored, told
+
+pytestmark = [pytest.mark.slow]
+
+
+def test_what_is_offered_between_two_waits_is_one_frame_and_has_one_receipt(tmp_path: Path) -> None:
+    def rounds(producer: PairProducer) -> list[Acknowledged]:
+        receipts = []
+        for first in (1, 33):
+            for value in range(first, first + 32):
+                last = producer.offer([batch(value)])
+            receipts.append(told(producer, last))
+        return receipts
+
+    async def story() -> None:
+        async with plant(tmp_path, ()) as made:
+            await made.start(1)
+            await made.wait_for("active", "ready")
+            with PairProducer("p", [ITEM], made.lines, None) as producer:
+                assert [one.batch for one in await aside(lambda: rounds(producer))] == [32, 64]
+            await until(lambda: all(stored(one, "p") == list(range(1, 65)) for one in made.cores.values()), "committed")
+            log = made.cores[0].log
+            sizes = [
+                frame.header.record_count
+                for frame in log.replay(0, log.committed.sequence)
+                if frame.header.kind == Kind.INT64 and record.decode_producer(frame.body)[0] == 1
+            ]
+            assert sizes == [32, 32]
+
+    asyncio.run(story())
