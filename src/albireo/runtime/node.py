@@ -10,9 +10,10 @@ from pathlib import Path
 from albireo.runtime.errors import StartFailed
 from albireo.runtime.exits import EXIT_CONFIGURATION, EXIT_DATA, EXIT_HUNG
 from albireo.runtime.loop import ActorLoop, IdleCollection
-from albireo.runtime.placement import SWITCH_INTERVAL_S, ActorSpec
+from albireo.runtime.placement import ActorSpec
 from albireo.runtime.supervision import SupervisionConfig
 from albireo.runtime.supervisor import DEFAULT_CONFIG, ActorChanged, PlacementName, Supervisor
+from albireo.runtime.tuning import tune_process
 
 
 def run_node(
@@ -36,7 +37,7 @@ def run_node(
     Raises:
         DataLocked, DirectoryUnsafe: before anything was started.
     """
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    tune_process()
     supervisor = Supervisor(data, specs, placement, config=config, on_change=on_change, log_level=log_level)
     with asyncio.Runner(loop_factory=ActorLoop) as runner:
         code = runner.run(_run(supervisor, on_started))

@@ -29,8 +29,6 @@ from albireo.runtime.loop import ActorLoop
 EXIT_CRASHED: Final = 1
 LAUNCH_BYTES_MAX: Final = 64 * 1024 * 1024
 REASON_BYTES_MAX: Final = 4096
-SWITCH_INTERVAL_S: Final = 0.0005
-"""A helper thread waits 5 ms for the GIL at the default, 0.7 ms so (measured)."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z", re.IGNORECASE)
 
 

@@ -16,7 +16,8 @@ from albireo.runtime.actor import ActorContext, Supervised
 from albireo.runtime.directory import DataLock
 from albireo.runtime.exits import EXIT_CONFIGURATION
 from albireo.runtime.loop import IdleCollection
-from albireo.runtime.placement import EXIT_CRASHED, LAUNCH_BYTES_MAX, REASON_BYTES_MAX, SWITCH_INTERVAL_S, Launch, live
+from albireo.runtime.placement import EXIT_CRASHED, LAUNCH_BYTES_MAX, REASON_BYTES_MAX, Launch, live
+from albireo.runtime.tuning import tune_process
 
 _PR_SET_PDEATHSIG: Final = 1
 """prctl(2)"""
@@ -32,7 +33,7 @@ def main() -> int:
         return EXIT_CONFIGURATION
     if not die_with(launch.boot_pid):
         return EXIT_CRASHED
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    tune_process()
     os.nice(launch.spec.nice)
     supervised = Supervised(
         identity=launch.identity.encode(), lock=DataLock(launch.lock_descriptor), log_level=launch.log_level
