@@ -1,6 +1,7 @@
 """What tests of the history share: a log in memory, and a file system that dies at a chosen step."""
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -149,14 +150,15 @@ class DyingFiles(OsFileSystem):
         if needs_room and self.steps in self._full:
             raise OSError(28, "No space left on device")
 
-    def _lose(self) -> None:
+    def _lose(self, place: Callable[[Path], Path] = lambda path: path) -> None:
+        """`place`: where a path is meanwhile."""
         for names in self._new_names.values():
             for source, target, replaced in reversed(names):
-                if source is not None and target.exists():
-                    target.rename(source)
+                if source is not None and place(target).exists():
+                    place(target).rename(place(source))
                 if replaced is not None:
-                    target.write_bytes(replaced)
-        for path in self._dirty:
+                    place(target).write_bytes(replaced)
+        for path in map(place, self._dirty):
             if path.exists():
                 path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
@@ -179,6 +181,7 @@ class DyingFiles(OsFileSystem):
         self._step()
         replaced = target.read_bytes() if target.exists() else None
         super().rename(source, target)
+        (self._dirty.add if source in self._dirty else self._dirty.discard)(target)
         self._new_names.setdefault(target.parent, []).append((source, target, replaced))
 
     def unlink(self, path: Path) -> None:
@@ -188,3 +191,22 @@ class DyingFiles(OsFileSystem):
     def sync_directory(self, directory: Path) -> None:
         self._step()
         self._new_names.pop(directory, None)
+
+
+class ForkingFiles(DyingFiles):
+    """A file system under a process that lives on, and at each step leaves behind what there would be had it died."""
+
+    def __init__(self, data: Path, at_step: Callable[[], None]) -> None:
+        super().__init__()
+        self._data = data
+        self._at_step = at_step
+
+    def _step(self, *, needs_room: bool = False) -> None:
+        super()._step(needs_room=needs_room)
+        self._at_step()
+
+    def leave(self, data: Path, *, is_power_cut: bool) -> None:
+        """Everything below the directory of the process, as a crash right now would leave it."""
+        shutil.copytree(self._data, data)
+        if is_power_cut:
+            self._lose(lambda path: data / path.relative_to(self._data))
