@@ -45,7 +45,7 @@ bench:
 ## make drill     tests of real processes and of crashes in their long form, then every fault of the pair; ROUNDS=3 for fewer
 drill:
 	@$(INSTALL) dev
-	@ALBIREO_LONG_TESTS=1 $(BIN)/python -m pytest tests/drill tests/sim $(ARGS)
+	@ALBIREO_LONG_TESTS=1 $(BIN)/python -m pytest tests/drill tests/sim tests/unit/pipeline $(ARGS)
 	@failed=0; for fault in $$($(BIN)/albireo drill --list | cut -f1); do \
 	  $(BIN)/albireo drill $$fault --rounds $(ROUNDS) --json || failed=1; done; exit $$failed
 

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from albireo.codec.history import FileKind
+from tests.long_form import some
 from tests.unit.pipeline.history_files import DAY0, SECOND, HistoryWriter, item, sample
 from tests.waiting_parts import PATIENCE_S
 
@@ -66,9 +67,10 @@ def left_behind(data: Path) -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize("without_java", [False, True])
+@pytest.mark.parametrize("without_java", some([False, True], 2))
 def test_one_json_line_and_nothing_left(tmp_path: Path, without_java: bool) -> None:
-    """Once with the machine's Java, once with PATH and JAVA_HOME leading to none: then the packaged one runs it all."""
+    """With PATH and JAVA_HOME leading to none: the packaged Java runs it all. In the long form with the machine's too,
+    which runs the session of the other tests here."""
     data = small_node(tmp_path / "no de [1]")
     environment = {}
     if without_java:
@@ -94,8 +96,15 @@ def test_one_json_line_and_nothing_left(tmp_path: Path, without_java: bool) -> N
     assert left_behind(data) == []
 
 
-@pytest.mark.parametrize("moment", ["start", "work"])
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+# SIGTERM ends the command at once, whatever it does; Ctrl-C at work has lanes to call back before Java can end.
+@pytest.mark.parametrize(
+    ("moment", "signal_number"),
+    [
+        ("start", signal.SIGINT),
+        ("start", signal.SIGTERM),
+        *some([("work", signal.SIGTERM), ("work", signal.SIGINT)], 2),
+    ],
+)
 def test_a_signal_ends_java_too(tmp_path: Path, moment: str, signal_number: int) -> None:
     """Ctrl-C goes to the whole group, a supervisor's SIGTERM to the command alone; at Spark's start and at work."""
     data = small_node(tmp_path / "node")

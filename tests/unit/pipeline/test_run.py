@@ -1,5 +1,6 @@
 """Whole runs on a session that is there already: the tables are right, again and piece by piece."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from albireo.pipeline import tables
 from albireo.pipeline.delta import day_files
 from albireo.pipeline.errors import HistoryDamaged, HistoryMissing, OutputBusy, OutputUnusable
 from albireo.pipeline.run import run
-from tests.unit.pipeline.history_files import DAY0, SECOND, HistoryWriter, Row, replaced, sample
+from tests.long_form import some
+from tests.unit.pipeline.history_files import DAY0, LOG_ID, SECOND, HistoryWriter, Row, replaced, sample
 from tests.unit.pipeline.plant_rows import BEGIN, ITEMS, gaps_of, samples_of
 from tests.unit.pipeline.rollup_oracle import assert_same, rollup_by_duckdb, table_rows
 from tests.unit.pipeline.test_rollup import kernel_partials
@@ -89,7 +91,7 @@ def test_tables_are_what_duckdb_computes_and_stay_so(spark: SparkSession, tmp_pa
     assert not (out / "staging").exists()
 
 
-@pytest.mark.parametrize("cut", [0.2, 0.6])
+@pytest.mark.parametrize("cut", some([0.2, 0.6], 2))
 def test_two_runs_give_what_one_gives(spark: SparkSession, tmp_path: Path, cut: float) -> None:
     """The second run knows only its watermark: days before stay as they are, touched ones are computed anew."""
     plant = Plant(tmp_path, 12, late=False)
@@ -104,18 +106,36 @@ def test_two_runs_give_what_one_gives(spark: SparkSession, tmp_path: Path, cut: 
         assert_same(table_rows(out / "tables" / name), plant.wanted(name))
 
 
-def test_a_later_day_leaves_the_days_before_alone(spark: SparkSession, tmp_path: Path) -> None:
-    """Only the touched day's files are replaced, and what held at its midnight is carried in from the table."""
-    writer = HistoryWriter(tmp_path / "history")
+DAY = 24 * 3600 * SECOND
+
+
+def one_sample(directory: Path, value: float, *, log_id: str = LOG_ID) -> HistoryWriter:
+    """A history of one day and a minute with one sample."""
+    writer = HistoryWriter(directory / "history")
     writer.items(ITEMS)
-    day = 24 * 3600 * SECOND
-    writer.add(FileKind.SAMPLES, [sample(1, DAY0 + 3600 * SECOND, 4.0, 1)])
-    writer.publish(sequence=1, complete_to_ns=DAY0 + day + 60 * SECOND)
-    out = tmp_path / "out"
-    run(tmp_path / "history", out, session=spark)
+    writer.add(FileKind.SAMPLES, [sample(1, DAY0 + 3600 * SECOND, value, 5)])
+    writer.publish(sequence=5, complete_to_ns=DAY0 + DAY + 60 * SECOND, log_id=log_id)
+    return writer
+
+
+@pytest.fixture(scope="module")
+def tables_of_one_sample(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a run makes of `one_sample` with the value 4: to be copied, then gone on with."""
+    directory = tmp_path_factory.mktemp("one_sample")
+    one_sample(directory, 4.0)
+    run(directory / "history", directory / "out", session=spark)
+    return directory / "out"
+
+
+def test_a_later_day_leaves_the_days_before_alone(
+    spark: SparkSession, tmp_path: Path, tables_of_one_sample: Path
+) -> None:
+    """Only the touched day's files are replaced, and what held at its midnight is carried in from the table."""
+    writer = one_sample(tmp_path, 4.0)
+    out = shutil.copytree(tables_of_one_sample, tmp_path / "out")
     before = day_files(out / "tables" / "rollup_1h", "2026-03-01")
-    writer.add(FileKind.SAMPLES, [sample(1, DAY0 + day + 1800 * SECOND, 8.0, 2)])
-    writer.publish(sequence=2, complete_to_ns=DAY0 + day + 3600 * SECOND)
+    writer.add(FileKind.SAMPLES, [sample(1, DAY0 + DAY + 1800 * SECOND, 8.0, 6)])
+    writer.publish(sequence=6, complete_to_ns=DAY0 + DAY + 3600 * SECOND)
     run(tmp_path / "history", out, session=spark)
     hours = DeltaTable(str(out / "tables" / "rollup_1h"))
     assert before
@@ -127,15 +147,11 @@ def test_a_later_day_leaves_the_days_before_alone(spark: SparkSession, tmp_path:
     assert [row["average"] for row in rows[:-1]] == [4.0] * 23
 
 
-def test_another_log_starts_from_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_another_log_starts_from_nothing(spark: SparkSession, tmp_path: Path, tables_of_one_sample: Path) -> None:
     """A history of another log, or one that went back, is never mixed with the tables of the old one."""
-    out = tmp_path / "out"
-    for log_id, value in (("aa" * 16, 1.0), ("bb" * 16, 2.0)):
-        writer = HistoryWriter(tmp_path / log_id / "history")
-        writer.items(ITEMS)
-        writer.add(FileKind.SAMPLES, [sample(1, DAY0 + SECOND, value, 5)])
-        writer.publish(sequence=5, complete_to_ns=DAY0 + 2 * SECOND, log_id=log_id)
-        run(tmp_path / log_id / "history", out, session=spark)
+    out = shutil.copytree(tables_of_one_sample, tmp_path / "out")
+    one_sample(tmp_path, 2.0, log_id="bb" * 16)
+    run(tmp_path / "history", out, session=spark)
     rows = DeltaTable(str(out / "tables" / "rollup_1s")).to_pyarrow_table().to_pylist()
     assert [row["average"] for row in rows] == [2.0]
 
