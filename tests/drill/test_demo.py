@@ -107,84 +107,73 @@ def log_says(data: Path, text: str) -> bool:
     return any(text in log.read_text(errors="replace") for log in logs if log.exists())
 
 
-def test_a_short_headless_run_holds_and_says_so_in_one_line(tmp_path: Path) -> None:
-    data = tmp_path / "demo"
-    done = subprocess.run(
-        demo("--for", "3", "--json", "--no-pipeline", "--data", str(data)),
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("\n") == 1
-    answer = json.loads(done.stdout)
-    assert set(answer) == KEYS
-    check_account(answer)
-    assert answer["samples_committed"] > 1_000
-    assert answer["samples_dropped"] == 0
-    assert answer["seconds"] >= 3
-    assert set(answer["acquire_to_commit_ms"]) == {"p50", "p99"}
-    assert set(answer["log"]) == {"epoch", "sequence", "bytes"}
-    assert set(answer["history"]) == {"files", "rows", "gaps"}
-    assert set(answer["pipeline"]) == {"tables", "seconds", "report"}
-    until(lambda: processes_of(data) == [])
-
-
-def test_a_scenario_from_a_second_terminal_raises_a_case(tmp_path: Path) -> None:
+def test_second_terminals_act_on_it_and_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
+    """A write, a scenario and another demo, all on one; what came of them is in its answer."""
     data = tmp_path / "demo"
     with running(data) as child:
+        check_write(data)  # Before the fan trips: every fan is to run.
         begun = told_by("demo", "scenario", "fan-trip", "--at", "4", "--data", str(data))
         assert begun["scenario"] == "fan-trip"
+        check_refused(data)
 
         def raised() -> bool:
             listed = told_by("cases", "list", "--data", str(data)).get("cases", [])
             return any(case["item"].endswith("fan_4_trip") for case in listed)
 
         until(raised)
-        child.send_signal(signal.SIGINT)
-        said, _ = child.communicate(timeout=DEADLINE_S)
-    assert json.loads(said)["cases_raised"] >= 1
+        answer = ended_in_order(data, child, signal.SIGINT)
+    assert answer["cases_raised"] >= 1
 
 
-def test_a_write_from_a_second_terminal_acts_on_the_plant(tmp_path: Path) -> None:
-    data = tmp_path / "demo"
-    with running(data):
-
-        def is_verified(item: str, value: str) -> bool:
-            """As an operator does: what was not taken because the members changed places is ordered again."""
-            return told_by("write", item, value, "--data", str(data)).get("outcome") == "verified"
-
-        for item, value in (("vent_auto", "false"), ("vent_stage_set", "4")):
-            until(lambda item=item, value=value: is_verified(item, value))  # type: ignore[misc]
-
-        def fans() -> object:
-            return told_by("items", "fans_running", "--data", str(data)).get("items", [{"value": None}])[0]["value"]
-
-        until(lambda: fans() == 10)
-        shown: dict[str, Any] = {}
-
-        def is_shown() -> bool:
-            shown.update(told_by("watch", "--data", str(data)))
-            return bool(shown)
-
-        until(is_shown)
-        assert {one["item"]: one["value"] for one in shown["items"]}["root:fans_running"] == 10
-        assert len(shown["items"]) > 400 and shown["sequence"] > 0
+def check_refused(data: Path) -> None:
+    """A second demo on the same directory."""
+    second = subprocess.run(demo("--json", "--data", str(data)), capture_output=True, text=True, timeout=DEADLINE_S)
+    assert second.returncode == 78
+    assert "remedy" in json.loads(second.stdout)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
+def check_write(data: Path) -> None:
+    """What is ordered in a second terminal is done in the plant, and seen there."""
+
+    def is_verified(item: str, value: str) -> bool:
+        """As an operator does: what was not taken because the members changed places is ordered again."""
+        return told_by("write", item, value, "--data", str(data)).get("outcome") == "verified"
+
+    for item, value in (("vent_auto", "false"), ("vent_stage_set", "4")):
+        until(lambda item=item, value=value: is_verified(item, value))  # type: ignore[misc]
+
+    def fans() -> object:
+        return told_by("items", "fans_running", "--data", str(data)).get("items", [{"value": None}])[0]["value"]
+
+    until(lambda: fans() == 10)
+    shown: dict[str, Any] = {}
+
+    def is_shown() -> bool:
+        shown.update(told_by("watch", "--data", str(data)))
+        return bool(shown)
+
+    until(is_shown)
+    assert {one["item"]: one["value"] for one in shown["items"]}["root:fans_running"] == 10
+    assert len(shown["items"]) > 400 and shown["sequence"] > 0
+
+
+def ended_in_order(data: Path, child: "subprocess.Popen[str]", number: signal.Signals) -> dict[str, Any]:
     """Nothing is lost, nobody is left, and the answer is there all the same."""
-    data = tmp_path / "demo"
-    with running(data) as child:
-        child.send_signal(number)
-        said, told = child.communicate(timeout=DEADLINE_S)
-        assert child.returncode == 130
-    check_account(json.loads(said))
+    child.send_signal(number)
+    said, told = child.communicate(timeout=DEADLINE_S)
+    assert child.returncode == 130
+    answer: dict[str, Any] = json.loads(said)
+    check_account(answer)
     assert "did not hold" not in told
     assert log_says(data, "node_stopped")
     until(lambda: processes_of(data) == [])
+    return answer
+
+
+def test_sigterm_ends_it_in_order(tmp_path: Path) -> None:
+    data = tmp_path / "demo"
+    with running(data) as child:
+        ended_in_order(data, child, signal.SIGTERM)
 
 
 def test_a_killed_demo_leaves_no_process_and_can_be_gone_on_with(tmp_path: Path) -> None:
@@ -202,14 +191,6 @@ def test_a_killed_demo_leaves_no_process_and_can_be_gone_on_with(tmp_path: Path)
     )
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["history"]["gaps"] > 0, "the time between both runs is a gap, and says so"
-
-
-def test_two_demos_on_one_directory_are_refused(tmp_path: Path) -> None:
-    data = tmp_path / "demo"
-    with running(data):
-        second = subprocess.run(demo("--json", "--data", str(data)), capture_output=True, text=True, timeout=DEADLINE_S)
-        assert second.returncode == 78
-        assert "remedy" in json.loads(second.stdout)
 
 
 def test_on_a_terminal_it_is_a_screen_that_q_leaves(tmp_path: Path) -> None:
@@ -255,17 +236,28 @@ def test_on_a_terminal_it_is_a_screen_that_q_leaves(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_the_whole_walk_ends_with_a_report(tmp_path: Path) -> None:
+def test_the_whole_walk_holds_says_so_in_one_line_and_ends_with_a_report(tmp_path: Path) -> None:
     data = tmp_path / "demo"
     done = subprocess.run(
-        demo("--for", "2", "--json", "--data", str(data)),
+        demo("--for", "3", "--json", "--data", str(data)),
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 1
     answer = json.loads(done.stdout)
+    assert set(answer) == KEYS
+    check_account(answer)
+    assert answer["samples_committed"] > 1_000
+    assert answer["samples_dropped"] == 0
+    assert answer["seconds"] >= 3
+    assert set(answer["acquire_to_commit_ms"]) == {"p50", "p99"}
+    assert set(answer["log"]) == {"epoch", "sequence", "bytes"}
+    assert set(answer["history"]) == {"files", "rows", "gaps"}
+    assert set(answer["pipeline"]) == {"tables", "seconds", "report"}
     assert Path(answer["pipeline"]["report"]).stat().st_size > 10_000
     assert all(rows >= 0 for rows in answer["pipeline"]["tables"].values())
     assert f"Report: {answer['pipeline']['report']}" in done.stderr
+    until(lambda: processes_of(data) == [])

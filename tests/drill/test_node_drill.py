@@ -287,6 +287,7 @@ def test_a_plc_that_is_off_is_a_case_and_its_items_are_bad_until_it_is_back(site
     site.until(is_lost, node)
     bad = site.ask("status")["bad_items"]
     assert bad > 100
+    site.tunnel.begin(Scenario.CLEAR)  # Sooner than the scenario would end by itself.
     site.until(lambda: not is_lost() and site.ask("status")["bad_items"] < bad, node)
     assert site.stop(node) == 0
     assert ("p1", "device_lost") in {(gap.source, gap.reason) for gap in gaps(site)}
