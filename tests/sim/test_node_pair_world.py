@@ -3,6 +3,8 @@
 A failure prints the seed; `World(seed).run()` plays it again, and `World.trace` tells it line by line.
 """
 
+from typing import Final
+
 import msgspec
 import pytest
 
@@ -29,9 +31,14 @@ def test_same_seed_same_story() -> None:
     assert (first.agenda.count, first.ledger.end) == (second.agenda.count, second.ledger.end)
 
 
+RARE: Final = {"serves before its folds are those of its log": 8}
+"""First of the seeds that are tried, where the ones before it only take time."""
+
+
 @pytest.mark.parametrize("name", SHORTCUTS)
 def test_a_shell_that_takes_a_shortcut_is_caught(name: str) -> None:
-    assert catch(name, range(20)) is not None
+    first = RARE.get(name, 0)
+    assert catch(name, range(first, first + 20)) is not None
 
 
 def test_a_raised_epoch_begins_a_session_of_its_own() -> None:
