@@ -9,9 +9,10 @@ from typing import Any, Final
 from albireo.client import ClientError, NodeClient
 from albireo.core.pair import PairConfig
 from albireo.log import FileSystem, LogConfig
-from albireo.model.instant import SECOND
+from albireo.model.instant import SECOND, Instant
 from albireo.node.core import Core, CoreArguments
 from albireo.node.housekeeping import Retention
+from albireo.node.member import MemberTenure
 from albireo.node.pair_arguments import PairArguments
 from albireo.node.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
 from albireo.runtime import run_actor, running
@@ -40,6 +41,7 @@ class Plant:
         self.cores: dict[int, Core] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._witness = contextlib.AsyncExitStack()
+        self.witness: Witness
         self._ends = [f"tcp://127.0.0.1:{port}" for port in free_ports(5)]
         self.config = PairConfig(cluster=CLUSTER, voters=(VOTER,), **{**CALM, **settings})
 
@@ -52,10 +54,19 @@ class Plant:
         return self.home / ("primary", "backup")[member]
 
     async def start_witness(self) -> None:
-        await self._witness.enter_async_context(running(self._made_witness(), self.home / "w1"))
+        self.witness = self._made_witness()
+        await self._witness.enter_async_context(running(self.witness, self.home / "w1"))
 
     async def stop_witness(self) -> None:
         await self._witness.aclose()
+
+    async def forget_leases_before(self) -> None:
+        """Whoever starts waits as long as a lease that it may have forgotten; there was none before the beginning."""
+        voter = self.witness._seats[CLUSTER].voter
+        await until(lambda: voter.store is not None, "begun")
+        tenure = self.cores[0]._tenure
+        assert isinstance(tenure, MemberTenure)
+        voter.starts_until = tenure._member.standing.promise_until = Instant(0)
 
     def _made_witness(self) -> Witness:
         members = tuple(
@@ -167,6 +178,7 @@ async def _begun(made: Plant) -> AsyncIterator[Plant]:
     try:
         await made.start(0)
         await aside(lambda: begin(made.data(0)))
+        await made.forget_leases_before()
         await made.wait_for("solo", "")
         yield made
     finally:

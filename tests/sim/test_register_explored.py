@@ -36,7 +36,8 @@ LARGEST: Final = {
     "zeroed, broken connection": NONE._replace(zeroings=1, breaks=1),
     "lag, broken connection": NONE._replace(has_lag=True, breaks=1),
 }
-"""Only in the long form. Each explored in full, as all are, up to 446,452 states. By hand also `zeroings=2`: 681,608 states, holds.
+"""Only in the long form. Each explored in full, as all are, up to 446,452 states. By hand also `zeroings=2`: 681,608
+states, holds.
 
 NB: below `epochs=4` only one member stands, and nothing is shown about two. Lag together with zeroed registers was not
 explored to its end at `epochs=4`: no violation in the first 700,000 states.

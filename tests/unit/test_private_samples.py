@@ -29,7 +29,7 @@ from tests.waiting_parts import PATIENCE_S
 pytestmark = [pytest.mark.slow]
 
 ITEM: Final = DataItem(name="number", value_type=ValueType.INT64, alarm=AlarmSettings(hi=100))
-PATIENT: Final = {"cold_wait_ns": SECOND, "lease_ns": 6 * SECOND}
+PATIENT: Final = {"cold_wait_ns": SECOND}
 
 
 _sampled = count(1_800_000_000)
