@@ -1,12 +1,13 @@
-"""What was ordered of a pair and what may be lost, as people see it: `events`, `status`, `pair seen`."""
+"""What was ordered of a pair and what may be lost, as people see it: `promote`, `events`, `status`, `pair seen`."""
 
 import getpass
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.drill.test_pair_cli_drill import MEMBERS, VOTERS, Pair, until
+from tests.drill.test_pair_cli_drill import ALBIREO, ENVIRONMENT, MEMBERS, VOTERS, Pair, until
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
@@ -46,19 +47,36 @@ def cases(pair: Pair, member: str) -> dict[str, set[str]]:
     return {"own": set(told["cases"]) - {"at_risk"}, "other": set(told["other"]["cases"])}
 
 
-def test_a_forced_lead_is_on_record_and_a_case_until_somebody_has_looked(begun: Pair) -> None:
+def test_a_forced_lead_says_what_it_means_is_on_record_and_a_case_until_somebody_has_looked(begun: Pair) -> None:
     begun.done("drain", member="backup")
     begun.done("drain", "--end", member="backup")
     until(lambda: ("drain_end_done", "root[backup]") in orders(begun, "primary"), lambda: str(orders(begun, "primary")))
+    check_refusals(begun)
     begun.kill(*VOTERS, "primary")
     until(lambda: not begun.done("status", member="backup")["pair"]["other"]["is_present"], lambda: "silence")
-    begun.done("promote", "--force", "--yes", member="backup")
+    assert begun.done("status", member="backup")["pair"]["state"] != "solo", "without voters nobody takes over"
+    told = subprocess.run(
+        [*ALBIREO, "promote", "--force", "--yes", "--data", str(begun.data("backup"))],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "may be lost" in told.stderr and "leads by force" in told.stdout
     begun.wait_for("silent", "solo")
-    actions = ("drain", "drain_done", "drain_end", "drain_end_done", "promote_force", "promote_force_done")
+    actions = ("drain", "drain_done", "drain_end", "drain_end_done", "promote_force_done")
     wanted = [(action, "root[backup]") for action in actions]
     until(lambda: are_once_in_order(orders(begun, "backup"), wanted), lambda: str(orders(begun, "backup")))
+    of_leads = [action for action, _ in orders(begun, "backup") if action.startswith("promote_force")]
+    assert of_leads[-2:] == ["promote_force", "promote_force_done"]
+    assert of_leads[:-2] == ["promote_force", "promote_force_refused"] * (len(of_leads) // 2 - 1) != []
 
-    begun.kill("backup")
+    begun.start("primary", *VOTERS)
+    begun.wait_for("ready", "active")
+    row = next(r for r in begun.done("status", member="backup")["members"] if r["member"] == "root[backup]")
+    assert row["voters"]["witness:w1"]["record"]["is_forced"] and "history_at_risk" in row["cases"]
+
+    begun.kill(*VOTERS, *MEMBERS)
     begun.start(*VOTERS, *MEMBERS)
     until(lambda: "history_at_risk" in cases(begun, "backup")["own"], lambda: "a restart forgets it")
     until(lambda: sorted(begun.states().values()) == ["active", "ready"], lambda: str(begun.states()))
@@ -67,3 +85,12 @@ def test_a_forced_lead_is_on_record_and_a_case_until_somebody_has_looked(begun: 
     assert "history_at_risk" in ended["root[backup]"]
     until(lambda: not any(cases(begun, "primary").values()), lambda: str(cases(begun, "primary")))
     until(lambda: ("pair_seen_done", "root[backup]") in orders(begun, "backup"), lambda: str(orders(begun, "backup")))
+
+
+def check_refusals(begun: Pair) -> None:
+    """Nobody leads by force unasked, unconfirmed, or while the other one is seen."""
+    code, answer = begun.run("promote", member="backup")
+    assert code == 2 and "--force" in answer["remedy"]
+    code, answer = begun.run("promote", "--force", member="backup")
+    assert code == 2 and answer["error"] == "nothing was done", "nobody is there to say yes"
+    assert begun.refused("signs of life", "promote", "--force", "--yes", member="backup")["remedy"]

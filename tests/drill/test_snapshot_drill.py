@@ -1,4 +1,4 @@
-"""A pair of real processes whose holder has pruned: an empty directory joins, takes over, and gets old files too."""
+"""A pair of real processes whose holder has pruned: an empty directory joins, gets old files too, and takes over."""
 
 import secrets
 import time
@@ -91,26 +91,6 @@ def told(pair: Pair, member: str) -> dict[str, object]:
     return {"items": status["items"], "sequence": status["log"]["sequence"]}
 
 
-def test_an_empty_directory_joins_a_holder_that_has_pruned_and_takes_over_after_its_death(pair: Pair) -> None:
-    pair.start(*VOTERS, "primary")
-    until(lambda: pair.run("pair", "init", member="primary")[0] == 0, lambda: "begun")
-    pair.wait_for("solo", "silent")
-    with PairProducer("meter", [ITEM], members(pair), None) as producer:
-        produce(producer, 80)
-        until(lambda: begins_at(pair, "primary") > 1, lambda: "the primary has not pruned")
-        pair.start("backup")
-        pair.wait_for("active", "ready")
-        assert begins_at(pair, "backup") > 1
-        produce(producer, 5)
-        until(lambda: told(pair, "primary") == told(pair, "backup"), lambda: "equal items")
-        before = told(pair, "primary")["items"]
-        pair.lose("primary")
-        produce(producer, 5)
-        assert told(pair, "backup")["items"] == before
-        pair.start("primary")
-        pair.wait_for("ready", "active")
-
-
 # --- Its stored history ----------------------------------------------------------------------------------------------
 
 
@@ -172,10 +152,12 @@ def lost_for_now(pair: Pair) -> Path:
     return path
 
 
-def test_the_stored_history_of_before_is_copied_and_both_members_say_what_is_missing(pair: Pair) -> None:
-    """The files of a wiped member, and of the one it gets them from, end with the same rows, and the gap is gone.
+def test_an_empty_directory_joins_takes_over_and_gets_the_stored_history_of_before(pair: Pair) -> None:
+    """The holder has pruned. What it told is in the folds of the one that joins, also after its death; the files of
+    both end with the same rows, and the gap is gone.
 
-    A file that the source can't read holds up neither the set nor the other files. Both are killed meanwhile.
+    A file that the source can't read holds up neither the set nor the other files, and both members say what is
+    missing. Both are killed meanwhile.
     """
     pair.start(*VOTERS, "primary")
     until(lambda: pair.run("pair", "init", member="primary")[0] == 0, lambda: "begun")
@@ -187,16 +169,11 @@ def test_the_stored_history_of_before_is_copied_and_both_members_say_what_is_mis
         lost = lost_for_now(pair)
         pair.start("backup")
         pair.wait_for("active", "ready")
+        assert begins_at(pair, "backup") > 1
         sealed(pair, "backup")
-        said = "history incomplete: "
-        until(lambda: bool(copied(pair, "backup")["done"]), lambda: f"{copied(pair, 'backup')}")
-        told = copied(pair, "backup")
-        assert told["done"] < told["files"]
-        assert "unreadable_there" in told["trouble"]
-        until(lambda: any(said in line for line in lines(pair, "primary")), lambda: f"{lines(pair, 'primary')}")
-        until(lambda: any(said in line for line in lines(pair, "backup")), lambda: f"{lines(pair, 'backup')}")
-        assert f"of {told['files']} files" in "".join(lines(pair, "primary"))
-        pair.kill("backup", "primary")
+        check_missing(pair)
+        check_takeover(pair, producer)
+        pair.kill("backup")
         (pair.home / lost.name).rename(lost)
         pair.start("primary", "backup")
         until(lambda: sorted(pair.states().values()) == ["active", "ready"], lambda: f"{pair.states()}")
@@ -207,3 +184,25 @@ def test_the_stored_history_of_before_is_copied_and_both_members_say_what_is_mis
     assert stored(pair, "backup", upto) == stored(pair, "primary", upto)
     assert "history" not in stored(pair, "backup", upto)["gaps.source"]
     until(lambda: not any("incomplete" in line for line in lines(pair, "backup")), lambda: f"{lines(pair, 'backup')}")
+
+
+def check_missing(pair: Pair) -> None:
+    """All files but the unreadable one are copied, and both members say so."""
+    said = "history incomplete: "
+    until(lambda: bool(copied(pair, "backup")["done"]), lambda: f"{copied(pair, 'backup')}")
+    told = copied(pair, "backup")
+    assert told["done"] < told["files"]
+    assert "unreadable_there" in told["trouble"]
+    until(lambda: any(said in line for line in lines(pair, "primary")), lambda: f"{lines(pair, 'primary')}")
+    until(lambda: any(said in line for line in lines(pair, "backup")), lambda: f"{lines(pair, 'backup')}")
+    assert f"of {told['files']} files" in "".join(lines(pair, "primary"))
+
+
+def check_takeover(pair: Pair, producer: PairProducer) -> None:
+    """The one that joined knows what the other one did, and goes on alone."""
+    produce(producer, 5)
+    until(lambda: told(pair, "primary") == told(pair, "backup"), lambda: "equal items")
+    before = told(pair, "primary")["items"]
+    pair.lose("primary")
+    produce(producer, 5)
+    assert told(pair, "backup")["items"] == before
