@@ -74,6 +74,11 @@ def test_a_stop_whose_adapter_hangs_holds_the_service_for_its_bound_only() -> No
     World(7428).run()
 
 
+def test_a_member_that_is_held_back_in_a_pause_is_let_go_again() -> None:
+    """Found among 4,000 worlds: two orders that waited for a pause to end changed places, and the hold was for ever."""
+    World(203502).run()
+
+
 def test_same_seed_same_story() -> None:
     first, second = World(7).run(), World(7).run()
     assert first.trace == second.trace

@@ -3,7 +3,8 @@
     its disk takes nothing more       the other follows, so it has room
     it reaches fewer devices          the other's heartbeats say how many it reaches
 
-Each has to last, and none is acted on again for a while: two members with a bad cable each must not swap for ever.
+Each has to last, and none is acted on again for a while: two members with a bad cable each must not swap for ever. With
+a full disk the while is short, for nothing is served by this member meanwhile.
 
 And what every handover waits for, whoever ordered it: by when the last output write of this member has landed, and what
 became of it stands in the log.
@@ -11,21 +12,52 @@ became of it stands in the log.
 Spec: design/pair.md, rule 11; Outputs; ADR-0121.
 """
 
+from collections.abc import Mapping
 from typing import Final
+
+import msgspec
 
 from albireo.core.pair.events import Event, OutputsEnded, State, SwitchoverAsked
 from albireo.core.pair.member import Member
 from albireo.core.root import Root
 from albireo.log import Log
 from albireo.model import quality
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Duration, Instant
 
-FULL_NS: Final = SECOND
-"""The next segment may be a moment late."""
-FEWER_NS: Final = 5 * SECOND
-"""A device that both lose is lost at different moments; its adapters try again within this time."""
-AGAIN_NS: Final = 60 * SECOND
 LOOK_NS: Final = SECOND // 2
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """What the other one can do and this one can't."""
+
+    cause: str
+    lasts_ns: Duration
+    """Before it counts."""
+    again_ns: Duration
+    """Between two handovers for it."""
+
+
+FULL: Final = Reason("the disk of this member takes nothing more", Duration(SECOND), Duration(15 * SECOND))
+"""The next segment may be a moment late."""
+FEWER: Final = Reason("the other member reaches more devices", Duration(5 * SECOND), Duration(60 * SECOND))
+"""A device that both lose is lost at different moments; its adapters try again within this time."""
+
+
+class Reasons:
+    """Which of them is acted on. Pure."""
+
+    def __init__(self) -> None:
+        self._since: dict[Reason, Instant] = {}
+        self._not_before: dict[Reason, Instant] = {}
+
+    def cause(self, given: Mapping[Reason, bool], now: Instant) -> str:
+        """Of the first that has lasted, and was not acted on for a while; empty: none. It is acted on then."""
+        self._since = {one: self._since.get(one, now) for one, is_so in given.items() if is_so}
+        for reason, since in self._since.items():
+            if now >= since + reason.lasts_ns and now >= self._not_before.get(reason, now):
+                self._not_before[reason] = Instant(now + reason.again_ns)
+                return reason.cause
+        return ""
 
 
 class HandingOver:
@@ -36,8 +68,7 @@ class HandingOver:
         self._log = log
         self._root = root
         self._look_at = Instant(0)
-        self._not_before = Instant(0)
-        self._since: dict[str, Instant] = {}
+        self._reasons = Reasons()
         self._told: tuple[int, Instant] | None = None
         """Stand-down, and by when all has landed, as the member machine was told."""
 
@@ -53,14 +84,8 @@ class HandingOver:
         self._look_at = Instant(now + LOOK_NS)
         self._member.own.reaches = self.reached()
         if self._member.state is not State.ACTIVE:
-            self._since.clear()
-            return ""
-        cause = self._lasting("full", bool(self._log.admission()), FULL_NS, now)
-        cause = cause or self._lasting("fewer", self._other_reaches_more(), FEWER_NS, now)
-        if not cause or now < self._not_before:
-            return ""
-        self._not_before = Instant(now + AGAIN_NS)
-        return _CAUSES[cause]
+            return self._reasons.cause({}, now)
+        return self._reasons.cause({FULL: bool(self._log.admission()), FEWER: self._other_reaches_more()}, now)
 
     def deadline(self) -> Instant | None:
         """At once when there is news of the outputs."""
@@ -81,12 +106,6 @@ class HandingOver:
         news = None if until is None else (root.role.stand_down, until)
         return None if news == self._told else news
 
-    def _lasting(self, what: str, is_so: bool, for_ns: int, now: Instant) -> str:
-        if not is_so:
-            self._since.pop(what, None)
-            return ""
-        return what if now - self._since.setdefault(what, now) >= for_ns else ""
-
     def _other_reaches_more(self) -> bool:
         heard = self._member.peer.last
         return heard is not None and heard.reaches > self._member.own.reaches
@@ -100,9 +119,3 @@ class HandingOver:
         items = [known for name in names if (known := self._root.folds.dim.by_name(name)) is not None]
         readings = self._root.folds.readings(items)
         return sum(bool(one.value) and quality.is_good(one.quality) for one in readings)
-
-
-_CAUSES: Final = {
-    "full": "the disk of this member takes nothing more",
-    "fewer": "the other member reaches more devices",
-}

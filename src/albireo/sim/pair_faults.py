@@ -96,9 +96,13 @@ class Faults:
         node = self._pick()
         if node.is_up:
             self.world.note(node.name, "held back")
-            self.world.deliver(node, HoldAsked(True))
             wait_ms = self.world.chance.uniform(200, 1500)
-            self.world.after_ms(wait_ms, partial(self.world.deliver, node, HoldAsked(False)))
+            self.world.awake(node, node.life, partial(self._hold, node, wait_ms))
+
+    def _hold(self, node: MemberNode, wait_ms: float) -> None:
+        """Its end is ordered when it has begun: two orders that wait for the end of a pause may change places."""
+        self.world.step(node, HoldAsked(True))
+        self.world.after_ms(wait_ms, partial(self.world.deliver, node, HoldAsked(False)))
 
     def switchover(self) -> None:
         for node in self.world.members:
