@@ -79,6 +79,11 @@ def test_a_member_that_is_held_back_in_a_pause_is_let_go_again() -> None:
     World(203502).run()
 
 
+def test_a_lead_that_is_prepared_again_waits_for_the_leases_before_it() -> None:
+    """Found among 7,000 worlds: both acted, after a forged refusal and a voter that had promised more."""
+    World(206662).run()
+
+
 def test_same_seed_same_story() -> None:
     first, second = World(7).run(), World(7).run()
     assert first.trace == second.trace

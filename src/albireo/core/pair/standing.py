@@ -43,6 +43,8 @@ class Standing:
         """A promise of the run before may still hold."""
         self.retry_at = now
         self.candidacy: Candidacy | None = None
+        self.outputs_from = Instant(0)
+        """Holders before may write until then, whatever this run is granted meanwhile."""
         self.yielded_until = now
         """The holder said that it acts no more: stand without waiting."""
         self.is_warm = False
@@ -221,17 +223,17 @@ class Standing:
     def _granted(self, candidacy: Candidacy, now: Instant) -> Grant:
         config = self.own.config
         assert candidacy.proposed is not None
-        not_before = Instant(0)
         if candidacy.kind is Kind.TAKEOVER:
             left_ns = max(candidacy.lease_left_ns - (now - candidacy.phase_at), self.promise_until - now, 0)
-            not_before = after(now, config.with_drift(left_ns)) if left_ns else not_before
+            if left_ns:
+                self.outputs_from = max(self.outputs_from, after(now, config.with_drift(left_ns)))
         self.candidacy = None
         return Grant(
             epoch=candidacy.epoch,
             members=candidacy.proposed.members,
             accepted_by=tuple(answer.voter for answer in candidacy.granted),
             from_voters=after(candidacy.phase_at, config.lease_ns),
-            not_before=not_before,
+            not_before=self.outputs_from,
         )
 
     def deadline(self) -> Instant:
