@@ -14,7 +14,7 @@ from tests.unit.test_pair_orders import done
 
 @pytest.fixture
 def overtaken(tmp_path: Path) -> Table:
-    """A network device says that the port of the holder is closed. It lives, out of reach, and may write for a while."""
+    """A network device says that the port of the holder is closed. It lives, out of reach, and may still write."""
     table = Table(tmp_path)
     done(table.sides[0], "pair_init")
     table.wait_for(State.ACTIVE, State.READY)
