@@ -5,13 +5,29 @@ from pathlib import Path
 
 import pytest
 
-from albireo.client import Acknowledged, PairProducer
+from albireo.client import Acknowledged, PairProducer, QueueFull
 from albireo.codec import record
 from albireo.codec.record import Kind
+from albireo.core.flight import queued_bytes
+from albireo.core.producer import ProducerConfig
+from albireo.runtime.lines import LineTo
 from tests.core_pair_parts import aside, plant, until
+from tests.port_parts import free_ports
 from tests.unit.test_early_receipts import ITEM, batch, stored, told
 
 pytestmark = [pytest.mark.slow]
+
+
+def test_more_than_fits_is_refused_and_not_taken() -> None:
+    small = ProducerConfig(queue_bytes_max=1 << 20)
+    (port,) = free_ports(1)
+    with PairProducer("p", [ITEM], [LineTo(f"tcp://127.0.0.1:{port}", "nobody")], None, small) as producer:
+        fits = small.queue_bytes_max // queued_bytes(batch(1))
+        assert [producer.offer([batch(1)]) for _ in range(fits)] == list(range(1, fits + 1))
+        for _ in range(2):
+            with pytest.raises(QueueFull):
+                producer.offer([batch(1)])
+            assert producer.wait(0) == [], "also once the machine has them"
 
 
 def test_what_is_offered_between_two_waits_is_one_frame_and_has_one_receipt(tmp_path: Path) -> None:

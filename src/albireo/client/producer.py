@@ -20,6 +20,7 @@ from typing import Final
 
 from albireo.client.errors import QueueFull
 from albireo.client.members import OnLines
+from albireo.core.flight import queued_bytes
 from albireo.core.pair.seeking import LineDown, LineUp, SeekConfig, TimePassed
 from albireo.core.pair.sending import Acknowledged, Heard, PairSender, Refused, SayTo
 from albireo.core.producer import Offered, ProducerConfig
@@ -63,6 +64,7 @@ class PairProducer(OnLines):
             now=boot_ns(),
         )
         self._offered: list[SampleBatch] = []
+        self._offered_bytes = 0
         self._receipts: list[Acknowledged | Refused] = []
 
     @property
@@ -80,14 +82,16 @@ class PairProducer(OnLines):
         Raises:
             QueueFull: so much waits already; nothing was taken. `wait`, then offer again.
         """
-        if not self._machine.has_room([*self._offered, *batches]):
+        size_bytes = self._offered_bytes + sum(map(queued_bytes, batches))
+        if size_bytes > self._machine.room_bytes:
             raise QueueFull("too much waits for the pair to commit it: wait for it, then offer again")
         self._offered += batches
+        self._offered_bytes = size_bytes
         return self._machine.batches_offered + len(self._offered)
 
     def _hand_over(self) -> None:
         if self._offered:
-            batches, self._offered = tuple(self._offered), []
+            batches, self._offered, self._offered_bytes = tuple(self._offered), [], 0
             self._perform(self._machine.step(Offered(batches=batches), boot_ns()))
 
     def wait(self, timeout_s: float) -> list[Acknowledged | Refused]:

@@ -144,7 +144,12 @@ class PairSender:
 
     def has_room(self, batches: Sequence[SampleBatch]) -> bool:
         """Whether they may be offered now; otherwise wait for an acknowledgement."""
-        return self._producer.queue_bytes + sum(map(queued_bytes, batches)) <= self._config.queue_bytes_max
+        return sum(map(queued_bytes, batches)) <= self.room_bytes
+
+    @property
+    def room_bytes(self) -> int:
+        """How much may be offered now, as `queued_bytes` counts it."""
+        return self._config.queue_bytes_max - self._producer.queue_bytes
 
     def deadline(self) -> Instant | None:
         """When `TimePassed` is due."""
