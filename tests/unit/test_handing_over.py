@@ -1,7 +1,7 @@
 """For what, and how often, a member hands the lead over by itself."""
 
+from albireo.core.pair.reasons import FEWER, FULL, Reasons
 from albireo.model.instant import SECOND, Instant
-from albireo.node.handing_over import FEWER, FULL, Reason, Reasons
 
 
 def causes(reasons: Reasons, from_s: float, to_s: float, **given: bool) -> list[tuple[float, str]]:
@@ -33,5 +33,4 @@ def test_a_disk_that_is_full_does_not_wait_for_a_handover_of_another_reason() ->
 
 def test_a_full_disk_is_acted_on_again_sooner_than_a_device_less() -> None:
     """Nothing is served meanwhile: half a minute without service was seen in a drill when both waited a minute."""
-    assert isinstance(FULL, Reason)
     assert FULL.again_ns <= 15 * SECOND < FEWER.again_ns

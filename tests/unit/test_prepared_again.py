@@ -1,5 +1,6 @@
 """A member that took over fast, and then has to prepare again, still waits until the holder before can't write."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,18 +27,20 @@ def overtaken(tmp_path: Path) -> Table:
     return table
 
 
-def first_write(table: Table, side: Side, within_ns: int) -> int:
-    """How long it takes until it acts and an output order may leave."""
-    begun = table.now
-    while side.member.permit(table.now) is None:
-        assert table.now < begun + within_ns, "no order may leave"
+def wait_until(table: Table, done: Callable[[], bool]) -> None:
+    until = table.now + 2 * table.config.lease_ns
+    while not done():
+        assert table.now < until, "it did not come to that"
         table.pass_time(STEP_NS)
-    return table.now - begun
 
 
 def wait_until_acting(table: Table, side: Side) -> None:
-    while side.member.state not in ACTING:
-        table.pass_time(STEP_NS)
+    wait_until(table, lambda: side.member.state in ACTING)
+
+
+def wait_for_outputs(table: Table, side: Side) -> None:
+    """An output order may leave."""
+    wait_until(table, lambda: side.member.permit(table.now) is not None)
 
 
 def test_the_outputs_wait_for_the_lease_of_the_holder_before(overtaken: Table) -> None:
@@ -45,7 +48,7 @@ def test_the_outputs_wait_for_the_lease_of_the_holder_before(overtaken: Table) -
     ends = overtaken.now + overtaken.config.lease_ns
     wait_until_acting(overtaken, side)
     assert overtaken.now < ends - 100 * MS, "it was fast"
-    first_write(overtaken, side, 2 * overtaken.config.lease_ns)
+    wait_for_outputs(overtaken, side)
     assert overtaken.now >= ends - STEP_NS
 
 
@@ -58,9 +61,8 @@ def test_they_wait_as_long_although_it_prepares_again_meanwhile(overtaken: Table
     for voter in list(overtaken.voters.values())[:2]:
         assert voter.store is not None
         voter.store = replace(voter.store, promised=epoch + 1, promised_run=overtaken.sides[0].member.own.run)
-    while side.member.own.history.epoch == epoch:
-        overtaken.pass_time(STEP_NS)
+    wait_until(overtaken, lambda: side.member.own.history.epoch > epoch)
     wait_until_acting(overtaken, side)
     assert overtaken.now < ends, "the story is about what happens before that"
-    first_write(overtaken, side, 2 * overtaken.config.lease_ns)
+    wait_for_outputs(overtaken, side)
     assert overtaken.now >= ends - STEP_NS

@@ -12,52 +12,17 @@ became of it stands in the log.
 Spec: design/pair.md, rule 11; Outputs; ADR-0121.
 """
 
-from collections.abc import Mapping
 from typing import Final
-
-import msgspec
 
 from albireo.core.pair.events import Event, OutputsEnded, State, SwitchoverAsked
 from albireo.core.pair.member import Member
+from albireo.core.pair.reasons import FEWER, FULL, Reasons
 from albireo.core.root import Root
 from albireo.log import Log
 from albireo.model import quality
-from albireo.model.instant import SECOND, Duration, Instant
+from albireo.model.instant import SECOND, Instant
 
 LOOK_NS: Final = SECOND // 2
-
-
-class Reason(msgspec.Struct, frozen=True):
-    """What the other one can do and this one can't."""
-
-    cause: str
-    lasts_ns: Duration
-    """Before it counts."""
-    again_ns: Duration
-    """Between two handovers for it."""
-
-
-FULL: Final = Reason("the disk of this member takes nothing more", Duration(SECOND), Duration(15 * SECOND))
-"""The next segment may be a moment late."""
-FEWER: Final = Reason("the other member reaches more devices", Duration(5 * SECOND), Duration(60 * SECOND))
-"""A device that both lose is lost at different moments; its adapters try again within this time."""
-
-
-class Reasons:
-    """Which of them is acted on. Pure."""
-
-    def __init__(self) -> None:
-        self._since: dict[Reason, Instant] = {}
-        self._not_before: dict[Reason, Instant] = {}
-
-    def cause(self, given: Mapping[Reason, bool], now: Instant) -> str:
-        """Of the first that has lasted, and was not acted on for a while; empty: none. It is acted on then."""
-        self._since = {one: self._since.get(one, now) for one, is_so in given.items() if is_so}
-        for reason, since in self._since.items():
-            if now >= since + reason.lasts_ns and now >= self._not_before.get(reason, now):
-                self._not_before[reason] = Instant(now + reason.again_ns)
-                return reason.cause
-        return ""
 
 
 class HandingOver:
