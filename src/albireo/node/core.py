@@ -295,7 +295,7 @@ class Core:
             self.tell(Durable(durable))
 
     def commit(self, position: Position) -> None:
-        """While committed frames wait for a turn to be folded in, more of them wait with them: a turn has one such fold."""
+        """While committed frames wait for a turn to be folded in, more of them wait with them."""
         self.log.commit(position)
         if not self._is_folding_posted:
             self.tell(Committed(position))
