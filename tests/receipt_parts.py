@@ -26,6 +26,7 @@ from albireo.core.pair.sending import Acknowledged, Effects, Heard, PairSender, 
 from albireo.core.producer import Offered, ProducerConfig
 from albireo.core.root import Root
 from albireo.core.root_events import (
+    Answered,
     Committed,
     Deposed,
     Durable,
@@ -152,8 +153,10 @@ class Member:
         if position.sequence > self.committed:
             self.committed = position.sequence
             self.step(Committed(position))
+            self.step(Answered())
             while self.root.has_unfolded:
                 self.step(Committed(position))
+                self.step(Answered())
 
     def cut_to(self, sequence: int, history: EpochHistory) -> None:
         position = self.at(sequence)

@@ -43,6 +43,7 @@ from albireo.core.feed.leader import cut
 from albireo.core.folds import Folds
 from albireo.core.root import Root
 from albireo.core.root_events import (
+    Answered,
     Committed,
     Deposed,
     Event,
@@ -136,6 +137,7 @@ class Node:
     def commit(self) -> None:
         while self.root.committed != self.end:
             self.step(Committed(self.end))
+            self.step(Answered())
 
     def append(self) -> None:
         self.clock.now = Instant(self.clock.now + 20 * MS)

@@ -37,6 +37,7 @@ from albireo.core.producer import Offered, Opened, Producer, ProducerConfig
 from albireo.core.producer import TimePassed as ProducerTime
 from albireo.core.root import Root
 from albireo.core.root_events import (
+    Answered,
     Committed,
     FramesAppended,
     Granted,
@@ -172,6 +173,7 @@ class World:
         if self.disk.end.sequence > self.disk.durable:
             self.disk.durable = self.disk.end.sequence
             self.step(Committed(self.disk.end))
+            self.step(Answered())
 
     def serve(self) -> None:
         for pull in self.root.leader.pulls(self.root.committed, self.now):

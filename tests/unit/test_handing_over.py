@@ -1,7 +1,30 @@
 """For what, and how often, a member hands the lead over by itself."""
 
-from albireo.core.pair.reasons import FEWER, FULL, Reasons
+import random
+
+import msgspec
+import pytest
+
+from albireo.codec.pair_message import Heartbeat
+from albireo.core.pair.config import PairConfig
+from albireo.core.pair.own import MemberFacts, Own
+from albireo.core.pair.reasons import FEWER, FULL, Reasons, holding
 from albireo.model.instant import SECOND, Instant
+from albireo.model.position import BEGINNING, EpochHistory
+
+FACTS = MemberFacts(
+    index=0, run=7, store="a", history=EpochHistory(), end=BEGINNING, durable=BEGINNING, committed=BEGINNING
+)
+BEAT = Heartbeat(
+    cluster="c", member=1, run=20, store="b", beat=1, sent=Instant(5), state="ready", epoch=1, is_acting=False,
+    is_holder=False, end=BEGINNING, committed=BEGINNING, accepted_epoch=1,
+)  # fmt: skip
+
+
+def member(*, has_room: bool, reaches: int) -> Own:
+    own = Own(PairConfig(cluster="c", voters=("v0",)), FACTS, random.Random(1))
+    own.has_room, own.reaches = has_room, reaches
+    return own
 
 
 def causes(reasons: Reasons, from_s: float, to_s: float, **given: bool) -> list[tuple[float, str]]:
@@ -34,3 +57,29 @@ def test_a_disk_that_is_full_does_not_wait_for_a_handover_of_another_reason() ->
 def test_a_full_disk_is_acted_on_again_sooner_than_a_device_less() -> None:
     """Nothing is served meanwhile: half a minute without service was seen in a drill when both waited a minute."""
     assert FULL.again_ns <= 15 * SECOND < FEWER.again_ns
+
+
+@pytest.mark.parametrize(
+    ("has_room", "reaches", "other_has_room", "other_reaches", "held"),
+    [
+        (True, 2, True, 2, []),
+        (False, 2, True, 2, [FULL]),
+        (True, 1, True, 2, [FEWER]),
+        (False, 1, True, 2, [FULL, FEWER]),
+        (True, 2, True, 1, []),
+        (False, 2, False, 2, []),
+        (True, 1, False, 2, []),
+        (False, 1, False, 2, []),
+    ],
+)
+def test_the_lead_is_not_given_to_a_member_without_room(
+    has_room: bool, reaches: int, other_has_room: bool, other_reaches: int, held: list[object]
+) -> None:
+    """Two members with full disks would else hand it to each other for ever."""
+    own = member(has_room=has_room, reaches=reaches)
+    other = msgspec.structs.replace(BEAT, has_room=other_has_room, reaches=other_reaches)
+    assert [reason for reason, holds in holding(own, other).items() if holds] == held
+
+
+def test_of_a_member_that_was_not_heard_nothing_is_known() -> None:
+    assert holding(member(has_room=False, reaches=0), None) == {}

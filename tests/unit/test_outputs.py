@@ -16,6 +16,7 @@ from albireo.codec.message import (
 )
 from albireo.core.pair.events import Event, OutputsEnded, Permit
 from albireo.core.root_events import (
+    Answered,
     Committed,
     Deposed,
     HandoverBegun,
@@ -110,6 +111,7 @@ def test_an_order_that_was_accepted_and_not_sent_ends_as_never_sent() -> None:
     ask = Ask(request_id=1, what="write", arguments={"item": "fan", "value": 1.0, "command_id": "w"})
     one.letter(ask, sender=b"cli")
     one.step(Committed(one.end))
+    one.step(Answered())
     assert outcome_of(one, "w") is Outcome.REQUESTED
     one.step(HandoverBegun("switchover"))
     assert one.root.committed != one.root.end, "so nobody is told yet that nothing is open"

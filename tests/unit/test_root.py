@@ -34,6 +34,7 @@ from albireo.core.registry import Registry
 from albireo.core.root import SILENT_NS, Root
 from albireo.core.root_events import (
     AdmissionChanged,
+    Answered,
     Committed,
     Event,
     FramesAppended,
@@ -103,6 +104,7 @@ class World:
         """Everything appended becomes durable, and what follows from that too."""
         while self.root.committed != self.root.end:
             self.step(Committed(self.root.end))
+            self.step(Answered())
 
     def letter(self, sender: bytes, message: AnyMessage, raw: Sequence[bytes] = ()) -> None:
         self.step(LettersDrained([(sender, message, raw)]))
@@ -561,12 +563,32 @@ def test_many_declarations_take_many_turns_and_the_welcome_comes_after_the_last(
     assert turns >= 3
 
 
+def test_nobody_waits_for_a_fold_and_a_fold_waits_for_the_answers() -> None:
+    """A receipt leaves before the folds are done; of what no turn has folded yet none leaves."""
+    world = World()
+    welcome = hello(world)
+    for number in range(1, 200):
+        append(world, welcome, number, [1.0] * 10)
+    told, folded = 0, world.root.committed
+    while folded != world.root.end:
+        world.step(Committed(world.root.end))
+        assert world.root.committed == folded, "folded before the answers have left"
+        (receipt,) = world.take(Appended)
+        world.step(Answered())
+        assert isinstance(receipt, Appended)
+        assert receipt.producer_sequence > told
+        assert receipt.position == world.root.committed, "answered for more, or less, than is folded then"
+        told, folded = receipt.producer_sequence, world.root.committed
+    assert told == 199
+
+
 def test_what_is_durable_is_folded_over_several_turns() -> None:
     world = World()
     welcome = hello(world)
     for number in range(1, 200):
         append(world, welcome, number, [1.0] * 10)
     world.step(Committed(world.root.end))
+    world.step(Answered())
     assert world.root.has_unfolded
     assert world.root.committed < world.root.end
     world.sync()
@@ -732,6 +754,7 @@ def test_a_follower_ahead_of_the_folds_is_not_told_that_it_knows_too_much() -> N
     for number in range(1, 400):
         append(world, welcome, number, [1.0] * 10)
     world.step(Committed(world.root.end))
+    world.step(Answered())
     assert world.root.has_unfolded
     position = world.root.end
     world.letter(b"h", FeedHello(follower="history", log_id=LOG, history=world.root.history.entries, position=position))

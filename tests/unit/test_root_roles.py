@@ -27,6 +27,7 @@ from albireo.core.folds import Folds
 from albireo.core.pair.events import Permit
 from albireo.core.root import Root
 from albireo.core.root_events import (
+    Answered,
     Committed,
     Deposed,
     Event,
@@ -94,6 +95,7 @@ class Side:
     def commit(self) -> None:
         while self.root.committed != self.end:
             self.step(Committed(self.end))
+            self.step(Answered())
 
     def follow(self, other: "Side") -> None:
         """Take from the other whatever is missing here."""
@@ -235,6 +237,7 @@ def test_it_serves_only_when_everything_before_is_folded() -> None:
     two.step(Served())
     assert not two.root.role.is_serving
     two.step(Committed(Position(1, two.end.sequence - 1)))
+    two.step(Answered())
     assert not two.root.role.is_serving
     two.commit()
     assert two.root.role.is_serving

@@ -146,6 +146,8 @@ class Heartbeat(Between, frozen=True, kw_only=True, tag="pair_heartbeat"):
     """The sender follows nothing lower."""
     reaches: int = 0
     """Devices that its adapters reach."""
+    has_room: bool = True
+    """Its disk takes what is appended. Software that does not know this says nothing."""
     is_held: bool = False
     """The sender stands for nothing: nobody needs to wait for it, nor can hand over to it."""
     cases: tuple[tuple[str, str], ...] = ()

@@ -24,7 +24,7 @@ _VALUE_DTYPE: Final = {ValueType.FLOAT64: "<f8", ValueType.INT64: "<i8", ValueTy
 
 def encode(batch: SampleBatch) -> bytes:
     """The columns of `batch` as bytes."""
-    parts = [
+    parts: list[bytes | memoryview] = [
         np.ascontiguousarray(batch.item_id, "<u4").tobytes(),
         np.ascontiguousarray(batch.source_ns, "<i8").tobytes(),
         np.ascontiguousarray(batch.node_ns, "<i8").tobytes(),
@@ -80,11 +80,11 @@ def _decode_strings(buffer: bytes | memoryview, count: int, offset: int) -> Stri
     if len(buffer) < data_at:
         raise DecodeError(len(buffer), "string offsets cut short")
     offsets = np.frombuffer(buffer, "<u4", count + 1, offset)
-    data = bytes(buffer[data_at:])
+    data = memoryview(buffer)[data_at:]
     if offsets[0] != 0 or offsets[-1] != len(data) or (offsets[1:] < offsets[:-1]).any():
         raise DecodeError(offset, "string offsets do not cover the data in order")
     try:
-        text = data.decode()
+        text = str(data, "utf-8")
     except UnicodeDecodeError as error:
         raise DecodeError(data_at + error.start, "not UTF-8") from error
     if len(text) != len(data):

@@ -7,9 +7,7 @@ Invariants
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
-
-import msgspec
+from typing import Final, NamedTuple
 
 from albireo.codec.frame import Frame
 from albireo.codec.record import Kind, Stream
@@ -31,7 +29,7 @@ def fold_cost(frame: Frame) -> int:
     return RECORD_COST * header.record_count
 
 
-class PendingFrame(msgspec.Struct, frozen=True, eq=False):
+class PendingFrame(NamedTuple):
     """A frame in the log that is not folded."""
 
     frame: Frame
@@ -48,6 +46,7 @@ class Pending:
         """Log time at the end of the log."""
         self.size_bytes = 0
         self._frames: deque[PendingFrame] = deque()
+        self._due: list[PendingFrame] = []
 
     def __bool__(self) -> bool:
         return bool(self._frames)
@@ -57,11 +56,22 @@ class Pending:
         """The first frame is committed."""
         return bool(self._frames) and self._frames[0].frame.header.last_sequence <= self.committed_to.sequence
 
-    def take(self) -> PendingFrame:
-        """The first frame, to be folded."""
-        first = self._frames.popleft()
-        self.size_bytes -= first.frame.header.frame_bytes
-        return first
+    def committed(self, position: Position) -> Sequence[PendingFrame]:
+        """Everything up to here is committed; returns as much of it as one turn may fold."""
+        assert not self._due, "what is due was not folded"
+        self.committed_to = max(self.committed_to, position)
+        budget = FOLD_COST_MAX
+        while budget > 0 and self.has_committed:
+            self._due.append(self._frames.popleft())
+            frame = self._due[-1].frame
+            self.size_bytes -= frame.header.frame_bytes
+            budget -= fold_cost(frame)
+        return self._due
+
+    def take_due(self) -> Sequence[PendingFrame]:
+        """What `committed` returned, to be folded."""
+        due, self._due = self._due, []
+        return due
 
     def appended(self, frames: Sequence[Frame], drafts: Sequence[Draft]) -> None:
         """Own drafts stand in the log."""

@@ -17,7 +17,7 @@ Spec: design/log-and-feed.md, Streams; ADR-0122.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -25,6 +25,7 @@ import msgspec
 from albireo.codec.frame import Frame
 from albireo.codec.message import Answer, AnyMessage, Appended
 from albireo.core.fold.producers import Producers
+from albireo.core.pending import PendingFrame
 from albireo.core.role import Role
 from albireo.core.turn import OWN_PRODUCER, Draft, Turn
 from albireo.model.position import Position
@@ -98,11 +99,17 @@ class Receipts:
                 self._told[producer_id] = batch
                 turn.send(sender, self._early(producer_id, batch))
 
-    def committed(self, to: int, batches: Mapping[int, Batch], turn: Turn) -> None:
-        """Everything up to `to` is folded, these batches among it, the newest of each producer."""
+    def committed(self, frames: Sequence[PendingFrame], turn: Turn) -> None:
+        """These are committed, in the order of the log."""
+        to = frames[-1].frame.header.last_sequence if frames else 0
         while self._answers and self._answers[0][0] <= to:
             _, sender, message = self._answers.popleft()
             turn.send(sender, message)
+        batches = {
+            draft.producer_id: Batch(draft.producer_sequence, frame.header.last)
+            for frame, draft in frames
+            if draft is not None and draft.producer_id != OWN_PRODUCER
+        }
         for producer_id, batch in batches.items():
             whom = self._sender_of(producer_id)
             if whom is not None and not (self._told and self._is_told(producer_id, batch)):

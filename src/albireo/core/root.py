@@ -2,10 +2,11 @@
 
 An event is everything one wake-up brought; the answer is one `Turn` of effects. The log's writer is outside: the
 machine drafts batches, the shell appends them and says where they stand (`FramesAppended`), and later how far they are
-committed (`Committed`). Folds and feeds see committed records only; what waits for a commit waits here.
+committed (`Committed`). Folds and feeds see committed records only; what waits for a commit waits here. Answers leave
+before the folds are done (`Answered`): nobody waits for a fold.
 
     letters --> admission / orders / cases / answers --> drafts
-    drafts  --> [log] --> pending frames --> committed --> folds --> new drafts, answers, feeds
+    drafts  --> [log] --> pending frames --> committed --> answers, then folds --> new drafts, feeds
     holder's frames --> [log] --> pending frames --> committed --> folds, and nothing follows from them
 
 Invariants
@@ -47,12 +48,13 @@ from albireo.core.folds import Folds
 from albireo.core.hellos import Hellos
 from albireo.core.orders import Orders
 from albireo.core.outputs import Outputs
-from albireo.core.pending import FOLD_COST_MAX, Pending, fold_cost
-from albireo.core.receipts import Batch, Receipts
+from albireo.core.pending import Pending
+from albireo.core.receipts import Receipts
 from albireo.core.registry import OWN_ADAPTER, Registry
 from albireo.core.role import Role
 from albireo.core.root_events import (
     AdmissionChanged,
+    Answered,
     Committed,
     DamagePassed,
     Deposed,
@@ -148,7 +150,9 @@ class Root:
             case FramesAppended(frames):
                 self._appended(frames)
             case Committed(position):
-                self._fold(position, moment, turn)
+                self._answer(position, turn)
+            case Answered():
+                self._fold(moment, turn)
             case TimePassed():
                 self._time_passed(moment, turn)
             case PeerLost(sender):
@@ -347,15 +351,13 @@ class Root:
         self._is_marked = isinstance(last, tuple) and isinstance(last[0], Marked)
         self._drafted.clear()
 
-    def _fold(self, position: Position, moment: Moment, turn: Turn) -> None:
-        """Fold what is committed, answer, and draft what follows from it."""
-        told: dict[int, Batch] = {}
-        self._pending.committed_to = max(self._pending.committed_to, position)
-        budget = FOLD_COST_MAX
-        while budget > 0 and self.has_unfolded:
-            pending = self._pending.take()
-            frame, draft = pending.frame, pending.draft
-            budget -= fold_cost(frame)
+    def _answer(self, position: Position, turn: Turn) -> None:
+        """Say what waited for the commit of what this turn folds."""
+        self._receipts.committed(self._pending.committed(position), turn)
+
+    def _fold(self, moment: Moment, turn: Turn) -> None:
+        """Fold what was answered, and draft what follows from it."""
+        for frame, draft in self._pending.take_due():
             self.committed = frame.header.last
             if draft is None:
                 self.folds.replay(frame)
@@ -365,9 +367,7 @@ class Root:
                 self.folds.producers.fold_batch(
                     draft.producer_id, draft.producer_sequence, frame.header.node_ns, self.committed
                 )
-                told[draft.producer_id] = Batch(draft.producer_sequence, self.committed)
             self._after_fold(draft, moment, turn)
-        self._receipts.committed(self.committed.sequence, told, turn)
         self._askers.followed(self.folds.commands, turn)
         self._serve(moment, turn)
         self._consequences(moment, turn)

@@ -28,9 +28,14 @@ class FramesAppended(msgspec.Struct, frozen=True, eq=False):
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """Everything up to here is wherever it must be: alone on the own disk, in a pair on every member of the set."""
+    """Everything up to here is wherever it must be: alone on the own disk, in a pair on every member of the set. What
+    waited for it is answered."""
 
     position: Position
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """The answers are handed over: fold what was committed. Told right behind `Committed`, always."""
 
 
 class Durable(msgspec.Struct, frozen=True):
@@ -194,4 +199,4 @@ OfTheRole = (
     Started | Granted | Served | Suspended | HandoverBegun | Deposed | FramesFollowed | LogCut | Restored | Permitted
     | LevelAgreed
 )  # fmt: skip
-Event = OfTheHouse | OfTheRole | LettersDrained | FramesAppended | Committed | PeerLost | TimePassed
+Event = OfTheHouse | OfTheRole | LettersDrained | FramesAppended | Committed | Answered | PeerLost | TimePassed

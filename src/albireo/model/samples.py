@@ -35,8 +35,8 @@ class Strings(msgspec.Struct, frozen=True, eq=False):
 
     offsets: NDArray[np.uint32]
     """n + 1 byte positions into `data`, not falling, the first 0."""
-    data: bytes
-    """UTF-8, all strings one after another."""
+    data: bytes | memoryview
+    """UTF-8, all strings one after another; may be a view of the bytes that it came in."""
 
     @classmethod
     def of(cls, values: Sequence[str]) -> "Strings":
@@ -54,7 +54,7 @@ class Strings(msgspec.Struct, frozen=True, eq=False):
 
     def to_list(self) -> list[str]:
         ends = self.offsets.tolist()
-        return [self.data[a:b].decode() for a, b in itertools.pairwise(ends)]
+        return [str(self.data[a:b], "utf-8") for a, b in itertools.pairwise(ends)]
 
     def take(self, rows: NDArray[np.intp]) -> "Strings":
         ends = self.offsets

@@ -22,6 +22,7 @@ from albireo.core.folds import Folds
 from albireo.core.root import Root
 from albireo.core.root_events import (
     AdmissionChanged,
+    Answered,
     Committed,
     DamagePassed,
     Durable,
@@ -293,16 +294,23 @@ class Core:
         self._tenure.synced(durable)
         if self.root.waits_for_disk:
             self.tell(Durable(durable))
+        if not self._is_folding_posted and self.root.committed < self.log.committed:
+            self._fold()
 
     def commit(self, position: Position) -> None:
-        """While committed frames wait for a turn to be folded in, more of them wait with them."""
+        """While committed frames wait for a turn to be folded in, more of them wait with them. Who follows folds when
+        its disk has what it was sent: the holder waits for that, and for no fold."""
         self.log.commit(position)
-        if not self._is_folding_posted:
-            self.tell(Committed(position))
+        if not self._is_folding_posted and (self.root.role.holds or self.log.durable == self.log.end):
+            self._fold()
+
+    def _fold(self) -> None:
+        self.tell(Committed(self.log.committed))
+        self.tell(Answered())
 
     def _fold_more(self) -> None:
         self._is_folding_posted = False
-        self.tell(Committed(self.log.committed))
+        self._fold()
         self._end_turn()
 
     def _log_failed(self, failure: LogFailure) -> None:

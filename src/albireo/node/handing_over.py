@@ -1,10 +1,11 @@
 """Reasons for the active member to hand the lead over by itself: the other one can do what this one can't.
 
-    its disk takes nothing more       the other follows, so it has room
-    it reaches fewer devices          the other's heartbeats say how many it reaches
+    its disk takes nothing more
+    it reaches fewer devices
 
-Each has to last, and none is acted on again for a while: two members with a bad cable each must not swap for ever. With
-a full disk the while is short, for nothing is served by this member meanwhile.
+The other one's heartbeats say whether it has room and how many it reaches; to one without room nothing is handed over.
+Each reason has to last, and none is acted on again for a while: two members with a bad cable each must not swap for
+ever. With a full disk the while is short, for nothing is served by this member meanwhile.
 
 And what every handover waits for, whoever ordered it: by when the last output write of this member has landed, and what
 became of it stands in the log.
@@ -16,7 +17,7 @@ from typing import Final
 
 from albireo.core.pair.events import Event, OutputsEnded, State, SwitchoverAsked
 from albireo.core.pair.member import Member
-from albireo.core.pair.reasons import FEWER, FULL, Reasons
+from albireo.core.pair.reasons import Reasons, holding
 from albireo.core.root import Root
 from albireo.log import Log
 from albireo.model import quality
@@ -47,10 +48,9 @@ class HandingOver:
         if now < self._look_at:
             return ""
         self._look_at = Instant(now + LOOK_NS)
-        self._member.own.reaches = self.reached()
-        if self._member.state is not State.ACTIVE:
-            return self._reasons.cause({}, now)
-        return self._reasons.cause({FULL: bool(self._log.admission()), FEWER: self._other_reaches_more()}, now)
+        member, own = self._member, self._member.own
+        own.reaches, own.has_room = self.reached(), not self._log.admission()
+        return self._reasons.cause(holding(own, member.peer.last) if member.state is State.ACTIVE else {}, now)
 
     def deadline(self) -> Instant | None:
         """At once when there is news of the outputs."""
@@ -70,10 +70,6 @@ class HandingOver:
         until = root.outputs.until()
         news = None if until is None else (root.role.stand_down, until)
         return None if news == self._told else news
-
-    def _other_reaches_more(self) -> bool:
-        heard = self._member.peer.last
-        return heard is not None and heard.reaches > self._member.own.reaches
 
     def reached(self) -> int:
         """Devices that the adapters here reach: as they say while they stand by, as their items say while acting."""

@@ -86,7 +86,7 @@ _appended, _followed, _answer = MemberTenure.appended, Pending.followed, Leading
 _begins = Role.begins
 
 _KILLS: Final = Swarm(faults=("kill", "power"), fault_every_ms=600.0, batch_every_ms=20.0, sync_ms=10.0)
-_SLOW_FOLDS: Final = msgspec.structs.replace(_KILLS, bounds={"core.root:FOLD_COST_MAX": 30}, batch_every_ms=5.0)
+_SLOW_FOLDS: Final = msgspec.structs.replace(_KILLS, bounds={"core.pending:FOLD_COST_MAX": 30}, batch_every_ms=5.0)
 _AWAY: Final = Swarm(faults=("away", "kill_both"), fault_every_ms=1_500.0, batch_every_ms=20.0, segment_bytes=8_192)
 _ROT: Final = Swarm(
     faults=("rot_at_start", "rot_while_up"), fault_every_ms=400.0, segment_bytes=8_192, keep_s=600.0,

@@ -66,7 +66,7 @@ BOUNDS: Final = {
     "core.feed.leader:PULL_BYTES": 600,
     "core.pair.outflow:PIECE_BYTES": 600,
     "core.pair.outflow:WINDOW_BYTES": 4_000,
-    "core.root:FOLD_COST_MAX": 30,
+    "core.pending:FOLD_COST_MAX": 30,
     "node.folds_transfer:PART_BYTES": 700,
     "node.housekeeping:SNAPSHOT_RECORDS": 50,
     "node.peer_repair:PIECE_BYTES": 1_000,

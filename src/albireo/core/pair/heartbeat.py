@@ -33,6 +33,7 @@ def heartbeat_of(
         accepted_epoch=own.accepted_epoch,
         is_held=own.is_held,
         reaches=own.reaches,
+        has_room=own.has_room,
         feature_level=own.feature_level,
         log_level=own.log_level,
     )

@@ -107,6 +107,8 @@ class Own:
         self.log_level = facts.log_level
         self.reaches = 0
         """Devices that its adapters reach, for the other member."""
+        self.has_room = True
+        """Its disk takes what is appended, for the other member."""
         self.out: list[Effect] = []
         self.is_held = False
         """Stands for nothing: drained, or about to stop together with the other."""

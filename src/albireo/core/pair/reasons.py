@@ -5,6 +5,8 @@ from typing import Final
 
 import msgspec
 
+from albireo.codec.pair_message import Heartbeat
+from albireo.core.pair.own import Own
 from albireo.model.instant import SECOND, Duration, Instant
 
 
@@ -22,6 +24,13 @@ FULL: Final = Reason("the disk of this member takes nothing more", Duration(SECO
 """The next segment may be a moment late."""
 FEWER: Final = Reason("the other member reaches more devices", Duration(5 * SECOND), Duration(60 * SECOND))
 """A device that both lose is lost at different moments; its adapters try again within this time."""
+
+
+def holding(own: Own, other: Heartbeat | None) -> dict[Reason, bool]:
+    """Which of them hold; none while the other one would only hand the lead back."""
+    if other is None or not other.has_room:
+        return {}
+    return {FULL: not own.has_room, FEWER: other.reaches > own.reaches}
 
 
 class Reasons:
