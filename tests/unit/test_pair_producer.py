@@ -10,6 +10,8 @@ from albireo.codec import record
 from albireo.codec.record import Kind
 from albireo.core.flight import queued_bytes
 from albireo.core.producer import ProducerConfig
+from albireo.model.position import Position
+from albireo.node.core import Core
 from albireo.runtime.lines import LineTo
 from tests.core_pair_parts import aside, plant, until
 from tests.port_parts import free_ports
@@ -55,3 +57,37 @@ def test_what_is_offered_between_two_waits_is_one_frame_and_has_one_receipt(tmp_
             assert sizes == [32, 32]
 
     asyncio.run(story())
+
+
+def test_a_stream_without_a_pause_does_not_leave_the_folds_of_the_passive_member_behind(tmp_path: Path) -> None:
+    """It folds when a sync is done; with one always under way as well."""
+    in_flight = 16
+    lags: list[int] = []
+
+    def stream(producer: PairProducer) -> None:
+        acked = last = 0
+        while acked < 2000:
+            while last < acked + in_flight:
+                last = producer.offer([batch(last + 1)])
+                acked = max([acked, *(one.batch for one in producer.wait(0) if isinstance(one, Acknowledged))])
+            acked = max(acked, told(producer, acked + 1).batch)
+
+    def watch(core: Core) -> None:
+        commit = core.commit
+
+        def watched(position: Position) -> None:
+            commit(position)
+            lags.append(position.sequence - core.root.committed.sequence)
+
+        core.commit = watched  # type: ignore[method-assign]
+
+    async def story() -> None:
+        async with plant(tmp_path, ()) as made:
+            await made.start(1)
+            await made.wait_for("active", "ready")
+            watch(made.cores[1])
+            with PairProducer("p", [ITEM], made.lines, None) as producer:
+                await aside(lambda: stream(producer))
+
+    asyncio.run(story())
+    assert 0 < max(lags) <= 4 * in_flight
