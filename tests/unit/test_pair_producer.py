@@ -90,4 +90,4 @@ def test_a_stream_without_a_pause_does_not_leave_the_folds_of_the_passive_member
                 await aside(lambda: stream(producer))
 
     asyncio.run(story())
-    assert 0 < max(lags) <= 4 * in_flight
+    assert 0 < max(lags) <= 8 * in_flight

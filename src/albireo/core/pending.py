@@ -1,7 +1,7 @@
 """Pending: the frames that stand in the log and are not committed, in log order, with what was drafted for them.
 
 Invariants
-    order:   each frame continues the one before; the first one continues what is folded.
+    order:   each frame continues the one before; the first one continues what is folded, or about to be.
     drafts:  a frame without one was not drafted here in this tenure: it is folded, and nothing follows from it.
 """
 

@@ -123,6 +123,8 @@ class Core:
         self._durable_told = Position()
         self._is_serving_posted = False
         self._is_folding_posted = False
+        self._may_fold = False
+        """Behind a sync, or now and then: who follows folds."""
         self._admission = ""
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._is_closed = False
@@ -268,6 +270,7 @@ class Core:
 
     def ticked(self, now: Instant) -> None:
         self._look_at_disk()
+        self._may_fold = True  # The disk may hang.
         self._tenure.ticked(now)
         self._house.ticked(now)
         self.tell(TimePassed())
@@ -291,17 +294,16 @@ class Core:
         if durable == self._durable_told:
             return
         self._durable_told = durable
+        self._may_fold = True
         self._tenure.synced(durable)
         if self.root.waits_for_disk:
             self.tell(Durable(durable))
-        if not self._is_folding_posted and self.root.committed < self.log.committed:
-            self._fold()
 
     def commit(self, position: Position) -> None:
-        """While committed frames wait for a turn to be folded in, more of them wait with them. Who follows folds when
-        its disk has what it was sent: the holder waits for that, and for no fold."""
+        """While committed frames wait for a turn to be folded in, more of them wait with them. Who follows folds at the
+        end of a turn, behind a sync: the holder waits for that, and for no fold."""
         self.log.commit(position)
-        if not self._is_folding_posted and (self.root.role.holds or self.log.durable == self.log.end):
+        if self.root.role.holds and not self._is_folding_posted:
             self._fold()
 
     def _fold(self) -> None:
@@ -364,6 +366,10 @@ class Core:
         if admission != self._admission:
             self._admission = admission
             self.tell(AdmissionChanged(admission))
+        is_behind = self.root.committed < self.log.committed and not self._is_folding_posted
+        if is_behind and not self.root.has_unfolded and (self._may_fold or self.log.durable == self.log.end):
+            self._fold()
+        self._may_fold = False
         self._serve()
         if self.root.has_unfolded and not self._is_folding_posted:
             self._is_folding_posted = True

@@ -50,7 +50,10 @@ class HandingOver:
         self._look_at = Instant(now + LOOK_NS)
         member, own = self._member, self._member.own
         own.reaches, own.has_room = self.reached(), not self._log.admission()
-        return self._reasons.cause(holding(own, member.peer.last) if member.state is State.ACTIVE else {}, now)
+        other = member.peer.last
+        if other is None or member.state is not State.ACTIVE:
+            return self._reasons.cause({}, now, is_taken=False)
+        return self._reasons.cause(holding(own, other), now, is_taken=other.has_room)
 
     def deadline(self) -> Instant | None:
         """At once when there is news of the outputs."""

@@ -142,7 +142,7 @@ class Housekeeping:
         is_here = self._log.begin_sequence <= position.sequence <= self._log.committed.sequence
         is_here = is_here and folds is self._root.folds
         if not is_here or not self._tenure.has_all_folded():
-            # A follower may have folded what is on the holder's disk only, have started over, or lack damaged records.
+            # A follower may have been given folds ahead of its log, have started over, or lack damaged records.
             self._is_saving = False
             return
         try:

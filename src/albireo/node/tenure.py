@@ -38,7 +38,7 @@ class LogAndFolds(Protocol):
         """One step of the root machine, and what it wants done."""
 
     def commit(self, position: Position) -> None:
-        """Everything up to there is committed, in the log and for the root machine."""
+        """Everything up to there is committed; folds of who holds have it now, of who follows soon."""
 
     def wake(self) -> None:
         """Something changed outside a wake-up: look at the deadlines again."""

@@ -7,11 +7,8 @@ Rules (docs/adr/0020, 0021):
 - A malformed message is counted, reported to the owner and gone; the peer's other messages are taken as before.
 - Parts are copied when they are sent: without a copy a send is faster on the whole, but the thread that later gives
   the memory back needs the GIL, and single sends took 200 ms of a turn (measured). Large parts are taken without one.
-- Who sends lets the thread that carries it away run first: on a full machine it would else begin when the turn is over
-  (docs/adr/0133).
 """
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -155,7 +152,6 @@ class Link:
         else:
             self.sent += 1
             is_sent = True
-            os.sched_yield()
         self.on_sent(self)  # Also when nothing left: the attempt has taken the descriptor's signal all the same.
         return is_sent
 

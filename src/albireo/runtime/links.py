@@ -5,6 +5,7 @@ the descriptor's signal. Links wait in the order in which they became due; who w
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -121,8 +122,12 @@ class ActorLinks:
         self._turn_soon()
 
     def _sent(self, link: Link) -> None:
-        """Whoever sends asks the socket again: in a turn once at its end, else at once."""
+        """Whoever sends asks the socket again: in a turn once at its end, else at once. After the first message of a
+        turn the core is left to the thread that carries it away: on a full machine it begins when the turn is over else
+        (docs/adr/0133)."""
         if self.is_in_turn:
+            if not self._sent_in_turn:
+                os.sched_yield()
             self._sent_in_turn.add(link)
         elif link.has_input():
             self._readable(link)

@@ -216,7 +216,7 @@ class Following:
         self.acknowledge(has_gap=heartbeat.sent_to > self.own.end.sequence)
 
     def commit(self, committed: Position) -> None:
-        """The follower folds up to the commit position, so that a promotion replays next to nothing."""
+        """The follower folds what its disk has up to the commit position: a promotion replays next to nothing."""
         own = self.own
         sequence = min(committed.sequence, own.end.sequence)
         if sequence > own.committed.sequence:

@@ -26,10 +26,8 @@ FEWER: Final = Reason("the other member reaches more devices", Duration(5 * SECO
 """A device that both lose is lost at different moments; its adapters try again within this time."""
 
 
-def holding(own: Own, other: Heartbeat | None) -> dict[Reason, bool]:
-    """Which of them hold; none while the other one would only hand the lead back."""
-    if other is None or not other.has_room:
-        return {}
+def holding(own: Own, other: Heartbeat) -> dict[Reason, bool]:
+    """Which of them hold."""
     return {FULL: not own.has_room, FEWER: other.reaches > own.reaches}
 
 
@@ -40,11 +38,15 @@ class Reasons:
         self._since: dict[Reason, Instant] = {}
         self._not_before: dict[Reason, Instant] = {}
 
-    def cause(self, given: Mapping[Reason, bool], now: Instant) -> str:
-        """Of the first that has lasted, and was not acted on for a while; empty: none. It is acted on then."""
+    def cause(self, given: Mapping[Reason, bool], now: Instant, *, is_taken: bool) -> str:
+        """Of the first that has lasted, and was not acted on for a while; empty: none. It is acted on then.
+
+        Args:
+            is_taken: the other one can take the lead; without room it would only hand it back.
+        """
         self._since = {one: self._since.get(one, now) for one, is_so in given.items() if is_so}
         for reason, since in self._since.items():
-            if now >= since + reason.lasts_ns and now >= self._not_before.get(reason, now):
+            if is_taken and now >= since + reason.lasts_ns and now >= self._not_before.get(reason, now):
                 self._not_before[reason] = Instant(now + reason.again_ns)
                 return reason.cause
         return ""
