@@ -13,6 +13,7 @@ from albireo.codec.pair_message import (
     FollowAsked,
     Frames,
     Heartbeat,
+    Leaving,
     PeerMessage,
     RangeAsked,
     RangeSent,
@@ -189,6 +190,23 @@ def test_retention_waits_for_a_follower_that_is_here() -> None:
     holder.acked(acked(320, is_complete=False), NOW)
     assert holder.wanted_from(NOW) == 320
     assert holder.wanted_from(Instant(NOW + CONFIG.silence_ns)) is None
+
+
+def test_late_words_of_a_run_before_are_not_those_of_the_follower() -> None:
+    """Of a killed process, read behind a pause. What it had on its disk says nothing of the disk that is there now."""
+    holder = leading()
+    holder.hears(ASKED, NOW)
+    holder.own.out.clear()
+    late = msgspec.structs.replace(acked(900, is_complete=True), run=ASKED.run - 1)
+    leaving = msgspec.convert(
+        {key: late.__getattribute__(key) for key in ("cluster", "member", "run", "store")}, Leaving
+    )
+    for message in (late, leaving):
+        holder.hears(message, NOW)
+    assert holder.own.out == [Refused("other_session")] * 2
+    assert (holder.match, holder.is_peer_leaving) == (0, False)
+    holder.hears(acked(900, is_complete=True), NOW)
+    assert holder.match == 900
 
 
 # --- Follower -------------------------------------------------------------------------------------------------------

@@ -253,6 +253,10 @@ class Leading:
             self.sent_to = self.own.end.sequence
 
     def hears(self, message: FromFollower, now: Instant) -> None:
+        """Only a hello may be of another run than the one that follows: the rest may be late words of a run before."""
+        if message.run != self._session_run and not isinstance(message, FollowAsked):
+            self.own.refuse("other_session")
+            return
         match message:
             case FollowAsked() if self.levels.apart:
                 self.own.refuse(self.levels.apart)
