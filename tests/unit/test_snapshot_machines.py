@@ -198,9 +198,7 @@ def test_late_words_of_a_run_before_are_not_those_of_the_follower() -> None:
     holder.hears(ASKED, NOW)
     holder.own.out.clear()
     late = msgspec.structs.replace(acked(900, is_complete=True), run=ASKED.run - 1)
-    leaving = msgspec.convert(
-        {key: late.__getattribute__(key) for key in ("cluster", "member", "run", "store")}, Leaving
-    )
+    leaving = Leaving(cluster=late.cluster, member=late.member, run=late.run, store=late.store)
     for message in (late, leaving):
         holder.hears(message, NOW)
     assert holder.own.out == [Refused("other_session")] * 2
