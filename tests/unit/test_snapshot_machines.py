@@ -207,6 +207,20 @@ def test_late_words_of_a_run_before_are_not_those_of_the_follower() -> None:
     assert holder.match == 900
 
 
+def test_a_late_hello_of_a_run_before_takes_the_present_one_out_of_the_set_only_until_that_is_heard() -> None:
+    holder = leading((0, 1))
+    holder.hears(ASKED, NOW)
+    holder.hears(acked(900, is_complete=True), NOW)
+    beat, late = holder.peer.last, ASKED.run - 1
+    assert beat is not None
+    holder.peer.hear(msgspec.structs.replace(beat, run=late), NOW)
+    holder.hears(msgspec.structs.replace(ASKED, run=late, history=HISTORY.entries, end=Position(4, 600)), NOW)
+    assert holder.has_peer_lost
+    assert holder.changes.latest.members == (0,)
+    holder.peer.hear(msgspec.structs.replace(beat, beat=beat.beat + 1), NOW)
+    assert not holder.has_peer_lost
+
+
 # --- Follower -------------------------------------------------------------------------------------------------------
 
 

@@ -84,8 +84,7 @@ class Leading:
         self.admitting_since: Instant | None = None
         self.is_peer_complete = True
         self.is_peer_leaving = False
-        self.has_peer_lost = False
-        """It came back with less than it had acknowledged: out of the set first, then repaired."""
+        self._lost_by = 0
         self.levels = Levels(own, peer.last)
         self._last_committed: tuple[Instant, int] = (now, 0)
         self._unsynced: tuple[int, Instant, Instant] | None = None
@@ -113,6 +112,12 @@ class Leading:
     def is_alone(self) -> bool:
         """Ground (c): the confirmed set is the holder itself and no add was sent since."""
         return self.changes.confirmed == (self.own.index,) and self.changes.required == {self.own.index}
+
+    @property
+    def has_peer_lost(self) -> bool:
+        """It came back with less than it had acknowledged: out of the set first, then repaired. A fact of its present
+        run: a late hello of the one before says nothing."""
+        return self._lost_by == self.peer.run != 0
 
     @property
     def needs_peer(self) -> bool:
@@ -285,7 +290,7 @@ class Leading:
         is_too_old = hello.lacks_folds or common < own.begin.position.sequence
         is_less = hello.is_damaged or is_too_old or common < max(own.committed.sequence, self.match)
         if self.needs_peer and is_less:
-            self.has_peer_lost = True
+            self._lost_by = hello.run
             own.out.append(CaseTold("store_refused", True, f"has {common}, acknowledged {self.match}"))
             if self.changes.latest.members != (own.index,):
                 self.ask_set((own.index,), now)
@@ -295,7 +300,7 @@ class Leading:
             return
         if hello.is_damaged:
             own.out.append(CaseTold("store_refused", True, "records below its commit position are damaged"))
-        self.has_peer_lost = self.is_peer_leaving = False
+        self._lost_by, self.is_peer_leaving = 0, False
         self.session = hello.session
         self._given = own.begin if is_too_old else None
         self._flows = not is_too_old
