@@ -53,16 +53,14 @@ def told(producer: PairProducer, number: int) -> Acknowledged:
 def stored(core: Core, name: str) -> list[int]:
     """Values of a producer in the committed log; a follower knows it when it has folded its hello."""
     known = core.root.folds.producers.find(name)
-    return (
-        []
-        if known is None
-        else [
-            int(value)
-            for frame in core.log.replay(0, core.log.committed.sequence)
-            if frame.header.kind == Kind.INT64 and record.decode_producer(frame.body)[0] == known.producer_id
-            for value in record.decode_samples(frame.body, frame.header.kind, frame.header.record_count).values()
-        ]
-    )
+    if known is None:
+        return []
+    return [
+        int(value)
+        for frame in core.log.replay(0, core.log.committed.sequence)
+        if frame.header.kind == Kind.INT64 and record.decode_producer(frame.body)[0] == known.producer_id
+        for value in record.decode_samples(frame.body, frame.header.kind, frame.header.record_count).values()
+    ]
 
 
 def on_one_disk(core: Core, after: int) -> list[int]:
