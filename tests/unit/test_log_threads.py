@@ -87,6 +87,34 @@ def test_groups_form_by_themselves_and_nothing_is_lost(tmp_path: Path) -> None:
     log.close()
 
 
+class Remembering(OsFileSystem):
+    """What of the page cache is given up."""
+
+    def __init__(self) -> None:
+        self.forgotten: list[str] = []
+
+    def forget(self, handle: int) -> None:
+        self.forgotten.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        super().forget(handle)
+
+
+def test_full_segments_leave_the_page_cache_and_can_be_read(tmp_path: Path) -> None:
+    """Each once, before the next one is filled; the one that is being written stays."""
+    files = Remembering()
+    log, _ = Log.open(tmp_path / "log", IDENTITY, CONFIG, files)
+    heard = _started(log)
+    for _ in range(60):
+        log.append([entry_of(b"x" * 8000)], elapsed_ms=0, node_ns=0)
+    heard.wait_for(log.end)
+    log.commit(log.durable)
+    assert len(list(log.replay(0, 10_000))) == 60
+    log.close()
+    segments = sorted(path.name for path in (tmp_path / "log" / "segments").iterdir())
+    assert len(files.forgotten) >= 5
+    assert files.forgotten == segments[: len(files.forgotten)]
+    assert segments[-1] not in files.forgotten
+
+
 def test_close_makes_durable_what_is_queued(tmp_path: Path) -> None:
     log, _ = Log.open(tmp_path / "log", IDENTITY, CONFIG)
     _started(log)

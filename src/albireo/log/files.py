@@ -54,6 +54,10 @@ class FileSystem(Protocol):
 
     def size(self, handle: int) -> int: ...
 
+    def forget(self, handle: int) -> None:
+        """Nobody will read it soon: what is durable of it need not stay in memory."""
+        ...
+
     def rename(self, source: Path, target: Path) -> None: ...
 
     def unlink(self, path: Path) -> None: ...
@@ -109,6 +113,9 @@ class OsFileSystem:
 
     def size(self, handle: int) -> int:
         return os.fstat(handle).st_size
+
+    def forget(self, handle: int) -> None:
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def rename(self, source: Path, target: Path) -> None:
         os.rename(source, target)

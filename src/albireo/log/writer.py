@@ -70,11 +70,14 @@ class Preparer:
         self._config = config
         self.is_ready = PREPARED in files.names(directory)
         self.reason = ""
+        self._given: Path | None = None
+        self._full: Path | None = None
 
     def step(self) -> None:
         """Prepare a segment unless one is ready; what the file system refuses becomes `reason`."""
         if self.is_ready:
             return
+        self._forget_the_full()
         try:
             needed = self._config.segment_bytes + self._config.free_bytes_min
             free = self._files.free_bytes(self._directory)
@@ -101,7 +104,20 @@ class Preparer:
         self._files.rename(self._directory / PREPARED, path)
         self._files.sync_directory(self._directory)
         self.is_ready = False
+        self._full, self._given = self._given, path
         return path
+
+    def _forget_the_full(self) -> None:
+        """Who reads near the end is served from the log's tail: its memory goes to the next segment (ADR-0134)."""
+        if self._full is None:
+            return
+        with contextlib.suppress(OSError):  # Pruned by now, perhaps.
+            handle = self._files.open(self._full)
+            try:
+                self._files.forget(handle)
+            finally:
+                self._files.close(handle)
+        self._full = None
 
     def _fill(self) -> None:
         size = self._config.segment_bytes

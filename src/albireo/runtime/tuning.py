@@ -2,24 +2,28 @@
 
 import contextlib
 import ctypes
+import os
 import sys
 from typing import Final
 
 SWITCH_INTERVAL_S: Final = 0.0005
 """A helper thread waits 5 ms for the GIL at the default, 0.7 ms so (measured)."""
-KEPT_BYTES: Final = 64 << 20
-"""Freed memory that a process keeps for what comes next."""
+KEPT_BYTES: Final = 256 << 20
+"""Freed memory that a process keeps for what comes next: the tail of a history, as long as it is not sealed."""
 MAPPED_FROM_BYTES: Final = 32 << 20
 """Blocks from here on are mapped by themselves; the most that glibc takes."""
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
+_M_ARENA_MAX: Final = -8
 """mallopt(3)"""
 
 
 def tune_process() -> None:
     """Short waits of threads for each other; memory is kept rather than given back and taken again."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")  # Arrow's allocator, once it is loaded: no giving back either.
     with contextlib.suppress(AttributeError):  # Other C libraries than glibc have no such knob.
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+        mallopt(_M_ARENA_MAX, 1)  # What one thread frees is another's next; further arenas keep nothing.
         mallopt(_M_MMAP_THRESHOLD, MAPPED_FROM_BYTES)

@@ -168,6 +168,9 @@ class SimDisk:
                 self._write_back(file, sorted(file.dirty))
                 file.dirty.clear()
 
+    def forget(self, handle: int) -> None:
+        """It has no memory beside the disk."""
+
     def size(self, handle: int) -> int:
         with self._mutex:
             return len(self._handles[handle][1].data)

@@ -28,16 +28,15 @@ def entry_of(
     """The manifest's line for a file that holds exactly `table`."""
     begin, end = TIMES[kind]
     if sequences is None:
-        column = parquet.ints(table, "sequence")
-        sequences = (int(column.min()), int(column.max()))
+        sequences = parquet.span(table, "sequence")
     return FileEntry(
         kind=kind,
         path=path,
         node=partition[0],
         day=partition[1],
         rows=len(table),
-        min_source_ns=int(parquet.ints(table, begin).min()),
-        max_source_ns=int(parquet.ints(table, end).max()),
+        min_source_ns=parquet.span(table, begin)[0],
+        max_source_ns=parquet.span(table, end)[1],
         first_sequence=sequences[0],
         last_sequence=sequences[1],
         size_bytes=written.size_bytes,

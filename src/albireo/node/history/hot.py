@@ -6,7 +6,7 @@ that came over the link. Frames at or below the last position are ignored, so a 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -32,8 +32,11 @@ from albireo.codec.record import (
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Strings, Value, ValueType
+from albireo.node.history import parquet
+from albireo.node.history.pieces import in_order
 
 Row = dict[str, object]
+NULLS_AT_ONCE: Final = 32_768
 ROW_BYTES: Final = 256
 """Rough memory of one gap or event, for the bound."""
 
@@ -215,8 +218,10 @@ def samples_table(chunks: Iterable[Chunk], item_ids: Sequence[int] | None = None
         item_ids: only these items.
     """
     groups: dict[ValueType, list[_Part]] = {}
-    for chunk in chunks:
+    for chunk in sorted(chunks, key=_begin):  # Chunks of one item each, or of few, are in order then.
         batch = chunk.batch
+        if len(batch) == 0:
+            continue
         sequence = np.arange(chunk.first_sequence, chunk.first_sequence + len(batch))
         if item_ids is not None:
             rows = np.flatnonzero(np.isin(batch.item_id, item_ids))
@@ -224,32 +229,46 @@ def samples_table(chunks: Iterable[Chunk], item_ids: Sequence[int] | None = None
                 continue
             batch, sequence = batch.take(rows), sequence[rows]
         groups.setdefault(batch.value_type, []).append(_Part(chunk.epoch, batch, sequence))
-    if not groups:
-        return SAMPLES.empty_table()
-    tables = [_typed_table(value_type, group) for value_type, group in groups.items()]
-    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-    keys = [table.column(name).to_numpy() for name in ("sequence", "source_ns", "item_id")]
-    order = np.lexsort(keys)
-    is_sorted = bool((order[1:] > order[:-1]).all())  # One item, or few: moving all rows costs more than all the rest.
-    return table if is_sorted else table.take(order)
+    tables = [_sorted(_typed_table(value_type, group)) for value_type, group in groups.items()]
+    return in_order(sorted(tables, key=_first_item), SAMPLES.names)
+
+
+def _begin(chunk: Chunk) -> tuple[int, int, int]:
+    batch = chunk.batch
+    return (int(batch.item_id[0]), int(batch.source_ns[0]), chunk.first_sequence) if len(batch) else (-1, 0, 0)
+
+
+def _first_item(table: pa.Table) -> int:
+    item_id: int = table.column("item_id")[0].as_py()
+    return item_id
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    """By item, source time, sequence. Rows that are in order stay: to move them all costs more than all the rest."""
+    item, time, sequence = (parquet.ints(table, name) for name in ("item_id", "source_ns", "sequence"))
+    is_later = (time[1:] > time[:-1]) | ((time[1:] == time[:-1]) & (sequence[1:] >= sequence[:-1]))
+    is_behind = (item[1:] > item[:-1]) | ((item[1:] == item[:-1]) & is_later)
+    return table if is_behind.all() else table.take(np.lexsort([sequence, time, item]))
 
 
 def _typed_table(value_type: ValueType, group: Sequence[_Part]) -> pa.Table:
     batches = [part.batch for part in group]
     count = sum(len(batch) for batch in batches)
-    values = {name: pa.nulls(count, SAMPLES.field(name).type) for name in ("value_f64", "value_i64", "value_str")}
+    values: dict[str, Any] = {
+        name: _nulls(count, SAMPLES.field(name).type) for name in ("value_f64", "value_i64", "value_str")
+    }
     if value_type is ValueType.STRING:
         parts = [_strings(batch.value) for batch in batches if isinstance(batch.value, Strings)]
-        values["value_str"] = pa.concat_arrays(parts)
+        values["value_str"] = pa.chunked_array(parts)
     else:
         is_float = value_type is ValueType.FLOAT64
         column = np.concatenate([batch.value for batch in batches if not isinstance(batch.value, Strings)])
-        values["value_f64" if is_float else "value_i64"] = pa.array(
+        values["value_f64" if is_float else "value_i64"] = parquet.array(
             column.astype(np.float64 if is_float else np.int64, copy=False)
         )
 
-    def joined(name: str) -> pa.Int64Array:
-        return pa.array(np.concatenate([getattr(batch, name) for batch in batches], dtype=np.int64), pa.int64())
+    def joined(name: str) -> "pa.Array[Any]":
+        return parquet.array(np.concatenate([getattr(batch, name) for batch in batches], dtype=np.int64))
 
     return pa.table(
         {
@@ -258,11 +277,18 @@ def _typed_table(value_type: ValueType, group: Sequence[_Part]) -> pa.Table:
             "node_ns": joined("node_ns"),
             **values,
             "quality": joined("quality"),
-            "epoch": pa.array(np.repeat([part.epoch for part in group], [len(batch) for batch in batches])),
-            "sequence": pa.array(np.concatenate([part.sequence for part in group])),
+            "epoch": parquet.array(np.repeat([part.epoch for part in group], [len(batch) for batch in batches])),
+            "sequence": parquet.array(np.concatenate([part.sequence for part in group])),
         },
         schema=SAMPLES,
     )
+
+
+def _nulls(count: int, kind: pa.DataType) -> "pa.ChunkedArray[Any]":
+    """One piece of them, over and over: it takes no memory."""
+    whole, rest = divmod(count, NULLS_AT_ONCE)
+    piece: pa.Array[Any] = pa.nulls(NULLS_AT_ONCE if whole else rest, kind)  # type: ignore[call-overload]  # by class
+    return pa.chunked_array([*(piece for _ in range(whole)), piece.slice(0, rest)])
 
 
 def _strings(column: Strings) -> pa.StringArray:

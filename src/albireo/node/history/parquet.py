@@ -11,12 +11,13 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import crc32c
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -28,6 +29,7 @@ from albireo.node.history.errors import HistoryDamaged
 Result = TypeVar("Result")
 READ_THREADS: Final = 2
 ROW_GROUP_ROWS: Final = 32_768
+BLOCK_ROWS: Final = 4 * ROW_GROUP_ROWS
 WRITE_BYTES: Final = 1 << 20
 COMPRESSION_LEVEL: Final = 1
 """zstd; higher levels gain a few per cent and cost a multiple (ADR-0060)."""
@@ -318,10 +320,28 @@ def _blaming(path: str) -> Iterator[None]:
 # --- Columns --------------------------------------------------------------------------------------------------------
 
 
+def array(column: NDArray[Any]) -> "pa.Array[Any]":
+    """A column without nulls, as it is: `pa.array` would copy it, and import pandas where that is installed."""
+    buffer = pa.py_buffer(np.ascontiguousarray(column).data)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(column.dtype), len(column), [None, buffer])
+
+
 def ints(table: pa.Table, name: str) -> Ints:
-    """A column without nulls as a numpy array."""
-    column: Ints = table.column(name).to_numpy()
-    return column
+    """A column without nulls as a numpy array; a view where it is in one piece."""
+    column = table.column(name)
+    found: Ints = column.chunk(0).to_numpy() if column.num_chunks == 1 else column.to_numpy()
+    return found
+
+
+def span(table: pa.Table, name: str) -> tuple[int, int]:
+    """The smallest and the largest number of a column of integers."""
+    ends: dict[str, int] = pc.min_max(table.column(name)).as_py()  # type: ignore[assignment]  # the scalar is a struct
+    return ends["min"], ends["max"]
+
+
+def blocks(table: pa.Table) -> Iterator[pa.Table]:
+    """The rows in pieces: what is computed of one stays near the processor, and needs little new memory."""
+    return (table.slice(at, BLOCK_ROWS) for at in range(0, len(table), BLOCK_ROWS))
 
 
 def rows_from(table: pa.Table, item_id: int | None = None) -> Rows:
@@ -351,6 +371,8 @@ def numbers(table: pa.Table) -> tuple[Floats, NDArray[np.bool_] | bool]:
         return value, False
     integers = table.column("value_i64")
     value = np.zeros(len(table))
+    if floats.null_count == integers.null_count == len(table):
+        return value, True
     is_float = floats.is_valid().to_numpy()
     value[is_float] = floats.drop_null().to_numpy()
     is_integer = integers.is_valid().to_numpy()

@@ -39,7 +39,7 @@ from albireo.codec.history import (
     items_path,
     partials_path,
 )
-from albireo.core.aggregate import partials_of
+from albireo.core.aggregate import merge, partials_of
 from albireo.log.files import FileSystem, OsFileSystem
 from albireo.model.instant import SECOND
 from albireo.model.position import EpochEntry
@@ -238,9 +238,10 @@ class Store:
         self, node: str, day: str, table: pa.Table, content: Content, generation: int
     ) -> Iterator[FileEntry]:
         """A samples file and the partials beside it."""
-        sequences = parquet.ints(table, "sequence")
-        path = file_path(FileKind.SAMPLES, node, day, (int(sequences.min()), int(sequences.max())), generation)
-        partials = partials_of(parquet.rows_from(table), BUCKET_NS)
+        path = file_path(FileKind.SAMPLES, node, day, parquet.span(table, "sequence"), generation)
+        partials = merge(
+            [partials_of(parquet.rows_from(block), BUCKET_NS) for block in parquet.blocks(table)], BUCKET_NS
+        ).partials
         samples = self._write(FileKind.SAMPLES, path, table, (node, day), content.complete_to_ns)
         yield samples
         sums = parquet.partials_table(partials)
