@@ -109,7 +109,7 @@ def test_full_segments_leave_the_page_cache_and_can_be_read(tmp_path: Path) -> N
     log.commit(log.durable)
     assert len(list(log.replay(0, 10_000))) == 60
     log.close()
-    segments = sorted(path.name for path in (tmp_path / "log" / "segments").iterdir())
+    segments = sorted(path.name for path in (tmp_path / "log" / "segments").glob("*.segment"))
     assert len(files.forgotten) >= 5
     assert files.forgotten == segments[: len(files.forgotten)]
     assert segments[-1] not in files.forgotten
