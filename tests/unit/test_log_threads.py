@@ -88,14 +88,29 @@ def test_groups_form_by_themselves_and_nothing_is_lost(tmp_path: Path) -> None:
 
 
 class Remembering(OsFileSystem):
-    """What of the page cache is given up."""
+    """What of the page cache is given up, and what a read finds there."""
 
     def __init__(self) -> None:
         self.forgotten: list[str] = []
+        self.fetched: set[tuple[str, int, int]] = set()
+        self.waited: list[tuple[str, int, int]] = []
 
     def forget(self, handle: int) -> None:
-        self.forgotten.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        self.forgotten.append(self._name(handle))
         super().forget(handle)
+
+    def expect(self, handle: int, size: int, offset: int) -> None:
+        self.fetched.add((self._name(handle), offset, offset + size))
+        super().expect(handle, size, offset)
+
+    def pread(self, handle: int, size: int, offset: int) -> bytes:
+        name, end = self._name(handle), offset + size
+        if not any(name == one and first <= offset and end <= last for one, first, last in self.fetched):
+            self.waited.append((name, offset, end))
+        return super().pread(handle, size, offset)
+
+    def _name(self, handle: int) -> str:
+        return Path(f"/proc/self/fd/{handle}").readlink().name
 
 
 def test_full_segments_leave_the_page_cache_and_can_be_read(tmp_path: Path) -> None:
@@ -113,6 +128,23 @@ def test_full_segments_leave_the_page_cache_and_can_be_read(tmp_path: Path) -> N
     assert len(files.forgotten) >= 5
     assert files.forgotten == segments[: len(files.forgotten)]
     assert segments[-1] not in files.forgotten
+
+
+def test_scrub_waits_for_the_disk_once(tmp_path: Path) -> None:
+    """What a step reads was fetched since the step before, in the next segment too, and over again."""
+    files = Remembering()
+    log, _ = Log.open(tmp_path / "log", IDENTITY, CONFIG, files)
+    heard = _started(log)
+    for _ in range(60):
+        log.append([entry_of(b"x" * 8000)], elapsed_ms=0, node_ns=0)
+    heard.wait_for(log.end)
+    log.commit(log.durable)
+    files.waited.clear()
+    checked = [log.scrub_step(20_000) for _ in range(60)]
+    assert checked[-1].rounds >= 1
+    assert len({progress.segment for progress in checked}) >= 5
+    assert len(files.waited) == 1, "the very first"
+    log.close()
 
 
 def test_close_makes_durable_what_is_queued(tmp_path: Path) -> None:

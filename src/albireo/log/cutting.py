@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.frame import HEADER_BYTES, NeedMore, decode_header, padding
-from albireo.log.files import Buffer, FileSystem, write_all
+from albireo.log.files import Buffer, FileSystem, opened, write_all
 from albireo.log.quarantine import Quarantine, Quarantined
 from albireo.log.scan import Window
 from albireo.log.segment import INDEX_SUFFIX, Segment, name_of, sequence_of
@@ -76,8 +76,7 @@ def _offset_behind(files: FileSystem, segment: Segment, sequence: int) -> int:
     """Of the first frame, or damage, above `sequence`."""
     stops = {damage.offset: damage for damage in segment.summary.damages}
     offset, first = segment.start_for(sequence + 1, files)
-    handle = files.open(segment.path)
-    try:
+    with opened(files, segment.path) as handle:
         window = Window(files, handle, segment.summary.end_offset, is_strict=True)
         while first <= sequence:
             if offset in stops:
@@ -86,8 +85,6 @@ def _offset_behind(files: FileSystem, segment: Segment, sequence: int) -> int:
             assert not isinstance(header, NeedMore)
             offset += header.frame_bytes
             first = header.last_sequence + 1
-    finally:
-        files.close(handle)
     if first != sequence + 1:
         raise NotAtAnEnd(f"sequence {sequence} is in the middle of a batch that ends at {first - 1}")
     return offset
@@ -180,8 +177,7 @@ class Cutter:
 
 def bytes_from(files: FileSystem, segment: Segment, offset: int) -> list[Buffer]:
     """What stands in a segment from `offset` on, trailing zeros left out."""
-    handle = files.open(segment.path)
-    try:
+    with opened(files, segment.path) as handle:
         end = Window(files, handle, segment.capacity_bytes).last_nonzero(offset)
         window = Window(files, handle, end, window_bytes=_CHUNK_BYTES)
         parts: list[Buffer] = []
@@ -189,21 +185,16 @@ def bytes_from(files: FileSystem, segment: Segment, offset: int) -> list[Buffer]
             buffer, place = window.at(at, min(_CHUNK_BYTES, end - at))
             parts.append(memoryview(buffer)[place : place + _CHUNK_BYTES])
         return parts
-    finally:
-        files.close(handle)
 
 
 def zero_from(files: FileSystem, path: Path, offset: int) -> None:
     """Zeros up to the end of the file, synced."""
-    handle = files.open(path)
-    try:
+    with opened(files, path) as handle:
         end = Window(files, handle, files.size(handle)).last_nonzero(offset)
         zeros = memoryview(bytes(min(_CHUNK_BYTES, end - offset)))
         while offset < end:
             offset = write_all(files, handle, [zeros[: end - offset]], offset)
         files.sync(handle)
-    finally:
-        files.close(handle)
 
 
 def _cut_name(first_sequence: int, place: str, tag: str) -> str:

@@ -13,7 +13,7 @@ Durability contract, as POSIX and ext4 give it:
 import contextlib
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -53,6 +53,10 @@ class FileSystem(Protocol):
         ...
 
     def size(self, handle: int) -> int: ...
+
+    def expect(self, handle: int, size: int, offset: int) -> None:
+        """This part will be read soon: fetch it meanwhile. Nobody waits for it, and nothing is promised."""
+        ...
 
     def forget(self, handle: int) -> None:
         """Nobody will read it soon: what is durable of it need not stay in memory."""
@@ -114,6 +118,9 @@ class OsFileSystem:
     def size(self, handle: int) -> int:
         return os.fstat(handle).st_size
 
+    def expect(self, handle: int, size: int, offset: int) -> None:
+        os.posix_fadvise(handle, offset, size, os.POSIX_FADV_WILLNEED)
+
     def forget(self, handle: int) -> None:
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -154,6 +161,16 @@ class OsFileSystem:
             os.close(handle)
             raise
         return handle
+
+
+@contextlib.contextmanager
+def opened(files: FileSystem, path: Path) -> Iterator[int]:
+    """A handle that is closed behind the block."""
+    handle = files.open(path)
+    try:
+        yield handle
+    finally:
+        files.close(handle)
 
 
 def write_all(files: FileSystem, handle: int, buffers: Sequence[Buffer], offset: int) -> int:

@@ -15,7 +15,7 @@ import msgspec
 from albireo.log.config import LogConfig
 from albireo.log.copies import TwoCopies
 from albireo.log.errors import StoreDamaged, WrongStore
-from albireo.log.files import FileSystem, OsFileSystem
+from albireo.log.files import FileSystem, OsFileSystem, opened
 from albireo.log.opening import QUARANTINE, SEGMENTS
 from albireo.log.quarantine import Quarantine, Quarantined
 from albireo.log.recovery import CorruptRange, plan
@@ -138,8 +138,7 @@ def _scanned(files: FileSystem, directory: Path, header: StoreHeader) -> list[Se
         if following <= header.begin_sequence:
             continue
         path = directory / f"{first:020d}.segment"
-        handle = files.open(path)
-        try:
+        with opened(files, path) as handle:
             segment = Segment(path, first, files.size(handle))
             is_known = following != _NO_LIMIT and segment.read_sidecar(files, log_id)
             if not is_known or segment.last_sequence >= following:
@@ -153,8 +152,6 @@ def _scanned(files: FileSystem, directory: Path, header: StoreHeader) -> list[Se
                     sequence_limit=following,
                     index_every_bytes=_INDEX_EVERY_BYTES,
                 )
-        finally:
-            files.close(handle)
         found.append(segment)
     return found
 

@@ -22,7 +22,7 @@ import msgspec
 
 from albireo.log.commit import Task
 from albireo.log.config import DAY_NS, LogConfig
-from albireo.log.files import Buffer, FileSystem, read_file, write_aside
+from albireo.log.files import Buffer, FileSystem, opened, read_file, write_aside
 
 NOTE: Final = ".note"
 NOTE_BYTES_MAX: Final = 1024 * 1024
@@ -107,11 +107,8 @@ class Quarantine:
         return sum(self._size(name) for name in one.files if name in names)
 
     def _size(self, name: str) -> int:
-        handle = self._files.open(self.directory / name)
-        try:
+        with opened(self._files, self.directory / name) as handle:
             return self._files.size(handle)
-        finally:
-            self._files.close(handle)
 
     def _read(self, name: str) -> Quarantined | None:
         data = read_file(self._files, self.directory / name, NOTE_BYTES_MAX)

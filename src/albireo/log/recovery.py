@@ -32,7 +32,7 @@ import msgspec
 
 from albireo.log.config import LogConfig
 from albireo.log.cutting import Cutter, bytes_from, zero_from
-from albireo.log.files import FileSystem, write_all, write_aside
+from albireo.log.files import FileSystem, opened, write_all, write_aside
 from albireo.log.quarantine import Quarantine, Quarantined
 from albireo.log.scan import Window, scan
 from albireo.log.segment import INDEX_SUFFIX, Segment, sequence_of
@@ -229,11 +229,8 @@ class Recovery:
 
     def _opened(self, first_sequence: int) -> Segment:
         path = self._directory / f"{first_sequence:020d}.segment"
-        handle = self._files.open(path)
-        try:
+        with opened(self._files, path) as handle:
             return Segment(path, first_sequence, self._files.size(handle))
-        finally:
-            self._files.close(handle)
 
     def _scan_unsafe(self, segments: list[Segment]) -> int:
         """Scan the last segment and every one that reaches above C; returns C."""
@@ -260,8 +257,7 @@ class Recovery:
     def _scan(self, segment: Segment, previous_header_crc: int | None, limit: int, end: int | None = None) -> None:
         segment.reset()
         end = segment.capacity_bytes if end is None else end
-        handle = self._files.open(segment.path)
-        try:
+        with opened(self._files, segment.path) as handle:
             scan(
                 Window(self._files, handle, end),
                 segment,
@@ -270,8 +266,6 @@ class Recovery:
                 sequence_limit=limit,
                 index_every_bytes=self._config.index_every_bytes,
             )
-        finally:
-            self._files.close(handle)
         self._scanned_bytes += end
 
     def _cut(self, segments: list[Segment], cut: Cut) -> TornTail:
@@ -337,8 +331,7 @@ class Recovery:
         """Write the frames above C again, byte for byte, and sync them; returns how many bytes."""
         if segment.last_sequence <= committed_sequence:
             return 0
-        handle = self._files.open(segment.path)
-        try:
+        with opened(self._files, segment.path) as handle:
             end = segment.summary.end_offset
             window = Window(self._files, handle, end)
             offset, _ = segment.start_for(committed_sequence + 1, self._files)
@@ -351,8 +344,6 @@ class Recovery:
                 buffer, place = window.at(offset, min(_CHUNK_BYTES, end - offset))
                 offset = write_all(self._files, handle, [memoryview(buffer)[place : place + _CHUNK_BYTES]], offset)
             self._files.sync(handle)
-        finally:
-            self._files.close(handle)
         return end - start
 
     def _seal(self, segments: list[Segment], next_sequence: int) -> None:

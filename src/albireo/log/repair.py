@@ -21,7 +21,7 @@ from albireo.codec.frame import FrameHeader, frames
 from albireo.log.config import LogConfig
 from albireo.log.cutting import zero_from
 from albireo.log.errors import Corrupted, FramesRefused, ReadFailed, RepairFailed
-from albireo.log.files import FileSystem, write_all, write_aside
+from albireo.log.files import FileSystem, opened, write_all, write_aside
 from albireo.log.reader import Reader
 from albireo.log.recovery import CorruptRange
 from albireo.log.segment import Damage, Segment, name_of
@@ -145,12 +145,9 @@ class Repairer:
         if size > room or (piece.is_last and size != room):
             raise FramesRefused(f"they take {size} bytes, the damage {room}")
         segment.drop_sidecar(self._files)
-        handle = self._files.open(segment.path)
-        try:
+        with opened(self._files, segment.path) as handle:
             write_all(self._files, handle, [piece.data], damage.offset)
             self._files.sync(handle)
-        finally:
-            self._files.close(handle)
         rest = Damage(
             damage.offset + size, damage.end_offset, piece.last_sequence + 1, damage.next_sequence, damage.reason
         )

@@ -1,14 +1,17 @@
 """Scrub: sealed segments are read again, slowly, so that rot is found while somebody still has a good copy.
 
 One step reads a bounded number of bytes and checks every frame in them; after the last sealed segment it begins anew.
+What the next step will read is fetched from the disk meanwhile, so that a step does not wait for it.
 """
+
+import contextlib
 
 import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import HEADER_BYTES, NeedMore, check_body, decode_header
 from albireo.log.errors import ReadFailed
-from albireo.log.files import FileSystem
+from albireo.log.files import FileSystem, opened
 from albireo.log.reader import Reader
 from albireo.log.recovery import CorruptRange
 from albireo.log.segment import Segment
@@ -52,12 +55,23 @@ class Scrubber:
             self._offset = _behind_damage(segment, self._offset)
         except OSError as error:
             raise ReadFailed(segment.path.name, error) from error
-        return ScrubProgress(
+        progress = ScrubProgress(
             checked_bytes=self._offset - start,
             segment=segment.path.name,
             rounds=self._rounds,
             found=tuple(self._reader.found[known:]),
         )
+        self._fetch_next(segment, bytes_max)
+        return progress
+
+    def _fetch_next(self, checked: Segment, bytes_max: int) -> None:
+        with contextlib.suppress(OSError):  # It is read when it is wanted then.
+            with opened(self._files, checked.path) as handle:
+                self._files.forget(handle)
+            upcoming = self._current()
+            assert upcoming is not None
+            with opened(self._files, upcoming.path) as handle:
+                self._files.expect(handle, bytes_max, self._offset)
 
     def _current(self) -> Segment | None:
         """The segment to go on in; the next one when it is done or gone."""
@@ -83,8 +97,7 @@ class Scrubber:
         end = min([segment.summary.end_offset, *stops])
         start = self._offset
         chain: int | None = None
-        handle = self._files.open(segment.path)
-        try:
+        with opened(self._files, segment.path) as handle:
             buffer = self._files.pread(handle, min(max(bytes_max, HEADER_BYTES), end - start), start)
             while self._offset < end:
                 place = self._offset - start
@@ -104,8 +117,6 @@ class Scrubber:
                     raise DecodeError(self._offset, "frame does not follow the one before it")
                 chain = header.header_crc
                 self._offset += header.frame_bytes
-        finally:
-            self._files.close(handle)
 
 
 def _behind_damage(segment: Segment, offset: int) -> int:

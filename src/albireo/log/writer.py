@@ -17,7 +17,7 @@ import msgspec
 
 from albireo.codec.frame import Frame, padding
 from albireo.log.config import LogConfig
-from albireo.log.files import Buffer, FileSystem, write_all
+from albireo.log.files import Buffer, FileSystem, opened, write_all
 from albireo.log.segment import Segment, name_of
 
 FILLING: Final = "next.filling"
@@ -112,11 +112,8 @@ class Preparer:
         if self._full is None:
             return
         with contextlib.suppress(OSError):  # Pruned by now, perhaps.
-            handle = self._files.open(self._full)
-            try:
+            with opened(self._files, self._full) as handle:
                 self._files.forget(handle)
-            finally:
-                self._files.close(handle)
         self._full = None
 
     def _fill(self) -> None:

@@ -168,6 +168,9 @@ class SimDisk:
                 self._write_back(file, sorted(file.dirty))
                 file.dirty.clear()
 
+    def expect(self, handle: int, size: int, offset: int) -> None:
+        """It has no memory beside the disk."""
+
     def forget(self, handle: int) -> None:
         """It has no memory beside the disk."""
 
