@@ -33,7 +33,7 @@ from albireo.model.item import KnownItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Strings, Value, ValueType
 from albireo.node.history import parquet
-from albireo.node.history.pieces import in_order
+from albireo.node.history.pieces import sorted_rows
 
 Row = dict[str, object]
 NULLS_AT_ONCE: Final = 32_768
@@ -218,7 +218,7 @@ def samples_table(chunks: Iterable[Chunk], item_ids: Sequence[int] | None = None
         item_ids: only these items.
     """
     groups: dict[ValueType, list[_Part]] = {}
-    for chunk in sorted(chunks, key=_begin):  # Chunks of one item each, or of few, are in order then.
+    for chunk in sorted(chunks, key=_begin):  # Those of one item stand together then.
         batch = chunk.batch
         if len(batch) == 0:
             continue
@@ -229,26 +229,15 @@ def samples_table(chunks: Iterable[Chunk], item_ids: Sequence[int] | None = None
                 continue
             batch, sequence = batch.take(rows), sequence[rows]
         groups.setdefault(batch.value_type, []).append(_Part(chunk.epoch, batch, sequence))
-    tables = [_sorted(_typed_table(value_type, group)) for value_type, group in groups.items()]
-    return in_order(sorted(tables, key=_first_item), SAMPLES.names)
+    if not groups:
+        return SAMPLES.empty_table()
+    tables = [_typed_table(value_type, group) for value_type, group in groups.items()]
+    return sorted_rows(pa.concat_tables(tables), ("item_id", "source_ns", "sequence"))
 
 
 def _begin(chunk: Chunk) -> tuple[int, int, int]:
     batch = chunk.batch
     return (int(batch.item_id[0]), int(batch.source_ns[0]), chunk.first_sequence) if len(batch) else (-1, 0, 0)
-
-
-def _first_item(table: pa.Table) -> int:
-    item_id: int = table.column("item_id")[0].as_py()
-    return item_id
-
-
-def _sorted(table: pa.Table) -> pa.Table:
-    """By item, source time, sequence. Rows that are in order stay: to move them all costs more than all the rest."""
-    item, time, sequence = (parquet.ints(table, name) for name in ("item_id", "source_ns", "sequence"))
-    is_later = (time[1:] > time[:-1]) | ((time[1:] == time[:-1]) & (sequence[1:] >= sequence[:-1]))
-    is_behind = (item[1:] > item[:-1]) | ((item[1:] == item[:-1]) & is_later)
-    return table if is_behind.all() else table.take(np.lexsort([sequence, time, item]))
 
 
 def _typed_table(value_type: ValueType, group: Sequence[_Part]) -> pa.Table:

@@ -17,6 +17,7 @@ from albireo.core.aggregate import Ints, Partials, empty_partials, merge, partia
 from albireo.core.history import MergePlan
 from albireo.node.history import parquet
 from albireo.node.history.errors import HistoryDamaged, MergeAbandoned
+from albireo.node.history.pieces import sorted_rows
 from albireo.node.history.store import Store
 
 KEYS: Final = {
@@ -84,8 +85,7 @@ def _sorted_blocks(inputs: Sequence[_Input], keys: tuple[str, ...]) -> Iterator[
         blocks = [block for one in inputs if (block := one.take(bound)) is not None]
         if blocks:
             table = pa.concat_tables(blocks)
-            columns = [parquet.ints(table, name) for name in reversed(keys)]
-            yield table if len(blocks) == 1 else table.take(np.lexsort(columns))
+            yield table if len(blocks) == 1 else sorted_rows(table, keys)
         elif not ends:
             return
 

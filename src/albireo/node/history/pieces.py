@@ -16,6 +16,8 @@ from albireo.node.history import parquet
 _RANGES_MAX: Final = 16
 """More ranges of dirty minutes than this are read as one, from the first to the last."""
 _FILES_AT_ONCE_MAX: Final = 64
+_RUN_ROWS_MIN: Final = 4096
+"""Of a run, in the mean, that is worth a piece of its own."""
 
 
 def in_order(pieces: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
@@ -26,7 +28,20 @@ def in_order(pieces: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
     keys = ("item_id", "source_ns", "sequence")
     if follow_each_other(pieces, keys):
         return table
-    return table.take(np.lexsort([parquet.ints(table, name) for name in reversed(keys)]))
+    return sorted_rows(table, keys)
+
+
+def sorted_rows(table: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The rows by `keys`, which are columns of integers.
+
+    Long runs that are in order already are not moved: that would cost more than all the rest.
+    """
+    order = np.lexsort([parquet.ints(table, name) for name in reversed(keys)])
+    ends = np.append(np.flatnonzero(np.diff(order) != 1) + 1, len(order))
+    if len(ends) * _RUN_ROWS_MIN > len(table) + _RUN_ROWS_MIN:
+        return table.take(order)
+    starts = np.append(0, ends[:-1])
+    return pa.concat_tables([table.slice(order[start], end - start) for start, end in zip(starts, ends, strict=True)])
 
 
 def follow_each_other(pieces: Sequence[pa.Table], keys: Sequence[str]) -> bool:
