@@ -2,8 +2,8 @@
 
 A message is one sample of 100 bytes; "1000 x 100 B" is one batch of a thousand. Each figure is taken in turns with the
 floor (bench/_bare_pair.py), both with CURVE; the floor is printed without it too. Producer, active and passive share
-the machine's cores, as do the three processes of the floor. Ours is sent by the client library, which joins what waits
-into few messages when many are in flight, as any program's would be.
+the machine's cores, as do the three processes of the floor; both have been warmed up. Ours is sent by the client
+library, which joins what waits into few messages when many are in flight, as any program's would be.
 """
 
 import contextlib
@@ -31,6 +31,8 @@ from bench._pair import MEMBERS, Pair, running_pair
 
 ROUNDS: Final = 3
 ROUND_S: Final = 4.0
+WARM_S: Final = 8.0
+"""Unmeasured, before the rounds of each shape: what lasts is of interest, not the first touch of memory and log."""
 TEXT_BYTES: Final = 72
 """With its times, id and quality a sample of a text of this length takes 100 bytes."""
 SHAPES: Final = ((1000, 16), (1, 64), (1, 1))
@@ -58,6 +60,8 @@ def run(progress: Progress) -> Result:
 def shape(batch: int, in_flight: int, ours: Round, floor: Round, plain: Round, progress: Progress) -> list[Case]:
     """One shape of load: ours and the two floors in turns; of the rounds the median counts."""
     found: dict[str, list[tuple[float, float]]] = {"ours": [], "floor": [], "plain": []}
+    for play in (ours, floor, plain):
+        play(batch, in_flight, WARM_S)
     for number in range(ROUNDS):
         for name, play in (("ours", ours), ("floor", floor), ("plain", plain)):
             began = time.perf_counter()
