@@ -14,6 +14,7 @@ from albireo.model.position import Position
 from albireo.model.samples import Value, ValueType
 from albireo.node.history import hot, parquet
 from albireo.node.history.hot import Hot, samples_table
+from albireo.node.history.questions import HotQuestion, hot_answer
 from tests.history_parts import DAY_ZERO, MemoryLog, fill
 
 VALUES: dict[ValueType, Value] = {ValueType.FLOAT64: 1.5, ValueType.INT64: -7, ValueType.STRING: "closed"}
@@ -72,3 +73,18 @@ def test_rows_by_the_hundred_thousand_are_the_same_in_pieces() -> None:
     merged = merge(parts, BUCKET_NS).partials
     for name in PARTIAL_COLUMNS:
         np.testing.assert_allclose(getattr(merged, name), getattr(whole, name), rtol=1e-12, err_msg=name)
+
+
+def test_an_answer_of_many_small_frames_is_no_larger_than_one_of_few() -> None:
+    """Else the newest rows of a busy node would not fit into a message."""
+
+    def size_of(rows_per_frame: int) -> int:
+        log = MemoryLog()
+        for first in range(0, 4096, rows_per_frame):
+            rows = [(1, DAY_ZERO + at, "x" * 72, 0) for at in range(first, first + rows_per_frame)]
+            log.samples(rows, DAY_ZERO, ValueType.STRING)
+        answer, told = hot_answer(tail_of(log).content(), HotQuestion())
+        assert told["rows"] == 4096
+        return len(answer)
+
+    assert size_of(1) < 1.2 * size_of(4096)

@@ -95,9 +95,9 @@ class Remembering(OsFileSystem):
         self.fetched: set[tuple[str, int, int]] = set()
         self.waited: list[tuple[str, int, int]] = []
 
-    def forget(self, handle: int) -> None:
+    def forget(self, handle: int, size: int, offset: int) -> None:
         self.forgotten.append(self._name(handle))
-        super().forget(handle)
+        super().forget(handle, size, offset)
 
     def expect(self, handle: int, size: int, offset: int) -> None:
         self.fetched.add((self._name(handle), offset, offset + size))
@@ -114,14 +114,17 @@ class Remembering(OsFileSystem):
 
 
 def test_full_segments_leave_the_page_cache_and_can_be_read(tmp_path: Path) -> None:
-    """Each once, before the next one is filled; the one that is being written stays."""
+    """Each once, before the next one is filled, also after a start; the one that is being written stays."""
     files = Remembering()
     log, _ = Log.open(tmp_path / "log", IDENTITY, CONFIG, files)
-    heard = _started(log)
-    for _ in range(60):
-        log.append([entry_of(b"x" * 8000)], elapsed_ms=0, node_ns=0)
-    heard.wait_for(log.end)
-    log.commit(log.durable)
+    for _ in range(2):
+        heard = _started(log)
+        for _ in range(30):
+            log.append([entry_of(b"x" * 8000)], elapsed_ms=0, node_ns=0)
+        heard.wait_for(log.end)
+        log.commit(log.durable)
+        log.close()
+        log, _ = Log.open(tmp_path / "log", IDENTITY, CONFIG, files)
     assert len(list(log.replay(0, 10_000))) == 60
     log.close()
     segments = sorted(path.name for path in (tmp_path / "log" / "segments").glob("*.segment"))

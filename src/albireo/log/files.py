@@ -19,6 +19,8 @@ from typing import Final, Protocol
 
 IOV_MAX: Final = 1024
 """Vectors one pwritev takes on Linux; one more is EINVAL."""
+FETCHED_AT_ONCE: Final = 128 << 10
+"""Linux fetches no more for one request than the device's read-ahead, 128 KiB where nobody has changed it."""
 
 Buffer = bytes | bytearray | memoryview
 
@@ -58,8 +60,8 @@ class FileSystem(Protocol):
         """This part will be read soon: fetch it meanwhile. Nobody waits for it, and nothing is promised."""
         ...
 
-    def forget(self, handle: int) -> None:
-        """Nobody will read it soon: what is durable of it need not stay in memory."""
+    def forget(self, handle: int, size: int, offset: int) -> None:
+        """Nobody will read this part soon: what is durable of it need not stay in memory."""
         ...
 
     def rename(self, source: Path, target: Path) -> None: ...
@@ -119,10 +121,11 @@ class OsFileSystem:
         return os.fstat(handle).st_size
 
     def expect(self, handle: int, size: int, offset: int) -> None:
-        os.posix_fadvise(handle, offset, size, os.POSIX_FADV_WILLNEED)
+        for begin in range(offset, offset + size, FETCHED_AT_ONCE):
+            os.posix_fadvise(handle, begin, FETCHED_AT_ONCE, os.POSIX_FADV_WILLNEED)
 
-    def forget(self, handle: int) -> None:
-        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+    def forget(self, handle: int, size: int, offset: int) -> None:
+        os.posix_fadvise(handle, offset, size, os.POSIX_FADV_DONTNEED)
 
     def rename(self, source: Path, target: Path) -> None:
         os.rename(source, target)

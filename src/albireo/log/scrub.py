@@ -1,7 +1,7 @@
 """Scrub: sealed segments are read again, slowly, so that rot is found while somebody still has a good copy.
 
 One step reads a bounded number of bytes and checks every frame in them; after the last sealed segment it begins anew.
-What the next step will read is fetched from the disk meanwhile, so that a step does not wait for it.
+What the next step will read is fetched from the disk meanwhile, so that a step seldom waits for it.
 """
 
 import contextlib
@@ -61,13 +61,13 @@ class Scrubber:
             rounds=self._rounds,
             found=tuple(self._reader.found[known:]),
         )
-        self._fetch_next(segment, bytes_max)
+        self._fetch_next(segment, start, bytes_max)
         return progress
 
-    def _fetch_next(self, checked: Segment, bytes_max: int) -> None:
+    def _fetch_next(self, checked: Segment, start: int, bytes_max: int) -> None:
         with contextlib.suppress(OSError):  # It is read when it is wanted then.
             with opened(self._files, checked.path) as handle:
-                self._files.forget(handle)
+                self._files.forget(handle, self._offset - start, start)
             upcoming = self._current()
             assert upcoming is not None
             with opened(self._files, upcoming.path) as handle:

@@ -70,8 +70,7 @@ class Preparer:
         self._config = config
         self.is_ready = PREPARED in files.names(directory)
         self.reason = ""
-        self._given: Path | None = None
-        self._full: Path | None = None
+        self._full: Segment | None = None
 
     def step(self) -> None:
         """Prepare a segment unless one is ready; what the file system refuses becomes `reason`."""
@@ -93,8 +92,11 @@ class Preparer:
         self.reason = ""
         self.is_ready = True
 
-    def take(self, first_sequence: int) -> Path:
+    def take(self, first_sequence: int, full: Segment | None) -> Path:
         """Give the prepared segment its name. Call only when `is_ready`.
+
+        Args:
+            full: the one that it comes behind.
 
         Raises:
             OSError: fatal, as every error of a prepared segment is.
@@ -103,8 +105,8 @@ class Preparer:
         path = self._directory / name_of(first_sequence)
         self._files.rename(self._directory / PREPARED, path)
         self._files.sync_directory(self._directory)
+        self._full = full
         self.is_ready = False
-        self._full, self._given = self._given, path
         return path
 
     def _forget_the_full(self) -> None:
@@ -112,8 +114,8 @@ class Preparer:
         if self._full is None:
             return
         with contextlib.suppress(OSError):  # Pruned by now, perhaps.
-            with opened(self._files, self._full) as handle:
-                self._files.forget(handle)
+            with opened(self._files, self._full.path) as handle:
+                self._files.forget(handle, self._full.capacity_bytes, 0)
         self._full = None
 
     def _fill(self) -> None:
@@ -192,7 +194,7 @@ class Writer:
         self.close()
         if self._segment is not None:
             self._segment.is_sealed = True
-        path = self._preparer.take(first_sequence)
+        path = self._preparer.take(first_sequence, self._segment)
         self.rolls += 1
         self._handle = self._files.open(path)
         self._segment = Segment(path, first_sequence, self._files.size(self._handle))

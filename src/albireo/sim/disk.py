@@ -171,7 +171,7 @@ class SimDisk:
     def expect(self, handle: int, size: int, offset: int) -> None:
         """It has no memory beside the disk."""
 
-    def forget(self, handle: int) -> None:
+    def forget(self, handle: int, size: int, offset: int) -> None:
         """It has no memory beside the disk."""
 
     def size(self, handle: int) -> int:

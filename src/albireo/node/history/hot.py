@@ -37,6 +37,8 @@ from albireo.node.history.pieces import sorted_rows
 
 Row = dict[str, object]
 NULLS_AT_ONCE: Final = 32_768
+TEXTS_MIN: Final = 1024
+"""Of a chunk, in the mean, that are worth a piece of their own: pieces cost who reads or sends them."""
 ROW_BYTES: Final = 256
 """Rough memory of one gap or event, for the bound."""
 
@@ -218,10 +220,8 @@ def samples_table(chunks: Iterable[Chunk], item_ids: Sequence[int] | None = None
         item_ids: only these items.
     """
     groups: dict[ValueType, list[_Part]] = {}
-    for chunk in sorted(chunks, key=_begin):  # Those of one item stand together then.
+    for chunk in sorted((one for one in chunks if len(one.batch)), key=_begin):  # Those of an item stand together then.
         batch = chunk.batch
-        if len(batch) == 0:
-            continue
         sequence = np.arange(chunk.first_sequence, chunk.first_sequence + len(batch))
         if item_ids is not None:
             rows = np.flatnonzero(np.isin(batch.item_id, item_ids))
@@ -236,8 +236,7 @@ def samples_table(chunks: Iterable[Chunk], item_ids: Sequence[int] | None = None
 
 
 def _begin(chunk: Chunk) -> tuple[int, int, int]:
-    batch = chunk.batch
-    return (int(batch.item_id[0]), int(batch.source_ns[0]), chunk.first_sequence) if len(batch) else (-1, 0, 0)
+    return int(chunk.batch.item_id[0]), int(chunk.batch.source_ns[0]), chunk.first_sequence
 
 
 def _typed_table(value_type: ValueType, group: Sequence[_Part]) -> pa.Table:
@@ -248,7 +247,8 @@ def _typed_table(value_type: ValueType, group: Sequence[_Part]) -> pa.Table:
     }
     if value_type is ValueType.STRING:
         parts = [_strings(batch.value) for batch in batches if isinstance(batch.value, Strings)]
-        values["value_str"] = pa.chunked_array(parts)
+        are_long = count >= TEXTS_MIN * len(parts)
+        values["value_str"] = pa.chunked_array(parts) if are_long else pa.concat_arrays(parts)
     else:
         is_float = value_type is ValueType.FLOAT64
         column = np.concatenate([batch.value for batch in batches if not isinstance(batch.value, Strings)])

@@ -321,16 +321,15 @@ def _blaming(path: str) -> Iterator[None]:
 
 
 def array(column: NDArray[Any]) -> "pa.Array[Any]":
-    """A column without nulls, as it is: `pa.array` would copy it, and import pandas where that is installed."""
+    """Numbers as a column without nulls, as they are: `pa.array` would copy them."""
     buffer = pa.py_buffer(np.ascontiguousarray(column).data)
     return pa.Array.from_buffers(pa.from_numpy_dtype(column.dtype), len(column), [None, buffer])
 
 
 def ints(table: pa.Table, name: str) -> Ints:
-    """A column without nulls as a numpy array; a view where it is in one piece."""
-    column = table.column(name)
-    found: Ints = column.chunk(0).to_numpy() if column.num_chunks == 1 else column.to_numpy()
-    return found
+    """A column without nulls as a numpy array."""
+    column: Ints = table.column(name).to_numpy()
+    return column
 
 
 def span(table: pa.Table, name: str) -> tuple[int, int]:

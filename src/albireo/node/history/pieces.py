@@ -32,7 +32,7 @@ def in_order(pieces: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
 
 
 def sorted_rows(table: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The rows by `keys`, which are columns of integers.
+    """The rows, at least one, by `keys`, which are columns of integers.
 
     Long runs that are in order already are not moved: that would cost more than all the rest.
     """

@@ -257,9 +257,8 @@ class Store:
             days.setdefault(content.day_of_row(row), []).append(row)
         for day, some in days.items():
             table = (content_of.gaps_table if kind is FileKind.GAPS else content_of.events_table)(some)
+            path = file_path(kind, self.manifest.node, day, parquet.span(table, "sequence"), generation)
             sequences = parquet.ints(table, "sequence")
-            span = (int(sequences.min()), int(sequences.max()))
-            path = file_path(kind, self.manifest.node, day, span, generation)
             table = table.take(np.argsort(sequences, kind="stable"))  # A fork stands before what followed it.
             yield self._write(kind, path, table, (self.manifest.node, day), content.complete_to_ns)
 
