@@ -133,15 +133,21 @@ class World:
         self.has_faults = False
         self.run_until(max(self.at, self._quiet_until))
         self.heal()
-        if not self.run_until(self.at + RECOVERY_NS, self.is_well):
-            self.fail(f"not well 20 s after the last fault: {[m.machine.state.value for m in self.members]}")
+        self._get_well()
         offered = [producer.offered for producer in self.clients.producers]
         answered_ns = 5 * SECOND + self.config.drain_ns  # A stop begun under faults may wait for its outputs so long.
         if not self.run_until(self.at + answered_ns, lambda: self.clients.has_acked(offered)):
             self.fail(f"batches wait: {offered}, acknowledged {[p.acked for p in self.clients.producers]}")
         self.run_until(self.at + SECOND)
+        if not self.is_well():  # A stop that was ordered under faults ends behind them.
+            self._get_well()
+            self.run_until(self.at + SECOND)
         self.check_end()
         return self
+
+    def _get_well(self) -> None:
+        if not self.run_until(self.at + RECOVERY_NS, self.is_well):
+            self.fail(f"not well 20 s after the last fault: {[m.machine.state.value for m in self.members]}")
 
     def is_well(self) -> bool:
         states = {member.machine.state for member in self.members if member.is_up}
