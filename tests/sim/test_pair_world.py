@@ -91,7 +91,7 @@ def test_late_words_of_a_killed_member_do_not_keep_its_next_run_out_of_the_set()
 
 @pytest.mark.parametrize("seed", [324318, 332851])
 def test_a_stop_of_both_that_ends_behind_the_faults_is_waited_out(seed: int) -> None:
-    """Found among 19,000 worlds: judged while both were down, a record that nobody could commit then passed for lost."""
+    """Found among 19,000 worlds: judged while both were down, a record that nobody could commit passed for lost."""
     world = World(seed).run()
     assert world.is_well()
 

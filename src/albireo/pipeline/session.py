@@ -114,6 +114,8 @@ def _java_options(config: SparkConfig, scratch: Path) -> str:
         # One small heap on few cores: the serial collector starts fastest and takes the least memory.
         "-XX:+UseSerialGC",
         f"-XX:TieredStopAtLevel={1 if config.is_short else 4}",
+        # With the first compiler alone Java keeps 48 MB for its code; a long session needs more and ends without.
+        "-XX:ReservedCodeCacheSize=192m",
     )
     # The launcher splits the text at blanks, unless quoted.
     return " ".join(f'"{option}"' if " " in option else option for option in options)
