@@ -88,7 +88,7 @@ def test_groups_form_by_themselves_and_nothing_is_lost(tmp_path: Path) -> None:
 
 
 class Remembering(OsFileSystem):
-    """What of the page cache is given up, and what a read finds there."""
+    """What the kernel is told, and which reads it was not told of."""
 
     def __init__(self) -> None:
         self.forgotten: list[str] = []
@@ -113,7 +113,7 @@ class Remembering(OsFileSystem):
         return Path(f"/proc/self/fd/{handle}").readlink().name
 
 
-def test_full_segments_leave_the_page_cache_and_can_be_read(tmp_path: Path) -> None:
+def test_the_kernel_is_told_of_full_segments_and_they_can_be_read(tmp_path: Path) -> None:
     """Each once, before the next one is filled, also after a start; the one that is being written stays."""
     files = Remembering()
     log, _ = Log.open(tmp_path / "log", IDENTITY, CONFIG, files)
@@ -133,8 +133,8 @@ def test_full_segments_leave_the_page_cache_and_can_be_read(tmp_path: Path) -> N
     assert segments[-1] not in files.forgotten
 
 
-def test_scrub_waits_for_the_disk_once(tmp_path: Path) -> None:
-    """What a step reads was fetched since the step before, in the next segment too, and over again."""
+def test_scrub_reads_what_it_has_asked_for_before(tmp_path: Path) -> None:
+    """In the step before, in the next segment too, and over again."""
     files = Remembering()
     log, _ = Log.open(tmp_path / "log", IDENTITY, CONFIG, files)
     heard = _started(log)

@@ -20,7 +20,8 @@ from typing import Final, Protocol
 IOV_MAX: Final = 1024
 """Vectors one pwritev takes on Linux; one more is EINVAL."""
 FETCHED_AT_ONCE: Final = 128 << 10
-"""Linux fetches no more for one request than the device's read-ahead, 128 KiB where nobody has changed it."""
+"""Linux cuts a request to the larger of a device's read-ahead, mostly 128 KiB, and its largest transfer.
+ASSUMED: mm/readahead.c."""
 
 Buffer = bytes | bytearray | memoryview
 

@@ -113,9 +113,9 @@ def _java_options(config: SparkConfig, scratch: Path) -> str:
         "-Duser.timezone=UTC",
         # One small heap on few cores: the serial collector starts fastest and takes the least memory.
         "-XX:+UseSerialGC",
-        f"-XX:TieredStopAtLevel={1 if config.is_short else 4}",
-        # With the first compiler alone Java keeps 48 MB for its code; a long session needs more and ends without.
-        "-XX:ReservedCodeCacheSize=192m",
+        # The second compiler's work does not pay in a short run. The first one alone would have 48 MB for its code, and
+        # a session that lives for minutes ends for want of more.
+        *(("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=192m") if config.is_short else ()),
     )
     # The launcher splits the text at blanks, unless quoted.
     return " ".join(f'"{option}"' if " " in option else option for option in options)
