@@ -31,8 +31,9 @@ from albireo.core.trace import AggregateSettings, Intervals, averages
 from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.node.history import parquet
+from albireo.node.history.entries import entry_of
 from albireo.node.history.query import Reader, Span
-from albireo.node.history.store import FOLDER, Store, entry_of, read_manifest
+from albireo.node.history.store import FOLDER, Store, read_manifest
 from bench import Progress, Result, case, median, result
 
 DAYS: Final = 30

@@ -19,7 +19,7 @@ SMALL = LogConfig(
 """What is read comes from the disk."""
 
 
-def entry_of(body: bytes, record_count: int = 1, stream: int = 1) -> Entry:
+def entry_of(body: bytes | memoryview, record_count: int = 1, stream: int = 1) -> Entry:
     return Entry(stream, 16, record_count, body, body_crc(body))
 
 

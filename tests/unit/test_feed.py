@@ -10,6 +10,7 @@ from albireo.core.feed.follower import (
     SILENCE_NS,
     CutTo,
     Deliver,
+    Digested,
     LinkDown,
     LinkUp,
     Noted,
@@ -270,6 +271,26 @@ def test_follower_asks_again_at_a_gap_and_ignores_a_repeat() -> None:
     machine.step(Received(RESUMED), Instant(2))
     machine.step(Received(data(20, 30)), Instant(2))
     assert machine.step(Received(data(20, 30)), Instant(3)) == []
+
+
+def test_follower_tells_of_room_when_a_quarter_of_it_has_become_free() -> None:
+    """Nobody waits for it before; and what it has told by another way needs no telling again."""
+    machine = Follower(FollowerConfig(name="f", capacity_bytes=1000), Position(1, 20), LOG)
+    machine.step(LinkUp(), Instant(0))
+    machine.step(Received(RESUMED), Instant(0))
+    previous = Position(1, 20)
+    for last in range(21, 31):
+        piece = FeedData(epoch=2, first=Position(2, last), last=Position(2, last), previous=previous)
+        assert machine.step(Received(piece, 100), Instant(1)) == [Deliver(piece)]
+        previous = piece.last
+    alive = FeedAlive(epoch=2, is_acting=True, committed=previous, end=previous, sent=previous)
+    told: list[int] = []
+    for last in range(21, 31):
+        heard = machine.step(Received(alive), Instant(1)) if last == 26 else []
+        for say in [*heard, *machine.step(Digested(Position(2, last)), Instant(1))]:
+            assert isinstance(say, Say) and isinstance(say.message, FeedAck)
+            told.append(say.message.credit_bytes)
+    assert told == [300, 500, 800]
 
 
 @pytest.mark.parametrize("verdict", ["truncate", "fork"])

@@ -2,9 +2,12 @@
 
 import contextlib
 import errno
+import gc
+import weakref
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from albireo.codec.errors import DecodeError
@@ -26,7 +29,7 @@ from albireo.model.instant import LogTime
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.sim.disk import SimDisk
 from tests.log_member_parts import ALL, IDENTITIES, Member, frames_of
-from tests.log_parts import DIRECTORY, QUARANTINE, SMALL, same, segment_paths
+from tests.log_parts import DIRECTORY, QUARANTINE, SMALL, entry_of, same, segment_paths
 
 
 @pytest.fixture
@@ -255,6 +258,22 @@ def test_the_tail_is_bounded_beyond_what_is_not_durable(holder: Member) -> None:
     assert member.log.read_appended(ends(member)[-4], ALL)
     with pytest.raises(Exception, match="Input/output"):
         member.log.read_appended(ends(member)[5], ALL)
+
+
+def test_what_the_tail_has_forgotten_is_not_in_memory() -> None:
+    member = Member(0, SimDisk(5), msgspec.structs.replace(SMALL, tail_bytes_max=8000))
+    member.open()
+    member.lead(2)
+    member.log.read_appended(0, 1)
+    kept: list[weakref.ref[object]] = []
+    for _ in range(30):
+        body = np.zeros(500, np.uint8)
+        kept.append(weakref.ref(body))
+        member.log.append([entry_of(body.data)], elapsed_ms=3, node_ns=7)
+        del body
+        member.log.flush()
+    gc.collect()
+    assert 0 < sum(one() is not None for one in kept) <= 8000 // 500
 
 
 # --- Commit positions of the holder --------------------------------------------------------------------------------

@@ -186,8 +186,9 @@ def encode_body(producer_id: int, producer_sequence: int, payload: bytes) -> byt
     return PRODUCER.pack(producer_id, producer_sequence) + payload
 
 
-def encode_samples(producer_id: int, producer_sequence: int, batch: SampleBatch) -> bytes:
-    return PRODUCER.pack(producer_id, producer_sequence) + samples.encode(batch)
+def encode_samples(producer_id: int, producer_sequence: int, *batches: SampleBatch) -> bytes:
+    """The rows of all batches, which are of one value type, as one body."""
+    return samples.encode(*batches, before=PRODUCER.pack(producer_id, producer_sequence))
 
 
 def encode_records(producer_id: int, producer_sequence: int, records: list[Record]) -> bytes:

@@ -8,9 +8,12 @@ Grammar (little-endian, no padding; n from the frame's record count, the value t
 Decoding gives views of the buffer, not copies: the batch lives as long as the buffer does.
 """
 
+import itertools
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
 from albireo.model.samples import Column, SampleBatch, Strings, ValueType
@@ -18,24 +21,34 @@ from albireo.model.samples import Column, SampleBatch, Strings, ValueType
 SAMPLES_MAX: Final = 1_000_000
 """Rows in one batch; a producer cuts before."""
 
+_COLUMNS: Final = (("item_id", "<u4"), ("source_ns", "<i8"), ("node_ns", "<i8"), ("quality", "<u4"))
 _FIXED_BYTES: Final = 4 + 8 + 8 + 4
+_BEYOND_ASCII: Final = 0x80
 _VALUE_DTYPE: Final = {ValueType.FLOAT64: "<f8", ValueType.INT64: "<i8", ValueType.BOOL: "u1"}
 
 
-def encode(batch: SampleBatch) -> bytes:
-    """The columns of `batch` as bytes."""
-    parts: list[bytes | memoryview] = [
-        np.ascontiguousarray(batch.item_id, "<u4").tobytes(),
-        np.ascontiguousarray(batch.source_ns, "<i8").tobytes(),
-        np.ascontiguousarray(batch.node_ns, "<i8").tobytes(),
-        np.ascontiguousarray(batch.quality, "<u4").tobytes(),
-    ]
-    value = batch.value
-    if isinstance(value, Strings):
-        parts += [np.ascontiguousarray(value.offsets, "<u4").tobytes(), value.data]
+def encode(*batches: SampleBatch, before: bytes = b"") -> bytes:
+    """The columns of one batch with the rows of all `batches`, behind the bytes of `before`; copied once.
+
+    Args:
+        batches: at least one; all of one value type.
+    """
+    parts: list[bytes | memoryview] = [before]
+    for name, dtype in _COLUMNS:
+        parts += [np.ascontiguousarray(getattr(batch, name), dtype).data for batch in batches]
+    strings = [batch.value for batch in batches if isinstance(batch.value, Strings)]
+    if strings:
+        parts += [_joined_offsets(strings).data, *(one.data for one in strings)]
     else:
-        parts.append(np.ascontiguousarray(value, _VALUE_DTYPE[batch.value_type]).tobytes())
+        dtype = _VALUE_DTYPE[batches[0].value_type]
+        parts += [np.ascontiguousarray(batch.value, dtype).data for batch in batches]
     return b"".join(parts)
+
+
+def _joined_offsets(columns: Sequence[Strings]) -> NDArray[np.uint32]:
+    starts = itertools.accumulate((len(one.data) for one in columns), initial=0)
+    ends = [one.offsets[1:] + np.uint32(start) for one, start in zip(columns, starts, strict=False)]
+    return np.concatenate([np.zeros(1, "<u4"), *ends], dtype="<u4")
 
 
 def decode(buffer: bytes | memoryview, value_type: ValueType, count: int) -> SampleBatch:
@@ -83,12 +96,14 @@ def _decode_strings(buffer: bytes | memoryview, count: int, offset: int) -> Stri
     data = memoryview(buffer)[data_at:]
     if offsets[0] != 0 or offsets[-1] != len(data) or (offsets[1:] < offsets[:-1]).any():
         raise DecodeError(offset, "string offsets do not cover the data in order")
+    letters = np.frombuffer(data, "u1")
+    if len(letters) == 0 or letters.max() < _BEYOND_ASCII:  # The usual case, in a tenth of the time.
+        return Strings(offsets, data)
     try:
-        text = str(data, "utf-8")
+        str(data, "utf-8")
     except UnicodeDecodeError as error:
         raise DecodeError(data_at + error.start, "not UTF-8") from error
-    if len(text) != len(data):
-        inner = np.frombuffer(data, "u1")[offsets[:-1][offsets[:-1] < len(data)]]
-        if ((inner & 0xC0) == 0x80).any():
-            raise DecodeError(offset, "a string begins inside a character")
+    begins = letters[offsets[:-1][offsets[:-1] < len(data)]]
+    if ((begins & 0xC0) == 0x80).any():
+        raise DecodeError(offset, "a string begins inside a character")
     return Strings(offsets, data)

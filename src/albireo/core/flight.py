@@ -11,9 +11,9 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
-from albireo.codec import record, samples
+from albireo.codec import record
 from albireo.codec.message import AppendEntry
-from albireo.codec.record import PRODUCER, GapFound, Kind, Stream
+from albireo.codec.record import GapFound, Kind, Stream
 from albireo.model.samples import SampleBatch, Strings
 
 MESSAGE_BYTES: Final = 512 * 1024
@@ -63,12 +63,11 @@ def flight_of(
     batches: Sequence[SampleBatch], last: int, producer_id: int, sequence: int, ids: NDArray[np.uint32]
 ) -> Flight:
     """The rows of all batches as one body; `last`: number of the last batch; `ids`: of the rows of the hello."""
-    whole = SampleBatch.joined(batches) if len(batches) > 1 else batches[0]
-    body = PRODUCER.pack(producer_id, sequence) + samples.encode(
-        msgspec.structs.replace(whole, item_id=ids[whole.item_id])
-    )
-    entry = AppendEntry(int(Stream.SAMPLES), int(whole.value_type), len(whole), crc32c(body))
-    return Flight(sequence, entry, body, int(whole.source_ns[-1]), last, batches)
+    named = [msgspec.structs.replace(one, item_id=ids[one.item_id]) for one in batches]
+    body = record.encode_samples(producer_id, sequence, *named)
+    count = sum(map(len, batches))
+    entry = AppendEntry(int(Stream.SAMPLES), int(batches[0].value_type), count, crc32c(body))
+    return Flight(sequence, entry, body, int(batches[-1].source_ns[-1]), last, batches)
 
 
 def flight_of_loss(loss: Loss, producer: str, producer_id: int, sequence: int, ids: NDArray[np.uint32]) -> Flight:

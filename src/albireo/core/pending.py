@@ -44,7 +44,6 @@ class Pending:
         """Commit position; the folds may be behind."""
         self.log_time_ms = log_time_ms
         """Log time at the end of the log."""
-        self.size_bytes = 0
         self._frames: deque[PendingFrame] = deque()
         self._due: list[PendingFrame] = []
 
@@ -63,9 +62,7 @@ class Pending:
         budget = FOLD_COST_MAX
         while budget > 0 and self.has_committed:
             self._due.append(self._frames.popleft())
-            frame = self._due[-1].frame
-            self.size_bytes -= frame.header.frame_bytes
-            budget -= fold_cost(frame)
+            budget -= fold_cost(self._due[-1].frame)
         return self._due
 
     def take_due(self) -> Sequence[PendingFrame]:
@@ -85,7 +82,6 @@ class Pending:
 
     def _add(self, one: PendingFrame) -> None:
         self._frames.append(one)
-        self.size_bytes += one.frame.header.frame_bytes
         self.log_time_ms = one.frame.header.log_time_ms
 
     def disown(self) -> None:
@@ -97,6 +93,6 @@ class Pending:
     def cut(self, position: Position, folded_ms: int) -> None:
         """The log ends at `position`; `folded_ms` is the log time of what is folded."""
         while self._frames and self._frames[-1].frame.header.last_sequence > position.sequence:
-            self.size_bytes -= self._frames.pop().frame.header.frame_bytes
+            self._frames.pop()
         self.committed_to = min(self.committed_to, position)
         self.log_time_ms = self._frames[-1].frame.header.log_time_ms if self._frames else folded_ms

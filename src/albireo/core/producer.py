@@ -45,8 +45,8 @@ from albireo.model.samples import SampleBatch
 
 PARTLY_FILLED_MAX: Final = 2
 """One that the node works on, and one that it has when that is done."""
-WORTH_SENDING_BYTES: Final = 96 << 10
-"""A message of so much costs little more for being one of many, and need not wait for others."""
+WORTH_SENDING_BYTES: Final = 384 << 10
+"""A message of so much costs little more for being one of many, and need not wait for others (docs/adr/0135)."""
 REFUSED_KEPT: Final = 1024
 """Numbers of refused batches that are remembered."""
 

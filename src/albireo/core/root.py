@@ -378,11 +378,6 @@ class Root:
         return self._receipts.waits_for_disk
 
     @property
-    def pending_bytes(self) -> int:
-        """In the log, and not folded yet."""
-        return self._pending.size_bytes
-
-    @property
     def has_unfolded(self) -> bool:
         """Frames are committed that the last turn had no time to fold: give it another `Committed`."""
         return self._pending.has_committed

@@ -25,10 +25,10 @@ class Tail:
     def __init__(self, kept_bytes_max: int) -> None:
         self.kept_bytes_max = kept_bytes_max
         """Durable frames are kept up to here."""
-        self._parts: list[Queued] = []
+        self._parts: list[Queued | None] = []
         self._firsts: list[int] = []
         self._begin = 0
-        """Parts before this one are forgotten; the lists shrink now and then."""
+        """Parts before this one are forgotten, and None; the lists shrink now and then."""
         self._durable = 0
         """Parts before this one are durable."""
         self._kept_bytes = 0
@@ -37,14 +37,15 @@ class Tail:
         """Take what was appended, forget what is durable and too much."""
         self._parts += group
         self._firsts += [queued.frame.header.first_sequence for queued in group]
-        parts, at = self._parts, self._durable
-        while at < len(parts) and parts[at].frame.header.first_sequence <= durable_sequence:
+        parts, firsts, at = self._parts, self._firsts, self._durable
+        while at < len(parts) and firsts[at] <= durable_sequence:
             self._kept_bytes += _charge(parts[at])
             at += 1
         self._durable = at
         begin = self._begin
         while begin < at and self._kept_bytes > self.kept_bytes_max:
             self._kept_bytes -= _charge(parts[begin])
+            parts[begin] = None
             begin += 1
         self._begin = begin
         if begin > _SHRINK_AT and 2 * begin > len(parts):
@@ -64,6 +65,7 @@ class Tail:
         size = 0
         for at in range(at, len(self._parts)):  # noqa: B020
             queued = self._parts[at]
+            assert queued is not None
             header = queued.frame.header
             size += header.frame_bytes
             if header.last_sequence > to_sequence or (buffers and size > bytes_max):
@@ -77,5 +79,6 @@ class Tail:
         self._begin = self._durable = self._kept_bytes = 0
 
 
-def _charge(queued: Queued) -> int:
+def _charge(queued: Queued | None) -> int:
+    assert queued is not None
     return queued.frame.header.frame_bytes + FRAME_OVERHEAD_BYTES

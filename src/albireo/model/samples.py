@@ -45,13 +45,6 @@ class Strings(msgspec.Struct, frozen=True, eq=False):
         np.cumsum([len(one) for one in encoded], out=offsets[1:])
         return cls(offsets, b"".join(encoded))
 
-    @classmethod
-    def joined(cls, parts: Sequence["Strings"]) -> "Strings":
-        """The strings of all parts, one part after another."""
-        starts = np.cumsum([0, *(len(part.data) for part in parts)], dtype=np.uint32)
-        offsets = [part.offsets[1:] + start for part, start in zip(parts, starts, strict=False)]
-        return cls(np.concatenate([np.zeros(1, np.uint32), *offsets]), b"".join(part.data for part in parts))
-
     def to_list(self) -> list[str]:
         ends = self.offsets.tolist()
         return [str(self.data[a:b], "utf-8") for a, b in itertools.pairwise(ends)]
@@ -89,23 +82,6 @@ class SampleBatch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     def __len__(self) -> int:
         return len(self.item_id)
-
-    @classmethod
-    def joined(cls, batches: Sequence["SampleBatch"]) -> "SampleBatch":
-        """The rows of all batches, one batch after another; all of one value type."""
-        strings = [one.value for one in batches if isinstance(one.value, Strings)]
-        if strings:
-            value: Column = Strings.joined(strings)
-        else:
-            value = np.concatenate([one.value for one in batches if not isinstance(one.value, Strings)])
-        return cls(
-            value_type=batches[0].value_type,
-            item_id=np.concatenate([one.item_id for one in batches]),
-            source_ns=np.concatenate([one.source_ns for one in batches]),
-            node_ns=np.concatenate([one.node_ns for one in batches]),
-            value=value,
-            quality=np.concatenate([one.quality for one in batches]),
-        )
 
     def take(self, rows: NDArray[np.intp]) -> "SampleBatch":
         """The given rows, in the given order."""

@@ -65,9 +65,6 @@ from albireo.runtime.errors import ConfigurationRefused, StoreRefused
 
 FOR_TENURE: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, Carry, HistoryTold)
 """What of the local link's messages the tenure may want; all others are the root machine's."""
-REST_NS: Final = MS
-REST_FROM_BYTES: Final = 256 << 10
-"""While more than this waits for its commit, nobody misses a millisecond, and fewer turns do the same work."""
 TURN_LIMITS: Final = TurnLimits(letters_max=128, bytes_max=512 << 10)
 """Taken in one turn: some 20 batches of 1000 samples, 1 ms of checking and appending."""
 
@@ -380,7 +377,6 @@ class Core:
         if self._is_disk_awaited and self.log.durable != self._durable_told:
             self._sync_done(self.log.durable)
         rested = None if self._is_serving_posted else self.root.leader.rest_ends(self.root.readable(self.log.committed))
-        self._actor.rest(REST_NS if self.root.pending_bytes >= REST_FROM_BYTES else 0)
         self._actor.arm(soonest(self.root.deadline(), self._house.deadline(), self._tenure.deadline(), rested))
 
     def _serve(self) -> None:

@@ -190,11 +190,6 @@ class ActorContext:
         self._timer_at = deadline
         self._timer = self.loop.call_later(max(0, deadline - boot_ns()) / SECOND, self._deadline_came)
 
-    def rest(self, rest_ns: int) -> None:
-        """From this turn on the next one begins so long after the one before: what comes meanwhile is one turn. For
-        when more comes than is worth a turn each."""
-        self._next.rest_ns = rest_ns
-
     def call(self, function: Callable[..., object], *args: object) -> bool:
         """Run `function(*args)` in the actor's loop. From any thread, in the order of the calls.
 
@@ -248,7 +243,6 @@ class ActorContext:
                 self._take_letters_and_time()
             self._links.is_in_turn = False
             self._links.end_turn()
-            self._next.ended()
             if len(self._calls) > 0 or self._links.is_due:
                 self._next.soon()
             if self._timer is None and self._deadline is not None:

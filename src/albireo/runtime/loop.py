@@ -7,7 +7,6 @@ While a turn runs nothing else of this actor does; CORE's rule is 20 ms.
 import asyncio
 import contextlib
 import gc
-import select
 import selectors
 from collections.abc import Callable
 from typing import Final
@@ -88,10 +87,6 @@ class _Selector(selectors.EpollSelector):
                 theirs.append(one)
         return theirs
 
-    def tell_once(self, descriptor: int) -> None:
-        """Each signal is told once (EPOLLET), so that a turn may be put off without being told again and again."""
-        self._selector.modify(descriptor, select.EPOLLIN | select.EPOLLET)  # type: ignore[attr-defined]  # Not in stubs.
-
 
 class _Watcher:
     """Marks a descriptor that is not asyncio's."""
@@ -111,10 +106,9 @@ class ActorLoop(asyncio.SelectorEventLoop):
         super().__init__(self._watched)
 
     def watch(self, descriptor: int, on_readable: Callable[[], object]) -> None:
-        """Call `on_readable` at each signal of the descriptor, before the callbacks of that iteration. It must not
+        """Call `on_readable` while the descriptor is readable, before the callbacks of that iteration. It must not
         raise, and do no more than schedule a callback."""
         self._watched.register(descriptor, selectors.EVENT_READ, _Watcher(on_readable))
-        self._watched.tell_once(descriptor)
 
     def unwatch(self, descriptor: int) -> None:
         """No more. Nothing happens if it is not watched."""
@@ -123,39 +117,26 @@ class ActorLoop(asyncio.SelectorEventLoop):
 
 
 class NextTurn:
-    """When the next turn of an actor runs: one is due at a time, and none while the actor rests."""
+    """When the next turn of an actor runs: one is due at a time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, turn: Callable[[], object]) -> None:
-        self.rest_ns = 0
-        """From the end of a turn to the beginning of the next one."""
         self._loop = loop
         self._turn = turn
         self._is_due = False
-        self._rests_to = Instant(0)
 
     def soon(self) -> None:
-        """In the next iteration of the loop, or when the rest is over."""
-        if self._is_due:
-            return
-        self._is_due = True
-        wait_ns = self._rests_to - boot_ns() if self._rests_to else 0
-        if wait_ns > 0:
-            self._loop.call_later(wait_ns / SECOND, self._turn)
-        else:
+        """In the next iteration of the loop."""
+        if not self._is_due:
+            self._is_due = True
             self._loop.call_soon(self._turn)
 
     def now(self) -> None:
         """Not beside a turn that is due: that one sees to everything."""
-        if self._rests_to:
-            self.soon()
-        elif not self._is_due:
+        if not self._is_due:
             self._turn()
 
     def began(self) -> None:
         self._is_due = False
-
-    def ended(self) -> None:
-        self._rests_to = Instant(boot_ns() + self.rest_ns if self.rest_ns else 0)
 
 
 class IdleCollection:

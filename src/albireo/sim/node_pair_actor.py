@@ -72,7 +72,6 @@ class StagedActor:
         self.leaves_at = 0
         self.turns = TurnMeter()
         self.turn_limits = TurnLimits()
-        self._rest_ns = 0
         self.malformed = 0
         self.behaviour = behaviour
         self.links: list[StagedLink] = []
@@ -121,9 +120,6 @@ class StagedActor:
             if not self.world.agenda.at < self._timer_at <= at:
                 self._timer_at = at
                 self.world.agenda.call_at(at, self._deadline_came)
-
-    def rest(self, rest_ns: int) -> None:
-        self._rest_ns = rest_ns
 
     def call(self, function: Callable[..., object], *args: object) -> bool:
         if self.is_alive:
@@ -181,7 +177,7 @@ class StagedActor:
     def _turn_soon(self) -> None:
         if not self._is_turn_due and self.is_alive:
             self._is_turn_due = True
-            at = max(self.world.agenda.at + TURN_NS + self._rest_ns, self.paused_until, self.leaves_at)
+            at = max(self.world.agenda.at + TURN_NS, self.paused_until, self.leaves_at)
             self.world.agenda.call_at(at, self._turn)
 
     def _turn(self) -> None:

@@ -34,6 +34,8 @@ SILENCE_NS: Final = 2 * SECOND
 """Without a word from the leader for this long, hello is said again; the leader says ALIVE every 500 ms."""
 ASK_AGAIN_NS: Final = 500 * MS
 """Pause between two hellos that were not answered."""
+WORTH_TELLING: Final = 4
+"""Room is told of when this part of the capacity (1 / n) has become free: nobody waits for the first three quarters."""
 
 
 class FollowerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,6 +143,8 @@ class Follower:
         self.gaps = 0
         self._undigested: deque[tuple[Position, int]] = deque()
         self._undigested_bytes = 0
+        self._freed_bytes = 0
+        """Digested since the leader was told last."""
         self._ask_at: Instant | None = None
         self._is_level = False
 
@@ -268,10 +272,14 @@ class Follower:
 
     def _digested(self, position: Position) -> list[Effect]:
         while self._undigested and self._undigested[0][0] <= position:
-            self._undigested_bytes -= self._undigested.popleft()[1]
-        return [self._ack()] if self.phase is Phase.FOLLOWING else []
+            size_bytes = self._undigested.popleft()[1]
+            self._undigested_bytes -= size_bytes
+            self._freed_bytes += size_bytes
+        is_worth_it = WORTH_TELLING * self._freed_bytes >= self.config.capacity_bytes
+        return [self._ack()] if is_worth_it and self.phase is Phase.FOLLOWING else []
 
     def _ack(self) -> Say:
+        self._freed_bytes = 0
         return Say(FeedAck(received=self.position, durable=self.durable, credit_bytes=self._credit()))
 
     def _credit(self) -> int:
