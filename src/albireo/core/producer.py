@@ -28,7 +28,7 @@ Spec: design/log-and-feed.md, Producers; codec/message.py (ProducerHello to Appe
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -95,6 +95,13 @@ class Send(msgspec.Struct, frozen=True, eq=False):
 Event = Opened | Offered | TimePassed | ProducerWelcome | Appended | AppendRefused
 
 
+class _Waiting(NamedTuple):
+    """Not numbered yet; its size is asked for again and again."""
+
+    one: SampleBatch | Loss
+    size_bytes: int
+
+
 class Producer:
     """One named producer. `step` takes an event and gives the effects; nothing else changes the state."""
 
@@ -115,7 +122,7 @@ class Producer:
         """What is in flight up to this number is acknowledged, and may be cut by a takeover."""
         self._under_way: deque[int] = deque()
         """The last number in each message that is not acknowledged whole."""
-        self._waiting: deque[SampleBatch | Loss] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
         self._overflow: Loss | None = None
         self._last_numbered_ns = 0
@@ -342,14 +349,17 @@ class Producer:
     # Waiting.
 
     def _wait(self, one: SampleBatch | Loss) -> None:
-        self._waiting.append(one)
-        self._waiting_bytes += queued_bytes(one)
+        self._waiting.append(_Waiting(one, queued_bytes(one)))
+        self._waiting_bytes += self._waiting[-1].size_bytes
+
+    def _next_waiting(self) -> SampleBatch | Loss:
+        one, size_bytes = self._waiting.popleft()
+        self._waiting_bytes -= size_bytes
+        return one
 
     def _drop_oldest(self) -> None:
         while self.queue_bytes > self._config.queue_bytes_max and self._waiting:
-            oldest = self._waiting.popleft()
-            self._waiting_bytes -= queued_bytes(oldest)
-            self._overflow = self._grown(oldest)
+            self._overflow = self._grown(self._next_waiting())
 
     def _grown(self, oldest: SampleBatch | Loss) -> Loss:
         """The pending overflow with one more batch (or gap record) in it."""
@@ -366,7 +376,7 @@ class Producer:
         loss, self._overflow = self._overflow, None
         if loss is None:
             return None
-        after = next((one for one in self._waiting if not isinstance(one, Loss)), None)
+        after = next((waiting.one for waiting in self._waiting if not isinstance(waiting.one, Loss)), None)
         return msgspec.structs.replace(loss, to_ns=int(after.source_ns[0])) if after is not None else loss
 
     # In flight.
@@ -377,8 +387,8 @@ class Producer:
             return []
         fresh: list[Flight] = []
         while self._waiting or self._overflow is not None:
-            following = self._overflow or self._waiting[0]
-            if self._in_flight and self._in_flight_bytes + queued_bytes(following) > self._welcome.credit_bytes:
+            size_bytes = self._waiting[0].size_bytes if self._overflow is None else queued_bytes(self._overflow)
+            if self._in_flight and self._in_flight_bytes + size_bytes > self._welcome.credit_bytes:
                 break
             if len(self._under_way) >= PARTLY_FILLED_MAX and self._waiting_bytes < WORTH_SENDING_BYTES:
                 break
@@ -396,19 +406,18 @@ class Producer:
         """The head of the queue: as much of one value type as is worth a body and the credit allows."""
         assert self._welcome is not None
         size_max = min(WORTH_SENDING_BYTES, self._welcome.credit_bytes - self._in_flight_bytes)
-        head = self._waiting.popleft()
-        self._waiting_bytes -= queued_bytes(head)
+        size = self._waiting[0].size_bytes
+        head = self._next_waiting()
         if isinstance(head, Loss):
             return self._said(head)
-        batches, size = [head], queued_bytes(head)
+        batches = [head]
         while self._waiting:
-            more = self._waiting[0]
-            size += queued_bytes(more)
+            more, size_bytes = self._waiting[0]
+            size += size_bytes
             if isinstance(more, Loss) or more.value_type is not head.value_type or size > size_max:
                 break
-            self._waiting_bytes -= queued_bytes(more)
             batches.append(more)
-            self._waiting.popleft()
+            self._next_waiting()
         self.batches_numbered += len(batches)
         return self._encoded(batches, self.batches_numbered)
 
