@@ -24,7 +24,7 @@ from albireo.codec.frame import frames
 from albireo.codec.message import Appended, AppendRefused, FeedAlive, FeedAnswer, FeedData, ProducerWelcome
 from albireo.codec.record import Stream
 from albireo.core.feed import Follower, FollowerConfig
-from albireo.core.feed.follower import Digested, LinkUp, MadeDurable, Received, Say
+from albireo.core.feed.follower import Digested, LinkUp, Received, Say
 from albireo.core.feed.follower import TimePassed as FollowerTime
 from albireo.core.producer import Offered, Opened, Producer, ProducerConfig, Send
 from albireo.core.producer import TimePassed as ProducerTime
@@ -152,7 +152,6 @@ def _follow(data: Path, seconds: float) -> tuple[int, float]:
                     seen += sum(counts)
                     last = boot_ns()
                 effects += machine.step(Digested(machine.position), boot_ns())
-                machine.step(MadeDurable(machine.position), boot_ns())
             _say(link, effects)
     return seen, (last - began) / SECOND
 

@@ -19,7 +19,6 @@ from albireo.core.feed.follower import (
     Follower,
     FollowerConfig,
     LinkUp,
-    MadeDurable,
     Received,
     Say,
     TimePassed,
@@ -144,7 +143,6 @@ class NodeClient:
             if isinstance(effect, Deliver) and isinstance(effect.message, FeedState):
                 change = StateChange(effect.message, decoded(effect.message, raw))
                 self._say(link, machine.step(Digested(machine.position), boot_ns()))
-                machine.step(MadeDurable(machine.position), boot_ns())
         return change
 
     def _say(self, link: SyncLink, effects: Sequence[Effect]) -> None:
