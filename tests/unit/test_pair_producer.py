@@ -3,14 +3,18 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from albireo.client import Acknowledged, PairProducer, QueueFull
 from albireo.codec import record
 from albireo.codec.record import Kind
-from albireo.core.flight import queued_bytes
 from albireo.core.producer import ProducerConfig
+from albireo.core.waiting import queued_bytes
 from albireo.model.position import Position
+from albireo.model.samples import SampleBatch, ValueType
 from albireo.node.core import Core
 from albireo.runtime.lines import LineTo
 from tests.core_pair_parts import aside, plant, until
@@ -30,6 +34,31 @@ def test_more_than_fits_is_refused_and_not_taken() -> None:
             with pytest.raises(QueueFull):
                 producer.offer([batch(1)])
             assert producer.wait(0) == [], "also once the machine has them"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"item_id": np.array([0, 1], np.uint32)}, "row 1, and items are 0 to 0"),
+        ({"quality": np.zeros(1, np.uint32)}, r"2 rows with columns of \[2, 2, 2, 1\]"),
+        ({"value": np.zeros(3)}, r"2 rows with columns of \[2, 2, 3, 2\]"),
+        (dict.fromkeys(("item_id", "source_ns", "node_ns", "value", "quality"), np.zeros(0, np.uint32)), "0 rows"),
+    ],
+)
+def test_a_batch_that_is_none_is_refused_at_once(changed: dict[str, NDArray[np.uint32]], said: str) -> None:
+    two = SampleBatch(
+        value_type=ValueType.FLOAT64,
+        item_id=np.zeros(2, np.uint32),
+        source_ns=np.zeros(2, np.int64),
+        node_ns=np.zeros(2, np.int64),
+        value=np.zeros(2),
+        quality=np.zeros(2, np.uint32),
+    )
+    (port,) = free_ports(1)
+    with PairProducer("p", [ITEM], [LineTo(f"tcp://127.0.0.1:{port}", "nobody")], None) as producer:
+        with pytest.raises(ValueError, match=said):
+            producer.offer([two, msgspec.structs.replace(two, **changed)])
+        assert producer.offer([two]) == 1, "nothing of it was taken"
 
 
 def test_what_is_offered_between_two_waits_is_one_frame_and_has_one_receipt(tmp_path: Path) -> None:

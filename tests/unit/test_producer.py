@@ -223,6 +223,24 @@ def test_a_large_message_waits_for_nobody() -> None:
     assert bodies == [[(1, 1.0)], [(2, 2.0)], [], [(3, 3.0)], [(4, 4)]]
 
 
+def test_what_waits_behind_two_messages_becomes_bodies_of_one_message_each() -> None:
+    one = Producer("p1", ITEMS, run=5, config=ProducerConfig())
+    one.step(Opened(), at(0))
+    one.step(welcome(credit=8 * MESSAGE_BYTES), at(0))
+    many = [batch(value, rows=1_000, value_type=ValueType.FLOAT64) for value in range(1, 41)]
+    one.step(Offered(batches=(many[0],)), at(0))
+    one.step(Offered(batches=(many[1],)), at(0))
+    found: list[Send] = []
+    for waiting in many[2:]:
+        found += one.step(Offered(batches=(waiting,)), at(0))
+    bodies = [len(body) for send in found for body in send.raw]
+    assert [len(send.raw) for send in found] == [1] * len(bodies)
+    assert len(bodies) == 3
+    assert all(WORTH_SENDING_BYTES // 2 < size <= MESSAGE_BYTES for size in bodies)
+    at_once = [len(body) for send in one.step(Offered(batches=tuple(many)), at(0)) for body in send.raw]
+    assert MESSAGE_BYTES - 64 * 1024 < max(at_once) <= MESSAGE_BYTES
+
+
 def test_a_gap_stays_between_the_batches_it_lies_between() -> None:
     one = streaming()
     one.step(offered(1), at(0))

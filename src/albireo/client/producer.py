@@ -20,10 +20,10 @@ from typing import Final
 
 from albireo.client.errors import QueueFull
 from albireo.client.members import OnLines
-from albireo.core.flight import queued_bytes
 from albireo.core.pair.seeking import LineDown, LineUp, SeekConfig, TimePassed
 from albireo.core.pair.sending import Acknowledged, Heard, PairSender, Refused, SayTo
 from albireo.core.producer import Offered, ProducerConfig
+from albireo.core.waiting import queued_bytes
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
@@ -55,6 +55,7 @@ class PairProducer(OnLines):
         """
         super().__init__(members, keys)
         run = 1 + secrets.randbelow(RUN_MAX)
+        self._items = len(items)
         self._machine = PairSender(
             name,
             items,
@@ -81,13 +82,25 @@ class PairProducer(OnLines):
             The number of the last batch, counted from 1: `wait` tells when it is committed.
         Raises:
             QueueFull: so much waits already; nothing was taken. `wait`, then offer again.
+            ValueError: a batch has no rows, columns of different lengths, or a row of no item; nothing was taken.
         """
+        for batch in batches:
+            self._check(batch)
         size_bytes = self._offered_bytes + sum(map(queued_bytes, batches))
         if size_bytes > self._machine.room_bytes:
             raise QueueFull("too much waits for the pair to commit it: wait for it, then offer again")
         self._offered += batches
         self._offered_bytes = size_bytes
         return self._machine.batches_offered + len(self._offered)
+
+    def _check(self, batch: SampleBatch) -> None:
+        """Said at once: later nobody would know which batch it was."""
+        rows = len(batch)
+        columns = (batch.source_ns, batch.node_ns, batch.value, batch.quality)
+        if not rows or any(len(column) != rows for column in columns):
+            raise ValueError(f"{rows} rows with columns of {[len(column) for column in columns]}")
+        if int(batch.item_id.max()) >= self._items:
+            raise ValueError(f"row {int(batch.item_id.max())}, and items are 0 to {self._items - 1}")
 
     def _hand_over(self) -> None:
         if self._offered:

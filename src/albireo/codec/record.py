@@ -13,6 +13,8 @@ from enum import IntEnum
 from typing import Final
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
@@ -186,9 +188,11 @@ def encode_body(producer_id: int, producer_sequence: int, payload: bytes) -> byt
     return PRODUCER.pack(producer_id, producer_sequence) + payload
 
 
-def encode_samples(producer_id: int, producer_sequence: int, *batches: SampleBatch) -> bytes:
-    """The rows of all batches, which are of one value type, as one body."""
-    return samples.encode(*batches, before=PRODUCER.pack(producer_id, producer_sequence))
+def encode_samples(
+    producer_id: int, producer_sequence: int, *batches: SampleBatch, ids: NDArray[np.uint32] | None = None
+) -> bytes:
+    """The rows of all batches as one body; see `samples.encode`."""
+    return samples.encode(*batches, before=PRODUCER.pack(producer_id, producer_sequence), ids=ids)
 
 
 def encode_records(producer_id: int, producer_sequence: int, records: list[Record]) -> bytes:

@@ -10,7 +10,7 @@ Decoding gives views of the buffer, not copies: the batch lives as long as the b
 
 import itertools
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,28 +27,30 @@ _BEYOND_ASCII: Final = 0x80
 _VALUE_DTYPE: Final = {ValueType.FLOAT64: "<f8", ValueType.INT64: "<i8", ValueType.BOOL: "u1"}
 
 
-def encode(*batches: SampleBatch, before: bytes = b"") -> bytes:
-    """The columns of one batch with the rows of all `batches`, behind the bytes of `before`; copied once.
+def encode(*batches: SampleBatch, before: bytes = b"", ids: NDArray[np.uint32] | None = None) -> bytes:
+    """The columns of one batch with the rows of all `batches`, behind the bytes of `before`; texts are copied once.
 
     Args:
         batches: at least one; all of one value type.
+        ids: if given, `item_id` of the batches holds places in it.
     """
-    parts: list[bytes | memoryview] = [before]
-    for name, dtype in _COLUMNS:
-        parts += [np.ascontiguousarray(getattr(batch, name), dtype).data for batch in batches]
-    strings = [batch.value for batch in batches if isinstance(batch.value, Strings)]
+    item_id = _joined([one.item_id for one in batches], "<u4")
+    parts: list[bytes | memoryview] = [before, (item_id if ids is None else ids[item_id]).data]
+    for name, dtype in _COLUMNS[1:]:
+        parts.append(_joined([getattr(one, name) for one in batches], dtype).data)
+    strings = [one.value for one in batches if isinstance(one.value, Strings)]
     if strings:
-        parts += [_joined_offsets(strings).data, *(one.data for one in strings)]
+        starts = itertools.accumulate((len(one.data) for one in strings), initial=0)
+        ends = [one.offsets[1:] + np.uint32(start) for one, start in zip(strings, starts, strict=False)]
+        parts += [_joined([np.zeros(1, np.uint32), *ends], "<u4").data, *(one.data for one in strings)]
     else:
-        dtype = _VALUE_DTYPE[batches[0].value_type]
-        parts += [np.ascontiguousarray(batch.value, dtype).data for batch in batches]
+        values = [one.value for one in batches if not isinstance(one.value, Strings)]
+        parts.append(_joined(values, _VALUE_DTYPE[batches[0].value_type]).data)
     return b"".join(parts)
 
 
-def _joined_offsets(columns: Sequence[Strings]) -> NDArray[np.uint32]:
-    starts = itertools.accumulate((len(one.data) for one in columns), initial=0)
-    ends = [one.offsets[1:] + np.uint32(start) for one, start in zip(columns, starts, strict=False)]
-    return np.concatenate([np.zeros(1, "<u4"), *ends], dtype="<u4")
+def _joined(columns: Sequence[NDArray[Any]], dtype: str) -> NDArray[Any]:
+    return np.concatenate(columns, dtype=dtype, casting="unsafe")
 
 
 def decode(buffer: bytes | memoryview, value_type: ValueType, count: int) -> SampleBatch:

@@ -14,14 +14,11 @@ from numpy.typing import NDArray
 from albireo.codec import record
 from albireo.codec.message import AppendEntry
 from albireo.codec.record import GapFound, Kind, Stream
-from albireo.model.samples import SampleBatch, Strings
+from albireo.model.samples import SampleBatch
 
 MESSAGE_BYTES: Final = 512 * 1024
 """Bodies of one Append message, so that CORE's turn stays short during a resend."""
 MESSAGE_ENTRIES_MAX: Final = 256
-BATCH_OVERHEAD_BYTES: Final = 1_024
-"""What a waiting batch costs beside its rows: five arrays and their objects."""
-ROW_BYTES: Final = 32
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +60,7 @@ def flight_of(
     batches: Sequence[SampleBatch], last: int, producer_id: int, sequence: int, ids: NDArray[np.uint32]
 ) -> Flight:
     """The rows of all batches as one body; `last`: number of the last batch; `ids`: of the rows of the hello."""
-    named = [msgspec.structs.replace(one, item_id=ids[one.item_id]) for one in batches]
-    body = record.encode_samples(producer_id, sequence, *named)
+    body = record.encode_samples(producer_id, sequence, *batches, ids=ids)
     count = sum(map(len, batches))
     entry = AppendEntry(int(Stream.SAMPLES), int(batches[0].value_type), count, crc32c(body))
     return Flight(sequence, entry, body, int(batches[-1].source_ns[-1]), last, batches)
@@ -103,11 +99,3 @@ def messages(flights: Sequence[Flight]) -> list[list[Flight]]:
         found[-1].append(flight)
         size += len(flight.body)
     return found
-
-
-def queued_bytes(one: SampleBatch | Loss) -> int:
-    """What it counts against the bound while it waits; close to what its body will have."""
-    if isinstance(one, Loss):
-        return BATCH_OVERHEAD_BYTES
-    text = len(one.value.data) if isinstance(one.value, Strings) else 0
-    return BATCH_OVERHEAD_BYTES + ROW_BYTES * len(one) + text

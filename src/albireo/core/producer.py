@@ -28,7 +28,7 @@ Spec: design/log-and-feed.md, Producers; codec/message.py (ProducerHello to Appe
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -37,8 +37,9 @@ from numpy.typing import NDArray
 
 from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import PRODUCER
-from albireo.core.flight import MESSAGE_BYTES, Flight, Loss, batch_to, flight_of, flight_of_loss, messages, queued_bytes
+from albireo.core.flight import MESSAGE_BYTES, Flight, Loss, batch_to, flight_of, flight_of_loss, messages
 from albireo.core.gone import Gone
+from albireo.core.waiting import Waiting, queued_bytes
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
@@ -46,7 +47,7 @@ from albireo.model.samples import SampleBatch
 PARTLY_FILLED_MAX: Final = 2
 """One that the node works on, and one that it has when that is done."""
 WORTH_SENDING_BYTES: Final = 384 << 10
-"""A message of so much costs little more for being one of many, and need not wait for others (docs/adr/0135)."""
+"""What waits leaves by itself from here on, and need not wait for an answer (docs/adr/0135)."""
 REFUSED_KEPT: Final = 1024
 """Numbers of refused batches that are remembered."""
 
@@ -95,13 +96,6 @@ class Send(msgspec.Struct, frozen=True, eq=False):
 Event = Opened | Offered | TimePassed | ProducerWelcome | Appended | AppendRefused
 
 
-class _Waiting(NamedTuple):
-    """Not numbered yet; its size is asked for again and again."""
-
-    one: SampleBatch | Loss
-    size_bytes: int
-
-
 class Producer:
     """One named producer. `step` takes an event and gives the effects; nothing else changes the state."""
 
@@ -122,8 +116,7 @@ class Producer:
         """What is in flight up to this number is acknowledged, and may be cut by a takeover."""
         self._under_way: deque[int] = deque()
         """The last number in each message that is not acknowledged whole."""
-        self._waiting: deque[_Waiting] = deque()
-        self._waiting_bytes = 0
+        self._waiting = Waiting()
         self._overflow: Loss | None = None
         self._last_numbered_ns = 0
         self._answer_due: Instant | None = None
@@ -158,7 +151,7 @@ class Producer:
 
     @property
     def queue_bytes(self) -> int:
-        return self._waiting_bytes + self._in_flight_bytes
+        return self._waiting.size_bytes + self._in_flight_bytes
 
     @property
     def is_drained(self) -> bool:
@@ -212,9 +205,9 @@ class Producer:
 
     def _offered(self, event: Offered, now: Instant) -> list[Send]:
         for loss in event.losses:
-            self._wait(loss)
+            self._waiting.add(loss)
         for batch in event.batches:
-            self._wait(batch)
+            self._waiting.add(batch)
         self._drop_oldest()
         return self._fill(now)
 
@@ -316,7 +309,7 @@ class Producer:
         if flight.batch:
             self.batches_refused.append(flight.batch)
             self.dropped += flight.entry.record_count
-            self._wait(
+            self._waiting.add(
                 Loss(reason="refused", from_ns=flight.last_ns, to_ns=flight.last_ns, lost=flight.entry.record_count)
             )
         self._in_flight.remove(flight)
@@ -348,18 +341,9 @@ class Producer:
 
     # Waiting.
 
-    def _wait(self, one: SampleBatch | Loss) -> None:
-        self._waiting.append(_Waiting(one, queued_bytes(one)))
-        self._waiting_bytes += self._waiting[-1].size_bytes
-
-    def _next_waiting(self) -> SampleBatch | Loss:
-        one, size_bytes = self._waiting.popleft()
-        self._waiting_bytes -= size_bytes
-        return one
-
     def _drop_oldest(self) -> None:
         while self.queue_bytes > self._config.queue_bytes_max and self._waiting:
-            self._overflow = self._grown(self._next_waiting())
+            self._overflow = self._grown(self._waiting.take())
 
     def _grown(self, oldest: SampleBatch | Loss) -> Loss:
         """The pending overflow with one more batch (or gap record) in it."""
@@ -376,8 +360,8 @@ class Producer:
         loss, self._overflow = self._overflow, None
         if loss is None:
             return None
-        after = next((waiting.one for waiting in self._waiting if not isinstance(waiting.one, Loss)), None)
-        return msgspec.structs.replace(loss, to_ns=int(after.source_ns[0])) if after is not None else loss
+        after_ns = self._waiting.first_sample_ns
+        return loss if after_ns is None else msgspec.structs.replace(loss, to_ns=after_ns)
 
     # In flight.
 
@@ -387,10 +371,10 @@ class Producer:
             return []
         fresh: list[Flight] = []
         while self._waiting or self._overflow is not None:
-            size_bytes = self._waiting[0].size_bytes if self._overflow is None else queued_bytes(self._overflow)
+            size_bytes = self._waiting.first_bytes if self._overflow is None else queued_bytes(self._overflow)
             if self._in_flight and self._in_flight_bytes + size_bytes > self._welcome.credit_bytes:
                 break
-            if len(self._under_way) >= PARTLY_FILLED_MAX and self._waiting_bytes < WORTH_SENDING_BYTES:
+            if len(self._under_way) >= PARTLY_FILLED_MAX and self._waiting.size_bytes < WORTH_SENDING_BYTES:
                 break
             overflow = self._take_overflow()
             flight = self._said(overflow) if overflow is not None else self._numbered()
@@ -403,23 +387,14 @@ class Producer:
         return self._sent(fresh)
 
     def _numbered(self) -> Flight:
-        """The head of the queue: as much of one value type as is worth a body and the credit allows."""
+        """The head of the queue: as much of one value type as a message takes and the credit allows."""
         assert self._welcome is not None
-        size_max = min(WORTH_SENDING_BYTES, self._welcome.credit_bytes - self._in_flight_bytes)
-        size = self._waiting[0].size_bytes
-        head = self._next_waiting()
+        size_max = min(MESSAGE_BYTES, self._welcome.credit_bytes - self._in_flight_bytes)
+        head = self._waiting.take_alike(size_max)
         if isinstance(head, Loss):
             return self._said(head)
-        batches = [head]
-        while self._waiting:
-            more, size_bytes = self._waiting[0]
-            size += size_bytes
-            if isinstance(more, Loss) or more.value_type is not head.value_type or size > size_max:
-                break
-            batches.append(more)
-            self._next_waiting()
-        self.batches_numbered += len(batches)
-        return self._encoded(batches, self.batches_numbered)
+        self.batches_numbered += len(head)
+        return self._encoded(head, self.batches_numbered)
 
     def _encoded(self, batches: Sequence[SampleBatch], last: int) -> Flight:
         assert self._welcome is not None

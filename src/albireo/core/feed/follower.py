@@ -35,7 +35,8 @@ SILENCE_NS: Final = 2 * SECOND
 ASK_AGAIN_NS: Final = 500 * MS
 """Pause between two hellos that were not answered."""
 WORTH_TELLING: Final = 4
-"""Room is told of when this part of the capacity (1 / n) has become free: nobody waits for the first three quarters."""
+"""Room is told of when this part of the capacity (1 / n) has become free: the leader still has the rest. State comes
+ten times a second at most, and is told of each time."""
 
 
 class FollowerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -275,7 +276,7 @@ class Follower:
             size_bytes = self._undigested.popleft()[1]
             self._undigested_bytes -= size_bytes
             self._freed_bytes += size_bytes
-        is_worth_it = WORTH_TELLING * self._freed_bytes >= self.config.capacity_bytes
+        is_worth_it = WORTH_TELLING * self._freed_bytes >= self.config.capacity_bytes or self.config.mode == "state"
         return [self._ack()] if is_worth_it and self.phase is Phase.FOLLOWING else []
 
     def _ack(self) -> Say:

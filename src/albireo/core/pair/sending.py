@@ -29,7 +29,6 @@ from albireo.codec.message import (
     RoleAsked,
     RoleTold,
 )
-from albireo.core.flight import queued_bytes
 from albireo.core.pair.seeking import (
     AskRole,
     Chose,
@@ -46,6 +45,7 @@ from albireo.core.pair.seeking import (
 from albireo.core.producer import Event as ProducerEvent
 from albireo.core.producer import Offered, Opened, Producer, ProducerConfig
 from albireo.core.producer import TimePassed as ProducerTime
+from albireo.core.waiting import queued_bytes
 from albireo.model.instant import Instant
 from albireo.model.item import DataItem
 from albireo.model.position import Position
