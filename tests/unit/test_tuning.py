@@ -1,4 +1,4 @@
-"""A process of a node keeps the memory that it will need again."""
+"""A process of a node keeps the memory that it will need again, and a program some of it."""
 
 import platform
 import subprocess
@@ -9,13 +9,15 @@ import pytest
 CYCLES = """
 import resource, sys
 from concurrent.futures import ThreadPoolExecutor
-from albireo.runtime.tuning import tune_process
+from albireo.runtime.tuning import show_large_block, tune_process
 if sys.argv[1] == "tuned":
     tune_process()
+if sys.argv[1] == "shown":
+    show_large_block()
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 def cycle():
-    kept = [b"x" * (1 << 20) for _ in range(96)]
+    kept = [b"x" * (1 << 20) for _ in range(int(sys.argv[3]))]
     del kept
 with ThreadPoolExecutor(1) as thread:
     for number in range(11):
@@ -26,12 +28,21 @@ print(faults() - begun)
 """
 
 
+def faults(how: str, where: str, blocks: int) -> int:
+    command = [sys.executable, "-c", CYCLES, how, where, str(blocks)]
+    return int(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
 @pytest.mark.parametrize("where", ["main", "thread"])
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
 def test_what_was_freed_is_used_again_and_not_taken_from_the_kernel_anew(where: str) -> None:
-    def faults(how: str) -> int:
-        return int(subprocess.run([sys.executable, "-c", CYCLES, how, where], capture_output=True, check=True).stdout)
-
     pages = 10 * 96 * 256
-    assert faults("tuned") < pages // 100
-    assert faults("plain") > pages // 20, "the same without it: this test can fail"
+    assert faults("tuned", where, 96) < pages // 100
+    assert faults("plain", where, 96) > pages // 20, "the same without it: this test can fail"
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the others have their own ways")
+def test_a_program_that_has_shown_a_large_block_gets_its_messages_back() -> None:
+    pages = 10 * 6 * 256
+    assert faults("shown", "main", 6) < pages // 100
+    assert faults("plain", "main", 6) > pages // 2, "the same without it: this test can fail"

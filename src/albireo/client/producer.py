@@ -30,6 +30,7 @@ from albireo.model.samples import SampleBatch
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.keys import Keys
 from albireo.runtime.lines import LineTo, News
+from albireo.runtime.tuning import show_large_block
 
 RUN_MAX: Final = 2**32 - 1
 
@@ -55,6 +56,7 @@ class PairProducer(OnLines):
         """
         super().__init__(members, keys)
         run = 1 + secrets.randbelow(RUN_MAX)
+        show_large_block()
         self._items = len(items)
         self._machine = PairSender(
             name,

@@ -12,6 +12,8 @@ KEPT_BYTES: Final = 256 << 20
 """Freed memory that a process keeps for what comes next: the tail of a history, as long as it is not sealed."""
 MAPPED_FROM_BYTES: Final = 32 << 20
 """Blocks from here on are mapped by themselves; the most that glibc takes."""
+LEARNT_BYTES: Final = 8 << 20
+"""Some messages of a producer, with what they were made of."""
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
@@ -27,3 +29,10 @@ def tune_process() -> None:
         mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
         mallopt(_M_ARENA_MAX, 1)  # What one thread frees is another's next; further arenas keep nothing.
         mallopt(_M_MMAP_THRESHOLD, MAPPED_FROM_BYTES)
+
+
+def show_large_block() -> None:
+    """For a program, whose C library is not ours to set: glibc learns from a large block that is freed that such blocks
+    come and go. From then on it maps none below that size by itself, and gives back to the kernel only what is free
+    beyond twice the size (mallopt(3), M_MMAP_THRESHOLD). The block is never written, so it takes no memory."""
+    bytes(LEARNT_BYTES)
