@@ -58,8 +58,9 @@ def test_a_raised_epoch_begins_a_session_of_its_own() -> None:
 
 
 def test_the_history_of_the_passive_member_waits_for_a_repair() -> None:
-    """What is damaged there the holder has: to go past it would be a gap that nobody recorded."""
-    world = World(1, Swarm(batch_every_ms=20.0, segment_bytes=8_192, scrub_bytes=0, keep_s=600.0))
+    """What is damaged there the holder has: to go past it would be a gap that nobody recorded. The history reads it
+    from the disk: in memory nothing rots, and nobody scrubs."""
+    world = World(1, Swarm(batch_every_ms=20.0, segment_bytes=8_192, scrub_bytes=0, keep_s=600.0, tail_bytes=0))
     with world.living():
         world.begin()
         passive = next(machine for machine in world.members if machine.state == "ready")
