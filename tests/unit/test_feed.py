@@ -293,6 +293,18 @@ def test_follower_tells_of_room_when_a_quarter_of_it_has_become_free() -> None:
     assert told == [300, 500, 800]
 
 
+def test_a_viewer_tells_of_room_for_each_state() -> None:
+    machine = Follower(FollowerConfig(name="f", mode="state", capacity_bytes=1000))
+    machine.step(LinkUp(), Instant(0))
+    answer = FeedAnswer(verdict="snapshot", log_id=LOG, history=HISTORY.entries)
+    machine.step(Received(answer), Instant(0))
+    state = FeedState(epoch=2, position=Position(2, 60), previous=Position(), is_snapshot=True)
+    assert machine.step(Received(state, 10), Instant(1)) == [Deliver(state)]
+    (say,) = machine.step(Digested(Position(2, 60)), Instant(1))
+    assert isinstance(say, Say) and isinstance(say.message, FeedAck)
+    assert say.message.credit_bytes == 1000
+
+
 @pytest.mark.parametrize("verdict", ["truncate", "fork"])
 def test_follower_cuts(verdict: str) -> None:
     machine = follower()

@@ -18,6 +18,8 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from albireo.client.errors import QueueFull
 from albireo.client.members import OnLines
 from albireo.core.pair.seeking import LineDown, LineUp, SeekConfig, TimePassed
@@ -26,7 +28,7 @@ from albireo.core.producer import Offered, ProducerConfig
 from albireo.core.waiting import queued_bytes
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
-from albireo.model.samples import SampleBatch
+from albireo.model.samples import SampleBatch, Strings, ValueType
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.keys import Keys
 from albireo.runtime.lines import LineTo, News
@@ -84,7 +86,8 @@ class PairProducer(OnLines):
             The number of the last batch, counted from 1: `wait` tells when it is committed.
         Raises:
             QueueFull: so much waits already; nothing was taken. `wait`, then offer again.
-            ValueError: a batch has no rows, columns of different lengths, or a row of no item; nothing was taken.
+            ValueError: a batch has no rows, columns of different lengths, values of another type than it says, or a
+                row of no item; nothing was taken.
         """
         for batch in batches:
             self._check(batch)
@@ -98,11 +101,16 @@ class PairProducer(OnLines):
     def _check(self, batch: SampleBatch) -> None:
         """Said at once: later nobody would know which batch it was."""
         rows = len(batch)
-        columns = (batch.source_ns, batch.node_ns, batch.value, batch.quality)
-        if not rows or any(len(column) != rows for column in columns):
-            raise ValueError(f"{rows} rows with columns of {[len(column) for column in columns]}")
-        if int(batch.item_id.max()) >= self._items:
-            raise ValueError(f"row {int(batch.item_id.max())}, and items are 0 to {self._items - 1}")
+        if not rows:
+            raise ValueError("a batch without rows: leave it out")
+        lengths = [len(column) for column in (batch.source_ns, batch.node_ns, batch.value, batch.quality)]
+        if any(length != rows for length in lengths):
+            raise ValueError(f"item_id has {rows} rows, and source_ns, node_ns, value, quality have {lengths}")
+        if isinstance(batch.value, Strings) != (batch.value_type is ValueType.STRING):
+            raise ValueError(f"value_type is {batch.value_type.name}, and value is {type(batch.value).__name__}")
+        highest = int(batch.item_id.astype(np.uint32, copy=False).max())
+        if highest >= self._items:
+            raise ValueError(f"item_id {highest}: it counts this producer's {self._items} items from 0")
 
     def _hand_over(self) -> None:
         if self._offered:

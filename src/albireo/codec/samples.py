@@ -21,7 +21,7 @@ from albireo.model.samples import Column, SampleBatch, Strings, ValueType
 SAMPLES_MAX: Final = 1_000_000
 """Rows in one batch; a producer cuts before."""
 
-_COLUMNS: Final = (("item_id", "<u4"), ("source_ns", "<i8"), ("node_ns", "<i8"), ("quality", "<u4"))
+_BEHIND_IDS: Final = (("source_ns", "<i8"), ("node_ns", "<i8"), ("quality", "<u4"))
 _FIXED_BYTES: Final = 4 + 8 + 8 + 4
 _BEYOND_ASCII: Final = 0x80
 _VALUE_DTYPE: Final = {ValueType.FLOAT64: "<f8", ValueType.INT64: "<i8", ValueType.BOOL: "u1"}
@@ -36,7 +36,7 @@ def encode(*batches: SampleBatch, before: bytes = b"", ids: NDArray[np.uint32] |
     """
     item_id = _joined([one.item_id for one in batches], "<u4")
     parts: list[bytes | memoryview] = [before, (item_id if ids is None else ids[item_id]).data]
-    for name, dtype in _COLUMNS[1:]:
+    for name, dtype in _BEHIND_IDS:
         parts.append(_joined([getattr(one, name) for one in batches], dtype).data)
     strings = [one.value for one in batches if isinstance(one.value, Strings)]
     if strings:

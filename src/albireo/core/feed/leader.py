@@ -67,7 +67,7 @@ class Followed:
     """What the leader knows of one follower."""
 
     __slots__ = (
-        *("acked", "credit", "durable", "heard_at", "hello", "previous"),
+        *("credit", "durable", "heard_at", "hello", "previous"),
         *("rest_ns", "rests_to", "scanned", "to", "under_way", "under_way_bytes"),
     )
 
@@ -78,7 +78,6 @@ class Followed:
         """Last position sent through the filter."""
         self.scanned = position.sequence
         """Everything up to here was sent or is not wanted."""
-        self.acked = position
         self.durable = Position()
         self.credit = hello.credit_bytes
         self.under_way: deque[tuple[Position, int]] = deque()
@@ -148,7 +147,6 @@ class Leader:
         if followed is None:
             return False
         followed.heard_at = now
-        followed.acked = max(followed.acked, min(ack.received, followed.previous))
         followed.durable = max(followed.durable, min(ack.durable, followed.previous))
         followed.credit = ack.credit_bytes
         while followed.under_way and followed.under_way[0][0] <= ack.received:
