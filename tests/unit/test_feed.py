@@ -20,8 +20,9 @@ from albireo.core.feed.follower import (
     StartOver,
     TimePassed,
 )
-from albireo.core.feed.leader import BEHIND_RECORDS, FOLLOWERS_MAX, GONE_NS, PACE_NS, WAIT_MS_MAX
-from albireo.model.instant import MS, Instant
+from albireo.core.feed.leader import BEHIND_RECORDS, FAR_RECORDS, FOLLOWERS_MAX, GONE_NS, PACE_NS, WAIT_MS_MAX
+from albireo.core.feed.pace import LEAST, LOOK_NS, REST_NS
+from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import EpochEntry, EpochHistory, Position
 
 LOG = b"L" * 16
@@ -228,6 +229,65 @@ def test_who_may_wait_rests_while_the_log_itself_catches_up() -> None:
     assert leader.ready_count(far, Instant(now + 100 * MS)) == 1
     leader.is_catching_up = False
     assert leader.ready_count(far, now) == 1
+
+
+CHUNK = 2_000
+"""Records of what one pull reads."""
+
+
+def given(leader: Leader, committed: int, busy_ns: int, now: Instant) -> int:
+    """Records that all followers are given until nobody is ready any more."""
+    records = 0
+    while pulls := leader.pulls(Position(2, committed), now, busy_ns):
+        for pull in pulls:
+            scanned = min(committed, pull.after + CHUNK)
+            records += scanned - pull.after
+            leader.pulled(pull, scanned, Position(2, scanned), 0, is_all=scanned == committed)
+        if records > FAR_RECORDS:  # Without a limit: the rest of the log would follow.
+            break
+    return records
+
+
+@pytest.mark.parametrize("was_catching_up", [False, True])
+def test_who_may_wait_and_is_far_behind_gets_a_share_while_the_loop_is_busy(was_catching_up: bool) -> None:
+    """And all that there is when nothing is appended any more, or when the loop has time.
+
+    While the log itself catches up the distance only grows: that says nothing of whether the follower gains later."""
+    leader, now, live = Leader(), Instant(SECOND), 4_000
+    committed, rounds = 100 * FAR_RECORDS, 200
+    leader.hello(b"h", FeedHello(follower="h", max_wait_ms=100), FACTS, now)
+    if was_catching_up:
+        leader.is_catching_up = True
+        for _ in range(rounds):
+            now, committed = Instant(now + 10 * MS), committed + live
+            given(leader, committed, now, now)
+        leader.is_catching_up = False
+    given_in_all = 0
+    for _ in range(rounds):
+        now, committed = Instant(now + 10 * MS), committed + live
+        given_in_all += given(leader, committed, now, now)
+    in_any_case = rounds * 10 * MS / REST_NS * CHUNK
+    assert LEAST * live * rounds * 0.9 < given_in_all < LEAST * live * rounds + in_any_case + FAR_RECORDS
+
+    busy_ns, unlimited = int(now), 0
+    for _ in range(30):
+        now, committed = Instant(now + LOOK_NS), committed + 1
+        unlimited = max(unlimited, given(leader, committed, busy_ns, now))
+    assert unlimited > FAR_RECORDS, "the loop has time"
+    given(leader, committed, now, now)
+    now = Instant(now + 3 * LOOK_NS)
+    given(leader, committed, now, now)
+    assert given(leader, committed, now, now) > FAR_RECORDS, "nothing is appended"
+
+
+@pytest.mark.parametrize(
+    ("max_wait_ms", "behind"), [(0, 100 * FAR_RECORDS), (100, FAR_RECORDS - 1)], ids=["must not wait", "is near"]
+)
+def test_nobody_else_gets_a_share_only(max_wait_ms: int, behind: int) -> None:
+    leader, now = Leader(), Instant(SECOND)
+    hello = FeedHello(follower="f", max_wait_ms=max_wait_ms, log_id=LOG, position=Position(2, 100))
+    leader.hello(b"f", hello, FACTS, now)
+    assert given(leader, 100 + behind, now, now) >= min(behind, FAR_RECORDS)
 
 
 def test_an_acknowledgement_never_counts_for_more_than_was_sent() -> None:

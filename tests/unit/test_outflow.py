@@ -1,8 +1,8 @@
 """How much of the log is under way to the follower, and what a gap takes back."""
 
+from albireo.core.feed.pace import RESTS_MAX
 from albireo.core.pair.events import Replicate
 from albireo.core.pair.outflow import AGAIN_NS, NEAR_PIECES, PIECE_BYTES, WINDOW_BYTES, Outflow
-from albireo.core.pair.pace import RESTS_MAX
 from albireo.model.instant import SECOND, Instant
 
 NOW = Instant(5 * SECOND)

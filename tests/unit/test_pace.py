@@ -1,6 +1,6 @@
 """The share of a follower that catches up: what makes it grow, what makes it shrink, and what goes in any case."""
 
-from albireo.core.pair.pace import (
+from albireo.core.feed.pace import (
     BUSY,
     GROWTH,
     LEAST,

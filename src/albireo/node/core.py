@@ -383,7 +383,7 @@ class Core:
         """One chunk to every follower that lags and has room; the next one in a turn of its own."""
         root, leader = self.root, self.root.leader
         readable, now = root.readable(self.log.committed), self._actor.now()
-        pulls, waiting = leader.pulls(readable, now), 0
+        pulls, waiting = leader.pulls(readable, now, self._actor.turns.total_ns), 0
         for pull in pulls:
             try:
                 chunk = (self.private or self.log).read(pull.after, pull.bytes_max)

@@ -4,7 +4,8 @@ A follower pulls: it gives credit in bytes and acknowledges what it made durable
 leader nothing but retained segments, and a limit ends even that. The leader keeps no frames: it says what to read from
 the log (`Pull`), the shell reads the committed bytes, sends them as they stand and tells the leader how far it got.
 A follower that was just served rests, for `PACE_NS` or as long as it says, so that many small commits become one piece;
-one that has not got everything there is does not.
+one that has not got everything there is does not. One that may wait and is far behind gets old records at a pace
+(`core.feed.pace`) while the loop is busy: reading gigabytes for a history is not to keep those waiting who commit.
 
 A follower whose records are not all part of this log is told FORK: a new branch begins where both parted, and it
 starts over from there. That happens after a forced promotion, or when a disk forgot; never because this node has not
@@ -23,6 +24,7 @@ import msgspec
 
 from albireo.codec.frame import NeedMore, decode_header
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
+from albireo.core.feed.pace import Pace, Seen
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.position import ENDLESS, EpochHistory, Position
 
@@ -34,6 +36,9 @@ PACE_NS: Final = 5 * MS
 """A follower is served this often at most while little is new."""
 BEHIND_RECORDS: Final = 4_096
 """More than this is not little."""
+FAR_RECORDS: Final = 1 << 20
+"""From here on a follower that may wait is caught up at a pace. A second of the largest load: a history may be that
+late now and then."""
 WAIT_MS_MAX: Final = 1_000
 """A follower may rest no longer."""
 GONE_NS: Final = 60 * SECOND
@@ -67,7 +72,7 @@ class Followed:
     """What the leader knows of one follower."""
 
     __slots__ = (
-        *("credit", "durable", "heard_at", "hello", "previous"),
+        *("credit", "durable", "heard_at", "hello", "is_far", "pace", "previous"),
         *("rest_ns", "rests_to", "scanned", "to", "under_way", "under_way_bytes"),
     )
 
@@ -83,6 +88,9 @@ class Followed:
         self.under_way: deque[tuple[Position, int]] = deque()
         self.under_way_bytes = 0
         self.heard_at = now
+        self.is_far = False
+        """As of the last look: `pace` counts."""
+        self.pace = Pace()
         self.rest_ns = max(PACE_NS, min(hello.max_wait_ms, WAIT_MS_MAX) * MS)
         self.rests_to = now
 
@@ -99,10 +107,26 @@ class Followed:
         """It said so."""
         return self.rest_ns > PACE_NS
 
+    def look(self, committed: Position, busy_ns: int, now: Instant, *, is_anew: bool) -> None:
+        """How far behind it is, and what it may have.
+
+        Args:
+            is_anew: what it gained or lost so far says nothing of what comes.
+        """
+        was_far, self.is_far = self.is_far, committed.sequence - self.scanned >= FAR_RECORDS
+        if self.is_far:
+            if is_anew or not was_far:
+                self.pace = Pace()
+            self.pace.passed(Seen(committed.sequence, committed.sequence, self.scanned, busy_ns), now)
+
+    def had_its_share(self, *, much_may_wait: bool) -> bool:
+        """There is more, and it has to wait for it."""
+        return self.may_wait and (much_may_wait or (self.is_far and not self.pace.allows))
+
     def rests(self, committed: Position, now: Instant, *, much_may_wait: bool) -> bool:
-        """Little is new, or much and it may wait."""
+        """Little is new, or it had its share of much."""
         is_little = committed.sequence - self.scanned < BEHIND_RECORDS
-        return now < self.rests_to and (is_little or (much_may_wait and self.may_wait))
+        return now < self.rests_to and (is_little or self.had_its_share(much_may_wait=much_may_wait))
 
     @property
     def holds_from(self) -> int:
@@ -155,10 +179,17 @@ class Leader:
             self._named_durable[followed.hello.follower] = followed.holds_from
         return True
 
-    def pulls(self, committed: Position, now: Instant) -> list[Pull]:
+    def pulls(self, committed: Position, now: Instant, busy_ns: int = 0) -> list[Pull]:
         """What to read and send now: at most one chunk for each `log` follower that has credit, lags and does not rest.
-        It rests from now on, unless `pulled` says that there is more."""
+        It rests from now on, unless `pulled` says that there is more.
+
+        Args:
+            busy_ns: spent in turns of the loop, ever; 0: it has time for everything.
+        """
         found = []
+        for f in self.followers.values():
+            if f.may_wait:
+                f.look(committed, busy_ns, now, is_anew=self.is_catching_up)
         for f in self._ready(committed, now):
             found.append(Pull(f.to, f.scanned, min(PULL_BYTES, f.credit_left), f.hello.streams, f.previous))
             f.rests_to = Instant(now + f.rest_ns)
@@ -188,8 +219,9 @@ class Leader:
         followed = self.followers.get(pull.to)
         if followed is None:
             return
+        followed.pace.took(scanned - followed.scanned)
         followed.scanned = scanned
-        if not is_all and not (self.is_catching_up and followed.may_wait):
+        if not is_all and not followed.had_its_share(much_may_wait=self.is_catching_up):
             followed.rests_to = Instant(0)
         if last is not None:
             followed.previous = last

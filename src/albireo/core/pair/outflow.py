@@ -2,7 +2,7 @@
 
 The member machine says that there is more (`Replicate`); this says which piece goes next. A gap that the follower
 reports sets it back to what arrived. What is committed and not yet at the follower is old: nobody waits for it, so it
-goes at a pace (`core.pair.pace`). A follower in the set lacks nothing that is committed, and is never kept waiting.
+goes at a pace (`core.feed.pace`). A follower in the set lacks nothing that is committed, and is never kept waiting.
 
 Invariants
     sent:    every frame of the session up to `sent` was handed to a link, in order, since the session or its last gap.
@@ -14,8 +14,8 @@ Spec: design/log-and-feed.md, Feed (bounded catch-up); design/pair.md, rule 6.
 from collections import deque
 from typing import Final
 
+from albireo.core.feed.pace import Pace, Seen
 from albireo.core.pair.events import Replicate
-from albireo.core.pair.pace import Pace, Seen
 from albireo.model.instant import MS, Instant
 
 WINDOW_BYTES: Final = 8 << 20
