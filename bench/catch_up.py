@@ -28,7 +28,7 @@ SOLO_S: Final = 4.0
 SHARE: Final = 0.6
 LIMIT_S: Final = 300.0
 FREE_BYTES: Final = 60 * 10**9
-"""2 members x 100 MB/s x LIMIT_S: a full disk would be measured as a pair that stands still."""
+"""2 members x 130 MB/s x 200 s, and more: a full disk would be measured as a pair that stands still."""
 AFTER_S: Final = 20.0
 ASK_S: Final = 1.0
 STALL_S: Final = 30.0

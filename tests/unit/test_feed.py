@@ -20,8 +20,8 @@ from albireo.core.feed.follower import (
     StartOver,
     TimePassed,
 )
-from albireo.core.feed.leader import BEHIND_RECORDS, FAR_RECORDS, FOLLOWERS_MAX, GONE_NS, PACE_NS, WAIT_MS_MAX
-from albireo.core.feed.pace import LEAST, LOOK_NS, REST_NS
+from albireo.core.feed.leader import BEHIND_RECORDS, FAR_RECORDS, FOLLOWERS_MAX, GONE_NS, REST_LEAST_NS, WAIT_MS_MAX
+from albireo.core.feed.pace import LEAST, LOOK_NS, PATIENCE_NS, SAVED_LOOKS
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import EpochEntry, EpochHistory, Position
 
@@ -166,7 +166,7 @@ def test_a_named_follower_holds_records_also_while_it_is_away() -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_wait_ms", "rest_ns"), [(0, PACE_NS), (-7, PACE_NS), (100, 100 * MS), (1 << 62, WAIT_MS_MAX * MS)]
+    ("max_wait_ms", "rest_ns"), [(0, REST_LEAST_NS), (-7, REST_LEAST_NS), (100, 100 * MS), (1 << 62, WAIT_MS_MAX * MS)]
 )
 def test_a_follower_that_got_everything_rests(max_wait_ms: int, rest_ns: int) -> None:
     leader, now = Leader(), Instant(7)
@@ -233,61 +233,78 @@ def test_who_may_wait_rests_while_the_log_itself_catches_up() -> None:
 
 CHUNK = 2_000
 """Records of what one pull reads."""
+LIVE = 4_000
+"""Records that a busy live path appends in TURN_NS."""
+TURN_NS = 10 * MS
+AT_ONCE = SAVED_LOOKS * LOOK_NS // TURN_NS * LIVE
+"""Saved up by a follower that stood still."""
 
 
-def given(leader: Leader, committed: int, busy_ns: int, now: Instant) -> int:
-    """Records that all followers are given until nobody is ready any more."""
-    records = 0
-    while pulls := leader.pulls(Position(2, committed), now, busy_ns):
-        for pull in pulls:
-            scanned = min(committed, pull.after + CHUNK)
+class Behind:
+    """A leader with one follower far behind, in a loop that is busy all the time, or never."""
+
+    def __init__(self, *, max_wait_ms: int = 100, records: int = 100 * FAR_RECORDS, uncommitted: int = 0) -> None:
+        self.leader, self.now, self.end, self.uncommitted = Leader(), Instant(SECOND), 100 + records, uncommitted
+        self.busy_ns = 0
+        hello = FeedHello(follower="f", max_wait_ms=max_wait_ms, log_id=LOG, position=Position(2, 100))
+        self.leader.hello(b"f", hello, FACTS, self.now)
+
+    def turns(self, count: int, appended: int, *, ns: int = TURN_NS, is_busy: bool = True) -> int:
+        """Records that the follower is given, at most FAR_RECORDS in a turn: then there is no limit but its room."""
+        records = 0
+        for _ in range(count):
+            self.now, self.end = Instant(self.now + ns), self.end + appended
+            self.busy_ns += ns * is_busy
+            records += self._turn(Position(2, self.end - self.uncommitted))
+        return records
+
+    def _turn(self, committed: Position) -> int:
+        self.leader.passed(self.end, committed.sequence, self.busy_ns, self.now)
+        records = 0
+        while records < FAR_RECORDS and (pulls := self.leader.pulls(committed, self.now)):
+            (pull,) = pulls
+            scanned = min(committed.sequence, pull.after + CHUNK)
             records += scanned - pull.after
-            leader.pulled(pull, scanned, Position(2, scanned), 0, is_all=scanned == committed)
-        if records > FAR_RECORDS:  # Without a limit: the rest of the log would follow.
-            break
-    return records
+            self.leader.pulled(pull, scanned, Position(2, scanned), 0, is_all=scanned == committed.sequence)
+        return records
 
 
 @pytest.mark.parametrize("was_catching_up", [False, True])
 def test_who_may_wait_and_is_far_behind_gets_a_share_while_the_loop_is_busy(was_catching_up: bool) -> None:
-    """And all that there is when nothing is appended any more, or when the loop has time.
-
-    While the log itself catches up the distance only grows: that says nothing of whether the follower gains later."""
-    leader, now, live = Leader(), Instant(SECOND), 4_000
-    committed, rounds = 100 * FAR_RECORDS, 200
-    leader.hello(b"h", FeedHello(follower="h", max_wait_ms=100), FACTS, now)
+    """While the log itself catches up the distance only grows: that says nothing of whether it gains later."""
+    behind, count = Behind(), 500
     if was_catching_up:
-        leader.is_catching_up = True
-        for _ in range(rounds):
-            now, committed = Instant(now + 10 * MS), committed + live
-            given(leader, committed, now, now)
-        leader.is_catching_up = False
-    given_in_all = 0
-    for _ in range(rounds):
-        now, committed = Instant(now + 10 * MS), committed + live
-        given_in_all += given(leader, committed, now, now)
-    in_any_case = rounds * 10 * MS / REST_NS * CHUNK
-    assert LEAST * live * rounds * 0.9 < given_in_all < LEAST * live * rounds + in_any_case + FAR_RECORDS
+        behind.leader.is_catching_up = True
+        behind.turns(3 * PATIENCE_NS // TURN_NS, LIVE)
+        behind.leader.is_catching_up = False
+    share = LEAST * LIVE * count
+    assert 0.95 * share < behind.turns(count, LIVE) < 1.05 * share + AT_ONCE
 
-    busy_ns, unlimited = int(now), 0
-    for _ in range(30):
-        now, committed = Instant(now + LOOK_NS), committed + 1
-        unlimited = max(unlimited, given(leader, committed, busy_ns, now))
-    assert unlimited > FAR_RECORDS, "the loop has time"
-    given(leader, committed, now, now)
-    now = Instant(now + 3 * LOOK_NS)
-    given(leader, committed, now, now)
-    assert given(leader, committed, now, now) > FAR_RECORDS, "nothing is appended"
+
+def test_a_follower_far_behind_gets_all_there_is_where_that_costs_nobody() -> None:
+    """The loop has time, or nothing is appended and all of it committed."""
+    assert Behind().turns(30, 1, ns=LOOK_NS, is_busy=False) >= FAR_RECORDS
+    idle, in_need = Behind(), Behind(uncommitted=1)
+    for one in (idle, in_need):
+        one.turns(10, LIVE)
+    assert idle.turns(10, 0, ns=LOOK_NS) >= FAR_RECORDS
+    assert in_need.turns(10, 0, ns=LOOK_NS) < FAR_RECORDS / 2, "the disk, or the other member, is slow"
 
 
 @pytest.mark.parametrize(
     ("max_wait_ms", "behind"), [(0, 100 * FAR_RECORDS), (100, FAR_RECORDS - 1)], ids=["must not wait", "is near"]
 )
 def test_nobody_else_gets_a_share_only(max_wait_ms: int, behind: int) -> None:
-    leader, now = Leader(), Instant(SECOND)
-    hello = FeedHello(follower="f", max_wait_ms=max_wait_ms, log_id=LOG, position=Position(2, 100))
-    leader.hello(b"f", hello, FACTS, now)
-    assert given(leader, 100 + behind, now, now) >= min(behind, FAR_RECORDS)
+    one = Behind(max_wait_ms=max_wait_ms, records=behind)
+    assert one.turns(1, 0) >= min(behind, FAR_RECORDS)
+
+
+def test_what_a_follower_gained_when_it_was_far_behind_before_does_not_count() -> None:
+    behind = Behind(records=2 * FAR_RECORDS)
+    behind.turns(30, 1, ns=LOOK_NS, is_busy=False)
+    assert behind.leader.followers[b"f"].scanned == behind.end
+    behind.turns(1, 50 * FAR_RECORDS)
+    assert behind.turns(100, LIVE) < 1.05 * LEAST * LIVE * 100 + AT_ONCE
 
 
 def test_an_acknowledgement_never_counts_for_more_than_was_sent() -> None:

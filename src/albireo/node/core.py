@@ -376,6 +376,9 @@ class Core:
         self._is_disk_awaited = self.root.waits_for_disk or self._tenure.awaits_disk()
         if self._is_disk_awaited and self.log.durable != self._durable_told:
             self._sync_done(self.log.durable)
+        self._arm()
+
+    def _arm(self) -> None:
         rested = None if self._is_serving_posted else self.root.leader.rest_ends(self.root.readable(self.log.committed))
         self._actor.arm(soonest(self.root.deadline(), self._house.deadline(), self._tenure.deadline(), rested))
 
@@ -383,7 +386,10 @@ class Core:
         """One chunk to every follower that lags and has room; the next one in a turn of its own."""
         root, leader = self.root, self.root.leader
         readable, now = root.readable(self.log.committed), self._actor.now()
-        pulls, waiting = leader.pulls(readable, now, self._actor.turns.total_ns), 0
+        # A full disk waits for the history: what can't be committed for want of room is no reason to hold that back.
+        end = readable.sequence if self._admission else self.log.end.sequence
+        leader.passed(end, readable.sequence, self._actor.turns.total_ns, now)
+        pulls, waiting = leader.pulls(readable, now), 0
         for pull in pulls:
             try:
                 chunk = (self.private or self.log).read(pull.after, pull.bytes_max)
@@ -432,3 +438,4 @@ class Core:
     def _serve_more(self) -> None:
         self._is_serving_posted = False
         self._serve()
+        self._arm()  # Who had its share is not ready, and nothing else may come.

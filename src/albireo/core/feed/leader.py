@@ -3,8 +3,8 @@
 A follower pulls: it gives credit in bytes and acknowledges what it made durable. One that stops reading costs the
 leader nothing but retained segments, and a limit ends even that. The leader keeps no frames: it says what to read from
 the log (`Pull`), the shell reads the committed bytes, sends them as they stand and tells the leader how far it got.
-A follower that was just served rests, for `PACE_NS` or as long as it says, so that many small commits become one piece;
-one that has not got everything there is does not. One that may wait and is far behind gets old records at a pace
+A follower that was just served rests, for `REST_LEAST_NS` or as long as it says, so that many small commits become one
+piece; one that has not got everything there is does not. One that may wait and is far behind gets old records at a pace
 (`core.feed.pace`) while the loop is busy: reading gigabytes for a history is not to keep those waiting who commit.
 
 A follower whose records are not all part of this log is told FORK: a new branch begins where both parted, and it
@@ -32,7 +32,7 @@ ALIVE_NS: Final = 500 * MS
 FOLLOWERS_MAX: Final = 64
 PULL_BYTES: Final = 256 << 10
 """Largest chunk of one DATA message; a turn of CORE sends at most one per follower."""
-PACE_NS: Final = 5 * MS
+REST_LEAST_NS: Final = 5 * MS
 """A follower is served this often at most while little is new."""
 BEHIND_RECORDS: Final = 4_096
 """More than this is not little."""
@@ -91,7 +91,7 @@ class Followed:
         self.is_far = False
         """As of the last look: `pace` counts."""
         self.pace = Pace()
-        self.rest_ns = max(PACE_NS, min(hello.max_wait_ms, WAIT_MS_MAX) * MS)
+        self.rest_ns = max(REST_LEAST_NS, min(hello.max_wait_ms, WAIT_MS_MAX) * MS)
         self.rests_to = now
 
     @property
@@ -105,19 +105,19 @@ class Followed:
     @property
     def may_wait(self) -> bool:
         """It said so."""
-        return self.rest_ns > PACE_NS
+        return self.rest_ns > REST_LEAST_NS
 
-    def look(self, committed: Position, busy_ns: int, now: Instant, *, is_anew: bool) -> None:
+    def passed(self, seen: Seen, now: Instant, *, is_anew: bool) -> None:
         """How far behind it is, and what it may have.
 
         Args:
             is_anew: what it gained or lost so far says nothing of what comes.
         """
-        was_far, self.is_far = self.is_far, committed.sequence - self.scanned >= FAR_RECORDS
+        was_far, self.is_far = self.is_far, seen.committed - seen.sent >= FAR_RECORDS
         if self.is_far:
             if is_anew or not was_far:
                 self.pace = Pace()
-            self.pace.passed(Seen(committed.sequence, committed.sequence, self.scanned, busy_ns), now)
+            self.pace.passed(seen, now)
 
     def had_its_share(self, *, much_may_wait: bool) -> bool:
         """There is more, and it has to wait for it."""
@@ -179,17 +179,21 @@ class Leader:
             self._named_durable[followed.hello.follower] = followed.holds_from
         return True
 
-    def pulls(self, committed: Position, now: Instant, busy_ns: int = 0) -> list[Pull]:
-        """What to read and send now: at most one chunk for each `log` follower that has credit, lags and does not rest.
-        It rests from now on, unless `pulled` says that there is more.
+    def passed(self, end: int, committed: int, busy_ns: int, now: Instant) -> None:
+        """Time has passed: who may wait and is far behind gets so much more.
 
         Args:
-            busy_ns: spent in turns of the loop, ever; 0: it has time for everything.
+            end: of the log; what is not committed yet is in need of the disk.
+            busy_ns: spent in turns of the loop, ever.
         """
-        found = []
         for f in self.followers.values():
             if f.may_wait:
-                f.look(committed, busy_ns, now, is_anew=self.is_catching_up)
+                f.passed(Seen(end, committed, f.scanned, busy_ns), now, is_anew=self.is_catching_up)
+
+    def pulls(self, committed: Position, now: Instant) -> list[Pull]:
+        """What to read and send now: at most one chunk for each `log` follower that has credit, lags and does not rest.
+        It rests from now on, unless `pulled` says that there is more."""
+        found = []
         for f in self._ready(committed, now):
             found.append(Pull(f.to, f.scanned, min(PULL_BYTES, f.credit_left), f.hello.streams, f.previous))
             f.rests_to = Instant(now + f.rest_ns)

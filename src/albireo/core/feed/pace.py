@@ -15,7 +15,7 @@ Invariants
     share:     LEAST <= share <= MOST; MOST is no limit.
     saved up:  not more than what SAVED_LOOKS earned: a follower that stood still makes up for it, within bounds.
 
-Not decided here: what is old, and how much may be under way (`core.pair.outflow`).
+Not decided here: what is old, and how much may be under way (`core.pair.outflow`, `core.feed.leader`).
 Spec: design/log-and-feed.md, Feed (bounded catch-up); ADR-0129.
 """
 
