@@ -11,18 +11,19 @@ from albireo.client import NodeClient
 from albireo.codec.frame import body_crc, frames
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, Logged
 from albireo.codec.record import Audited, GapFound, Kind, Marked, Record, Stream, decode_records, encode_records
-from albireo.core.feed import Follower, FollowerConfig
+from albireo.core.feed import Follower, FollowerConfig, Leader
 from albireo.core.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
 from albireo.core.pending import FOLD_COST_MAX, RECORD_COST
 from albireo.core.root_events import OrdersGiven
 from albireo.log import Entry, FileSystem, Log, LogConfig, OsFileSystem, StoreIdentity
 from albireo.log.inspection import quarantined
-from albireo.model.instant import SECOND
+from albireo.model.instant import SECOND, Instant
 from albireo.model.position import EpochEntry, Position
 from albireo.node.core import Core, CoreArguments, create
 from albireo.runtime import SyncLink, running
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.errors import ActorFailed, ConfigurationRefused, StoreRefused
+from albireo.runtime.loop import ActorLoop
 from tests.waiting_parts import PATIENCE_S
 
 ARGUMENTS = {"node": "root", "cluster": "c", "log": {"segment_bytes": 1 << 20, "free_bytes_min": 0}}
@@ -189,6 +190,34 @@ def test_what_is_committed_while_a_fold_waits_for_its_turn_waits_with_it(tmp_pat
 
     asyncio.run(story())
     assert core.root.committed == core.root.end, "it is folded in the end"
+
+
+def test_the_pace_of_followers_hears_how_busy_the_loop_is_and_where_the_log_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, int, int]] = []
+    takes = Leader.passed
+
+    def passed(leader: Leader, end: int, committed: int, busy_ns: int, now: Instant) -> None:
+        told.append((end, committed, busy_ns))
+        takes(leader, end, committed, busy_ns, now)
+
+    monkeypatch.setattr(Leader, "passed", passed)
+    core = create(ARGUMENTS)
+    assert isinstance(core, Core)
+
+    async def story() -> None:
+        async with running(core, tmp_path) as context:
+            await status(tmp_path)
+            end = core.log.end.sequence
+            core.tell(OrdersGiven([Audited(at_ns=1, user="ada", action="test", subject="", detail="")]))
+            core.drained([])
+            assert told[-1][0] == core.log.end.sequence > max(end, told[-1][1]), "not on the disk yet"
+            assert 0 < told[-1][2] <= context.turns.total_ns
+            assert told[-1][2] > told[0][2]
+
+    with asyncio.Runner(loop_factory=ActorLoop) as runner:
+        runner.run(story())
 
 
 def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None:
