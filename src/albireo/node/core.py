@@ -386,9 +386,7 @@ class Core:
         """One chunk to every follower that lags and has room; the next one in a turn of its own."""
         root, leader = self.root, self.root.leader
         readable, now = root.readable(self.log.committed), self._actor.now()
-        # A full disk waits for the history: what can't be committed for want of room is no reason to hold that back.
-        end = readable.sequence if self._admission else self.log.end.sequence
-        leader.passed(end, readable.sequence, self._actor.turns.total_ns, now)
+        leader.passed(self.log.end.sequence, readable.sequence, self._actor.turns.total_ns, now)
         pulls, waiting = leader.pulls(readable, now), 0
         for pull in pulls:
             try:
