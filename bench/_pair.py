@@ -12,8 +12,8 @@ import msgspec
 import psutil
 
 from albireo.client import ClientError, NodeClient
-from albireo.runtime.keys import Keys, introduce
-from albireo.sim.ports import KeptPorts
+from albireo.drill.ports import KeptPorts
+from albireo.runtime.link.keys import Keys, introduce
 
 MEMBERS: Final = ("primary", "backup")
 WITNESSES: Final = ("w1", "w2", "w3")

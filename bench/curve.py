@@ -13,9 +13,9 @@ from typing import Final
 
 import zmq
 
-from albireo.runtime.curve import call_as, serve_as
-from albireo.runtime.key_files import new_pair
-from albireo.runtime.zap import Gate
+from albireo.runtime.link.curve import call_as, serve_as
+from albireo.runtime.link.key_files import new_pair
+from albireo.runtime.link.zap import Gate
 from bench import Case, Progress, Result, case, result
 
 SIZES: Final = {100: 20_000, 65_536: 3_000}

@@ -26,14 +26,14 @@ from albireo.codec.history import (
     file_path,
     partials_path,
 )
-from albireo.core.aggregate import partials_of
-from albireo.core.trace import AggregateSettings, Intervals, averages
+from albireo.machine.history.aggregate import partials_of
+from albireo.machine.history.trace import AggregateSettings, Intervals, averages
 from albireo.model import quality as q
 from albireo.model.instant import SECOND
-from albireo.node.history import parquet
-from albireo.node.history.entries import entry_of
+from albireo.node.history.files import parquet
+from albireo.node.history.files.entries import entry_of
+from albireo.node.history.files.store import FOLDER, Store, read_manifest
 from albireo.node.history.query import Reader, Span
-from albireo.node.history.store import FOLDER, Store, read_manifest
 from bench import Progress, Result, case, median, result
 
 DAYS: Final = 30

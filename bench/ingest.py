@@ -23,19 +23,19 @@ from albireo.client import NodeClient
 from albireo.codec.frame import frames
 from albireo.codec.message import Appended, AppendRefused, FeedAlive, FeedAnswer, FeedData, ProducerWelcome
 from albireo.codec.record import Stream
-from albireo.core.feed import Follower, FollowerConfig
-from albireo.core.feed.follower import Digested, LinkUp, Received, Say
-from albireo.core.feed.follower import TimePassed as FollowerTime
-from albireo.core.producer import Offered, Opened, Producer, ProducerConfig, Send
-from albireo.core.producer import TimePassed as ProducerTime
+from albireo.machine.feed import Follower, FollowerConfig
+from albireo.machine.feed.follower import Digested, LinkUp, Received, Say
+from albireo.machine.feed.follower import TimePassed as FollowerTime
+from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig, Send
+from albireo.machine.producer.producer import TimePassed as ProducerTime
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, ValueType
+from albireo.plant.tunnel.processes import Tunnel
+from albireo.plant.tunnel.site import write_site
 from albireo.runtime import SyncLink
-from albireo.runtime.clock import boot_ns, wall_ns
-from albireo.sim.tunnel.processes import Tunnel
-from albireo.sim.tunnel.site import write_site
+from albireo.runtime.actor.clock import boot_ns, wall_ns
 from bench import Case, Progress, Result, case, median, result
 from bench._node import cpu_seconds, family, longest_turn_ms, running_node, write_topology
 

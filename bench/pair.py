@@ -20,11 +20,11 @@ import numpy as np
 import zmq
 
 from albireo.client.producer import PairProducer
-from albireo.core.pair.sending import Acknowledged
+from albireo.drill.ports import KeptPorts
+from albireo.machine.producer.sending import Acknowledged
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings, ValueType
-from albireo.runtime.lines import LineTo
-from albireo.sim.ports import KeptPorts
+from albireo.runtime.link.lines import LineTo
 from bench import Case, Progress, Result, case, median, result
 from bench._bare_pair import NUMBER, socket_of
 from bench._pair import MEMBERS, Pair, running_pair

@@ -11,7 +11,7 @@ import numpy as np
 
 from albireo.codec import record
 from albireo.codec.record import CaseChanged, ItemDeclared, Record
-from albireo.core.fold import AlarmConfig, Asked, Cases, Conditions, Dim, Refused
+from albireo.machine.fold import AlarmConfig, Asked, Cases, Conditions, Dim, Refused
 from albireo.model.case import Case
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, DataItem
@@ -34,7 +34,7 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class AlarmFolds:
-    """The three folds, fed as `core.fold` says."""
+    """The three folds, fed as `machine.fold` says."""
 
     def __init__(self, config: AlarmConfig | None = None) -> None:
         self.config = config or AlarmConfig()

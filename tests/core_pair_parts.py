@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from albireo.client import ClientError, NodeClient
-from albireo.core.pair import PairConfig
 from albireo.log import FileSystem, LogConfig
+from albireo.machine.pair import PairConfig
 from albireo.model.instant import SECOND, Instant
-from albireo.node.core import Core, CoreArguments
-from albireo.node.housekeeping import Retention
-from albireo.node.member import MemberTenure
-from albireo.node.pair_arguments import PairArguments
-from albireo.node.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
+from albireo.node.core.actor import Core, CoreArguments
+from albireo.node.core.housekeeping import Retention
+from albireo.node.member.arguments import PairArguments
+from albireo.node.member.member import MemberTenure
+from albireo.node.vote.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
 from albireo.runtime import run_actor, running
-from albireo.runtime.clock import boot_ns
-from albireo.runtime.lines import LineTo
+from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.link.lines import LineTo
 from tests.port_parts import free_ports
 from tests.waiting_parts import PATIENCE_S
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from albireo.codec.frame import Frame, FrameHeader
-from albireo.core.root import Root
-from albireo.core.turn import Draft, Moment
+from albireo.machine.node.root import Root
+from albireo.machine.node.turn import Draft, Moment
 
 
 def frames_of(

@@ -25,8 +25,8 @@ from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Value
-from albireo.runtime.actor import ActorContext
-from albireo.runtime.sockets import Letter
+from albireo.runtime.actor.actor import ActorContext
+from albireo.runtime.link.sockets import Letter
 from tests.port_parts import free_port
 from tests.waiting_parts import PATIENCE_S
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from albireo.codec.history import DAY_NS, FileKind
 from albireo.codec.history_copy import GroupAsked, PieceAsked, Word, decode_word, encode_word
 from albireo.codec.record import Audited, GapFound, Stream
-from albireo.core.history import merge_plan
-from albireo.core.history_copy import (
+from albireo.log.files import FileSystem
+from albireo.machine.history.copying import (
     Copying,
     Effect,
     EndHole,
@@ -27,14 +27,14 @@ from albireo.core.history_copy import (
     TimePassed,
     Worked,
 )
-from albireo.core.history_giving import group_sent
-from albireo.log.files import FileSystem
+from albireo.machine.history.giving import group_sent
+from albireo.machine.history.sealing import merge_plan
 from albireo.model.instant import SECOND, Instant
 from albireo.model.samples import ValueType
-from albireo.node.history import merging
 from albireo.node.history.copy_work import CopyWork, read_piece
 from albireo.node.history.errors import FileRefused
-from albireo.node.history.store import Store
+from albireo.node.history.files import merging
+from albireo.node.history.files.store import Store
 from tests.history_parts import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of, stored
 
 Piece = bytes | memoryview

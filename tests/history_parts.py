@@ -14,9 +14,9 @@ from albireo.codec.record import Kind, Record, Stream
 from albireo.log.files import Buffer, OsFileSystem
 from albireo.model.instant import SECOND
 from albireo.model.samples import Column, SampleBatch, Strings, Value, ValueType
-from albireo.node.history import parquet
+from albireo.node.history.files import parquet
+from albireo.node.history.files.store import Store, read_manifest
 from albireo.node.history.hot import Hot
-from albireo.node.history.store import Store, read_manifest
 
 LOG_ID = bytes(range(16))
 DAY_ZERO = 1_700_006_400 * SECOND

@@ -9,7 +9,7 @@ from albireo.codec.frame import Frame, FrameHeader, encode, frames
 from albireo.log import Log, LogConfig, RecoveryReport, StoreIdentity, pair_log_id
 from albireo.model.instant import MS, LogTime
 from albireo.model.position import EpochEntry
-from albireo.sim.disk import SimDisk
+from albireo.sim.engine.disk import SimDisk
 from tests.log_parts import DIRECTORY, QUARANTINE, SMALL, entry_of, same
 
 PAIR = pair_log_id("7f0c/root")

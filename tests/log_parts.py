@@ -7,7 +7,7 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, body_crc, frames
 from albireo.log import Corrupted, Entry, Log, LogConfig, RecoveryReport, StoreIdentity
 from albireo.model.position import EpochEntry, Position
-from albireo.sim.disk import SimDisk
+from albireo.sim.engine.disk import SimDisk
 
 IDENTITY = StoreIdentity(cluster="7f0c", node="root")
 DIRECTORY = Path("/data/log")

@@ -1,6 +1,7 @@
 """Two member machines and their voters on one table: messages arrive at once, the clock is moved by hand.
 
-Real machines, a log that is two numbers, and no faults but those a test makes: who wants these looks at `sim.pair`.
+Real machines, a log that is two numbers, and no faults but those a test makes: who wants these looks at
+`sim.machines.world`.
 """
 
 import random
@@ -11,8 +12,8 @@ from pathlib import Path
 from albireo.codec.frame import Frame, FrameHeader, body_crc
 from albireo.codec.pair_message import Frames, Heartbeat, PeerMessage, Question, Voted
 from albireo.codec.record import Audited, Kind, Stream, encode_records
-from albireo.core.pair.config import PairConfig
-from albireo.core.pair.events import (
+from albireo.machine.pair.config import PairConfig
+from albireo.machine.pair.events import (
     ACTING,
     Appended,
     AppendFrames,
@@ -37,14 +38,14 @@ from albireo.core.pair.events import (
     TimePassed,
     Transitioned,
 )
-from albireo.core.pair.member import Member
-from albireo.core.pair.own import MemberFacts
-from albireo.core.pair.voter import Answer, Asked, Voter
+from albireo.machine.pair.member import Member
+from albireo.machine.pair.own import MemberFacts
+from albireo.machine.vote.voter import Answer, Asked, Voter
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.position import BEGINNING, EpochHistory, Position
-from albireo.node.member_status import MemberStatus, Seats
-from albireo.node.pair_marks import Marks
-from albireo.node.pair_orders import Orders, PairOrders
+from albireo.node.member.marks import Marks
+from albireo.node.member.orders import Orders, PairOrders
+from albireo.node.member.status import MemberStatus, Seats
 
 CLUSTER = "3f0c/root"
 STEP_NS = 20 * MS

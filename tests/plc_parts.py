@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from albireo.sim.tunnel import pair_area
-from albireo.sim.tunnel.site import write_site
+from albireo.plant.tunnel.plc import pair_area
+from albireo.plant.tunnel.site import write_site
 
 CYCLE_MS: Final = 3_600_000
 """A delay that no test waits out."""

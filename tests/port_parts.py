@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-from albireo.sim.ports import KeptPorts
+from albireo.drill.ports import KeptPorts
 
 CALLS_KEPT: Final = 200
 """More than one test makes; then the oldest are free again."""

@@ -20,12 +20,8 @@ from albireo.codec import record, reference
 from albireo.codec.frame import Frame, body_crc
 from albireo.codec.message import AnyMessage, Append, Appended, ProducerWelcome
 from albireo.codec.record import GapFound, Kind, ProducerOpened, Stream
-from albireo.core.folds import Folds
-from albireo.core.pair.seeking import LineDown, LineUp, SeekConfig, TimePassed
-from albireo.core.pair.sending import Acknowledged, Effects, Heard, PairSender, SayTo
-from albireo.core.producer import Offered, ProducerConfig
-from albireo.core.root import Root
-from albireo.core.root_events import (
+from albireo.machine.fold.folds import Folds
+from albireo.machine.node.events import (
     Answered,
     Committed,
     Deposed,
@@ -39,8 +35,12 @@ from albireo.core.root_events import (
     Served,
     Started,
 )
-from albireo.core.root_events import TimePassed as RootTime
-from albireo.core.turn import Moment
+from albireo.machine.node.events import TimePassed as RootTime
+from albireo.machine.node.root import Root
+from albireo.machine.node.turn import Moment
+from albireo.machine.producer.producer import Offered, ProducerConfig
+from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig, TimePassed
+from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairSender, SayTo
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.item import DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position

@@ -20,8 +20,7 @@ import msgspec
 
 from albireo.codec.pair_message import Accept, Prepare, Question, Record, Voted
 from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, cluster_tag, encode_ballot
-from albireo.core.pair.register import RegisterVoter
-from albireo.core.pair.register_events import (
+from albireo.machine.vote.events import (
     LONG_AGO,
     NOT_WATCHED,
     Answer,
@@ -41,7 +40,8 @@ from albireo.core.pair.register_events import (
     TimePassed,
     WriteBlock,
 )
-from albireo.core.pair.register_look import Look
+from albireo.machine.vote.look import Look
+from albireo.machine.vote.register import RegisterVoter
 from albireo.model.instant import MS, Instant
 
 NOW = Instant(1_000 * MS)

@@ -10,10 +10,10 @@ import zmq
 from albireo.codec.message import Ask
 from albireo.model.instant import Instant
 from albireo.runtime import ActorContext, Keys, Letter, Link, LinkLimits, running
-from albireo.runtime.connection import Monitor, Told
-from albireo.runtime.dialing import TCP_LIMITS
-from albireo.runtime.keys import introduce
-from albireo.runtime.zap import ADDRESS
+from albireo.runtime.link.connection import Monitor, Told
+from albireo.runtime.link.dialing import TCP_LIMITS
+from albireo.runtime.link.keys import introduce
+from albireo.runtime.link.zap import ADDRESS
 from tests.waiting_parts import PATIENCE_S
 
 ANY_PORT = "tcp://127.0.0.1:*"

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from albireo.cli.members import Acting, status_of
+from albireo.cli.pair.members import Acting, status_of
 from albireo.cli.place import MEMBERS
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]

@@ -15,7 +15,8 @@ from click.testing import CliRunner, Result
 from pymodbus.client import ModbusTcpClient
 
 from albireo.cli import cli
-from albireo.core.pair.mailbox import (
+from albireo.drill.plcs import GATED, GATED_ADDRESS, Plcs
+from albireo.machine.output.mailbox import (
     MAILBOX_REGISTERS,
     MEMBERS,
     STATUS_REGISTERS,
@@ -24,11 +25,8 @@ from albireo.core.pair.mailbox import (
     decode_status,
     encode_order,
 )
-from albireo.core.pair.mailbox import (
-    Result as Answered,
-)
-from albireo.sim.drill.plcs import GATED, GATED_ADDRESS, Plcs
-from albireo.sim.tunnel.pair_area import MAILBOX_ADDRESS
+from albireo.machine.output.mailbox import Result as Answered
+from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS
 from tests.port_parts import free_port
 from tests.waiting_parts import PATIENCE_S
 

@@ -48,7 +48,7 @@ while True:
         body = b"%d;" % (log.end.sequence + 1) * 40
         log.append([Entry(1, 16, 1, body, body_crc(body))], elapsed_ms=1, node_ns=0)
     position = durable.get()
-    log.commit(position)
+    log.write.commit(position)
     print(position.sequence, flush=True)
 """
 

@@ -22,15 +22,15 @@ from albireo.client import ClientError, NodeClient
 from albireo.codec.frame import frames
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData
 from albireo.codec.record import GapFound, Kind, Stream, decode_records
-from albireo.core.feed import Follower, FollowerConfig
-from albireo.core.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
-from albireo.core.folds import Folds
 from albireo.log import Log, StoreIdentity
+from albireo.machine.feed import Follower, FollowerConfig
+from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
+from albireo.machine.fold.folds import Folds
 from albireo.model.samples import ValueType
+from albireo.plant.tunnel.processes import Tunnel
+from albireo.plant.tunnel.scenario import Scenario
 from albireo.runtime import SyncLink
-from albireo.runtime.clock import boot_ns
-from albireo.sim.tunnel.processes import Tunnel
-from albireo.sim.tunnel.scenario import Scenario
+from albireo.runtime.actor.clock import boot_ns
 from tests.plc_parts import patient_site
 from tests.waiting_parts import PATIENCE_S
 

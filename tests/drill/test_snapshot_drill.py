@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from msgspec import convert
 
-from albireo.cli.pair_table import Row, troubles
+from albireo.cli.pair.table import Row, troubles
 from albireo.client import Acknowledged, NodeClient, NodeUnreachable, PairProducer
 from albireo.codec.history import FileKind, decode_manifest
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings, ValueType
 from albireo.node.history.sql import connect
-from albireo.runtime.lines import LineTo
+from albireo.runtime.link.lines import LineTo
 from tests.drill.test_pair_cli_drill import VOTERS, Pair, until
 from tests.waiting_parts import PATIENCE_S
 

@@ -24,7 +24,7 @@ from albireo.runtime import (
     Supervisor,
     SyncLink,
 )
-from albireo.runtime.supervisor import PlacementName
+from albireo.runtime.actor.supervisor import PlacementName
 from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]

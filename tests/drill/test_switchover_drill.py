@@ -14,11 +14,11 @@ import psutil
 import pytest
 
 from albireo.client import ClientError, NodeClient
-from albireo.sim.drill.ground import Ground
-from albireo.sim.drill.pair import HEALTHY_S, Pair, other_of
-from albireo.sim.drill.plcs import Plcs
-from albireo.sim.tunnel.orders import Carried
-from albireo.sim.tunnel.wire import Faults
+from albireo.drill.ground import Ground
+from albireo.drill.pair import HEALTHY_S, Pair, other_of
+from albireo.drill.plcs import Plcs
+from albireo.plant.tunnel.plc.orders import Carried
+from albireo.plant.tunnel.wire import Faults
 from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]

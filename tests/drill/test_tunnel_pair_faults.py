@@ -9,13 +9,13 @@ import pytest
 from pymodbus.client import ModbusTcpClient
 from pymodbus.exceptions import ModbusException
 
-from albireo.core.pair.mailbox import Order, decode_status, encode_order
-from albireo.sim.tunnel import Scenario, Tunnel, TunnelError, start_tunnel
-from albireo.sim.tunnel.memory import Keep
-from albireo.sim.tunnel.orders import Carried
-from albireo.sim.tunnel.pair_area import MAILBOX_ADDRESS, VOTER_ADDRESS
-from albireo.sim.tunnel.plcs import PLCS
-from albireo.sim.tunnel.wire import Faults, ResetConnections, Restart, ZeroVoter
+from albireo.machine.output.mailbox import Order, decode_status, encode_order
+from albireo.plant.tunnel import Scenario, Tunnel, TunnelError, start_tunnel
+from albireo.plant.tunnel.plc.memory import Keep
+from albireo.plant.tunnel.plc.orders import Carried
+from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, VOTER_ADDRESS
+from albireo.plant.tunnel.plc.plcs import PLCS
+from albireo.plant.tunnel.wire import Faults, ResetConnections, Restart, ZeroVoter
 from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]

@@ -12,12 +12,13 @@ import psutil
 import pytest
 from pymodbus.client import ModbusTcpClient
 
-from albireo.sim.tunnel import Scenario, Tunnel, TunnelError, channels, physics, start_tunnel
-from albireo.sim.tunnel.plant import TICK_S
-from albireo.sim.tunnel.plcs import PLCS
-from albireo.sim.tunnel.processes import begin
-from albireo.sim.tunnel.registers import Register, value_of
-from albireo.sim.tunnel.wire import Faults
+from albireo.plant.tunnel import Scenario, Tunnel, TunnelError, start_tunnel
+from albireo.plant.tunnel.physics import channels, physics
+from albireo.plant.tunnel.plant import TICK_S
+from albireo.plant.tunnel.plc.plcs import PLCS
+from albireo.plant.tunnel.plc.registers import Register, value_of
+from albireo.plant.tunnel.processes import begin
+from albireo.plant.tunnel.wire import Faults
 from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
@@ -136,7 +137,7 @@ def test_a_killed_parent_leaves_no_process(tmp_path: Path) -> None:
     """`kill -9` of whoever started the tunnel closes its pipes, and that ends plant and PLCs."""
     code = (
         "import sys, time, pathlib\n"
-        "from albireo.sim.tunnel import start_tunnel\n"
+        "from albireo.plant.tunnel import start_tunnel\n"
         "tunnel = start_tunnel(pathlib.Path(sys.argv[1]))\n"
         "print(*tunnel.pids, flush=True)\n"
         "time.sleep(60)\n"

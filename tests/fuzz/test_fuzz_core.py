@@ -26,7 +26,7 @@ from albireo.codec.message import (
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS
 from albireo.model.position import EpochEntry, Position
-from tests.unit.test_root import ITEMS, World, append, hello
+from tests.unit.machine.node.test_root import ITEMS, World, append, hello
 
 ENTRY = (Position(1, 5), Position(1, 4))
 TEMPLATES = [

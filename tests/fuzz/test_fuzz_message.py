@@ -27,7 +27,7 @@ from albireo.codec.message import (
     encode,
 )
 from albireo.codec.record import Audited, EpochGranted, Marked, Record, decode_records, encode_records
-from albireo.core.history_judge import group_fault, holes_left
+from albireo.machine.history.judging import group_fault, holes_left
 from albireo.model.position import EpochEntry, Position
 
 pytestmark = pytest.mark.slow

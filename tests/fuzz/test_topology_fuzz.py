@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from albireo.codec.item_table import AdapterKind, read_rows
-from albireo.codec.mistakes import Findings, Mistake
-from albireo.codec.toml_lines import key_lines
-from albireo.codec.topology import LoadedTopology, load_topology
-from albireo.codec.topology_text import FirstAdapter, table_text, topology_text
+from albireo.codec.topology.item_table import AdapterKind, read_rows
+from albireo.codec.topology.mistakes import Findings, Mistake
+from albireo.codec.topology.text import FirstAdapter, table_text, topology_text
+from albireo.codec.topology.toml_lines import key_lines
+from albireo.codec.topology.topology import LoadedTopology, load_topology
 
 GOOD = """cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"
 [log]
@@ -77,7 +77,7 @@ def test_a_good_file_with_a_piece_changed_gives_an_answer(data: st.DataObject) -
 @settings(max_examples=200, deadline=None)
 def test_any_value_in_the_place_of_a_section_gives_an_answer(key: str, value: Any) -> None:
     """Past the parser: what TOML cannot say (null, NaN keys) must not break the judge either."""
-    from albireo.codec.mistakes import build
+    from albireo.codec.topology.mistakes import build
     from albireo.model.topology import Topology
 
     found = Findings("t.toml")

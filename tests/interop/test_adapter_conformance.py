@@ -21,8 +21,8 @@ from albireo.model.instant import WallTime
 from albireo.model.item import NAME_PATTERN
 from albireo.model.quality import GOOD
 from albireo.model.samples import Strings, Value
-from albireo.runtime.actor import running
-from albireo.runtime.clock import boot_ns
+from albireo.runtime.actor.actor import running
+from albireo.runtime.actor.clock import boot_ns
 from tests.field_parts import LONG_MS, Plc, RecordingCore, comm, in_loop, until
 from tests.port_parts import free_port
 
@@ -208,7 +208,9 @@ def test_close_may_come_twice_and_connect_begins_afresh(world: World, tmp_path: 
 
 def test_a_device_that_is_away_is_lost_and_found_again(world: World, tmp_path: Path) -> None:
     if world.kind == "host":
-        pytest.skip("host: the machine can't be away from itself; a reading that hangs is in tests/unit/test_host.py")
+        pytest.skip(
+            "host: the machine can't be away from itself; a reading that hangs is in tests/unit/field/test_host.py"
+        )
 
     async def story() -> None:
         adapter = make(world, tmp_path)

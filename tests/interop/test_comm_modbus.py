@@ -18,7 +18,7 @@ from albireo.model.quality import (
     GOOD,
 )
 from albireo.model.samples import Value
-from albireo.runtime.actor import run_actor, running
+from albireo.runtime.actor.actor import run_actor, running
 from albireo.runtime.errors import ConfigurationRefused
 from tests.field_parts import (
     LONG_MS,

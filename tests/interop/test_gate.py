@@ -12,23 +12,23 @@ import msgspec
 import pytest
 from pymodbus.client import AsyncModbusTcpClient
 
-from albireo.core.pair.mailbox import MAILBOX_REGISTERS, Order, Result, decode_answer, encode_order
 from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, PairAdapter
-from albireo.field.modbus import gate_door
-from albireo.field.modbus.gate import GateActor, GateArguments
-from albireo.field.modbus.gate_door import CONNECTIONS_MAX
+from albireo.field.modbus.gate import door as gate_door
+from albireo.field.modbus.gate.door import CONNECTIONS_MAX
+from albireo.field.modbus.gate.gate import GateActor, GateArguments
 from albireo.log import FileSystem, OsFileSystem
+from albireo.machine.output.mailbox import MAILBOX_REGISTERS, Order, Result, decode_answer, encode_order
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
 from albireo.model.quality import GOOD
 from albireo.model.samples import Value
-from albireo.node.gate_store import GateDisk
-from albireo.runtime.actor import running
-from albireo.sim.disk import SimDisk
-from albireo.sim.tunnel.orders import Carried
-from albireo.sim.tunnel.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS
-from albireo.sim.tunnel.server import PlcServer
-from albireo.sim.tunnel.wire import Faults
+from albireo.node.gate.store import GateDisk
+from albireo.plant.tunnel.plc.orders import Carried
+from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS
+from albireo.plant.tunnel.plc.server import PlcServer
+from albireo.plant.tunnel.wire import Faults
+from albireo.runtime.actor.actor import running
+from albireo.sim.engine.disk import SimDisk
 from tests.field_parts import LONG_MS, SILENCE_MS, RawDevice, comm, in_loop, registers_answer, until
 from tests.interop.test_guard_levels import NAMES, NEW, OLD, P1, LeadingCore, modbus, row_of, write
 from tests.port_parts import free_port

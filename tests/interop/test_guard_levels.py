@@ -19,15 +19,15 @@ from albireo.model.command import Outcome
 from albireo.model.instant import MS
 from albireo.model.quality import GOOD
 from albireo.model.samples import Value
-from albireo.runtime.actor import running
-from albireo.runtime.clock import boot_ns
-from albireo.runtime.sockets import Letter
-from albireo.sim.tunnel.memory import Keep
-from albireo.sim.tunnel.orders import Carried
-from albireo.sim.tunnel.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS
-from albireo.sim.tunnel.plcs import PLCS
-from albireo.sim.tunnel.server import PlcServer
-from albireo.sim.tunnel.wire import Faults, Restart
+from albireo.plant.tunnel.plc.memory import Keep
+from albireo.plant.tunnel.plc.orders import Carried
+from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS
+from albireo.plant.tunnel.plc.plcs import PLCS
+from albireo.plant.tunnel.plc.server import PlcServer
+from albireo.plant.tunnel.wire import Faults, Restart
+from albireo.runtime.actor.actor import running
+from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.link.sockets import Letter
 from tests.field_parts import LONG_MS, SILENCE_MS, RawDevice, RecordingCore, comm, in_loop, registers_answer, until
 from tests.plc_parts import CYCLE_MS, PlcCycles
 from tests.waiting_parts import PATIENCE_S

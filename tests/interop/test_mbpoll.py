@@ -12,8 +12,8 @@ import pytest
 from albireo.field.kinds import Surroundings, create_adapter
 from albireo.model.command import Outcome
 from albireo.model.samples import Strings
-from albireo.runtime.clock import boot_ns
-from albireo.sim.tunnel.processes import Tunnel, start_tunnel
+from albireo.plant.tunnel.processes import Tunnel, start_tunnel
+from albireo.runtime.actor.clock import boot_ns
 from tests.field_parts import LONG_MS, Plc, in_loop
 from tests.port_parts import free_port
 from tests.waiting_parts import PATIENCE_S

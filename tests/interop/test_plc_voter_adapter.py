@@ -20,18 +20,18 @@ from albireo.codec.message import (
     VoterWritten,
 )
 from albireo.codec.pair_message import Accept, Install, Prepare, Question, Read, Record, Voted
-from albireo.core.pair.config import PairConfig
 from albireo.field.comm import Comm
 from albireo.field.voter_line import REFUSED_PAUSE_NS, Request
+from albireo.machine.pair.config import PairConfig
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.quality import GOOD
-from albireo.node.plc_voters import Outside, PlcVoters
-from albireo.runtime.actor import ActorContext, running
-from albireo.runtime.sockets import Letter
-from albireo.sim.tunnel.pair_area import PLAIN_ADDRESS, VOTER_ADDRESS
-from albireo.sim.tunnel.plcs import PLCS
-from albireo.sim.tunnel.server import PlcServer
-from albireo.sim.tunnel.wire import ResetConnections, Restart
+from albireo.node.vote.plc_voters import Outside, PlcVoters
+from albireo.plant.tunnel.plc.pair_area import PLAIN_ADDRESS, VOTER_ADDRESS
+from albireo.plant.tunnel.plc.plcs import PLCS
+from albireo.plant.tunnel.plc.server import PlcServer
+from albireo.plant.tunnel.wire import ResetConnections, Restart
+from albireo.runtime.actor.actor import ActorContext, running
+from albireo.runtime.link.sockets import Letter
 from tests.field_parts import LONG_MS, RawDevice, RecordingCore, comm, in_loop, registers_answer, until
 from tests.waiting_parts import PATIENCE_S
 

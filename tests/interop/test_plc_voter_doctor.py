@@ -14,18 +14,18 @@ from pymodbus.client import AsyncModbusTcpClient
 from albireo.codec.register_block import BLOCK_REGISTERS, LIFE_START, Ballot, LifeSign, cluster_tag, encode_ballot
 from albireo.codec.register_block import encode_life as life_words
 from albireo.field.contract import DeviceLost
-from albireo.field.modbus.voter_bench import BenchLimits
-from albireo.field.modbus.voter_check import Line, NotTested, Report, VoterCheck, VoterSettings
-from albireo.field.modbus.voter_line import VoterPlace
-from albireo.field.modbus.voter_pattern import MARK, pattern
+from albireo.field.modbus.voter.bench import BenchLimits
+from albireo.field.modbus.voter.check import Line, NotTested, Report, VoterCheck, VoterSettings
+from albireo.field.modbus.voter.line import VoterPlace
+from albireo.field.modbus.voter.pattern import MARK, pattern
 from albireo.field.modbus.wire import Address
 from albireo.model.topology import VOTER_REGISTERS
-from albireo.sim.tunnel import start_tunnel, write_site
-from albireo.sim.tunnel.memory import Keep
-from albireo.sim.tunnel.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, PLAIN_REGISTERS, VOTER_ADDRESS
-from albireo.sim.tunnel.plcs import PLCS
-from albireo.sim.tunnel.server import PlcServer
-from albireo.sim.tunnel.wire import Faults, ResetConnections, Restart
+from albireo.plant.tunnel import start_tunnel, write_site
+from albireo.plant.tunnel.plc.memory import Keep
+from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, PLAIN_REGISTERS, VOTER_ADDRESS
+from albireo.plant.tunnel.plc.plcs import PLCS
+from albireo.plant.tunnel.plc.server import PlcServer
+from albireo.plant.tunnel.wire import Faults, ResetConnections, Restart
 from tests.plc_parts import patient_site
 from tests.steady_parts import run_steadily
 from tests.waiting_parts import PATIENCE_S

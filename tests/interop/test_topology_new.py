@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from albireo.cli import cli
-from albireo.sim.tunnel.processes import start_tunnel
-from albireo.sim.tunnel.site import write_site
+from albireo.plant.tunnel.processes import start_tunnel
+from albireo.plant.tunnel.site import write_site
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albireo.core.aggregate import Partials, Rows, merge, partials_of, rows_of
-from albireo.core.trace import (
+from albireo.machine.history.aggregate import Partials, Rows, merge, partials_of, rows_of
+from albireo.machine.history.trace import (
     AggregateSettings,
     Intervals,
     averages,

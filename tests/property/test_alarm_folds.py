@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from albireo.codec.errors import DecodeError
-from albireo.core.fold import AlarmConfig, Asked, Cases, Conditions, Dim, Refused
+from albireo.machine.fold import AlarmConfig, Asked, Cases, Conditions, Dim, Refused
 from albireo.model import quality as q
 from albireo.model.case import Action, LifecycleStatus
 from albireo.model.instant import MS

@@ -9,9 +9,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albireo.core.feed.pace import LEAST, LOOK_NS, REST_NS, RESTS_MAX, SAVED_LOOKS
-from albireo.core.pair.events import Replicate
-from albireo.core.pair.outflow import PIECE_BYTES, Outflow
+from albireo.machine.feed.pace import LEAST, LOOK_NS, REST_NS, RESTS_MAX, SAVED_LOOKS
+from albireo.machine.pair.events import Replicate
+from albireo.machine.pair.outflow import PIECE_BYTES, Outflow
 from albireo.model.instant import MS, SECOND, Instant
 
 RECORD_BYTES = 100

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
-from albireo.core.feed import Follower, FollowerConfig, Leader, LogFacts
-from albireo.core.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, Say, TimePassed
+from albireo.machine.feed import Follower, FollowerConfig, Leader, LogFacts
+from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, Say, TimePassed
 from albireo.model.instant import MS, Instant
 from albireo.model.position import EpochEntry, EpochHistory, Position
 

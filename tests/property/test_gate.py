@@ -5,11 +5,7 @@ import struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albireo.core.pair.gate import Apply, Gate, GateConfig, Keep, Landed, Ordered, TimePassed, deadline, started, step
-from albireo.core.pair.mailbox import ORDER_REGISTERS, RAISE_ONLY, Order, Result, encode_order
-from albireo.field.modbus.items import WORD_ORDERS, ModbusItem, parse_row
-from albireo.field.modbus.mailbox import value_of, words_of
-from albireo.field.modbus.requests import (
+from albireo.field.modbus.gate.requests import (
     HEADER_BYTES,
     NotServed,
     ReadAsked,
@@ -20,6 +16,21 @@ from albireo.field.modbus.requests import (
     encode_written,
     framed,
 )
+from albireo.field.modbus.items import WORD_ORDERS, ModbusItem, parse_row
+from albireo.field.modbus.mailbox import value_of, words_of
+from albireo.machine.output.gate import (
+    Apply,
+    Gate,
+    GateConfig,
+    Keep,
+    Landed,
+    Ordered,
+    TimePassed,
+    deadline,
+    started,
+    step,
+)
+from albireo.machine.output.mailbox import ORDER_REGISTERS, RAISE_ONLY, Order, Result, encode_order
 from albireo.model.instant import Instant
 
 CONFIG = GateConfig(dead_ns=50, highest={1: 0xFFFF, 3: 1})

@@ -1,4 +1,4 @@
-"""docs/plc/guard.st and `core.pair.mailbox.scan` do the same: both run on the same registers, order by order.
+"""docs/plc/guard.st and `machine.output.mailbox.scan` do the same: both run on the same registers, order by order.
 
 The text that a PLC programmer copies is run here by an interpreter (`structured_text.py`); the other side is the
 simulated PLC's program. After each scan all 28 registers, the guard and the targets must be equal.
@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albireo.core.pair.mailbox import MAILBOX_REGISTERS, MEMBERS, STATUS_REGISTERS, Order, encode_order
-from albireo.sim.tunnel.guard import OutputGuard
-from albireo.sim.tunnel.memory import Area, PlainMemory, WordStore
+from albireo.machine.output.mailbox import MAILBOX_REGISTERS, MEMBERS, STATUS_REGISTERS, Order, encode_order
+from albireo.plant.tunnel.plc.guard import OutputGuard
+from albireo.plant.tunnel.plc.memory import Area, PlainMemory, WordStore
 from tests.structured_text import Program, Scalar, StructuredTextError
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "plc" / "guard.st").read_text()

@@ -13,16 +13,16 @@ import pytest
 
 from albireo.codec.history import BUCKET_NS, DAY_NS
 from albireo.codec.record import GapFound, ItemDeclared, Stream
-from albireo.core.history import merge_plan
-from albireo.core.trace import AggregateSettings, averages
+from albireo.machine.history.sealing import merge_plan
+from albireo.machine.history.trace import AggregateSettings, averages
 from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.samples import ItemId, ValueType
 from albireo.node.history import hot as hot_tail
-from albireo.node.history import merging
+from albireo.node.history.files import merging
+from albireo.node.history.files.store import Store
 from albireo.node.history.query import HotRows, Reader, Span
-from albireo.node.history.store import Store
 from tests.history_parts import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
 
 ITEM = 2

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albireo.codec.history import BUCKET_NS, SAMPLES
-from albireo.core.aggregate import PARTIAL_COLUMNS, merge, partials_of
+from albireo.machine.history.aggregate import PARTIAL_COLUMNS, merge, partials_of
 from albireo.model.instant import SECOND
 from albireo.model.position import Position
 from albireo.model.samples import Value, ValueType
-from albireo.node.history import hot, parquet
+from albireo.node.history import hot
+from albireo.node.history.files import parquet
 from albireo.node.history.hot import Hot, samples_table
 from albireo.node.history.questions import HotQuestion, hot_answer
 from tests.history_parts import DAY_ZERO, MemoryLog, fill

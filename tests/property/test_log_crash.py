@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from albireo.log import LogStopped
-from albireo.sim.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
+from albireo.sim.engine.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
 from tests.log_parts import World
 
 pytestmark = pytest.mark.slow

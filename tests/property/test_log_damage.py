@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from albireo.log import CorruptRange, Log
-from albireo.sim.disk import SECTOR_BYTES, SimDisk
+from albireo.sim.engine.disk import SECTOR_BYTES, SimDisk
 from tests.log_parts import DIRECTORY, IDENTITY, SEGMENTS, SMALL, World, segment_paths
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, frames
 from albireo.log import LogConfig
-from albireo.sim.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
+from albireo.sim.engine.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
 from tests.log_member_parts import Member, is_prefix
 from tests.log_parts import same, segment_paths
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from albireo.model.instant import MS, SECOND, Instant
-from albireo.runtime.supervision import (
+from albireo.runtime.actor.supervision import (
     ActorAnswered,
     ActorExited,
     ActorStarted,

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from albireo.codec.record import CaseChanged
-from albireo.core.fold import Asked, Refused
+from albireo.machine.fold import Asked, Refused
 from albireo.model import quality as q
 from albireo.model.case import Action, Case, LifecycleStatus, Shelving
 from albireo.model.item import AlarmSettings, Condition

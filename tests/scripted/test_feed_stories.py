@@ -35,14 +35,13 @@ from albireo.codec import frame as codec
 from albireo.codec import samples
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.message import AnyMessage, FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
-from albireo.core.feed import Follower, FollowerConfig
-from albireo.core.feed.follower import CutTo, Deliver, Digested, LinkDown, LinkUp, MadeDurable, Noted, Received, Say
-from albireo.core.feed.follower import StartOver as ReaderStartsOver
-from albireo.core.feed.follower import TimePassed as ReaderTime
-from albireo.core.feed.leader import cut
-from albireo.core.folds import Folds
-from albireo.core.root import Root
-from albireo.core.root_events import (
+from albireo.machine.feed import Follower, FollowerConfig
+from albireo.machine.feed.follower import CutTo, Deliver, Digested, LinkDown, LinkUp, MadeDurable, Noted, Received, Say
+from albireo.machine.feed.follower import StartOver as ReaderStartsOver
+from albireo.machine.feed.follower import TimePassed as ReaderTime
+from albireo.machine.feed.leader import cut
+from albireo.machine.fold.folds import Folds
+from albireo.machine.node.events import (
     Answered,
     Committed,
     Deposed,
@@ -57,7 +56,8 @@ from albireo.core.root_events import (
     Started,
     TimePassed,
 )
-from albireo.core.turn import Moment
+from albireo.machine.node.root import Root
+from albireo.machine.node.turn import Moment
 from albireo.model import quality
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position

@@ -46,11 +46,11 @@ from pathlib import Path
 
 import pytest
 
-from albireo.core.pair.events import ForceAsked, PeerGone, StopAsked, SwitchoverAsked
+from albireo.machine.pair.events import ForceAsked, PeerGone, StopAsked, SwitchoverAsked
 from albireo.model.instant import MS, SECOND
-from albireo.sim.pair import World
-from albireo.sim.pair_parts import EMPTY_DISK, Disk, MemberNode, Violation
-from albireo.sim.pair_swarm import Swarm
+from albireo.sim.machines.parts import EMPTY_DISK, Disk, MemberNode, Violation
+from albireo.sim.machines.swarm import Swarm
+from albireo.sim.machines.world import World
 
 STORIES = sorted((Path(__file__).parent / "pair").glob("*.txt"))
 COLUMNS = {"witness": (1, 0), "plc": (1, 1), "three": (3, 0)}

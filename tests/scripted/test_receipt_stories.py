@@ -27,8 +27,8 @@ import pytest
 from albireo.codec import record
 from albireo.codec.message import Append, Appended
 from albireo.codec.record import Kind
-from albireo.core.pair.sending import Acknowledged
-from albireo.core.root_events import Suspended
+from albireo.machine.node.events import Suspended
+from albireo.machine.producer.sending import Acknowledged
 from albireo.model.instant import MS
 from tests.receipt_parts import LOCAL, NAMES, Member, Pair, Program
 

@@ -3,8 +3,8 @@
     <seconds> <event>        start | stop | time | ready A | alive A | exit A CODE
       -> <effects>           spawn A | ask A | request-stop A | kill A | up | down [HUNG] | give-up CODE
 
-Every effect is listed; transitions are not (tests/unit/test_supervision.py has them). Back-off is the undiluted half:
-the generator of these stories always draws 0.
+Every effect is listed; transitions are not (tests/unit/runtime/test_supervision.py has them). Back-off is the undiluted
+half: the generator of these stories always draws 0.
 """
 
 from random import Random
@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from albireo.model.instant import SECOND, Instant
-from albireo.runtime.supervision import (
+from albireo.runtime.actor.supervision import (
     ActorAnswered,
     ActorExited,
     ActorStarted,

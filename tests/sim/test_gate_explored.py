@@ -11,8 +11,19 @@ from typing import Final, NamedTuple
 import msgspec
 import pytest
 
-from albireo.core.pair.gate import Apply, Gate, GateConfig, Keep, Landed, Ordered, TimePassed, registers, started, step
-from albireo.core.pair.mailbox import MAILBOX_REGISTERS, RAISE_ONLY, Order, Result, encode_order
+from albireo.machine.output.gate import (
+    Apply,
+    Gate,
+    GateConfig,
+    Keep,
+    Landed,
+    Ordered,
+    TimePassed,
+    registers,
+    started,
+    step,
+)
+from albireo.machine.output.mailbox import MAILBOX_REGISTERS, RAISE_ONLY, Order, Result, encode_order
 from albireo.model.instant import Instant
 
 EPOCHS: Final = 3

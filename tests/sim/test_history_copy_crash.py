@@ -9,9 +9,9 @@ import pytest
 
 from albireo.codec.history import Manifest
 from albireo.codec.history_copy import GroupSent, PieceSent, Word
-from albireo.core.history_copy import KeepGroup
+from albireo.machine.history.copying import KeepGroup
+from albireo.node.history.files.store import RETIRED_GRACE_NS, Store
 from albireo.node.history.hot import Hot
-from albireo.node.history.store import RETIRED_GRACE_NS, Store
 from tests.history_copy_parts import (
     KINDS,
     Copy,

@@ -10,11 +10,11 @@ import pytest
 
 from albireo.codec.history import DAY_NS, FileKind
 from albireo.codec.record import Audited, GapFound, Stream
-from albireo.core.history import merge_plan
+from albireo.machine.history.sealing import merge_plan
 from albireo.model.instant import SECOND
 from albireo.model.samples import ValueType
-from albireo.node.history import merging
-from albireo.node.history.store import RETIRED_GRACE_NS, Store
+from albireo.node.history.files import merging
+from albireo.node.history.files.store import RETIRED_GRACE_NS, Store
 from tests.history_parts import (
     DAY_ZERO,
     LOG_ID,

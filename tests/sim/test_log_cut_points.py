@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from albireo.log import Corrupted, LogConfig
-from albireo.sim.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
+from albireo.sim.engine.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
 from tests.log_member_parts import Member, frames_of
 from tests.log_parts import DIRECTORY, same, segment_paths
 from tests.long_form import IS_LONG

@@ -10,15 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 import pytest
 
-from albireo.core.pair.mailbox import (
-    ORDER_REGISTERS,
-    GuardState,
-    Order,
-    Result,
-    encode_order,
-    restarted,
-    scan,
-)
+from albireo.machine.output.mailbox import ORDER_REGISTERS, GuardState, Order, Result, encode_order, restarted, scan
 
 EPOCHS: Final = 4
 ZEROS: Final = (0,) * ORDER_REGISTERS

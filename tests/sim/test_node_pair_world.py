@@ -12,10 +12,10 @@ from albireo.codec import record
 from albireo.codec.record import Kind
 from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL
 from albireo.model.instant import SECOND
-from albireo.sim.node_pair import World
-from albireo.sim.node_pair_machines import MemberMachine
-from albireo.sim.node_pair_shortcuts import SHORTCUTS, catch
-from albireo.sim.node_pair_swarm import Swarm
+from albireo.sim.nodes.machines import MemberMachine
+from albireo.sim.nodes.shortcuts import SHORTCUTS, catch
+from albireo.sim.nodes.swarm import Swarm
+from albireo.sim.nodes.world import World
 
 SEEDS = 60
 

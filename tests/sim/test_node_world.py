@@ -28,15 +28,12 @@ from albireo.codec.message import (
     WriteOrder,
 )
 from albireo.codec.record import Kind
-from albireo.core.feed import Follower, FollowerConfig
-from albireo.core.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, Say
-from albireo.core.feed.follower import TimePassed as FollowerTime
-from albireo.core.feed.leader import cut
-from albireo.core.folds import Folds
-from albireo.core.producer import Offered, Opened, Producer, ProducerConfig
-from albireo.core.producer import TimePassed as ProducerTime
-from albireo.core.root import Root
-from albireo.core.root_events import (
+from albireo.machine.feed import Follower, FollowerConfig
+from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, Say
+from albireo.machine.feed.follower import TimePassed as FollowerTime
+from albireo.machine.feed.leader import cut
+from albireo.machine.fold.folds import Folds
+from albireo.machine.node.events import (
     Answered,
     Committed,
     FramesAppended,
@@ -47,10 +44,11 @@ from albireo.core.root_events import (
     Started,
     TimePassed,
 )
-from albireo.core.root_events import (
-    Event as RootEvent,
-)
-from albireo.core.turn import Moment
+from albireo.machine.node.events import Event as RootEvent
+from albireo.machine.node.root import Root
+from albireo.machine.node.turn import Moment
+from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig
+from albireo.machine.producer.producer import TimePassed as ProducerTime
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.item import AlarmSettings, DataItem

@@ -5,11 +5,11 @@ A failure prints the seed: `albireo simulate --seed 17 --trace` plays it again.
 
 import pytest
 
-from albireo.core.pair.events import State
-from albireo.sim.pair import World
-from albireo.sim.pair_local import BODIES
-from albireo.sim.pair_mutations import MUTATIONS, catch
-from albireo.sim.pair_swarm import Swarm
+from albireo.machine.pair.events import State
+from albireo.sim.machines.local import BODIES
+from albireo.sim.machines.mutations import MUTATIONS, catch
+from albireo.sim.machines.swarm import Swarm
+from albireo.sim.machines.world import World
 
 SEEDS = 200
 

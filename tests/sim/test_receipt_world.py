@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from albireo.codec.message import Appended
-from albireo.core.producer import Producer, Send
-from albireo.core.receipts import Batch, Receipts
-from albireo.core.root_events import Durable
+from albireo.machine.node.events import Durable
+from albireo.machine.node.receipts import Batch, Receipts
+from albireo.machine.producer.producer import Producer, Send
 from albireo.model.instant import MS, Instant
 from tests.receipt_parts import LOCAL, Member, Pair, Program
 

@@ -11,8 +11,8 @@ import pytest
 
 from albireo.codec.pair_message import Accept
 from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, encode_ballot
-from albireo.core.pair.register_events import Effect, Phase
-from albireo.core.pair.voter import Refusal
+from albireo.machine.vote.events import Effect, Phase
+from albireo.machine.vote.voter import Refusal
 from albireo.model.instant import Instant
 from tests.long_form import IS_LONG
 from tests.register_world import Bounds, Exploration, Report, Shortcuts, Untimed, first_ballot

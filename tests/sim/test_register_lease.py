@@ -13,8 +13,7 @@ import pytest
 
 from albireo.codec.pair_message import Accept, Prepare, Question, Read, Record, Release, Voted
 from albireo.codec.register_block import BLOCK_REGISTERS, RELEASED, Ballot, encode_ballot
-from albireo.core.pair.register import RegisterVoter
-from albireo.core.pair.register_events import (
+from albireo.machine.vote.events import (
     Answer,
     Asked,
     Connected,
@@ -33,8 +32,9 @@ from albireo.core.pair.register_events import (
     TimePassed,
     WriteBlock,
 )
-from albireo.core.pair.register_look import Look
-from albireo.core.pair.voter import Refusal
+from albireo.machine.vote.look import Look
+from albireo.machine.vote.register import RegisterVoter
+from albireo.machine.vote.voter import Refusal
 from albireo.model.instant import MS, SECOND, Instant
 from tests.register_world import first_ballot, padded, record
 
@@ -63,7 +63,7 @@ class Member:
         self.lease_until = 0
         self.round = 0
         self.dropped_round = 0
-        """Nothing sent up to here brings a lease back that was given up (core/pair/lease.py)."""
+        """Nothing sent up to here brings a lease back that was given up (machine/pair/lease.py)."""
         self.sent: dict[int, int] = {}
         self.paused_until = 0
         self.forgets_until = 0

@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from albireo.cli.members import Acting
 from albireo.cli.output import ExitCode, Failure
+from albireo.cli.pair.members import Acting
 from albireo.client import NodeClient, NodeRefused, NodeUnreachable
 
 VAR: Final = Path("var")

@@ -6,7 +6,7 @@ from albireo.client.members import members_of
 from albireo.client.node import NodeClient, StateChange
 from albireo.client.pair import PairClient
 from albireo.client.producer import PairProducer
-from albireo.core.pair.sending import Acknowledged, Refused
+from albireo.machine.producer.sending import Acknowledged, Refused
 
 __all__ = [
     "Acknowledged",

@@ -6,7 +6,7 @@
 Both members serve the same records under the same positions, so it follows either, and goes on with the other where it
 stopped. Nothing happens between two calls.
 
-The machine: core/feed/roaming.py. Decision: docs/adr/0115.
+The machine: machine/feed/roaming.py. Decision: docs/adr/0115.
 """
 
 from collections.abc import Sequence
@@ -16,21 +16,13 @@ import msgspec
 from albireo.client.members import OnLines
 from albireo.codec.frame import Frame, frames
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
-from albireo.core.feed.follower import (
-    CutTo,
-    Deliver,
-    Digested,
-    FollowerConfig,
-    MadeDurable,
-    StartOver,
-    TimePassed,
-)
-from albireo.core.feed.roaming import Fed, LineDown, LineUp, Roaming, SayTo
+from albireo.machine.feed.follower import CutTo, Deliver, Digested, FollowerConfig, MadeDurable, StartOver, TimePassed
+from albireo.machine.feed.roaming import Fed, LineDown, LineUp, Roaming, SayTo
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import BEGINNING, Position
-from albireo.runtime.clock import boot_ns
-from albireo.runtime.keys import Keys
-from albireo.runtime.lines import LineTo, News
+from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.link.keys import Keys
+from albireo.runtime.link.lines import LineTo, News
 
 
 class Delivered(msgspec.Struct, frozen=True, eq=False):

@@ -6,9 +6,9 @@ from typing import Self
 
 from albireo.model.instant import SECOND, Instant
 from albireo.model.topology import NodeConfig
-from albireo.runtime.clock import boot_ns
-from albireo.runtime.keys import Keys
-from albireo.runtime.lines import Lines, LineTo, News
+from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.link.keys import Keys
+from albireo.runtime.link.lines import Lines, LineTo, News
 
 
 def members_of(node: NodeConfig) -> tuple[LineTo, LineTo]:

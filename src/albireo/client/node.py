@@ -12,7 +12,7 @@ from albireo.client.errors import NodeRefused, NodeUnreachable
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Answer, AnyMessage, Ask, FeedAlive, FeedAnswer, FeedData, FeedState
-from albireo.core.feed.follower import (
+from albireo.machine.feed.follower import (
     Deliver,
     Digested,
     Effect,
@@ -24,9 +24,9 @@ from albireo.core.feed.follower import (
     TimePassed,
 )
 from albireo.model.samples import SampleBatch, ValueType
-from albireo.runtime.clock import boot_ns
+from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.errors import NodeUnreachable as NoSuchNode
-from albireo.runtime.sockets import SyncLink
+from albireo.runtime.link.sockets import SyncLink
 
 ANSWER_S: Final = 5.0
 """How long a question waits by default."""

@@ -5,7 +5,7 @@
         client.ask_member(1, "status")         # of the backup, acting or not
 
 A question that may be asked twice is asked again after a takeover; of any other it is said that nobody knows whether it
-was done (core/pair/asking.py). Nothing happens between two calls.
+was done (machine/producer/asking.py). Nothing happens between two calls.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from typing import Final
 from albireo.client.errors import NodeRefused, NodeUnreachable
 from albireo.client.members import OnLines
 from albireo.codec.message import Answer, Ask
-from albireo.core.pair.asking import Answered, Asked, Asker, GivenUp, Unanswered
-from albireo.core.pair.seeking import LineDown, LineUp, SeekConfig, TimePassed
-from albireo.core.pair.sending import Heard, SayTo
+from albireo.machine.producer.asking import Answered, Asked, Asker, GivenUp, Unanswered
+from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig, TimePassed
+from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.instant import SECOND, Instant
-from albireo.runtime.clock import boot_ns
-from albireo.runtime.keys import Keys
-from albireo.runtime.lines import LineTo
+from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.link.keys import Keys
+from albireo.runtime.link.lines import LineTo
 
 ANSWER_S: Final = 10.0
 """How long a question waits by default: some takeovers long."""

@@ -11,7 +11,7 @@ little more than one. Nothing happens but in `wait`.
 A receipt says on whose disks the batch is, and whether a takeover may still cut it: such a batch is kept here and sent
 again, as long as this producer is open.
 
-The machine: core/pair/sending.py. Decisions: docs/adr/0115, docs/adr/0122.
+The machine: machine/producer/sending.py. Decisions: docs/adr/0115, docs/adr/0122.
 """
 
 import secrets
@@ -22,17 +22,17 @@ import numpy as np
 
 from albireo.client.errors import QueueFull
 from albireo.client.members import OnLines
-from albireo.core.pair.seeking import LineDown, LineUp, SeekConfig, TimePassed
-from albireo.core.pair.sending import Acknowledged, Heard, PairSender, Refused, SayTo
-from albireo.core.producer import Offered, ProducerConfig
-from albireo.core.waiting import queued_bytes
+from albireo.machine.producer.producer import Offered, ProducerConfig
+from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig, TimePassed
+from albireo.machine.producer.sending import Acknowledged, Heard, PairSender, Refused, SayTo
+from albireo.machine.producer.waiting import queued_bytes
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings, ValueType
-from albireo.runtime.clock import boot_ns
-from albireo.runtime.keys import Keys
-from albireo.runtime.lines import LineTo, News
-from albireo.runtime.tuning import show_large_block
+from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.actor.tuning import show_large_block
+from albireo.runtime.link.keys import Keys
+from albireo.runtime.link.lines import LineTo, News
 
 RUN_MAX: Final = 2**32 - 1
 

@@ -93,7 +93,8 @@ PARTIALS: Final = _schema(
     _required("total", pa.float64()),
     _required("sequence_max", pa.int64()),
 )
-"""One row per item and minute that has rows in the file beside it; sorted by item_id, bucket_ns. See core.aggregate.
+"""One row per item and minute that has rows in the file beside it; sorted by item_id, bucket_ns. Made by the kernels of
+`machine/history/aggregate.py`.
 
 `integral` (value x seconds), `good_ns`, `uncertain_ns`, `bad_ns` cover first_ns..last_ns only: the hold from one
 bucket's last row to the next one's first (the bridge) belongs to whoever merges. Null float: no such value (minimum and

@@ -4,7 +4,7 @@
     part 1   of `PieceSent`: the bytes of the piece
 
 Decoding is total: hostile bytes give a DecodeError, never anything else. Whether a word makes sense is judged where it
-is used (core.history_copy).
+is used (machine.history.copying).
 """
 
 from typing import Final

@@ -28,7 +28,7 @@ from albireo.model.command import Outcome
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import DataItem
 from albireo.model.samples import Value
-from albireo.runtime.actor import ActorContext
+from albireo.runtime.actor.actor import ActorContext
 
 TRY_AGAIN_NS: Final = 200 * MS
 """After a guard that could not be raised, or a permit that was asked for and did not come."""

@@ -1,8 +1,8 @@
 """COMM: the actor that hosts one adapter.
 
-It is the side towards CORE: hands over what is news (dead_band.py) as a named producer (core/producer.py), says how the
-device is (diagnostics.py), and takes the role that CORE tells (role.py). The tasks in its loop are the side towards the
-device:
+It is the side towards CORE: hands over what is news (dead_band.py) as a named producer (machine/producer/producer.py),
+says how the device is (diagnostics.py), and takes the role that CORE tells (role.py). The tasks in its loop are the
+side towards the device:
 
     device.py      keeps the connection, polls
     carrier.py     carries out orders
@@ -42,7 +42,6 @@ from albireo.codec.message import (
     VoterWriteAsked,
     WriteOrder,
 )
-from albireo.core.producer import Event, Offered, Opened, Producer, ProducerConfig, TimePassed
 from albireo.field.carrier import Carrier
 from albireo.field.config import CommConfig
 from albireo.field.contract import Adapter, Columns, ConfigurationError, PairAdapter
@@ -52,12 +51,13 @@ from albireo.field.diagnostics import Diagnostics, Health
 from albireo.field.kinds import Surroundings, create_adapter
 from albireo.field.role import BOUNDED_BY_TIME, Role
 from albireo.field.voter_line import VoterLine
+from albireo.machine.producer.producer import Event, Offered, Opened, Producer, ProducerConfig, TimePassed
 from albireo.model.instant import MS, SECOND, Instant, WallTime, soonest
 from albireo.model.item import DataItem
 from albireo.model.topology import Guard
-from albireo.runtime.actor import ActorContext
+from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.errors import ConfigurationRefused
-from albireo.runtime.sockets import Letter, Link
+from albireo.runtime.link.sockets import Letter, Link
 
 ROLE_ASKED_NS: Final = SECOND
 """How often a member that stands by says that it is there."""

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.core.flight import Loss
 from albireo.field.contract import Columns
+from albireo.machine.producer.flight import Loss
 from albireo.model.instant import Instant, WallTime
 from albireo.model.quality import BAD_CLASS, BAD_NO_COMMUNICATION, BAD_WAITING_FOR_INITIAL_DATA, SEVERITY_SHIFT
 from albireo.model.samples import Column, SampleBatch, Strings, ValueType

@@ -22,7 +22,7 @@ from albireo.field.role import Role
 from albireo.field.voter_line import VoterLine
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.topology import Standby
-from albireo.runtime.actor import ActorContext
+from albireo.runtime.actor.actor import ActorContext
 
 STEADY_NS: Final = 10 * SECOND
 """A device that answered this long begins again with the shortest wait when it is lost."""

@@ -6,7 +6,7 @@ A number stands for one connection, or for a part of one: a request that the dev
 number, not the connection, for nothing of it is under way any more and the items are read over it as well. In all other
 cases the connection is closed by RST before CORE is told that it is lost.
 
-What it does not do: vote (core/pair/register.py), or know what the registers mean.
+What it does not do: vote (machine/vote/register.py), or know what the registers mean.
 
 Spec: design/pair.md, The PLC register block; ADR-0107.
 """

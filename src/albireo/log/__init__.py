@@ -1,7 +1,5 @@
 """The log: segments, recovery, snapshots, scrub. The only fsync of live data in the project."""
 
-from albireo.log.appending import Entry
-from albireo.log.commit import LogFailure
 from albireo.log.config import LogConfig, StoreIdentity, pair_log_id
 from albireo.log.errors import (
     Backlogged,
@@ -22,13 +20,15 @@ from albireo.log.errors import (
 )
 from albireo.log.files import FileSystem, Locked, OsFileSystem, read_file, write_aside
 from albireo.log.log import Log
-from albireo.log.quarantine import Quarantined
-from albireo.log.recovery import CorruptRange, RecoveryReport, TornTail
-from albireo.log.retention import PrunedSegment
-from albireo.log.scrub import ScrubProgress
-from albireo.log.snapshots import Snapshot
-from albireo.log.stock import LogStats
-from albireo.log.store import StoreHeader
+from albireo.log.segment.recovery import CorruptRange, RecoveryReport, TornTail
+from albireo.log.segment.scrub import ScrubProgress
+from albireo.log.segment.stock import LogStats
+from albireo.log.store.quarantine import Quarantined
+from albireo.log.store.retention import PrunedSegment
+from albireo.log.store.snapshots import Snapshot
+from albireo.log.store.store import StoreHeader
+from albireo.log.write.appending import Entry
+from albireo.log.write.commit import LogFailure
 
 __all__ = [
     "Backlogged",

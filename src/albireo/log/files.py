@@ -1,7 +1,7 @@
 """The seam to the file system: what the log needs of it, and nothing more.
 
-Everything that can be torn, lost or refused goes through `FileSystem`, so that `sim.disk` can tear, lose and refuse it.
-All methods may raise OSError. A handle is an int and belongs to the caller until `close`.
+Everything that can be torn, lost or refused goes through `FileSystem`, so that `sim.engine.disk` can tear, lose and
+refuse it. All methods may raise OSError. A handle is an int and belongs to the caller until `close`.
 
 Durability contract, as POSIX and ext4 give it:
 - what `pwritev` wrote is durable after the next `sync` of a handle of that file returned without error;
@@ -35,7 +35,7 @@ class Locked(Exception):
 
 
 class FileSystem(Protocol):
-    """See the module: the two implementations are `OsFileSystem` and `sim.disk.SimDisk`."""
+    """See the module: the two implementations are `OsFileSystem` and `sim.engine.disk.SimDisk`."""
 
     def open(self, path: Path, *, create: bool = False) -> int:
         """Open for reading and writing; `create` makes an empty file or empties an existing one."""

@@ -25,25 +25,35 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from albireo.codec.frame import Frame, FrameHeader
-from albireo.log.appending import Appender, End, Entry, Stamp
-from albireo.log.claims import Claims
-from albireo.log.commit import LogFailure
 from albireo.log.config import LogConfig, StoreIdentity
-from albireo.log.cutting import Cutter, NotAtAnEnd, Note, copied_bytes_max
 from albireo.log.errors import OpenFailed, OpenRefused, StoreLocked
 from albireo.log.files import FileSystem, Locked, OsFileSystem
-from albireo.log.keeping import Keeper
-from albireo.log.opening import LOCK, QUARANTINE, SEGMENTS, SNAPSHOTS, Entropy, Opened, end_of, report_of, store_of
-from albireo.log.quarantine import Quarantine, Quarantined, Trimmer
-from albireo.log.recovery import CorruptRange, Recovered, Recovery, RecoveryReport
-from albireo.log.retention import PrunedSegment
-from albireo.log.scrub import ScrubProgress
-from albireo.log.snapshots import Snapshot
-from albireo.log.stock import LogStats, Stock
-from albireo.log.store import Base, CutMark, StoreHeader
-from albireo.log.tail import FEED_BYTES, Tail
-from albireo.log.work import Work
-from albireo.log.writer import Preparer, Queued, Writer
+from albireo.log.segment.cutting import Cutter, NotAtAnEnd, Note, copied_bytes_max
+from albireo.log.segment.recovery import CorruptRange, Recovered, Recovery, RecoveryReport
+from albireo.log.segment.scrub import ScrubProgress
+from albireo.log.segment.stock import LogStats, Stock
+from albireo.log.segment.tail import FEED_BYTES, Tail
+from albireo.log.store.keeping import Keeper
+from albireo.log.store.opening import (
+    LOCK,
+    QUARANTINE,
+    SEGMENTS,
+    SNAPSHOTS,
+    Entropy,
+    Opened,
+    end_of,
+    report_of,
+    store_of,
+)
+from albireo.log.store.quarantine import Quarantine, Quarantined, Trimmer
+from albireo.log.store.retention import PrunedSegment
+from albireo.log.store.snapshots import Snapshot
+from albireo.log.store.store import Base, CutMark, StoreHeader
+from albireo.log.write.appending import Appender, End, Entry, Stamp
+from albireo.log.write.claims import Claims
+from albireo.log.write.commit import LogFailure
+from albireo.log.write.work import Work
+from albireo.log.write.writer import Preparer, Queued, Writer
 from albireo.model.instant import MS, LogTime
 from albireo.model.position import EpochEntry, EpochHistory, Position
 

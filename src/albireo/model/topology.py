@@ -1,7 +1,7 @@
 """Topology: which nodes there are, where they stand in the tree, and what each of them runs.
 
-What it does not do: read files (codec/topology.py builds these values), open anything, or know an adapter's protocol.
-The tree lies in the ids: `root/north` is the child of `root`. Exactly one node has no parent.
+What it does not do: read files (codec/topology/topology.py builds these values), open anything, or know an adapter's
+protocol. The tree lies in the ids: `root/north` is the child of `root`. Exactly one node has no parent.
 
 A place is where one process tree stands: `root/north`, or a member of a pair, `root[primary]` or `root[backup]`.
 """
@@ -107,7 +107,7 @@ class Replication(StrEnum):
 VOTER_REGISTERS: Final = 64
 """Two blocks of `codec.register_block`, one per member."""
 MAILBOX_AREA_REGISTERS: Final = 28
-"""Two mailboxes and the guard's status of `core.pair.mailbox`."""
+"""Two mailboxes and the guard's status of `machine.output.mailbox`."""
 _REGISTERS: Final = 65_536
 
 
@@ -174,7 +174,7 @@ class DurabilitySettings(Config, frozen=True):
 
 
 class ReplicationSettings(Config, frozen=True):
-    """`[node.replication]` of a pair: by stream, what of it the other member gets."""
+    """`[node.transfer.replication]` of a pair: by stream, what of it the other member gets."""
 
     samples: Replication = Replication.ALL
     """`all`: everything. `configuration`: items, producers and the numbers of their batches; the values stay in the

@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import msgspec
 
-from albireo.codec.topology import LoadedTopology
-from albireo.core.pair import PairConfig
+from albireo.codec.topology.topology import LoadedTopology
 from albireo.log import LogConfig
+from albireo.machine.pair import PairConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, SECOND
 from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, RuntimeSettings, Topology
-from albireo.node.pair_arguments import PairArguments
-from albireo.node.plc_voters import PlcWaits
+from albireo.node.member.arguments import PairArguments
+from albireo.node.vote.plc_voters import PlcWaits
 from albireo.runtime import ActorSpec, SupervisionConfig, Supervisor, run_node
 
 HOST: Final = "host"
@@ -69,7 +69,7 @@ def specs_of(
     core = _core(loaded.topology, place, keys) | {"feature_level": feature_level}
     return [
         ActorSpec("logger", "albireo.node.logger:create", _logger(node.runtime), stage=0, is_essential=False),
-        ActorSpec("core", "albireo.node.core:create", core, stage=1),
+        ActorSpec("core", "albireo.node.core.actor:create", core, stage=1),
         ActorSpec("history", "albireo.node.history:create", _history(node), stage=2, nice=HISTORY_NICE),
         *(_comm(one, begins_acting=not place.member) for one in adapters),
     ]

@@ -12,9 +12,10 @@ Two ways give the same rows and are tested against each other and against DuckDB
 stored partials (60 times less to read), which is wrong for an item whose partials interleave because rows came late, or
 were made across a gap: `interleaved` finds these, and they are taken from samples.
 
-Decisions, the same as in core.aggregate and core.trace: a hole makes what follows bad (BadDataLost) until the next row;
-a float that is not finite is bad; rows of one instant count in the order of the log. Here also: time beyond
-`known_to_ns` is not known; a hold ends after 31 days, so that one wrong timestamp can't fill a table.
+Decisions, the same as in machine.history.aggregate and machine.history.trace: a hole makes what follows bad
+(BadDataLost) until the next row; a float that is not finite is bad; rows of one instant count in the order of the log.
+Here also: time beyond `known_to_ns` is not known; a hold ends after 31 days, so that one wrong timestamp can't fill a
+table.
 
 Spec: OPC UA Part 13 (TimeAverage2, Minimum2, Maximum2, Stepped; StatusCode); ADR-0074.
 """
@@ -30,7 +31,8 @@ from albireo.pipeline.tables import DAY_NS, Table, conforming, day, floored, tim
 HOLD_NS_MAX: Final = 31 * DAY_NS
 """Longest hold: 44,640 minutes."""
 TIME_NS_MAX: Final = 2**62 - 1
-"""Times beyond it (before 1823, after 2116) count as there, so that no difference overflows; as in core.aggregate."""
+"""Times beyond it (before 1823, after 2116) count as there, so that no difference overflows; as in
+machine.history.aggregate."""
 
 _ORDER: Final = ("first_ns", "is_hole", "epoch", "sequence")
 _INSIDE: Final = (

@@ -24,11 +24,12 @@ from pyspark.sql import functions as F
 
 from albireo.codec import history as stored
 from albireo.codec.history import FileKind
-from albireo.pipeline import alarms, coverage, delta, rollup, tables
+from albireo.pipeline import delta, rollup, tables
 from albireo.pipeline.config import spark_config
 from albireo.pipeline.errors import OutputBusy, OutputUnusable
 from albireo.pipeline.plan import Plan, plan
-from albireo.pipeline.report import write_report
+from albireo.pipeline.report import alarms, coverage
+from albireo.pipeline.report.report import write_report
 from albireo.pipeline.session import spark_session
 from albireo.pipeline.source import History, frame, literal, named_failures, open_history
 from albireo.pipeline.tables import Table

@@ -5,7 +5,13 @@ Example:
         await run_actor(Echo(), Path("var/root"))
 """
 
-from albireo.runtime.actor import ActorContext, Behaviour, Supervised, run_actor, running
+from albireo.runtime.actor.actor import ActorContext, Behaviour, Supervised, run_actor, running
+from albireo.runtime.actor.journal import Journal
+from albireo.runtime.actor.mailbox import Mailbox, Overflow
+from albireo.runtime.actor.node import run_node
+from albireo.runtime.actor.placement import ActorSpec
+from albireo.runtime.actor.supervision import Escalated, SupervisionConfig
+from albireo.runtime.actor.supervisor import ActorChanged, ActorState, Supervisor
 from albireo.runtime.errors import (
     ActorFailed,
     ActorHung,
@@ -22,16 +28,10 @@ from albireo.runtime.errors import (
     StartFailed,
     StoreRefused,
 )
-from albireo.runtime.journal import Journal
-from albireo.runtime.keys import Keys
-from albireo.runtime.links import TurnLimits
-from albireo.runtime.mailbox import Mailbox, Overflow
-from albireo.runtime.node import run_node
-from albireo.runtime.placement import ActorSpec
-from albireo.runtime.probe import Reach
-from albireo.runtime.sockets import Letter, Link, LinkLimits, SyncLink
-from albireo.runtime.supervision import Escalated, SupervisionConfig
-from albireo.runtime.supervisor import ActorChanged, ActorState, Supervisor
+from albireo.runtime.link.keys import Keys
+from albireo.runtime.link.links import TurnLimits
+from albireo.runtime.link.probe import Reach
+from albireo.runtime.link.sockets import Letter, Link, LinkLimits, SyncLink
 
 __all__ = [
     "ActorChanged",

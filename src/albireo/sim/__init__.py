@@ -1,1 +1,1 @@
-"""Simulated plants for the demo and rehearsals, and the seeded world of the tests."""
+"""Seeded worlds: the real machines and the real nodes in one process, and all that can go wrong around them."""

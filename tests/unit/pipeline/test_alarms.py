@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from albireo.codec import history as stored
-from albireo.pipeline import alarms
+from albireo.pipeline.report import alarms
 from tests.unit.pipeline.history_files import DAY0, SECOND, Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -13,8 +13,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from albireo.codec.history import Manifest
 from albireo.model.position import Position
-from albireo.pipeline import chapters, charts, lake, tables
-from albireo.pipeline.report import write_report
+from albireo.pipeline import lake, tables
+from albireo.pipeline.report import chapters, charts
+from albireo.pipeline.report.report import write_report
 from tests.unit.pipeline.history_files import DAY0, SECOND, Row
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from albireo.codec import history as stored
 from albireo.codec.history import FileKind
-from albireo.core import aggregate, trace
+from albireo.machine.history import aggregate, trace
 from albireo.pipeline import rollup, tables
 from tests.unit.pipeline.history_files import Row
 from tests.unit.pipeline.plant_rows import BEGIN, ITEMS, gaps_of, samples_of
@@ -68,7 +68,7 @@ def test_rollup_of_samples_is_what_duckdb_computes(
 
 
 def test_rollup_is_what_the_historian_answers(spark: SparkSession) -> None:
-    """The numpy kernels of core.trace and Spark agree on every minute of every item."""
+    """The numpy kernels of machine.history.trace and Spark agree on every minute of every item."""
     rows = [row for row in samples_of(3) if row["source_ns"] < KNOWN_TO]
     points = rollup.points_of_samples(on_spark(spark, FileKind.SAMPLES, rows))
     frame = rollup.rollup(

@@ -10,9 +10,10 @@ order of a member that leads no more.
 The boot number is read under this tenure, before each order's own last look at the lease. Raising the guard needs no
 lease: whoever leads has a higher epoch, and the PLC refuses ours then.
 
-What it does not do: guard anything. That is the PLC's program (docs/plc/guard.st), or the gate (field/modbus/gate.py).
+What it does not do: guard anything. That is the PLC's program (docs/plc/guard.st), or the gate
+(field/modbus/gate/gate.py).
 
-Spec: core/pair/mailbox.py; design/pair.md, Guard levels of outputs; ADR-0109, ADR-0126.
+Spec: machine/output/mailbox.py; design/pair.md, Guard levels of outputs; ADR-0109, ADR-0126.
 """
 
 import asyncio
@@ -23,7 +24,11 @@ import msgspec
 import numpy as np
 
 from albireo.codec.errors import DecodeError
-from albireo.core.pair.mailbox import (
+from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, SendGuard, Tenure, Written
+from albireo.field.modbus.items import Kind, ModbusItem, RegisterType
+from albireo.field.modbus.output import not_done, verified
+from albireo.field.modbus.wire import Nonsense, NotSent, Refusal, Reply, Silence, Wire
+from albireo.machine.output.mailbox import (
     MAILBOX_REGISTERS,
     MEMBERS,
     RAISE_ONLY,
@@ -36,10 +41,6 @@ from albireo.core.pair.mailbox import (
     decode_status,
     encode_order,
 )
-from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, SendGuard, Tenure, Written
-from albireo.field.modbus.items import Kind, ModbusItem, RegisterType
-from albireo.field.modbus.output import not_done, verified
-from albireo.field.modbus.wire import Nonsense, NotSent, Refusal, Reply, Silence, Wire
 from albireo.model.command import Outcome
 from albireo.model.instant import Instant
 

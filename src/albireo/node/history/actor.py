@@ -20,7 +20,7 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.history import FileKind, Manifest
 from albireo.codec.message import Answer, Ask, Carry, FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.codec.record import Stream
-from albireo.core.feed.follower import (
+from albireo.machine.feed.follower import (
     CutTo,
     Deliver,
     Digested,
@@ -36,17 +36,17 @@ from albireo.core.feed.follower import (
     StartOver,
     TimePassed,
 )
-from albireo.core.history import Pace, PaceConfig
+from albireo.machine.history.sealing import Pace, PaceConfig
 from albireo.model.instant import Instant, soonest
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochHistory, Position
 from albireo.node.history import hot
 from albireo.node.history.copies import Copies
 from albireo.node.history.errors import QueryRefused
+from albireo.node.history.files.store import OpenReport, Store
 from albireo.node.history.hot import Content, Hot, Row
 from albireo.node.history.merges import Merges
 from albireo.node.history.questions import HotQuestion, hot_answer
-from albireo.node.history.store import OpenReport, Store
 from albireo.node.history.works import Works
 from albireo.runtime import ActorContext, Letter, Link
 

@@ -1,4 +1,5 @@
-"""Copies: what a history asks of the other member's, and what it answers to it. A shell around `core.history_copy`.
+"""Copies: what a history asks of the other member's, and what it answers to it. A shell around
+`machine.history.copying`.
 
 Words go through both COREs, which do not read them (`Carry`); a word that gets lost is said again.
 
@@ -22,7 +23,7 @@ from albireo.codec.history_copy import (
     encode_word,
 )
 from albireo.codec.message import Carry, CopyTold, HistoryTold
-from albireo.core.history_copy import (
+from albireo.machine.history.copying import (
     Copying,
     Effect,
     EndHole,
@@ -38,11 +39,11 @@ from albireo.core.history_copy import (
     TimePassed,
     Worked,
 )
-from albireo.core.history_giving import group_sent
+from albireo.machine.history.giving import group_sent
 from albireo.model.instant import SECOND, Instant
 from albireo.node.history.copy_work import CopyWork, read_piece
 from albireo.node.history.errors import FileRefused, HistoryDamaged, MergeAbandoned
-from albireo.node.history.store import Store
+from albireo.node.history.files.store import Store
 from albireo.node.history.works import Works
 from albireo.runtime import ActorContext, Link
 

@@ -1,6 +1,6 @@
 """The works of a copy, both sides, each done in a thread and all or nothing. What comes next the machine says.
 
-    there    group_sent (core.history_giving), read_piece
+    there    group_sent (machine.history.giving), read_piece
     here     store_piece ... take, store_piece ... take, keep      then the next group
              end                                                   when there is none
 
@@ -18,10 +18,10 @@ from typing import Final
 
 from albireo.codec.history import FileEntry
 from albireo.codec.history_copy import PIECE_BYTES, PieceAsked, PieceSent
-from albireo.core.history_copy import EndHole, KeepGroup, StorePiece, TakeFile
 from albireo.log.files import write_all
-from albireo.node.history.store import Store
-from albireo.node.history.taking import take
+from albireo.machine.history.copying import EndHole, KeepGroup, StorePiece, TakeFile
+from albireo.node.history.files.store import Store
+from albireo.node.history.files.taking import take
 
 ASIDE: Final = "incoming.tmp"
 

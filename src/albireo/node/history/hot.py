@@ -32,8 +32,8 @@ from albireo.codec.record import (
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Strings, Value, ValueType
-from albireo.node.history import parquet
-from albireo.node.history.pieces import sorted_rows
+from albireo.node.history.files import parquet
+from albireo.node.history.files.pieces import sorted_rows
 
 Row = dict[str, object]
 NULLS_AT_ONCE: Final = 32_768

@@ -4,10 +4,10 @@ import threading
 from collections.abc import Callable
 
 from albireo.codec.history import FileEntry, Manifest
-from albireo.core.history import MergePlan, merge_plan
-from albireo.node.history import merging
+from albireo.machine.history.sealing import MergePlan, merge_plan
 from albireo.node.history.errors import HistoryError, MergeAbandoned
-from albireo.node.history.store import Store
+from albireo.node.history.files import merging
+from albireo.node.history.files.store import Store
 from albireo.node.history.works import Works
 from albireo.runtime import ActorContext
 

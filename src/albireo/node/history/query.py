@@ -5,7 +5,7 @@ Answers per interval come from stored partials wherever a whole minute lies with
 what is left: minutes cut by an interval's edge, minutes with rows that interleave across files (late data), minutes
 with a hole in them. Both ways give the same numbers; tests hold them against each other and against SQL.
 
-Spec: OPC UA Part 13 (see core.trace); ADR-0063, ADR-0065.
+Spec: OPC UA Part 13 (see machine.history.trace); ADR-0063, ADR-0065.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from albireo.codec.history import BUCKET_NS, EVENTS, GAPS, ITEMS, SAMPLES, FileEntry, FileKind, Manifest
-from albireo.core.aggregate import (
+from albireo.machine.history.aggregate import (
     TIME_LIMIT_NS,
     Floats,
     Ints,
@@ -31,7 +31,7 @@ from albireo.core.aggregate import (
     merge,
     partials_of,
 )
-from albireo.core.trace import (
+from albireo.machine.history.trace import (
     AggregateSettings,
     Intervals,
     interpolated,
@@ -41,10 +41,10 @@ from albireo.core.trace import (
     with_holes,
 )
 from albireo.model.samples import ValueType
-from albireo.node.history import hot, parquet
+from albireo.node.history import hot
 from albireo.node.history.errors import QueryRefused, UnknownItem
-from albireo.node.history.hot import Row
-from albireo.node.history.pieces import (
+from albireo.node.history.files import parquet
+from albireo.node.history.files.pieces import (
     follow_each_other,
     growing,
     has_hole,
@@ -53,6 +53,7 @@ from albireo.node.history.pieces import (
     runs,
     without_extremes,
 )
+from albireo.node.history.hot import Row
 
 INTERVALS_MAX: Final = 1_000_000
 """Intervals of one answer."""

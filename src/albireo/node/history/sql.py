@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from albireo.codec.history import SCHEMAS, FileKind
 from albireo.node.history.errors import HistoryDamaged, QueryRefused
-from albireo.node.history.store import FOLDER, read_manifest
+from albireo.node.history.files.store import FOLDER, read_manifest
 
 ROWS_MAX: Final = 1_000_000
 

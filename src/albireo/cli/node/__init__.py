@@ -1,0 +1,1 @@
+"""Commands about one node: run and stop it, ask it, write to it, read what it stored."""

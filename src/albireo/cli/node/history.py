@@ -1,0 +1,202 @@
+"""`albireo history`: stored values of an item, raw or per interval; SQL over the files."""
+
+import csv
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from albireo.cli.node.timespan import DURATION, TIME
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
+from albireo.cli.place import data_option, find_data
+from albireo.cli.texts import quality_text, time_text, value_text
+from albireo.machine.history.trace import AggregateSettings, Intervals, averages, qualities
+from albireo.model.samples import Value, ValueType
+from albireo.node.history.access import HistoryAccess
+from albireo.node.history.errors import HistoryError, QueryRefused, UnknownItem
+from albireo.node.history.query import Reader, Span, value_type_of
+from albireo.node.history.sql import connect
+
+RAW_ROWS_MAX: Final = 1_000_000
+_PER_INTERVAL: Final[dict[str, Callable[[Intervals, AggregateSettings], Any]]] = {
+    "average": averages,
+    "min": lambda found, _: found.minimum,
+    "max": lambda found, _: found.maximum,
+    "count": lambda found, _: found.good_rows,
+    "duration": lambda found, _: found.good_ns / 1e9,
+}
+_AGGREGATES: Final = ("average", "min", "max", "count", "duration", "last", "interpolated", "raw")
+
+
+@click.command("history")
+@click.argument("item", required=False)
+@click.option("--from", "from_ns", type=TIME, default="-1h", show_default=True, help="Start: ISO time, -2h, now.")
+@click.option("--to", "to_ns", type=TIME, default="now", show_default=True, help="End (not included).")
+@click.option("--every", "every_ns", type=DURATION, default="1m", show_default=True, help="Interval: 10s, 1m, 1h, 1d.")
+@click.option("--aggregate", type=click.Choice(_AGGREGATES), default="average", show_default=True)
+@click.option("--format", "form", type=click.Choice(["table", "csv", "json", "parquet"]), default="table")
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write; needed for parquet.")
+@click.option("--uncertain-is-good", is_flag=True, help="Use uncertain values too (TreatUncertainAsBad = false).")
+@click.option("--only-raw", is_flag=True, help="Compute from raw rows even where stored sums would do.")
+@click.option("--sql", default=None, help="A query over samples, partials, gaps, events, items (needs duckdb).")
+@data_option
+@json_option
+def command(item: str | None, sql: str | None, data: Path | None, form: str, as_json: bool, **options: Any) -> None:
+    """Values of ITEM (a full name such as root:co_1, or co_1), time-weighted per interval.
+
+    Every value has a quality: with the defaults Good means that all of the interval was good, Bad that nothing was.
+    """
+    form = "json" if as_json else form
+    access = HistoryAccess(find_data(data))
+    try:
+        if sql is not None:
+            answer = _asked_in_sql(find_data(data), sql)
+        elif item is None:
+            raise Failure("which item?", "albireo history ITEM, or --sql QUERY", ExitCode.USAGE)
+        else:
+            answer = _asked(access, item, **{name: options[name] for name in _QUESTION})
+    except UnknownItem as error:
+        raise Failure(str(error), "albireo items", ExitCode.USAGE) from error
+    except (HistoryError, ValueError) as error:
+        raise Failure(str(error)) from error
+    if not access.is_live and sql is None:
+        say("the node does not run: what is stored in files is shown")
+    _show(answer, form, options["output"])
+
+
+_QUESTION: Final = ("from_ns", "to_ns", "every_ns", "aggregate", "uncertain_is_good", "only_raw")
+
+
+class _Table:
+    """An answer: columns of equal length, and what it is an answer to."""
+
+    def __init__(self, about: dict[str, Any], columns: dict[str, list[Any]]) -> None:
+        self.about = about
+        self.columns = columns
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return list(zip(*self.columns.values(), strict=True))
+
+
+def _asked(access: HistoryAccess, name: str, **options: Any) -> _Table:
+    span = Span(options["from_ns"], options["to_ns"])
+    item: Any = access.item(name)
+    reader = access.reader([item["item_id"]])
+    about = {
+        "item": f"{item['node']}:{item['name']}",
+        "unit": item["unit"],
+        "aggregate": options["aggregate"],
+        "from_ns": span.from_ns,
+        "to_ns": span.to_ns,
+        "every_ns": options["every_ns"],
+        "complete_to_ns": reader.complete_to_ns,
+        "gaps": reader.gaps(span, item["item_id"]),
+    }
+    return _Table(about, _columns(reader, item, span, options))
+
+
+def _columns(reader: Reader, item: Any, span: Span, options: dict[str, Any]) -> dict[str, list[Any]]:
+    item_id, aggregate, every_ns = item["item_id"], options["aggregate"], options["every_ns"]
+    value_type = value_type_of(item)
+    settings = AggregateSettings(treat_uncertain_as_bad=not options["uncertain_is_good"])
+    if value_type is ValueType.STRING and aggregate not in ("raw", "last", "count"):
+        raise QueryRefused(f"{item['name']} holds text: raw, last and count are all that makes sense")
+    if aggregate == "raw":
+        return _raw_columns(reader.raw([item_id], span, RAW_ROWS_MAX), value_type)
+    if aggregate == "last":
+        starts, table = reader.last_rows(item_id, span, every_ns)
+        return {"start_ns": starts.tolist(), **_raw_columns(table, value_type)}
+    if aggregate == "interpolated":
+        is_stepped = value_type is not ValueType.FLOAT64
+        times, value, quality = reader.at(item_id, span, every_ns, settings, is_stepped=is_stepped)
+        return {"start_ns": times.tolist(), "value": _finite(value), "quality": quality.tolist()}
+    found = reader.intervals(
+        item_id, span, every_ns, settings, only_raw=options["only_raw"], with_extremes=aggregate in ("min", "max")
+    )
+    return {
+        "start_ns": found.edges[:-1].tolist(),
+        "value": _finite(_PER_INTERVAL[aggregate](found, settings)),
+        "quality": qualities(found, settings, every_ns).tolist(),
+        "rows": found.rows.tolist(),
+        "good_ns": found.good_ns.tolist(),
+        "uncertain_ns": found.uncertain_ns.tolist(),
+        "bad_ns": found.bad_ns.tolist(),
+    }
+
+
+def _raw_columns(table: pa.Table, value_type: ValueType) -> dict[str, list[Any]]:
+    return {
+        "source_ns": table.column("source_ns").to_pylist(),
+        "value": [_value(row, value_type) for row in table.select(["value_f64", "value_i64", "value_str"]).to_pylist()],
+        "quality": table.column("quality").to_pylist(),
+        "sequence": table.column("sequence").to_pylist(),
+    }
+
+
+def _value(row: dict[str, Any], value_type: ValueType) -> Value | None:
+    value: Value | None = next((one for one in row.values() if one is not None), None)
+    return bool(value) if value_type is ValueType.BOOL and value is not None else value
+
+
+def _finite(values: Any) -> list[Any]:
+    """NaN as None, so that no format has to spell it."""
+    return [one if np.isfinite(one) else None for one in values.tolist()]
+
+
+def _asked_in_sql(data: Path, sql: str) -> _Table:
+    with connect(data) as database:
+        table = database.rows(sql)
+    return _Table({"sql": sql}, table)
+
+
+def _show(answer: _Table, form: str, output: Path | None) -> None:
+    match form:
+        case "json":
+            names = list(answer.columns)
+            rows = [dict(zip(names, row, strict=True)) for row in answer.rows()]
+            for row in rows:
+                if isinstance(row.get("quality"), int):
+                    row["quality_name"] = quality_text(row["quality"])
+            emit(answer.about | {"rows": rows})
+        case "parquet":
+            if output is None:
+                raise Failure("parquet is not for a terminal", "add --output FILE", ExitCode.USAGE)
+            pq.write_table(pa.table(answer.columns), output, compression="zstd")
+            say(f"{len(answer.rows())} rows in {output}")
+        case "csv":
+            with output.open("w", newline="") if output else _kept_open() as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(answer.columns)
+                writer.writerows(answer.rows())
+        case _:
+            _show_table(answer)
+
+
+class _kept_open:  # Used like a function.
+    """Standard output as a file that `with` does not close."""
+
+    def __enter__(self) -> Any:
+        return sys.stdout
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout.flush()
+
+
+def _show_table(answer: _Table) -> None:
+    unit = answer.about.get("unit", "")
+    shown: dict[str, Sequence[object]] = {}
+    for name, column in answer.columns.items():
+        if name in ("start_ns", "source_ns"):
+            shown["from (UTC)" if name == "start_ns" else "source time (UTC)"] = [time_text(one) for one in column]
+        elif name == "value":
+            shown["value"] = [value_text(one, unit) for one in column]
+        elif name == "quality" and "aggregate" in answer.about:
+            shown["quality"] = [quality_text(one) for one in column]
+        elif not name.endswith("_ns") or "sql" in answer.about:
+            shown[name] = column
+    show_table(list(shown), list(zip(*shown.values(), strict=True)), title=str(answer.about.get("item", "")))

@@ -1,0 +1,78 @@
+"""`albireo node`: run a node, or stop one."""
+
+from pathlib import Path
+
+import click
+
+from albireo.cli.output import ExitCode, Failure, say
+from albireo.cli.place import VAR, data_option, node_client
+from albireo.cli.site.topology import read_topology
+from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
+from albireo.model.topology import UnknownPlace, find_place, places
+from albireo.node import boot
+from albireo.runtime.errors import DataLocked, DirectoryUnsafe
+
+
+@click.group("node")
+def command() -> None:
+    """Run a node, or stop one."""
+
+
+@command.command()
+@click.option(
+    "--topology",
+    "topology_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("topology.toml"),
+    show_default=True,
+    help="The topology file.",
+)
+@click.option("--id", "node_id", default=None, help="Which node, such as root/north; not needed where there is one.")
+@click.option(
+    "--data", type=click.Path(path_type=Path, file_okay=False), default=None, help="Data directory; default var/<id>."
+)
+@click.option(
+    "--keys",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Directory of a member's keys; default <data>/keys if it is there. Without keys a pair stays on loopback.",
+)
+@click.option(
+    "--feature-level",
+    type=click.IntRange(OLDEST_LEVEL, FEATURE_LEVEL),
+    default=None,
+    help="Hold the node back to what the version before knows, so that one may go back to it; see docs/pair.md.",
+)
+def run(
+    topology_file: Path, node_id: str | None, data: Path | None, keys: Path | None, feature_level: int | None
+) -> None:
+    """Run one node of a topology until Ctrl-C or SIGTERM; both stop it cleanly."""
+    loaded = read_topology(topology_file)
+    known = places(loaded.topology)
+    if node_id is None:
+        if len(known) != 1:
+            names = ", ".join(one.name for one in known)
+            raise Failure(f"{topology_file} has several nodes: {names}", "say which with --id", ExitCode.USAGE)
+        node_id = known[0].name
+    try:
+        place = find_place(loaded.topology, node_id)
+    except UnknownPlace as error:
+        raise Failure(str(error), "name one of them with --id", ExitCode.BAD_CONFIGURATION) from error
+    directory = VAR / place.directory_name if data is None else data
+    if keys is None and (directory / "keys").is_dir():
+        keys = directory / "keys"
+    say(f"node {node_id}, data in {directory}")
+    try:
+        code = boot.run(loaded, place, directory, keys, feature_level=feature_level)
+    except (DataLocked, DirectoryUnsafe) as error:
+        raise Failure(str(error), "stop the other node, or give --data", ExitCode.BAD_CONFIGURATION) from error
+    raise SystemExit(code)
+
+
+@command.command()
+@data_option
+def stop(data: Path | None) -> None:
+    """Ask a running node to stop cleanly."""
+    with node_client(data) as client:
+        client.ask("stop", of="boot")
+    say("asked to stop")

@@ -1,0 +1,155 @@
+"""`albireo status`: the node in one look."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from albireo.cli.output import emit, json_option, show_table
+from albireo.cli.pair.reach import Member, other_member
+from albireo.cli.pair.table import (
+    COLUMNS,
+    VOTER_COLUMNS,
+    Row,
+    cells_of,
+    guard_text,
+    level_text,
+    local_text,
+    private_text,
+    refused_text,
+    rows_of,
+    troubles,
+    voter_cells,
+)
+from albireo.cli.place import data_option, find_data, node_client
+from albireo.cli.texts import time_text
+from albireo.client import ClientError, NodeClient
+
+WATCH_S = 1.0
+FOLLOWS = ("ready", "catching_up")
+"""A member that records what the other one says has nothing of its own to record."""
+
+
+@click.command("status")
+@data_option
+@json_option
+@click.option("--watch", is_flag=True, help="Show again every second until Ctrl-C.")
+def command(data: Path | None, as_json: bool, watch: bool) -> None:
+    """What a node is doing: role, log position, rates, actors, adapters, followers; of a pair, both members.
+
+    Of a pair the other member is asked too, by its client endpoint; what it does not answer is shown as last heard.
+    """
+    with node_client(data) as client:
+        while True:
+            status = gather(client, find_data(data))
+            if watch and not as_json:
+                click.clear()
+            if as_json:
+                emit(status)
+            else:
+                _show(status)
+            if not watch:
+                return
+            time.sleep(WATCH_S)
+
+
+def _asked(client: NodeClient) -> dict[str, Any]:
+    answer = client.ask("status")
+    assert isinstance(answer, dict)
+    return answer
+
+
+def gather(client: NodeClient, data: Path) -> dict[str, Any]:
+    """What CORE, boot and history know, and the other member; a part that does not answer is null, not a failure."""
+    status: dict[str, Any] = _asked(client)
+    status["data"] = str(data)
+    for part, what in (("boot", "actors"), ("history", "stats")):
+        try:
+            status[what] = client.ask(what, of=part, timeout_s=2.0)
+        except ClientError:
+            status[what] = None
+    if status["pair"] is not None:
+        status["members"] = msgspec.to_builtins(rows_of(_views(client, status["pair"], data)))
+    return status
+
+
+def _views(client: NodeClient, pair: dict[str, Any], data: Path) -> list[dict[str, Any]]:
+    """The pair as this member sees it, and as the other one does if it answers."""
+    own = Member(place=pair["place"], ask=client.ask, pair=pair)
+    try:
+        with other_member(own, data) as other:
+            # Another version of the program may say less; then what was heard of it has to do.
+            return [pair, other.pair] if set(pair) <= set(other.pair) else [pair]
+    except ClientError:
+        return [pair]
+
+
+def _show(status: dict[str, Any]) -> None:
+    log, cases, commit = status["log"], status["cases"], status["acquire_to_commit_ms"]
+    click.echo(f"node {status['node']}  {status['role']}  epoch {log['epoch']}  sequence {log['sequence']}")
+    if "members" in status:
+        _show_pair(msgspec.convert(status["members"], list[Row]))
+        local = local_text(status.get("durability") or {})
+        private = private_text(status.get("replication") or {})
+        for line in filter(None, (local, private)):
+            click.echo(line)
+    if log["admission"] and status["role"] not in FOLLOWS:
+        click.echo(f"NOTHING IS RECORDED: {log['admission']}")
+    click.echo(
+        f"items {status['items']} ({status['bad_items']} bad)  cases {cases['open']} open, {cases['unacked']} unacked"
+    )
+    if commit["p50"] is not None:
+        click.echo(f"acquired to committed {commit['p50']:.1f} ms p50, {commit['p99']:.1f} ms p99")
+    _show_actors(status["actors"] or [])
+    show_table(
+        ("adapter", "connected", "heard"),
+        [
+            (one["name"], "yes" if one["connected"] else "NO", f"{one['silent_ms']} ms ago")
+            for one in status["adapters"]
+        ],
+    )
+    show_table(
+        ("follower", "lag", "durable"), [(one["name"], one["lag"], one["durable"]) for one in status["followers"]]
+    )
+    if status["stats"]:
+        _show_history(status["stats"])
+
+
+def _show_pair(rows: list[Row]) -> None:
+    show_table(COLUMNS, [cells_of(row) for row in rows])
+    show_table(VOTER_COLUMNS, voter_cells(rows))
+    click.echo(level_text(rows))
+    guards = guard_text(next((row.guards for row in rows if row.guards), {}))
+    if guards:
+        click.echo(f"late orders to outputs are held off by: {guards}")
+    for line in (*troubles(rows), *refused_text(rows)):
+        click.echo(line)
+
+
+def _show_actors(actors: list[dict[str, Any]]) -> None:
+    show_table(
+        ("actor", "state", "process", "restarts", "CPU", "longest turn", "cause"),
+        [
+            (
+                one["name"],
+                one["state"],
+                one["pid"] or "-",
+                one["restarts"],
+                f"{one['cpu_ns'] / 1e9:.1f} s",
+                f"{one['longest_turn_ns'] / 1e6:.1f} ms ({one['longest_turn_cpu_ns'] / 1e6:.1f} CPU)",
+                one["cause"],
+            )
+            for one in actors
+        ],
+    )
+
+
+def _show_history(history: dict[str, Any]) -> None:
+    click.echo(
+        f"history {history['rows']} rows in {history['files']} files, {history['hot_rows']} not sealed yet, "
+        f"{history['gaps']} gaps, complete to {time_text(history['complete_to_ns'])}"
+    )
+    if history["problem"]:
+        click.echo(f"HISTORY IS AT RISK: {history['problem']}")

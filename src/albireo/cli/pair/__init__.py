@@ -1,0 +1,1 @@
+"""Commands about a pair, its witnesses and its gates."""

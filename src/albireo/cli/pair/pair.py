@@ -1,0 +1,181 @@
+"""Orders to a pair: `pair init`, `pair seen`, `switchover`, `drain`, `promote --force`, `voter reset`; docs/pair.md."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
+from albireo.cli.pair.reach import Member, other_member, own_member
+from albireo.cli.place import data_option
+from albireo.cli.texts import time_text
+from albireo.client import NodeUnreachable
+
+
+@click.group("pair")
+def command() -> None:
+    """Begin a pair; say that its losses were looked at."""
+
+
+@command.command("init")
+@data_option
+@json_option
+def init(data: Path | None, as_json: bool) -> None:
+    """Write the first record to the voters of a new pair: the primary leads, the backup joins by itself.
+
+    Once in the life of a pair, with --data of the primary. Both members and the voters run already.
+    """
+    with own_member(data) as (member, _):
+        answer = member.order("pair_init")
+    if as_json:
+        emit(answer)
+        return
+    show_table(("voter", "answer"), list(answer["voters"].items()))
+    say(f"the pair has begun: {member.place} takes the lead within a second; see `albireo status`")
+
+
+@command.command("seen")
+@data_option
+@json_option
+def seen(data: Path | None, as_json: bool) -> None:
+    """Say that somebody has looked at what was cut from a log, or may be lost: both cases end at both members.
+
+    They stand, over restarts, because only a person can tell. They come back with a new cause.
+    """
+    with own_member(data) as (member, directory):
+        ended = {member.place: member.order("pair_seen")["ended"]}
+        try:
+            with other_member(member, directory) as other:
+                ended[other.place] = other.order("pair_seen")["ended"]
+        except NodeUnreachable as error:
+            say(f"{error}: what stands there stands on; give the order again when it is back")
+    if as_json:
+        emit({"ended": ended})
+        return
+    for place, cases in ended.items():
+        click.echo(f"{place}: {', '.join(cases) if cases else 'nothing stood'}")
+
+
+@click.command("switchover")
+@data_option
+@json_option
+def switchover(data: Path | None, as_json: bool) -> None:
+    """Let the other member lead: nothing is lost, orders and answers pause for some tenths of a second.
+
+    With --data of the active member, or of the passive one.
+    """
+    with own_member(data) as (member, directory):
+        answer = _active(member, directory, "switchover")
+    _told(answer, f"{answer['active']} is active, epoch {answer['epoch']}", as_json=as_json)
+
+
+def _active(member: Member, directory: Path, what: str, **arguments: object) -> dict[str, Any]:
+    """Give the order to whichever of the two leads."""
+    if member.pair["state"] in ("active", "solo"):
+        return member.order(what, **arguments)
+    try:
+        with other_member(member, directory) as other:
+            return other.order(what, **arguments)
+    except NodeUnreachable as error:
+        remedy = "order it on the machine of the active member, with its --data"
+        raise Failure(f"{member.place} is not active, and {error}", remedy, ExitCode.UNREACHABLE) from error
+
+
+@click.command("drain")
+@data_option
+@click.option("--end", "is_over", is_flag=True, help="The work is done: it may lead again (and does not by itself).")
+@json_option
+def drain(data: Path | None, is_over: bool, as_json: bool) -> None:
+    """Keep a member from leading, for work on its machine.
+
+    If it leads, it hands over first. From then on it follows and keeps every record, but takes over from nobody, not
+    even after a restart, until `albireo drain --end`. While it is drained a failure of the other one stops the pair.
+    """
+    with own_member(data) as (member, _):
+        answer = member.order("drain", is_on=not is_over)
+    if is_over:
+        _told(answer, f"{member.place} may lead again", as_json=as_json)
+        return
+    since = time_text(answer["drained_since_ns"])
+    _told(answer, f"{member.place} is drained since {since}: it takes over from nobody", as_json=as_json)
+
+
+@click.command("promote")
+@data_option
+@click.option("--force", "is_forced", is_flag=True, help="I know that the other machine is off.")
+@click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
+@json_option
+def promote(data: Path | None, is_forced: bool, is_sure: bool, as_json: bool) -> None:
+    """Let this member lead without the voters, because the other machine is off for good.
+
+    Everything else leads by itself. If the other machine is not off, both act, and one of the two histories is lost.
+    """
+    if not is_forced:
+        raise Failure(
+            "a member leads by itself where that is safe; there is no promotion but by force",
+            "see `albireo status` for what it waits for; if the other machine is off: albireo promote --force",
+            ExitCode.USAGE,
+        )
+    with own_member(data) as (member, _):
+        for line in meaning_of(member):
+            say(line)
+        if not is_sure and not _agreed():
+            remedy = "say yes to it, or give --yes, once the other machine is off"
+            raise Failure("nothing was done", remedy, ExitCode.USAGE)
+        answer = member.order("promote")
+    text = f"{member.place} leads by force in epoch {answer['epoch']}, from record {answer['end']} on"
+    _told(answer, text, as_json=as_json)
+
+
+def _agreed() -> bool:
+    return sys.stdin.isatty() and click.confirm("Is the other machine off?", default=False, err=True)
+
+
+def meaning_of(member: Member) -> list[str]:
+    """What a forced promotion states and what it may cost, in sentences."""
+    pair, other = member.pair, member.pair["other"]
+    lines = [
+        f"This makes {member.place} lead although the voters did not agree to it. You state that the machine of "
+        f"{other['place']} is off, and stays off until this one is told otherwise."
+    ]
+    if other["is_present"]:
+        lines.append(f"{other['place']} WAS HEARD {other['heard_ms']} ms ago: it is not off, so this will be refused.")
+    floors = [int(one["floor"][1]) for one in pair["voters_seen"].values() if one["answered_ms"] is not None]
+    floor = max(floors, default=0)
+    if floor > pair["end"]:
+        lines.append(f"Lost for certain: {floor - pair['end']} acknowledged records, {pair['end'] + 1} to {floor}.")
+    if pair["set"] and member.place in pair["set"]:
+        lines.append(f"{member.place} was in the set when it last heard: nothing acknowledged until then is missing.")
+    lines.append(
+        f"What may be lost: every record behind {pair['end']}, where this log ends, that {other['place']} acknowledged "
+        "while it was alone."
+    )
+    return lines
+
+
+@click.group("voter")
+def voter() -> None:
+    """Voters of a pair."""
+
+
+@voter.command("reset")
+@click.argument("name")
+@data_option
+@json_option
+def reset(name: str, data: Path | None, as_json: bool) -> None:
+    """Let the voter NAME, which lost its store, vote again; the active member vouches for what was agreed.
+
+    NAME as the topology lists it (witness:w1), or w1.
+    """
+    with own_member(data) as (member, directory):
+        answer = _active(member, directory, "voter_reset", voter=name)
+    text = f"{answer['voter']} votes again; it promises nothing below epoch {answer['promised']}"
+    _told(answer, text, as_json=as_json)
+
+
+def _told(answer: dict[str, Any], text: str, *, as_json: bool) -> None:
+    if as_json:
+        emit(answer)
+    else:
+        click.echo(text)

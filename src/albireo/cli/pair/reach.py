@@ -1,0 +1,138 @@
+"""The two members of a pair as a command reaches them: one by its data directory, the other by its client endpoint.
+
+The keys for the way to the other machine are those of the member here, in `<data>/keys`: whoever may read them may
+speak for it. Without keys the endpoint must be on loopback.
+"""
+
+import contextlib
+import getpass
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from albireo.cli.output import ExitCode, Failure
+from albireo.cli.place import find_data
+from albireo.client import ClientError, NodeClient, NodeRefused, NodeUnreachable
+from albireo.codec.message import Answer, Ask
+from albireo.node.member.order_replies import WHAT_TO_DO
+from albireo.runtime import Keys, SyncLink
+from albireo.runtime.errors import RuntimeFault
+
+REMOTE_S: Final = 2.0
+ORDER_S: Final = 20.0
+"""Longer than any order takes: each is answered or given up by the member before that."""
+
+
+Asker = Callable[..., object]
+"""`ask` of a client: (what, timeout_s, arguments) -> result; raises NodeRefused, NodeUnreachable."""
+
+
+class Remote:
+    """A member on another machine, or at least in another directory."""
+
+    def __init__(self, place: str, endpoint: str, keys: Keys | None) -> None:
+        """Raises NodeUnreachable."""
+        self._place = place
+        self._endpoint = endpoint
+        self._request_id = 0
+        try:
+            self._link = SyncLink.tcp(endpoint, keys, peer=place, timeout_s=REMOTE_S)
+        except RuntimeFault as error:
+            raise NodeUnreachable(f"{place} at {endpoint}: {error}") from error
+
+    def ask(self, what: str, *, timeout_s: float | None = None, **arguments: object) -> object:
+        self._request_id += 1
+        self._link.send(Ask(request_id=self._request_id, what=what, arguments=arguments))
+        ends = time.monotonic() + (timeout_s or REMOTE_S)
+        while (left := ends - time.monotonic()) > 0:
+            received = self._link.receive(left)
+            if received is None:
+                break
+            message = received[0]
+            if isinstance(message, Answer) and message.request_id == self._request_id:
+                if message.error:
+                    raise NodeRefused(what, message.error)
+                return message.result
+        raise NodeUnreachable(f"{self._place} at {self._endpoint} did not answer")
+
+    def close(self) -> None:
+        self._link.close()
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A member that a command can ask."""
+
+    place: str
+    ask: Asker
+    pair: dict[str, Any]
+    """As it sees the pair."""
+
+    def order(self, what: str, **arguments: object) -> dict[str, Any]:
+        """Give an order and wait for what becomes of it.
+
+        Raises:
+            Failure: refused, with the remedy that the member named.
+        """
+        try:
+            answer = self.ask(what, timeout_s=ORDER_S, user=getpass.getuser(), **arguments)
+        except NodeRefused as error:
+            reason, _, remedy = error.reason.partition(WHAT_TO_DO)
+            raise Failure(f"{self.place}: {reason}", remedy) from error
+        except ClientError as error:
+            raise Failure(str(error), "look at `albireo status`; it is not known what became of it") from error
+        assert isinstance(answer, dict)
+        return answer
+
+
+def pair_of(status: object, place: str) -> dict[str, Any]:
+    """The pair part of a status.
+
+    Raises:
+        Failure: that node stands alone.
+    """
+    pair = status.get("pair") if isinstance(status, dict) else None
+    if not isinstance(pair, dict):
+        remedy = "give it `primary` and `backup` in the topology (docs/pair.md)"
+        raise Failure(f"{place} stands alone, it is no member of a pair", remedy, ExitCode.USAGE)
+    return pair
+
+
+@contextlib.contextmanager
+def own_member(data: Path | None) -> Iterator[tuple[Member, Path]]:
+    """The member whose data directory is `data`.
+
+    Raises:
+        Failure: it does not run, or is no member of a pair.
+    """
+    directory = find_data(data)
+    try:
+        with NodeClient(directory) as client:
+            pair = pair_of(client.ask("status"), str(directory))
+            yield Member(place=pair["place"], ask=client.ask, pair=pair), directory
+    except NodeUnreachable as error:
+        raise Failure(str(error), f"start it: albireo node run --data {directory} ...", ExitCode.UNREACHABLE) from error
+    except NodeRefused as error:
+        raise Failure(error.reason) from error
+
+
+@contextlib.contextmanager
+def other_member(own: Member, directory: Path) -> Iterator[Member]:
+    """The other one, by the endpoint that its partner knows.
+
+    Raises:
+        NodeUnreachable: with the reason.
+    """
+    other = own.pair["other"]
+    try:
+        keys = Keys.load(directory / "keys") if (directory / "keys").is_dir() else None
+    except RuntimeFault as error:
+        raise NodeUnreachable(str(error)) from error
+    remote = Remote(other["place"], other["client"], keys)
+    try:
+        pair = pair_of(remote.ask("status"), other["place"])
+        yield Member(place=pair["place"], ask=remote.ask, pair=pair)
+    finally:
+        remote.close()

@@ -1,0 +1,299 @@
+"""The members of a pair as a table: what each says of itself, or what the other one last heard of it. No I/O.
+
+In the manner of `patronictl list`, with one more column: whom each member sees, and how long ago.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from albireo.cli.texts import time_text
+from albireo.machine.pair.levels import TOO_FAR_APART
+from albireo.model.feature import FIRST_LEVEL
+
+ROLES: Final = {
+    "active": "ACTIVE",
+    "solo": "ACTIVE",
+    "recovering": "takes over",
+    "suspended": "stands still",
+    "fenced": "FENCED",
+}
+"""By state; anything else is passive."""
+SILENT_MS: Final = 3_000
+"""A voter is asked at least once a second."""
+COLUMNS: Final = ("member", "role", "state", "epoch", "set", "end", "lag", "since", "endpoint", "sees")
+CASE_WORDS: Final = {
+    "history_at_risk": "HISTORY AT RISK",
+    "tail_quarantined": "a tail was cut, see `albireo quarantine`, then `albireo pair seen`",
+    "history_incomplete": "history incomplete:",
+    "other_history_incomplete": "the other member's history incomplete:",
+    "store_refused": "the other member's store is refused",
+    "no_room": "its log has to be cut, and its disk has no room to keep what is cut: make room, it goes on by itself",
+}
+MEMBERS: Final = ("primary", "backup")
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One member."""
+
+    member: str
+    role: str
+    state: str
+    epoch: int
+    set: list[str]
+    """As this member knows it."""
+    end: int
+    lag: int | None = None
+    """Records behind the active member; None: nobody is active, or it is itself."""
+    since_ns: int = 0
+    """Wall time of its last change of state; 0: not known."""
+    endpoint: str
+    is_heard: bool = False
+    """Told by the other one, not by itself."""
+    drained_since_ns: int = 0
+    at_risk_since_ns: int = 0
+    cases: dict[str, str] = {}
+    sees: dict[str, int | None] = {}
+    """By member and voter: ms since it was last heard; None: never."""
+    voters: dict[str, dict[str, Any]] = {}
+    refused: dict[str, int] = {}
+    guards: dict[str, str] = {}
+    feature_level: int = FIRST_LEVEL
+    """The highest that it knows, or is held back to; 0: it was never heard."""
+    log_level: int = FIRST_LEVEL
+    """Of its log, as it says; of a member that was only heard: not known, the first."""
+    apart: str = ""
+    """Why it can't have one log with the other one."""
+
+
+def rows_of(views: Sequence[dict[str, Any]]) -> list[Row]:
+    """Both members, the primary first.
+
+    Args:
+        views: `pair` of the status of one member, or of both.
+    """
+    told = {view["place"]: _own_row(view) for view in views}
+    for view in views:
+        if view["other"]["place"] not in told:
+            told[view["other"]["place"]] = _heard_row(view)
+    leader = max((one for one in told.values() if one.role == "ACTIVE"), key=lambda one: one.epoch, default=None)
+    rows = [msgspec.structs.replace(one, lag=_lag(one, leader)) for one in told.values()]
+    return sorted(rows, key=lambda one: one.member.endswith("[backup]"))
+
+
+def _lag(row: Row, leader: Row | None) -> int | None:
+    return None if leader is None or leader.member == row.member else max(0, leader.end - row.end)
+
+
+def _own_row(view: dict[str, Any]) -> Row:
+    other, voters = view["other"], view["voters_seen"]
+    return Row(
+        member=view["place"],
+        role=ROLES.get(view["state"], "passive"),
+        state=view["state"],
+        epoch=view["epoch"],
+        set=view["set"],
+        end=view["end"],
+        since_ns=view["since_ns"],
+        endpoint=view["client"],
+        drained_since_ns=view["drained_since_ns"],
+        at_risk_since_ns=view["at_risk_since_ns"],
+        cases=view["cases"],
+        sees={other["place"]: other["heard_ms"], **{name: one["answered_ms"] for name, one in voters.items()}},
+        voters=voters,
+        refused=view["refused"],
+        guards=view["guards"],
+        feature_level=view.get("feature_level", FIRST_LEVEL),
+        log_level=view.get("log_level", FIRST_LEVEL),
+        apart=view.get("apart", ""),
+    )
+
+
+def _heard_row(view: dict[str, Any]) -> Row:
+    other = view["other"]
+    is_present = other["is_present"]
+    return Row(
+        member=other["place"],
+        role=ROLES.get(other["state"], "passive") if is_present else "?",
+        state=other["state"] if is_present else "silent",
+        epoch=other.get("epoch", 0),
+        set=[],
+        end=other.get("end", 0),
+        endpoint=other["client"],
+        is_heard=True,
+        cases=other.get("cases", {}),
+        sees={view["place"]: other["answers_ms"]},
+        feature_level=other.get("feature_level", 0),
+    )
+
+
+def cells_of(row: Row) -> tuple[str, ...]:
+    """One line of the table."""
+    state = row.state + (", drained" if row.drained_since_ns else "") + (" (heard)" if row.is_heard else "")
+    return (
+        row.member,
+        row.role,
+        state,
+        str(row.epoch),
+        "+".join(short(one) for one in row.set) or "-",
+        str(row.end),
+        "-" if row.lag is None else str(row.lag),
+        time_text(row.since_ns),
+        row.endpoint,
+        ", ".join(f"{short(name)} {age_text(age)}" for name, age in row.sees.items()),
+    )
+
+
+def age_text(age_ms: int | None) -> str:
+    """Since something was last heard."""
+    if age_ms is None:
+        return "NEVER"
+    return f"{age_ms} ms" if age_ms < SILENT_MS else f"SILENT {age_ms // 1000} s"
+
+
+def short(name: str) -> str:
+    """`root[backup]` -> `backup`, `witness:w1` -> `w1`; what has neither stays."""
+    if name.endswith("]"):
+        return name.rpartition("[")[2].removesuffix("]")
+    return name.rpartition(":")[2]
+
+
+VOTER_COLUMNS: Final = ("voter", "asked by", "answered", "promised", "record", "set", "lease", "floor", "refused")
+
+
+def voter_cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """One line per voter and member that asks it."""
+    return [
+        (name, short(row.member), *_voter(row.voters[name]))
+        for name in dict.fromkeys(name for row in rows for name in row.voters)
+        for row in rows
+        if name in row.voters
+    ]
+
+
+def _voter(one: dict[str, Any]) -> tuple[str, ...]:
+    if one["answered_ms"] is None:
+        return ("NEVER", "-", "-", "-", "-", "-", "-")
+    record = one["record"]
+    refused = ", ".join(f"{reason} {count}" for reason, count in sorted(one["refused"].items()))
+    return (
+        age_text(one["answered_ms"]),
+        str(one["promised"]),
+        "EMPTY" if record is None else f"{record['epoch']}.{record['version']}" + " FORCED" * record["is_forced"],
+        "-" if record is None else "+".join(MEMBERS[index] for index in record["members"]),
+        f"{one['lease_left_ms']} ms" if one["is_lease_running"] else "none",
+        f"{one['floor'][0]}:{one['floor'][1]}",
+        refused or "-",
+    )
+
+
+def refused_text(rows: Sequence[Row]) -> list[str]:
+    """Messages that were not taken, by member and reason."""
+    return [
+        f"{row.member} refused: " + ", ".join(f"{reason} {count}" for reason, count in sorted(row.refused.items()))
+        for row in rows
+        if row.refused
+    ]
+
+
+# --- What is wrong ----------------------------------------------------------------------------------------------------
+
+
+def troubles(rows: Sequence[Row]) -> list[str]:
+    """What a person must know, one sentence each; empty when the pair is whole."""
+    found = [] if any(row.role == "ACTIVE" for row in rows) else ["NOBODY IS ACTIVE: nothing is recorded"]
+    found += [one for row in rows if row.role == "ACTIVE" and (one := at_risk_text(row))]
+    for row in rows:
+        if row.drained_since_ns:
+            since = time_text(row.drained_since_ns)
+            found.append(
+                f"{row.member} is drained since {since}: it takes over from nobody until `albireo drain --end`"
+            )
+        found += [f"{row.member}: {case_text(case, detail)}" for case, detail in row.cases.items() if case != "at_risk"]
+        found += [f"{row.member} {text}" for text in voter_troubles(row)]
+    return found + apart_text(rows)
+
+
+def level_text(rows: Sequence[Row]) -> str:
+    """The feature level of the log, and who holds it back."""
+    log_level, known = max(row.log_level for row in rows), max(row.feature_level for row in rows)
+    if known <= log_level:
+        return f"feature level {log_level}"
+    behind = [row.member for row in rows if 0 < row.feature_level <= log_level]
+    why = f"held back by {', '.join(behind)}" if behind else "raised as soon as both members are in the set"
+    return f"feature level {log_level}, {known} is known: {why}"
+
+
+def apart_text(rows: Sequence[Row]) -> list[str]:
+    """Members that can't have one log, because one of them knows too little; empty if they can."""
+    why = next((row.apart for row in rows if row.apart), "")
+    if not why:
+        return []
+    older = min(rows, key=lambda row: row.feature_level)
+    newer = max(rows, key=lambda row: row.feature_level)
+    known = f"{older.member} knows feature level {older.feature_level}"
+    if why == TOO_FAR_APART:
+        steps = f"{newer.member} {newer.feature_level}: more than one step, so neither follows the other"
+        return [f"{known}, {steps}; start a version between on {older.member} first"]
+    log_level = max(row.log_level for row in rows)
+    remedy = f"start a version there that knows {log_level}, and is not held back"
+    return [f"{known}, the log is at {log_level}: it can't follow; {remedy}"]
+
+
+def case_text(case: str, detail: str) -> str:
+    words = CASE_WORDS.get(case, case)
+    if words.endswith(":"):
+        return f"{words} {detail}"
+    return f"{words} ({detail})" if detail else words
+
+
+def at_risk_text(row: Row) -> str:
+    """Since when what this member records exists nowhere else; empty if it does."""
+    if not row.at_risk_since_ns:
+        return ""
+    return f"AT RISK since {time_text(row.at_risk_since_ns)}: what {row.member} records exists there only"
+
+
+def voter_troubles(row: Row) -> list[str]:
+    """Voters that this member does not reach, or that have nothing to say."""
+    voters = row.voters
+    silent = [name for name, one in voters.items() if one["answered_ms"] is None or one["answered_ms"] > SILENT_MS]
+    empty = [name for name, one in voters.items() if name not in silent and one["reason"] == "empty"]
+    found = []
+    if voters and len(silent) + len(empty) > len(voters) // 2:
+        found.append("reaches no majority of the voters: it can't take over, and the set can't change")
+    if silent:
+        found.append(f"does not reach {', '.join(silent)}")
+    if empty:
+        remedy = "albireo pair init" if len(empty) == len(voters) else "albireo voter reset NAME"
+        found.append(f"finds {', '.join(empty)} empty: no vote until `{remedy}`")
+    return found
+
+
+def voters_in_reach(row: Row) -> tuple[int, int]:
+    """(those that answer and have their store, all)."""
+    good = [one for one in row.voters.values() if one["answered_ms"] is not None and one["answered_ms"] <= SILENT_MS]
+    return sum(one["reason"] != "empty" for one in good), len(row.voters)
+
+
+def local_text(durability: dict[str, str]) -> str:
+    """Streams that are acknowledged before both members have them; empty if none is."""
+    local = ", ".join(stream for stream, word in durability.items() if word == "local")
+    return f"acknowledged by the active member alone, so a takeover may cut the newest: {local}" if local else ""
+
+
+def private_text(replication: dict[str, str]) -> str:
+    """Streams whose values only the member has that took them; empty if all are replicated."""
+    private = ", ".join(stream for stream, word in replication.items() if word != "all")
+    return (
+        f"{private} stay with the member that took them, so a takeover leaves a gap in the other's" if private else ""
+    )
+
+
+def guard_text(guards: dict[str, str]) -> str:
+    """What refuses late orders to outputs: one word if all adapters are alike. Adapters without outputs say nothing."""
+    levels = dict.fromkeys(guards.values())
+    if len(levels) <= 1:
+        return next(iter(levels), "")
+    return ", ".join(f"{name} {level}" for name, level in guards.items())

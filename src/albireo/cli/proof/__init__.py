@@ -1,0 +1,1 @@
+"""Commands that show what a pair holds: seeded worlds and rehearsals."""

@@ -1,0 +1,73 @@
+"""`albireo drill`: a fault rehearsed on a throw-away pair of real processes."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import click
+import msgspec
+
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
+from albireo.drill.fault.faults import FAULTS
+from albireo.drill.rehearsal import Rehearsal, Report, Round, objection
+
+
+def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not context.resilient_parsing:
+        for name, entry in FAULTS.items():
+            click.echo(f"{name}\t{entry.what}")
+        context.exit()
+
+
+@click.command("drill")
+@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Every fault in a line.")
+@click.argument("fault", type=click.Choice(list(FAULTS)), metavar="FAULT")
+@click.option("--rounds", type=click.IntRange(min=1), default=1, show_default=True, help="How often.")
+@click.option(
+    "--voters",
+    type=click.Choice(["witness", "plc"]),
+    default="witness",
+    show_default=True,
+    help="Three witnesses, or the demo's mix: two PLCs and a witness.",
+)
+@click.option(
+    "--keep", type=click.Path(path_type=Path, file_okay=False), help="Do it in this empty directory, and leave it."
+)
+@json_option
+def command(fault: str, rounds: int, voters: str, keep: Path | None, as_json: bool) -> None:
+    """Rehearse FAULT on a pair made for it, under a live load, and print what was lost, doubled, late.
+
+    Nothing of yours is touched: the pair lives in a temporary directory and ends with the drill.
+    """
+    reason = objection(fault)
+    if reason:
+        _skip(fault, reason, as_json)
+        return
+    directory = Path(tempfile.mkdtemp(prefix="albireo-drill-")) if keep is None else keep
+    if keep is not None and keep.exists() and any(keep.iterdir()):
+        raise Failure(f"{keep} is not empty", "name a directory that is not there yet", ExitCode.USAGE)
+    try:
+        report = Rehearsal(fault, directory, say, voters).run(rounds)
+    finally:
+        if keep is None:
+            shutil.rmtree(directory, ignore_errors=True)
+    _show(report, as_json)
+    if not report.held:
+        raise SystemExit(int(ExitCode.FAILED))
+
+
+def _skip(fault: str, reason: str, as_json: bool) -> None:
+    """Not rehearsed is neither held nor not held."""
+    say(f"{fault}: skipped: {reason}")
+    if as_json:
+        emit({"fault": fault, "rounds": [], "held": None, "skipped": reason})
+
+
+def _show(report: Report, as_json: bool) -> None:
+    if as_json:
+        emit(report)
+        return
+    columns = Round.__struct_fields__
+    rows = [["" if value is None else value for value in msgspec.structs.astuple(one)] for one in report.rounds]
+    show_table(columns, rows)
+    say(f"{report.fault}: {'held' if report.held else 'DID NOT HOLD'}")

@@ -1,0 +1,1 @@
+"""Commands about a site: its files, its keys, the machine under it."""

@@ -1,0 +1,201 @@
+"""`albireo keys`: who we are, whom we trust, whom no more."""
+
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
+from albireo.cli.place import VAR
+from albireo.runtime import Keys, KeysRefused
+from albireo.runtime.link.key_files import OWN_FILE, KeyPair, Known
+
+NS: Final = 1_000_000_000
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def place_options(function: _Function) -> _Function:
+    """Give a command `--keys` and `--data`."""
+    for option in (
+        click.option(
+            "--data",
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Data directory of a node or witness; its keys are in DATA/keys.",
+        ),
+        click.option(
+            "--keys",
+            "directory",
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Directory of the keys. Without both: the only one in ./var.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@click.group("keys")
+def command() -> None:
+    """Keys of a node, a witness or a client: every TCP link is encrypted, and both ends prove who they are.
+
+    Each process has a pair of its own and trusts the public keys of the others by name: the names of the topology, such
+    as root[primary] or witness:w1, and names of your choice for clients. A running node takes a change within a second.
+    """
+
+
+@command.command("new")
+@click.argument("name")
+@place_options
+@json_option
+def new(name: str, directory: Path | None, data: Path | None, as_json: bool) -> None:
+    """Make a pair; NAME is how the others list it."""
+    where = directory or (data / "keys" if data is not None else None)
+    if where is None:
+        raise Failure("it is not said where", "name a place with --data DIR or --keys DIR", ExitCode.USAGE)
+    with told():
+        keys = Keys.new(where, name)
+    say(f"Keys of {keys.name} are in {keys.directory}. Tell the other side:")
+    say(f"  albireo keys trust {shlex.quote(keys.name)} {keys.public}")
+    if as_json:
+        emit({"name": keys.name, "public": keys.public, "directory": str(keys.directory)})
+
+
+@command.command("list")
+@place_options
+@json_option
+def list_(directory: Path | None, data: Path | None, as_json: bool) -> None:
+    """Our own public key, the trusted ones, the revoked ones."""
+    keys = loaded(directory, data)
+    own = [("own", keys.name, keys.own.pair), *([("own, next", keys.name, keys.own.next)] if keys.own.next else [])]
+    rows = [(what, name, pair.public, day(pair.made_ns)) for what, name, pair in own]
+    rows += [("trusted", one.name, one.public, day(one.since_ns)) for one in keys.trust_list.trusted]
+    rows += [("revoked", one.name, one.public, day(one.since_ns)) for one in keys.trust_list.revoked]
+    if as_json:
+        emit(
+            {
+                "name": keys.name,
+                "directory": str(keys.directory),
+                "own": pair_of(keys.own.pair),
+                "next": pair_of(keys.own.next) if keys.own.next else None,
+                "trusted": [known_of(one) for one in keys.trust_list.trusted],
+                "revoked": [known_of(one) for one in keys.trust_list.revoked],
+            }
+        )
+    else:
+        show_table(["what", "name", "public key", "since"], rows)
+
+
+@command.command("trust")
+@click.argument("name")
+@click.argument("public")
+@place_options
+@json_option
+def trust(name: str, public: str, directory: Path | None, data: Path | None, as_json: bool) -> None:
+    """Trust the key PUBLIC (64 hexadecimal digits) as NAME.
+
+    A second key of the same name is the next one of a peer that rotates; it may use either.
+    """
+    keys = loaded(directory, data)
+    with told():
+        keys.trust(name, public)
+    listed = keys.keys_of(name)
+    say(f"{name} is trusted with {'this key' if len(listed) == 1 else 'two keys, the new one first'}.")
+    if as_json:
+        emit({"name": name, "keys": listed})
+
+
+@command.command("revoke", short_help="Trust the keys of NAME no more, for ever.")
+@click.argument("name")
+@click.option("--key", "public", default="", help="Only this one of its keys, such as the old one after a rotation.")
+@place_options
+@json_option
+def revoke(name: str, public: str, directory: Path | None, data: Path | None, as_json: bool) -> None:
+    """Trust the keys of NAME no more, for ever: its sessions end within a second."""
+    keys = loaded(directory, data)
+    with told():
+        gone = keys.revoke(name, public)
+    say(f"Revoked {len(gone)} key{'s' if len(gone) > 1 else ''} of {name}. Do the same wherever it is trusted.")
+    if as_json:
+        emit({"name": name, "revoked": gone, "keys": keys.keys_of(name)})
+
+
+@command.command("rotate")
+@click.option("--finish", is_flag=True, help="The others trust the next key: use it, forget the old one.")
+@click.option("--cancel", is_flag=True, help="Forget the next key, keep the one in use.")
+@place_options
+@json_option
+def rotate(finish: bool, cancel: bool, directory: Path | None, data: Path | None, as_json: bool) -> None:
+    """Change our own key without a break.
+
+    First `rotate` makes the next key; have everybody who trusts us trust that too; then `rotate --finish` uses it; at
+    last the others revoke the old one.
+    """
+    if finish and cancel:
+        raise Failure("--finish and --cancel exclude each other", "give one of them", ExitCode.USAGE)
+    keys = loaded(directory, data)
+    name = shlex.quote(keys.name)
+    with told():
+        if finish:
+            old = keys.finish_rotation()
+            say(f"The new key is in use. Where we are trusted:\n  albireo keys revoke {name} --key {old}")
+        elif cancel:
+            old = keys.cancel_rotation()
+            say(f"The next key is gone. Where it was trusted:\n  albireo keys revoke {name} --key {old}")
+        else:
+            old = ""
+            say(f"The next key is made. Where we are trusted:\n  albireo keys trust {name} {keys.begin_rotation()}")
+            say("then here: albireo keys rotate --finish")
+    if as_json:
+        following = keys.own.next.public if keys.own.next else None
+        emit({"name": keys.name, "public": keys.public, "next": following, "gone": old or None})
+
+
+def loaded(directory: Path | None, data: Path | None) -> Keys:
+    """The keys that are meant.
+
+    Raises:
+        Failure: none, several, or such as must not be used.
+    """
+    with told():
+        return Keys.load(find(directory, data))
+
+
+def find(directory: Path | None, data: Path | None) -> Path:
+    """Where the keys are that are meant."""
+    if directory is not None and data is not None:
+        raise Failure("--keys and --data name two places", "give one of them", ExitCode.USAGE)
+    if directory is not None or data is not None:
+        return directory or (data or Path()) / "keys"
+    found = sorted(one.parent for one in VAR.rglob(OWN_FILE)) if VAR.is_dir() else []
+    if len(found) == 1:
+        return found[0]
+    listed = f"several keys are here: {', '.join(map(str, found))}" if found else "there are no keys in ./var"
+    raise Failure(listed, "name the place with --data DIR or --keys DIR", ExitCode.USAGE)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What keys refuse becomes a failure with its remedy."""
+    try:
+        yield
+    except KeysRefused as error:
+        where = f"{error.path}: " if error.path is not None else ""
+        raise Failure(where + error.reason, error.remedy, ExitCode.BAD_CONFIGURATION) from error
+    except OSError as error:
+        raise Failure(f"{error.filename}: {error.strerror}", "see that you may write there") from error
+
+
+def day(at_ns: int) -> str:
+    return datetime.fromtimestamp(at_ns / NS, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def pair_of(pair: KeyPair) -> dict[str, object]:
+    """A pair without its secret."""
+    return {"public": pair.public, "made_ns": pair.made_ns}
+
+
+def known_of(one: Known) -> dict[str, object]:
+    return {"name": one.name, "public": one.public, "since_ns": one.since_ns}

@@ -1,0 +1,159 @@
+"""`albireo topology`: write a first topology out of a device, or check one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say
+from albireo.cli.site.adapters import adapter_kinds
+from albireo.codec.topology.mistakes import Mistake
+from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
+
+if TYPE_CHECKING:
+    from albireo.field.modbus.survey import Survey
+
+SHOWN_MAX = 50
+"""Mistakes on the screen; `--json` gives them all."""
+
+
+class Reader:
+    """Text of a file below a directory, bounded before it is read."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __call__(self, name: str) -> str:
+        """The text. Raises OSError, UnicodeDecodeError, or ValueError for what is too long to be meant."""
+        path = self._directory / name
+        if not path.is_file():
+            # A directory, a pipe or a device named by mistake must not be read to its end.
+            raise FileNotFoundError(2, "no such file" if not path.exists() else "not a regular file", name)
+        if path.stat().st_size > 4 * FILE_CHARS_MAX:
+            raise ValueError(f"longer than {FILE_CHARS_MAX} characters")
+        return path.read_bytes().decode("utf-8")
+
+
+def read_topology(path: Path) -> LoadedTopology:
+    """The topology in `path`; warnings are told on standard error.
+
+    Raises:
+        Failure: it has mistakes (exit code 78); all of them stand in the message.
+    """
+    loaded = load_topology(path.name, Reader(path.parent), adapter_kinds())
+    if isinstance(loaded, LoadedTopology):
+        for warning in loaded.warnings:
+            say(str(warning))
+        return loaded
+    raise refusal(path, loaded)
+
+
+def refusal(path: Path, mistakes: list[Mistake]) -> Failure:
+    """The failure that names every mistake."""
+    lines = [f"  {mistake}" for mistake in mistakes[:SHOWN_MAX]]
+    if len(mistakes) > SHOWN_MAX:
+        lines.append(f"  ... and {len(mistakes) - SHOWN_MAX} more (--json gives all)")
+    errors = sum(not one.is_warning for one in mistakes)
+    head = f"{path}: {errors} mistake{'s' if errors != 1 else ''}"
+    return Failure(
+        "\n".join([head, *lines]),
+        f"change the lines named, then: albireo topology check {path}",
+        ExitCode.BAD_CONFIGURATION,
+        {"error": head, "file": str(path), "valid": False, "mistakes": msgspec.to_builtins(mistakes)},
+    )
+
+
+@click.group("topology")
+def command() -> None:
+    """Write or check a topology file."""
+
+
+@command.command()
+@click.option(
+    "--modbus", metavar="HOST:PORT", help="Modbus TCP device to read; without it only this machine is watched."
+)
+@click.option(
+    "--device-id", type=click.IntRange(0, 255), help="Modbus unit [default: the first of 1, 255, 0 to answer]."
+)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Directory [default: .].")
+@click.option("--address-max", type=click.IntRange(0, 65_535), default=2_000, show_default=True, help="Last one tried.")
+@click.option("--zeros", is_flag=True, help="Keep long rows of zeros: by default they count as unused.")
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@json_option
+def new(
+    modbus: str | None,
+    device_id: int | None,
+    out: Path,
+    address_max: int,
+    zeros: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write a first topology.toml and, read from a device, its item table.
+
+    The device is only read, one request at a time. Types are guessed from two looks at the registers and marked as
+    guesses: check them against the manual.
+    """
+    from albireo.cli.site.survey import survey_device, write_files
+    from albireo.field.modbus.survey import SurveyLimits
+
+    if (out / "topology.toml").exists() and not force:
+        raise Failure(f"{out / 'topology.toml'} is there already", "name another directory with --out, or say --force")
+    limits = SurveyLimits(address_max=address_max)
+    found = survey_device(modbus, device_id, limits, keeps_zeros=zeros) if modbus is not None else None
+    written = write_files(out, found, overwrites=force)
+    read_topology(out / "topology.toml")
+    items = len(found.survey.guesses) if found else 0
+    for path in written:
+        say(f"wrote {path}")
+    if found:
+        say(_told(found.survey))
+    say(
+        f"Next: look through the item table (names, types, units, limits), then\n"
+        f"  albireo topology check {out / 'topology.toml'}\n"
+        f"  albireo node run --topology {out / 'topology.toml'}"
+    )
+    if as_json:
+        device = {"device_id": found.device_id, "requests": found.survey.requests} if found else {}
+        is_complete = found.survey.is_complete if found else True
+        emit({"files": [str(path) for path in written], "items": items, "complete": is_complete, **device})
+
+
+def _told(survey: "Survey") -> str:
+    """What the survey found, in one line."""
+    text = f"{len(survey.guesses)} items out of {survey.requests} requests"
+    if survey.skipped:
+        text += f"; {survey.skipped} addresses held nothing but zeros (--zeros keeps them)"
+    if not survey.is_complete:
+        text += "; a limit ended it early: the table is not complete"
+    return text
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path), default=Path("topology.toml"))
+@json_option
+def check(file: Path, as_json: bool) -> None:
+    """Judge FILE (topology.toml) and its item tables; exit code 78 when something must be changed."""
+    loaded = load_topology(file.name, Reader(file.parent), adapter_kinds())
+    if not isinstance(loaded, LoadedTopology):
+        raise refusal(file, loaded)
+    for warning in loaded.warnings:
+        say(str(warning))
+    items = {node: sum(len(one["items"]) for one in adapters) for node, adapters in loaded.arguments.items()}
+    adapters = sum(len(node.adapter) for node in loaded.topology.node)
+    say(f"{file}: good. {len(items)} nodes, {adapters} adapters, {sum(items.values())} items.")
+    if as_json:
+        warnings = msgspec.to_builtins(loaded.warnings)
+        emit({"file": str(file), "valid": True, "nodes": items, "adapters": adapters, "mistakes": warnings})
+
+
+@command.command()
+def schema() -> None:
+    """Print the JSON Schema of topology.toml, for editors that complete and check TOML."""
+    import inspect
+
+    from albireo.codec.topology.schema import schema_text
+    from albireo.model import topology
+
+    click.echo(schema_text(inspect.getsource(topology)), nl=False)

@@ -1,0 +1,56 @@
+"""What the live view tells of the pair: who is active, epoch, set, lag, voters, guards; and since when it is at risk.
+
+One line, and a second one while something is wrong. No I/O.
+"""
+
+from albireo.cli.pair.table import Row, at_risk_text, guard_text, rows_of, short, troubles, voters_in_reach
+from albireo.cli.view.state import LiveState
+
+
+def pair_lines(live: LiveState) -> list[str]:
+    """How the pair stands, and what is wrong with it; empty: the node stands alone, or has said nothing yet."""
+    core = live.status.get("core")
+    pair = core.get("pair") if isinstance(core, dict) else None
+    if not isinstance(pair, dict):
+        return []
+    rows = rows_of([pair])
+    own = next(row for row in rows if not row.is_heard)
+    active = next((row for row in rows if row.role == "ACTIVE"), None)
+    wrong = troubles(rows)
+    text = f"pair {_summary(active, own, rows)}"
+    if active is not None and own is not active:
+        text = f"{text}   (seen from {own.member})"
+    return [text, f"!! {'   '.join(wrong)}"] if wrong else [text]
+
+
+def _summary(active: Row | None, own: Row, rows: list[Row]) -> str:
+    parts = ["nobody is active" if active is None else f"{active.member} active, epoch {active.epoch}"]
+    parts.append(f"set {'+'.join(short(one) for one in own.set) or '-'}")
+    lags = [row for row in rows if row.lag is not None]
+    parts += [f"{short(row.member)} {row.state}, lag {row.lag}" for row in lags]
+    answering, listed = voters_in_reach(own)
+    if listed:
+        parts.append(f"voters {answering}/{listed}")
+    guards = guard_text(own.guards)
+    if guards:
+        parts.append(f"guard {guards}")
+    return "   ".join(parts)
+
+
+def is_passive(live: LiveState) -> bool:
+    """This member follows a healthy other one: that it records nothing of its own is as it should be."""
+    core = live.status.get("core")
+    pair = core.get("pair") if isinstance(core, dict) else None
+    return isinstance(pair, dict) and pair.get("state") in ("ready", "catching_up")
+
+
+def plain_pair(live: LiveState) -> str:
+    """A few words for the line where no terminal is; empty without a pair."""
+    core = live.status.get("core")
+    pair = core.get("pair") if isinstance(core, dict) else None
+    if not isinstance(pair, dict):
+        return ""
+    rows = rows_of([pair])
+    own = next(row for row in rows if not row.is_heard)
+    risk = at_risk_text(own)
+    return f"{own.member} {own.state} epoch {own.epoch}" + (f" {risk.partition(':')[0]}" if risk else "")

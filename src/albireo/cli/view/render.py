@@ -1,0 +1,342 @@
+"""Draws the live view: exactly as many lines as the terminal has, never wider than it is. No I/O.
+
+After ISA-101: everything normal is plain; colour stands for abnormal only, and never alone - a mark and a word say the
+same. Marks of severity: `!!!` from 800, `!!` from 600, `!` below.
+"""
+
+from typing import Final
+
+import msgspec
+from rich.cells import cell_len, set_cell_size
+from rich.console import Group
+from rich.text import Text
+
+from albireo.cli.node.cases import state_text
+from albireo.cli.texts import value_text
+from albireo.cli.view.pair import is_passive, pair_lines, plain_pair
+from albireo.cli.view.screen import SHELVE_MS, Mode, Pane, Screen, case_row, range_text, shown_items
+from albireo.cli.view.state import Current, LiveState, Order, is_put_away
+from albireo.model import quality
+from albireo.model.case import Case
+from albireo.model.command import Outcome
+from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.item import KnownItem
+
+WIDTH_MIN: Final = 60
+HEIGHT_MIN: Final = 12
+WIDE: Final = 130
+"""From here on items and cases stand side by side."""
+NAME_CELLS: Final = 25
+VALUE_CELLS: Final = 15
+
+_HELP: Final = f"""arrows, PgUp PgDn, Home End   move            Tab  items <-> cases
+/   filter by name or description                Esc  no filter
+p   only set points                              w    write the selected set point
+a   acknowledge the selected case                s    shelve it for {SHELVE_MS // 60_000} minutes
+r   reset it (latched)                           u    unshelve it
+Scenarios of the simulated tunnel:
+f   fire     t  fan trip     o  PLC off     z  sensor frozen     j  jam     c  clear
+q   leave"""
+_KEYS: Final = "/ filter w write a ack s shelve ? help q quit"
+_SCENARIO_KEYS: Final = "| f fire t fan o PLC z froze c clear"
+
+_CRITICAL, _HIGH, _LOW = "bold red", "yellow", "cyan"
+_OLD: Final = "dim"
+
+
+class Size(msgspec.Struct, frozen=True):
+    """Of the terminal, in cells."""
+
+    width: int
+    height: int
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """Now, in both kinds of time."""
+
+    now: Instant
+    wall_ns: int
+
+
+def page_of(live: LiveState, screen: Screen, size: Size) -> int:
+    """Rows that the selected pane has at this size."""
+    items, cases = _heights(_left(live, size), len(live.cases))
+    return items - 1 if screen.pane is Pane.ITEMS else cases - 1
+
+
+def render(live: LiveState, screen: Screen, size: Size, clock: Clock, *, has_scenarios: bool) -> Group:
+    """The whole screen."""
+    if size.width < WIDTH_MIN or size.height < HEIGHT_MIN:
+        return Group(
+            _line(f"{WIDTH_MIN}x{HEIGHT_MIN} cells are needed, these are {size.width}x{size.height}", size.width)
+        )
+    lines = [_title(live, size.width, clock), _pulse(live, size.width, clock), *_pair(live, size.width)]
+    if screen.mode is Mode.HELP:
+        lines += [_line(text, size.width) for text in _HELP.splitlines()]
+        lines += [_line("", size.width)] * (size.height - 2 - len(lines))
+    else:
+        lines += _panes(live, screen, _left(live, size), clock)
+    lines.append(_bottom(live, screen, size.width))
+    lines.append(_line(f"{_KEYS} {_SCENARIO_KEYS}" if has_scenarios else _KEYS, size.width, _OLD))
+    return Group(*lines[: size.height])
+
+
+def _pair(live: LiveState, width: int) -> list[Text]:
+    """The pair's lines, if there is one; what is wrong with it stands out."""
+    return [_line(text, width, style) for text, style in zip(pair_lines(live), ("", _HIGH), strict=False)]
+
+
+def _left(live: LiveState, size: Size) -> Size:
+    """What the pair's lines leave."""
+    return Size(size.width, size.height - len(pair_lines(live)))
+
+
+def _heights(size: Size, case_count: int) -> tuple[int, int]:
+    """Lines of items and of cases, headings included; cases take what they need, up to half."""
+    free = size.height - 4
+    if size.width >= WIDE:
+        return free, free
+    cases = max(4, min(case_count + 1, free // 2))
+    return free - cases, cases
+
+
+def _panes(live: LiveState, screen: Screen, size: Size, clock: Clock) -> list[Text]:
+    item_lines, case_lines = _heights(size, len(live.cases))
+    if size.width < WIDE:
+        return _items(live, screen, size.width, item_lines, clock) + _cases(live, screen, size.width, case_lines, clock)
+    left = size.width * 11 // 20
+    return [
+        Text.assemble(item, " ", case, no_wrap=True)
+        for item, case in zip(
+            _items(live, screen, left, item_lines, clock),
+            _cases(live, screen, size.width - left - 1, case_lines, clock),
+            strict=True,
+        )
+    ]
+
+
+def _title(live: LiveState, width: int, clock: Clock) -> Text:
+    core = live.status.get("core")
+    role = str(core.get("role", "")) if isinstance(core, dict) else ""
+    rate = live.records_per_s()
+    parts = [
+        f"Albireo  {live.node or '-'} {role}".rstrip(),
+        f"log {live.position}",
+        "- rec/s" if rate is None else f"{rate:,.0f} rec/s",
+        f"lag {_lag(live, clock)}",
+    ]
+    return _line("   ".join(parts), width, "bold")
+
+
+def _lag(live: LiveState, clock: Clock) -> str:
+    """Age of the newest value: what lies between the device and this screen."""
+    if not live.newest_ns:
+        return "-"
+    lag_ns = max(0, clock.wall_ns - live.newest_ns)
+    return f"{lag_ns // MS} ms" if lag_ns < 10 * SECOND else _age(lag_ns // SECOND)
+
+
+def _pulse(live: LiveState, width: int, clock: Clock) -> Text:
+    """What is abnormal about the node itself; otherwise that it is well."""
+    counts = f"items {len(live.items)} ({live.bad_count} bad)   cases {len(live.cases)} ({live.unacked_count} unacked)"
+    if live.is_silent(clock.now):
+        since = "" if live.heard_at is None else f" for {(clock.now - live.heard_at) / SECOND:.1f} s"
+        return _line(f"!!! NO NEWS FROM THE NODE{since}: values are old   {counts}", width, _CRITICAL)
+    reason = admission(live)
+    if reason and not is_passive(live):
+        return _line(f"!!! NOTHING IS RECORDED: {reason}   {counts}", width, _CRITICAL)
+    wrong = actors_in_trouble(live)
+    if wrong:
+        return _line(f"!! actors: {', '.join(wrong)}   {counts}", width, _HIGH)
+    running = actor_count(live)
+    return _line(f"{counts}   actors {running} running" if running else counts, width)
+
+
+def admission(live: LiveState) -> str:
+    """Why CORE takes nothing in now; empty when it does."""
+    core = live.status.get("core")
+    log = core.get("log") if isinstance(core, dict) else None
+    return str(log.get("admission") or "") if isinstance(log, dict) else ""
+
+
+def actors_in_trouble(live: LiveState) -> list[str]:
+    """Actors that do not run, with their state."""
+    actors = live.status.get("actors")
+    listed = [one for one in actors if isinstance(one, dict)] if isinstance(actors, list) else []
+    return [f"{one.get('name')} {one.get('state')}" for one in listed if one.get("state") != "running"]
+
+
+def actor_count(live: LiveState) -> int:
+    actors = live.status.get("actors")
+    return len(actors) if isinstance(actors, list) else 0
+
+
+# --- Items ----------------------------------------------------------------------------------------------------------
+
+
+def _items(live: LiveState, screen: Screen, width: int, height: int, clock: Clock) -> list[Text]:
+    items = shown_items(live, screen)
+    selected = max(0, min(screen.item, len(items) - 1))
+    top = _top(selected, len(items), height - 1)
+    what = "set points" if screen.has_only_set_points else "items"
+    if screen.filter:
+        what += f" with {screen.filter!r}"
+    place = f"{selected + 1}/{len(items)}" if items else "none"
+    lines = [_line(f"    {what}  {place}", width, _heading(screen.pane is Pane.ITEMS))]
+    alarmed = live.alarmed()
+    for row, known in enumerate(items[top : top + height - 1], top):
+        current = live.values.get(known.item_id)
+        case = alarmed.get(known.item_id)
+        line, style = item_line(known, current, case, clock.wall_ns)
+        if row == selected and screen.pane is Pane.ITEMS:
+            style = f"{style} reverse".strip()
+        lines.append(_line(line, width, style))
+    return _filled(lines, width, height)
+
+
+def item_line(known: KnownItem, current: Current | None, case: Case | None, wall_ns: int) -> tuple[str, str]:
+    """Text and style of one item: mark, name, value, and what is wrong with it, else what it is."""
+    item = known.item
+    mark, style = ("   ", "") if case is None else severity_mark(case.severity)
+    if current is None:
+        shown, note, style = "-", "no value yet", style or _OLD
+    elif quality.is_bad(current.quality):
+        age = max(0.0, (wall_ns - current.source_ns) / SECOND)
+        shown, note, style = "-", f"? {quality.name(current.quality)}, {age:.0f} s old", style or _HIGH
+        mark = mark if case is not None else "?  "
+    else:
+        shown = value_text(current.value, item.unit)
+        note = "" if quality.is_good(current.quality) else f"~ {quality.name(current.quality)}"
+    if case is not None and not note:
+        note = f"{case.condition.value} {'' if case.is_acked else 'UNACKED'}".strip()
+    writable = "w " if item.is_writable else "  "
+    name = set_cell_size(item.name, NAME_CELLS)
+    return f"{mark}{writable}{name} {shown:>{VALUE_CELLS}}  {note or item.description}", style
+
+
+def severity_mark(severity: int) -> tuple[str, str]:
+    """Three cells and the colour that says the same."""
+    if severity >= 800:
+        return "!!!", _CRITICAL
+    if severity >= 600:
+        return "!! ", _HIGH
+    return "!  ", _LOW
+
+
+# --- Cases ----------------------------------------------------------------------------------------------------------
+
+
+def _cases(live: LiveState, screen: Screen, width: int, height: int, clock: Clock) -> list[Text]:
+    cases = live.sorted_cases()
+    selected = case_row(cases, screen)
+    top = _top(selected, len(cases), height - 1)
+    place = f"{selected + 1}/{len(cases)}" if cases else "none open"
+    lines = [_line(f"    cases  {place}", width, _heading(screen.pane is Pane.CASES))]
+    for row, case in enumerate(cases[top : top + height - 1], top):
+        known = live.items.get(case.item_id)
+        line, style = case_line(case, known, clock.wall_ns)
+        if row == selected and screen.pane is Pane.CASES:
+            style = f"{style} reverse".strip()
+        lines.append(_line(line, width, style))
+    return _filled(lines, width, height)
+
+
+def case_line(case: Case, known: KnownItem | None, wall_ns: int) -> tuple[str, str]:
+    """Text and style of one case; what is over or put away is dim."""
+    mark, style = severity_mark(case.severity)
+    if is_put_away(case) or (case.is_acked and not case.is_active):
+        mark, style = "   ", _OLD
+    name = known.item.name if known is not None else f"item {case.item_id}"
+    age = _age(max(0, wall_ns - case.raised_ns) // SECOND)
+    unit = known.item.unit if known is not None else ""
+    state = state_text(msgspec.to_builtins(case))
+    if not case.is_acked:
+        state = state.replace("unacked", "UNACKED")
+    what = f"{name} {case.condition.value}"
+    return f"{mark} {set_cell_size(what, 27)} {state:<22} {age:>5}  {value_text(case.value, unit)}", style
+
+
+def _age(seconds: int) -> str:
+    if seconds < 100:
+        return f"{seconds} s"
+    return f"{seconds // 60} m" if seconds < 6_000 else f"{seconds // 3_600} h"
+
+
+# --- Bottom ---------------------------------------------------------------------------------------------------------
+
+
+def _bottom(live: LiveState, screen: Screen, width: int) -> Text:
+    """The prompt, or the last order, or the last message."""
+    if screen.mode is Mode.FILTER:
+        return _line(f"/{screen.typed}_", width, "bold")
+    if screen.mode is Mode.VALUE:
+        known = live.find(screen.target)
+        wanted = "" if known is None else f" ({range_text(known)})"
+        said = f"   {screen.message}" if screen.message else "   Enter writes, Esc does not"
+        return _line(f"{screen.target}{wanted} = {screen.typed}_{said}", width, "bold")
+    if screen.message:
+        return _line(screen.message, width)
+    if live.orders:
+        return _line(*_order(list(live.orders.values())[-1], width))
+    return _line("", width)
+
+
+def _order(order: Order, width: int) -> tuple[str, int, str]:
+    text = f"{order.name} = {value_text(order.value)}: "
+    match order.outcome:
+        case Outcome.REQUESTED | Outcome.ACCEPTED:
+            return f"{text}pending...", width, ""
+        case Outcome.VERIFIED:
+            return f"{text}verified, read back {value_text(order.read_back)}", width, ""
+        case Outcome.EXECUTED:
+            return f"{text}executed, no read-back", width, ""
+        case _:
+            return f"!! {text}{order.outcome.value.upper()} {order.detail}", width, _HIGH
+
+
+# --- Lines ----------------------------------------------------------------------------------------------------------
+
+
+def _top(selected: int, count: int, height: int) -> int:
+    """First row shown, so that the selected one is in sight and no page is half empty."""
+    return max(0, min(selected - height // 2, count - height))
+
+
+def _heading(is_selected: bool) -> str:
+    return "bold underline" if is_selected else "underline"
+
+
+def _line(text: str, width: int, style: str = "") -> Text:
+    """Exactly `width` cells; what does not fit is cut."""
+    text = text.translate(_CONTROLS)
+    if cell_len(text) > width:
+        text = set_cell_size(text, width - 1) + "…"
+    return Text(set_cell_size(text, width), style=style, no_wrap=True, overflow="crop")
+
+
+_CONTROLS: Final = dict.fromkeys((*range(32), *range(127, 160)), "�")
+"""A device's string or a description must not steer the terminal."""
+
+
+def _filled(lines: list[Text], width: int, height: int) -> list[Text]:
+    return lines + [_line("", width)] * (height - len(lines))
+
+
+def plain_line(live: LiveState, clock: Clock) -> str:
+    """The state in one line, for places where no terminal is."""
+    rate = live.records_per_s()
+    core = live.status.get("core")
+    samples = core.get("samples_committed") if isinstance(core, dict) else None
+    parts = [
+        f"log {live.position}",
+        f"{'-' if rate is None else f'{rate:.0f}'} rec/s",
+        f"items {len(live.items)} ({live.bad_count} bad)",
+        f"cases {len(live.cases)} ({live.unacked_count} unacked)",
+    ]
+    if samples is not None:
+        parts.append(f"{samples} samples committed")
+    if told := plain_pair(live):
+        parts.append(told)
+    if live.is_silent(clock.now):
+        parts.append("NO NEWS FROM THE NODE")
+    return "  ".join(parts)

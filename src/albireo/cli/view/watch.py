@@ -1,0 +1,92 @@
+"""`albireo watch`: the live view of a node."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from albireo.cli.output import ExitCode, Failure, emit, json_option
+from albireo.cli.pair.members import Acting
+from albireo.cli.place import data_option, find_data
+from albireo.cli.texts import quality_text
+from albireo.cli.view.state import LiveState
+from albireo.cli.view.view import View
+from albireo.client import ClientError, NodeClient
+from albireo.plant.tunnel.processes import begin
+from albireo.plant.tunnel.wire import SOCKET_NAME
+from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.errors import RuntimeFault
+
+SITE = "site"
+"""Below a demo's data directory: topology, item tables, and the plant's socket."""
+FIRST_STATE_S = 5.0
+
+
+@click.command("watch")
+@click.option("--for", "seconds", type=float, default=None, help="End after so many seconds.")
+@data_option
+@json_option
+def command(seconds: float | None, data: Path | None, as_json: bool) -> None:
+    """Live view of items and cases; ? shows the keys. With --json: the state as it is now, and the end."""
+    directory = find_data(data)
+    try:
+        with NodeClient(directory, timeout_s=2.0) as client:
+            client.ask("status")
+            if as_json:
+                emit(snapshot(_first_state(client)))
+                return
+    except (ClientError, RuntimeFault) as error:
+        remedy = f"start it: albireo node run --data {directory}"
+        raise Failure(str(error), remedy, ExitCode.UNREACHABLE) from error
+    site = next((one / SITE for one in (directory, directory.parent) if (one / SITE).is_dir()), directory / SITE)
+    has_plant = (site / SOCKET_NAME).exists()
+    ends = time.monotonic() + seconds if seconds is not None else float("inf")
+    view = View(Acting([directory]), (lambda scenario: begin(site, scenario)) if has_plant else None)
+    view.run(lambda _live: time.monotonic() >= ends)
+
+
+def _first_state(client: NodeClient) -> LiveState:
+    """The state as the feed's first message has it.
+
+    Raises:
+        Failure: none came within FIRST_STATE_S.
+    """
+    live = LiveState()
+    ends = time.monotonic() + FIRST_STATE_S
+    for change in client.follow_state("watch-once"):
+        if change is not None:
+            live.apply(change.state, change.batches, boot_ns())
+            return live
+        if time.monotonic() >= ends:
+            break
+    raise Failure("the node sent no state", "look at `albireo status`", ExitCode.UNREACHABLE)
+
+
+def snapshot(live: LiveState) -> dict[str, Any]:
+    """The state as JSON has it."""
+    items = []
+    for known in live.sorted_items():
+        current = live.values.get(known.item_id)
+        items.append(
+            {
+                "item": known.full_name,
+                "value": None if current is None else current.value,
+                "quality": None if current is None else quality_text(current.quality),
+                "source_ns": None if current is None else current.source_ns,
+                "unit": known.item.unit,
+            }
+        )
+    return {
+        "node": live.node,
+        "epoch": live.position.epoch,
+        "sequence": live.position.sequence,
+        "items": items,
+        "cases": [msgspec.to_builtins(case) | {"item": _name(live, case.item_id)} for case in live.sorted_cases()],
+    }
+
+
+def _name(live: LiveState, item_id: int) -> str:
+    known = live.items.get(item_id)
+    return "" if known is None else known.full_name

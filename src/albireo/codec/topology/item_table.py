@@ -1,0 +1,205 @@
+"""Item tables: CSV as engineers export it, one row per item.
+
+What it does not do: know what the columns of an adapter mean. Each kind of adapter hands in its columns and a check of
+one row (`AdapterKind.judge`); names, duplicates and the shape of the table are judged here.
+
+Grammar: RFC 4180, header first; UTF-8 with or without a byte order mark; separated by comma, semicolon or tab, as the
+header shows; lines that begin with # and empty lines count nothing; an empty cell is a cell that is not there.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from albireo.codec.topology.mistakes import Findings, did_you_mean, shown
+from albireo.model.item import NAME_PATTERN, DataItem
+from albireo.model.samples import ValueType
+from albireo.model.topology import ITEMS_MAX
+
+OWNER_COLUMN: Final = "adapter"
+"""In a table of a whole node: which adapter owns the row."""
+COLUMNS_MAX: Final = 128
+_NAME = re.compile(NAME_PATTERN)
+_NAME_REMEDY: Final = "Letters, digits, _ . -, a letter first, at most 64, one / at most."
+
+
+class RowMistake(msgspec.Struct, frozen=True):
+    """What is wrong with one cell of a row, as an adapter says it."""
+
+    column: str
+    """Empty where no single column is to blame."""
+    text: str
+    remedy: str
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Addresses that a row takes; two rows of one space that share one are suspicious, though not wrong."""
+
+    space: str
+    """Such as `holding registers of unit 1`."""
+    first: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        """First address behind it."""
+        return self.first + self.count
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A row that its adapter can use."""
+
+    item: DataItem
+    span: Span | None = None
+    """None where sharing is usual, such as the bits of one register."""
+
+
+class AdapterKind(msgspec.Struct, frozen=True, kw_only=True):
+    """What the loader must know of a kind of adapter; handed in, so that codecs know no adapter."""
+
+    needs_url: bool | None = True
+    """None: it may have one."""
+    needs_items: bool = True
+    columns: tuple[str, ...] = ()
+    """Columns that may stand in its item table; empty switches the check off."""
+    judge: Callable[[Mapping[str, str]], Judged | list[RowMistake]] | None = None
+    """Judges one row: cells as text, empty ones and unknown columns left out."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One item as it stands in the table."""
+
+    line: int
+    cells: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        return self.cells.get("name", "")
+
+
+def read_rows(text: str, found: Findings) -> list[Row]:
+    """The rows of a table whose shape is right; what is not goes to `found`."""
+    text = text.removeprefix("\ufeff")
+    rows: list[Row] = []
+    header: list[str] = []
+    try:
+        for line, cells in _lines(text):
+            if not header:
+                header = cells
+                if not _is_header_good(header, line, found):
+                    return []
+                continue
+            if len(cells) > len(header) and any(cells[len(header) :]):
+                text_ = f"the row has {len(cells)} cells, the header {len(header)}"
+                found.add((), text_, "Put cells that hold the separator into quotes.", line=line)
+                continue
+            if len(rows) >= ITEMS_MAX:
+                found.add((), f"more than {ITEMS_MAX} rows", "Split the node.", line=line)
+                break
+            rows.append(Row(line, {key: cell for key, cell in zip(header, cells, strict=False) if cell}))
+    except csv.Error as error:
+        found.add((), f"not a CSV table: {error}", "Export it again as CSV, UTF-8.")
+    if not header:
+        found.add((), "the table is empty", "Its first line names the columns; name is one of them.", line=1)
+    return rows
+
+
+def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Line (of the first character) and stripped cells of each record that is no comment."""
+    first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
+    delimiter = max(",;\t", key=lambda one: (first.count(one), one == ","))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    begins = 1
+    for record in reader:
+        cells = [cell.strip() for cell in record]
+        if any(cells) and not cells[0].startswith("#"):
+            yield begins, cells
+        begins = reader.line_num + 1
+
+
+def _is_header_good(header: list[str], line: int, found: Findings) -> bool:
+    if len(header) > COLUMNS_MAX:
+        found.add((), f"{len(header)} columns, at most {COLUMNS_MAX} are allowed", "Is it an item table?", line=line)
+        return False
+    if "name" not in header:
+        found.add(("name",), "the column 'name' is missing", "The first line names the columns.", line=line)
+        return False
+    twice = {column for column in header if column and header.count(column) > 1}
+    for column in sorted(twice):
+        found.add((column,), f"the column {shown(column)} stands there twice", "Take one away.", line=line)
+    return not twice
+
+
+def check_columns(rows: list[Row], kind: AdapterKind, more: tuple[str, ...], found: Findings) -> None:
+    """Columns that the adapter does not know, each told once, at the first row that uses it."""
+    if not kind.columns:
+        return
+    known = (*kind.columns, *more)
+    told: set[str] = set()
+    for row in rows:
+        for column in row.cells:
+            if column not in known and column not in told:
+                told.add(column)
+                text = f"the column {shown(column)} is not known"
+                found.add((column,), text, did_you_mean(column, known), line=row.line)
+
+
+def check_row(row: Row, kind: AdapterKind, found: Findings) -> Judged | None:
+    """The row as its adapter understands it; None when it has a mistake."""
+    if not row.name:
+        found.add(("name",), "the item has no name", "Give it one, or take the row away.", line=row.line)
+        return None
+    if not _NAME.match(row.name):
+        found.add(("name",), f"{shown(row.name)} is no item name", _NAME_REMEDY, line=row.line)
+        return None
+    if kind.judge is None:
+        return Judged(DataItem(name=row.name, value_type=ValueType.FLOAT64))
+    judged = kind.judge({key: cell for key, cell in row.cells.items() if key in kind.columns or not kind.columns})
+    if isinstance(judged, Judged):
+        return judged
+    for one in judged:
+        path = (one.column,) if one.column else ()
+        found.add(path, f"{row.name}: {one.text}", _sentence(one.remedy), line=row.line)
+    return None
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else "Change the cell."
+
+
+def check_spans(judged: list[tuple[Row, Judged]], found: Findings) -> None:
+    """Warn of rows that take the same addresses."""
+    spans = [(one.span, row) for row, one in judged if one.span is not None]
+    spans.sort(key=lambda one: (one[0].space, one[0].first))
+    reaching: tuple[Span, Row] | None = None
+    for span, row in spans:
+        if reaching is None or reaching[0].space != span.space:
+            reaching = (span, row)
+            continue
+        if span.first < reaching[0].end:
+            text = f"{row.name} and {reaching[1].name} (line {reaching[1].line}) overlap in the {span.space}"
+            remedy = f"Right if meant; else change the address {span.first}."
+            found.add(("address",), text, remedy, is_warning=True, line=row.line)
+        if span.end > reaching[0].end:
+            reaching = (span, row)
+
+
+def check_suppression(judged: list[tuple[Row, Judged]], known: Mapping[str, Judged], found: Findings) -> None:
+    """`suppressed_by` names a bool item of the same node."""
+    for row, one in judged:
+        wanted = one.item.alarm.suppressed_by if one.item.alarm else ""
+        if wanted and wanted not in known:
+            text = f"{row.name}: the item {shown(wanted)} that suppresses it is not there"
+            found.add(("suppressed_by",), text, did_you_mean(wanted, known), line=row.line)
+        elif wanted and known[wanted].item.value_type is not ValueType.BOOL:
+            text = f"{row.name}: {wanted} cannot suppress it, it is no bool"
+            found.add(("suppressed_by",), text, "Name an item that is true or false.", line=row.line)
+
+
+def cells_of(row: Row) -> dict[str, str]:
+    """The row as an adapter gets it."""
+    return {key: cell for key, cell in row.cells.items() if key != OWNER_COLUMN}

@@ -1,0 +1,50 @@
+"""What a topology may say of the streams of a pair: how far they are durable, and whether they are replicated.
+
+Spec: ADR-0122, ADR-0130.
+"""
+
+from typing import Final
+
+from albireo.codec.topology.mistakes import Findings
+from albireo.model.topology import Replication, Topology
+
+_ALWAYS_BOTH: Final = {
+    "cases": "what an operator has acknowledged must not stand open again after a takeover",
+    "state": "item ids are allotted in it, and one that was cut would be given to another item",
+    "command": "an order is accepted in it before it is sent, and a takeover must not forget that it may have been",
+    "audit": "what somebody did must not be undone",
+    "control": "the pair itself decides by it",
+}
+"""Streams that can't be `local`, and why."""
+
+
+def check_durability(topology: Topology, found: Findings) -> None:
+    """Only streams that producers append may be answered early, and only a pair has anything to be early for."""
+    for index, node in enumerate(topology.node):
+        path = ("node", index, "durability")
+        for stream in node.durability.local_streams:
+            if stream in _ALWAYS_BOTH:
+                text = f"{stream} can't be local: {_ALWAYS_BOTH[stream]}"
+                found.add((*path, stream), text, "Take it away; samples may be local.")
+        if node.durability.local_streams and not node.is_pair:
+            text = f"{node.id} is no pair: what is on its disk is everywhere it will ever be"
+            found.add(path, text, "It changes nothing until the node is a pair.", is_warning=True)
+
+
+def check_replication(topology: Topology, found: Findings) -> None:
+    """Only the values of samples may stay with one member: everything else the pair decides by, or has promised."""
+    for index, node in enumerate(topology.node):
+        path = ("node", index, "replication")
+        for stream in node.replication.private_streams:
+            if stream in _ALWAYS_BOTH:
+                text = f"{stream} can't stay with one member: {_ALWAYS_BOTH[stream]}"
+                found.add((*path, stream), text, "Take it away; samples may be configuration.")
+        if node.replication.samples is Replication.NONE:
+            text = (
+                "samples can't be none: whoever takes over must know which items there are and which batches "
+                "were taken, or it would give an id to another item and a number to another batch"
+            )
+            found.add((*path, "samples"), text, 'Write "configuration": the values stay with the member then.')
+        if node.replication.private_streams and not node.is_pair:
+            text = f"{node.id} is no pair: there is no other member that anything could be kept from"
+            found.add(path, text, "It changes nothing until the node is a pair.", is_warning=True)

@@ -1,0 +1,426 @@
+"""Topology file and item tables -> `Topology` with the arguments of every adapter, or every mistake in them.
+
+What it does not do: touch the disk or the network. `read` hands in the text of a file; what must be opened to be known
+(a port in use, a device that answers) is `albireo doctor`'s to tell.
+
+    topology.toml = cluster, [log], [history], [runtime], [[witness]]*, [[node]]+
+    [[node]]      = id, (endpoint | primary, backup, voters), items?, [node.log]?, ..., [[node.adapter]]*
+    items         = a CSV table (codec/topology/item_table.py)
+
+The keys are the fields of `model/topology.py`; docs/topology.schema.json is made from the same.
+"""
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from albireo.codec.topology.item_table import (
+    OWNER_COLUMN,
+    AdapterKind,
+    Judged,
+    Row,
+    cells_of,
+    check_columns,
+    check_row,
+    check_spans,
+    check_suppression,
+    read_rows,
+)
+from albireo.codec.topology.mistakes import Findings, KeyPath, Mistake, build, did_you_mean, shown
+from albireo.codec.topology.streams import check_durability, check_replication
+from albireo.codec.topology.toml_lines import key_lines
+from albireo.model.topology import AdapterConfig, NodeConfig, Topology
+
+FILE_CHARS_MAX: Final = 32 * 1024 * 1024
+"""Of one file; a table of 100,000 items has about 10 million."""
+_SECTIONS: Final = ("log", "history", "runtime")
+_AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
+_ENDPOINT = re.compile(
+    r"^(?P<scheme>[a-z][a-z0-9+.\-]*)://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.\-_*]+):(?P<port>\d+)$"
+)
+_NO_CLUSTER: Final = "00000000-0000-0000-0000-000000000000"
+_PORT_MAX: Final = 65_535
+_WILDCARDS: Final = frozenset({"*", "0.0.0.0", "[::]"})  # Compared with, never bound.
+
+Read = Callable[[str], str]
+"""Text of a file named relative to the topology file. Raises OSError or UnicodeDecodeError."""
+
+
+class LoadedTopology(msgspec.Struct, frozen=True, kw_only=True):
+    """A topology without mistakes."""
+
+    topology: Topology
+    arguments: dict[str, tuple[dict[str, Any], ...]]
+    """By node id: for each adapter the JSON values it is started with, its item rows under `items`."""
+    warnings: tuple[Mistake, ...] = ()
+
+
+def load_topology(file: str, read: Read, kinds: Mapping[str, AdapterKind]) -> LoadedTopology | list[Mistake]:
+    """Read and judge a topology.
+
+    Args:
+        file: name of the topology file, handed to `read` and shown in mistakes.
+        kinds: the adapters there are, by name.
+    Returns:
+        The topology, or all mistakes that can be known without opening anything, warnings last.
+    """
+    loading = _Loading(file, read, kinds)
+    topology = loading.topology()
+    arguments = loading.all_arguments(topology) if topology else {}
+    mistakes = loading.mistakes()
+    if topology is None or any(not one.is_warning for one in mistakes):
+        return mistakes
+    return LoadedTopology(topology=topology, arguments=arguments, warnings=tuple(mistakes))
+
+
+class _Loading:
+    """One run of `load_topology`: what was read and what was found."""
+
+    def __init__(self, file: str, read: Read, kinds: Mapping[str, AdapterKind]) -> None:
+        self._read = read
+        self._kinds = kinds
+        self._found = Findings(file)
+        self._tables: dict[str, Findings] = {}
+        self._table_rows: dict[str, list[Row]] = {}
+
+    def mistakes(self) -> list[Mistake]:
+        found = self._found.mistakes()
+        for in_table in self._tables.values():
+            found += in_table.mistakes()
+        return sorted(found, key=lambda one: one.is_warning)
+
+    def topology(self) -> Topology | None:
+        """The topology file on its own; None when it has a mistake that hides the rest."""
+        text = _text_of(
+            self._found.file, self._read, self._found, (), "Name another, or write one: albireo topology new"
+        )
+        if text is None:
+            return None
+        table = _parsed(text, self._found)
+        if table is None:
+            return None
+        self._found = Findings(self._found.file, key_lines(text))
+        topology = build(Topology, table, (), self._found)
+        if topology is None:
+            # A missing cluster must not hide what else is wrong; its own mistake is noted already.
+            topology = build(Topology, {**table, "cluster": _NO_CLUSTER}, (), Findings(self._found.file))
+        if topology is not None:
+            topology = _with_defaults(topology, table, self._found)
+            check_tree(topology, self._found)
+            check_endpoints(topology, self._found)
+            check_voters(topology, self._found)
+            check_durability(topology, self._found)
+            check_replication(topology, self._found)
+            check_adapters(topology, self._kinds, self._found)
+            check_gates(topology, self._found)
+        return topology
+
+    def all_arguments(self, topology: Topology) -> dict[str, tuple[dict[str, Any], ...]]:
+        return {node.id: self._arguments(node, ("node", index)) for index, node in enumerate(topology.node)}
+
+    def _arguments(self, node: NodeConfig, path: KeyPath) -> tuple[dict[str, Any], ...]:
+        owned = self._rows_by_owner(node, path)
+        seen: dict[str, _Seen] = {}
+        given: list[dict[str, Any]] = []
+        for index, adapter in enumerate(node.adapter):
+            where = (*path, "adapter", index)
+            if not adapter.items and not owned[adapter.name] and self._needs_items(adapter):
+                text = f"the adapter {adapter.name} has no items"
+                self._found.add(where, text, 'Add items = "FILE.csv", or rows of it to the table of the node.')
+            rows = self._judged(adapter, node.items, owned[adapter.name], seen)
+            rows += self._judged(adapter, adapter.items, self._rows(adapter.items, (*where, "items")), seen)
+            given.append({**msgspec.to_builtins(_full(adapter)), "items": [cells_of(row) for row in rows]})
+        self._check_names(node, seen)
+        return tuple(given)
+
+    def _needs_items(self, adapter: AdapterConfig) -> bool:
+        return adapter.kind in self._kinds and self._kinds[adapter.kind].needs_items
+
+    def _rows_by_owner(self, node: NodeConfig, path: KeyPath) -> dict[str, list[Row]]:
+        """Rows of the node's own table, each to the adapter that its column `adapter` names."""
+        owned: dict[str, list[Row]] = {adapter.name: [] for adapter in node.adapter}
+        for row in self._rows(node.items, (*path, "items")):
+            owner = row.cells.get(OWNER_COLUMN, "")
+            if owner in owned:
+                owned[owner].append(row)
+                continue
+            text = f"{row.name} has the unknown owner {shown(owner)}" if owner else f"{row.name} has no owner"
+            remedy = did_you_mean(owner, owned) if owned else "Add a [[node.adapter]] first."
+            self._tables[node.items].add((OWNER_COLUMN,), text, remedy, line=row.line)
+        return owned
+
+    def _rows(self, file: str, path: KeyPath) -> list[Row]:
+        """Rows of an item table, read once however often it is named."""
+        if not file:
+            return []
+        if file not in self._tables:
+            self._tables[file] = Findings(file)
+            text = _text_of(file, self._read, self._found, path, "Paths are relative to the topology file")
+            self._table_rows[file] = read_rows(text, self._tables[file]) if text is not None else []
+        return self._table_rows[file]
+
+    def _judged(self, adapter: AdapterConfig, file: str, rows: list[Row], seen: dict[str, "_Seen"]) -> list[Row]:
+        """The rows that the adapter can use and whose name nobody has used before."""
+        if not rows:
+            return []
+        kind = self._kinds.get(adapter.kind, AdapterKind())
+        found = self._tables[file]
+        check_columns(rows, kind, (OWNER_COLUMN,), found)
+        good: list[tuple[Row, Judged]] = []
+        for row in rows:
+            judged = check_row(row, kind, found)
+            if row.name in seen:
+                other = seen[row.name]
+                text = f"{row.name} stands already in {other.file}, line {other.row.line}"
+                found.add(("name",), text, "A name is there once per node: change one.", line=row.line)
+            elif judged is not None:
+                seen[row.name] = _Seen(file, row, judged)
+                good.append((row, judged))
+        check_spans(good, found)
+        return [row for row, _ in good]
+
+    def _check_names(self, node: NodeConfig, seen: Mapping[str, "_Seen"]) -> None:
+        """What can be said of a row only once all rows of the node are known."""
+        known = {name: one.judged for name, one in seen.items()}
+        adapters = {adapter.name for adapter in node.adapter}
+        for name, one in seen.items():
+            check_suppression([(one.row, one.judged)], known, self._tables[one.file])
+            owner, slash, _ = name.partition("/")
+            if slash and owner in adapters:
+                # An adapter publishes `p1/connected` and the like beside its items.
+                text = f"{name} would hide a diagnostics item of the adapter {owner}"
+                self._tables[one.file].add(("name",), text, "Change the part before the slash.", line=one.row.line)
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """Where a name of the node stands."""
+
+    file: str
+    row: Row
+    judged: Judged
+
+
+def _full(adapter: AdapterConfig) -> dict[str, Any]:
+    """Every field, defaults as well: an adapter must not need to know them."""
+    return {field: getattr(adapter, field) for field in adapter.__struct_fields__}
+
+
+def _text_of(file: str, read: Read, found: Findings, path: KeyPath, remedy: str) -> str | None:
+    try:
+        text = read(file)
+    except UnicodeDecodeError as error:
+        found.add(path, f"{file} is not UTF-8 (byte {error.start})", "Save it as UTF-8.")
+        return None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        found.add(path, f"cannot read {shown(file)}: {reason}", f"{remedy}.")
+        return None
+    if len(text) > FILE_CHARS_MAX:
+        found.add(path, f"{file} is longer than {FILE_CHARS_MAX} characters", "Is it the right file?")
+        return None
+    return text
+
+
+def _parsed(text: str, found: Findings) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except RecursionError:
+        found.add((), "not TOML: brackets nested too deeply", "Take them away.")
+    except ValueError as error:
+        said = str(error)
+        place = _AT_LINE.search(said)
+        reason = said[: place.start()] if place else said
+        line = int(place["line"]) if place and place["line"] else text.count("\n") + 1
+        found.add((), f"not TOML: {reason}", "See the line named; strings need quotes.", line=line)
+    return None
+
+
+def _with_defaults(topology: Topology, table: dict[str, Any], found: Findings) -> Topology:
+    """Each node with the top-level sections, changed in the keys that its own sections name."""
+    nodes: list[NodeConfig] = []
+    for index, (node, raw) in enumerate(zip(topology.node, table["node"], strict=True)):
+        merged = {}
+        for section in _SECTIONS:
+            common, own, said = getattr(topology, section), getattr(node, section), raw.get(section)
+            keys = said if isinstance(said, dict) else {}
+            changed = {key: getattr(own, key) for key in keys if key in own.__struct_fields__}
+            try:
+                merged[section] = msgspec.structs.replace(common, **changed)
+            except ValueError as error:
+                found.add(("node", index, section), f"with the keys of [{section}]: {error}", "Change one of the two.")
+                merged[section] = own
+        nodes.append(msgspec.structs.replace(node, **merged))
+    return msgspec.structs.replace(topology, node=tuple(nodes))
+
+
+def check_tree(topology: Topology, found: Findings) -> None:
+    """Ids once, one root, every parent there, nodes that others connect to with an address."""
+    known = {node.id for node in topology.node}
+    first: dict[str, int] = {}
+    roots = [node.id for node in topology.node if not node.parent]
+    parents = {node.parent for node in topology.node}
+    for index, node in enumerate(topology.node):
+        path = ("node", index, "id")
+        if node.id in first:
+            text = f"{node.id} is there twice, first as node[{first[node.id]}]"
+            found.add(path, text, "Each node has an id of its own.")
+        first.setdefault(node.id, index)
+        if node.parent and node.parent not in known:
+            text = f"{node.id} hangs below {node.parent}, which is not there"
+            found.add(path, text, f"Add a [[node]] with that id. {did_you_mean(node.parent, known - {node.id})}")
+        if not node.parent and node.id != roots[0]:
+            found.add(path, f"{node.id} is a second root beside {roots[0]}", f"Name it {roots[0]}/{node.id}.")
+        if node.id in parents and not node.endpoint and not node.is_pair:
+            text = f"{node.id} has nodes below it, but no address they could connect to"
+            found.add(path[:2], text, 'Add endpoint = "tcp://HOST:PORT".')
+
+
+def check_endpoints(topology: Topology, found: Findings) -> None:
+    """Addresses in their right form, whole pairs, and no address taken twice."""
+    taken: dict[tuple[str, str], str] = {}
+    for index, node in enumerate(topology.node):
+        path = ("node", index)
+        if node.is_pair and node.endpoint:
+            text = f"{node.id} has an endpoint and is a pair"
+            found.add((*path, "endpoint"), text, "Take the endpoint away: the members have their own.")
+        if node.is_pair and not (node.primary and node.backup):
+            missing = "backup" if node.primary else "primary"
+            found.add(
+                path, f"the pair {node.id} has no {missing}", f"Add {missing} = {{ client = ..., peer = [...] }}."
+            )
+        if node.endpoint:
+            _take(node.endpoint, (*path, "endpoint"), taken, found)
+        for name, member in (("primary", node.primary), ("backup", node.backup)):
+            if member is not None:
+                _take(member.client, (*path, name, "client"), taken, found)
+                for at, endpoint in enumerate(member.peer):
+                    _take(endpoint, (*path, name, "peer", at), taken, found)
+    for index, witness in enumerate(topology.witness):
+        _take(witness.endpoint, ("witness", index, "endpoint"), taken, found)
+    for index, node in enumerate(topology.node):
+        for at, adapter in enumerate(node.adapter):
+            _check_url(adapter.name, adapter.url, ("node", index, "adapter", at, "url"), taken, found)
+            _check_url(adapter.name, adapter.gated_url, ("node", index, "adapter", at, "gated_url"), taken, found)
+
+
+def _take(endpoint: str, path: KeyPath, taken: dict[tuple[str, str], str], found: Findings) -> None:
+    """Note the address as used by `path`; a port of every interface clashes only with itself."""
+    address = _address(endpoint, path, found)
+    if address is None:
+        return
+    user = ".".join(str(part) for part in path if not isinstance(part, int))
+    if address in taken and address[0] not in _WILDCARDS:
+        text = f"port clash: {endpoint} is taken already by {taken[address]}"
+        found.add(path, text, "Give each its own port; the members of a pair differ in every address.")
+    elif address in taken:
+        text = f"{endpoint} stands there twice (also {taken[address]})"
+        found.add(path, text, "Right on two machines, a port clash on one: name the hosts.", is_warning=True)
+    taken.setdefault(address, user)
+
+
+def _address(endpoint: str, path: KeyPath, found: Findings) -> tuple[str, str] | None:
+    match = _ENDPOINT.match(endpoint)
+    if match is None or not 1 <= int(match["port"]) <= _PORT_MAX:
+        found.add(path, f"{shown(endpoint)} is no address", "Write it as tcp://HOST:PORT, with a port of 1..65535.")
+        return None
+    return match["host"].lower(), match["port"].lstrip("0")
+
+
+def _check_url(name: str, url: str, path: KeyPath, taken: Mapping[tuple[str, str], str], found: Findings) -> None:
+    if not url or "://" not in url:
+        if url:
+            found.add(path, f"{shown(url)} is no address", "Write it as tcp://HOST:PORT.")
+        return
+    address = _address(url, path, found)
+    if address is not None and address in taken:
+        text = f"port clash: the adapter {name} would connect to our own {taken[address]}"
+        found.add(path, text, "Give the address of the device.")
+
+
+def check_gates(topology: Topology, found: Findings) -> None:
+    """One adapter per gate, and nobody beside it: what reaches the PLC another way is refused by nobody."""
+    every = [
+        (node.id, adapter, ("node", index, "adapter", at))
+        for index, node in enumerate(topology.node)
+        for at, adapter in enumerate(node.adapter)
+    ]
+    gates = [(f"{node}:{gate.name}", gate, _place(gate.gated_url)) for node, gate, _ in every if gate.has_own_gate]
+    for index, (_, adapter, path) in enumerate(every):
+        for gate_name, gate, plc in gates:
+            if _place(adapter.url) == plc:
+                text = f"{adapter.name} reaches the PLC beside the gate of {gate_name}"
+                found.add((*path, "url"), text, "Give the address of the gate; nothing else may reach the PLC.")
+            elif adapter.voter_address is not None and _place(adapter.url) == _place(gate.url):
+                text = f"{adapter.name} would vote through the gate of {gate_name}, which refuses plain writes"
+                found.add((*path, "voter_address"), text, "Take it away; a PLC behind a gate can't vote.")
+        for _, earlier, _ in every[:index]:
+            if adapter.has_own_gate and _place(adapter.gated_url) == _place(earlier.gated_url):
+                text = f"{adapter.name} is a second gate in front of the PLC of {earlier.name}"
+                found.add((*path, "gated_url"), text, "One gate per PLC: put all its outputs into one table.")
+
+
+def _place(url: str) -> tuple[str, str]:
+    """Host and port, however they are written."""
+    match = _ENDPOINT.match(url)
+    return (match["host"].lower(), match["port"].lstrip("0")) if match else (url, "")
+
+
+def check_voters(topology: Topology, found: Findings) -> None:
+    """Pairs decide with an odd number of voters that are there; nobody else has any."""
+    witnesses = [witness.name for witness in topology.witness]
+    for name, count in Counter(witnesses).items():
+        if count > 1:
+            index = len(witnesses) - 1 - witnesses[::-1].index(name)
+            found.add(("witness", index, "name"), f"the witness {name} is there twice", "Rename one.")
+    for index, node in enumerate(topology.node):
+        path = ("node", index, "voters")
+        adapters = {f"plc:{adapter.name}": adapter for one in topology.node for adapter in one.adapter}
+        known = [*adapters, *(f"witness:{name}" for name in witnesses)]
+        if node.voters and not node.is_pair:
+            found.add(path, f"{node.id} is no pair, so nobody asks its voters", "Take them away.")
+        if node.voters and len(node.voters) % 2 == 0:
+            text = f"{len(node.voters)} voters: an even number can split in half"
+            found.add(path, text, "Take 1, 3 or 5.")
+        if node.is_pair and not node.voters:
+            text = f"the pair {node.id} has no voters, so it never promotes itself"
+            found.add(path[:2], text, 'Add voters = ["witness:NAME"].', is_warning=True)
+        for at, voter in enumerate(node.voters):
+            if voter in node.voters[:at]:
+                found.add((*path, at), f"{voter} votes twice", "Name each voter once.")
+            elif voter not in known:
+                found.add((*path, at), f"the voter {voter} is not there", did_you_mean(voter, known))
+            elif voter in adapters and adapters[voter].voter_address is None:
+                remedy = "Add voter_address to its [[node.adapter]]: the first of 64 holding registers of the PLC."
+                found.add((*path, at), f"the voter {voter} has no registers", remedy)
+
+
+def check_adapters(topology: Topology, kinds: Mapping[str, AdapterKind], found: Findings) -> None:
+    """Names once per node, known kinds, an address where one is needed, one poller per device."""
+    polled: dict[tuple[str, int], str] = {}
+    for index, node in enumerate(topology.node):
+        names: set[str] = set()
+        for at, adapter in enumerate(node.adapter):
+            path = ("node", index, "adapter", at)
+            if adapter.name in names:
+                found.add((*path, "name"), f"{node.id} has two adapters {adapter.name}", "Rename one.")
+            names.add(adapter.name)
+            kind = kinds.get(adapter.kind)
+            if kind is None:
+                found.add(
+                    (*path, "kind"), f"no adapter of kind {shown(adapter.kind)}", did_you_mean(adapter.kind, kinds)
+                )
+                continue
+            if kind.needs_url and not adapter.url:
+                found.add(path, f"the adapter {adapter.name} has no url", 'Add url = "tcp://HOST:PORT".')
+            if kind.needs_url is False and adapter.url:
+                found.add((*path, "url"), f"an adapter of kind {adapter.kind} has no url", "Take it away.")
+            device = (adapter.url, adapter.device_id)
+            if adapter.url and device in polled:
+                text = f"{adapter.name} polls the same device as {polled[device]}"
+                remedy = "Right if meant; many devices take few connections."
+                found.add((*path, "url"), text, remedy, is_warning=True)
+            polled.setdefault(device, f"{node.id}:{adapter.name}")

@@ -1,9 +1,0 @@
-"""The feed: one protocol by which every follower pulls from a log.
-
-`Leader` serves, `Follower` pulls; both are machines without I/O. Spec: design/log-and-feed.md, Feed.
-"""
-
-from albireo.core.feed.follower import Follower, FollowerConfig
-from albireo.core.feed.leader import Leader, LogFacts, Pull
-
-__all__ = ["Follower", "FollowerConfig", "Leader", "LogFacts", "Pull"]

@@ -1,0 +1,274 @@
+"""The pair of a drill: two members, three witnesses and a gate as real processes, their keys, their places.
+
+Everything lies in one directory that is made for it:
+
+    topology.toml   keys/NAME/   primary/ backup/ w1/ w2/ w3/ gate/   NAME.log
+
+Links are encrypted as in a plant; the keys are made for this run and die with it.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from albireo.client import ClientError, NodeClient, NodeRefused
+from albireo.drill.ground import DrillError, Ground, Host
+from albireo.drill.plcs import GATE, VOTERS, adapters, write_tables
+from albireo.drill.ports import KeptPorts
+from albireo.drill.process import Group
+from albireo.runtime.errors import RuntimeFault
+from albireo.runtime.link.keys import Keys, introduce
+from albireo.runtime.link.lines import LineTo
+
+NODE: Final = "root"
+MEMBERS: Final = ("primary", "backup")
+WITNESSES: Final = ("w1", "w2", "w3")
+START_S: Final = 120.0
+"""Twelve processes that import numpy, on two busy cores."""
+HEALTHY_S: Final = 180.0
+SWITCH_S: Final = 15.0
+STATUS_S: Final = 1.0
+HEARD_MS: Final = 3_000
+"""They are asked about once a second."""
+SEGMENT_MIB: Final = 1
+"""Small, so that a few rounds fill several."""
+RESERVE_MIB: Final = 8
+LOOK_S: Final = 0.05
+OPERATOR: Final = "operator@drill"
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """The pair as one member shows it."""
+
+    state: str
+    epoch: int
+    members: tuple[int, ...]
+    """The set."""
+    committed: int
+    raw: dict[str, Any]
+
+    @property
+    def hears_voters(self) -> bool:
+        """All of them answered lately. A PLC's registers do so only a while after their connection was made."""
+        seen = (self.raw.get("pair") or {}).get("voters_seen", {})
+        return bool(seen) and all(
+            one.get("answered_ms") is not None and one["answered_ms"] < HEARD_MS for one in seen.values()
+        )
+
+    def brief(self) -> dict[str, object]:
+        """What tells most in a line."""
+        pair = self.raw.get("pair") or {}
+        return {key: pair.get(key) for key in _TELLING} | {"admission": self.raw["log"]["admission"]}
+
+
+class Pair:
+    """Made, started, asked, ended."""
+
+    def __init__(self, ground: Ground, plcs: Mapping[str, int], voters: str = "witness") -> None:
+        """
+        Args:
+            ground: made already.
+            plcs: port of each PLC, at the address of this program.
+            voters: `witness`, three of them; or `plc`, two PLCs and a witness.
+        """
+        self.witnesses = WITNESSES if voters == "witness" else WITNESSES[:1]
+        self._voters = [f"witness:{one}" for one in self.witnesses]
+        self._voters += [f"plc:{one}" for one in VOTERS] if voters == "plc" else []
+        self.directory = directory = ground.directory
+        self._hosts = {name: ground.hosts.get(name, Host()) for name in (*MEMBERS, *WITNESSES)}
+        self.data = {name: ground.data.get(name, directory / name) for name in (*MEMBERS, *WITNESSES, GATE)}
+        self._environment = ground.environment
+        self._kept = KeptPorts(len(_PORT_NAMES))
+        self._ports = dict(zip(_PORT_NAMES, self._kept.numbers, strict=True))
+        self._adapters = adapters(ground.own_address, plcs, self._ports[GATE])
+        self.device_ports = (*plcs.values(), self._ports[GATE])
+        """What members reach of PLCs and the gate, at the address of this program."""
+        self.topology = directory / "topology.toml"
+        self.topology.write_text(self._topology())
+        self.keys = self._make_keys()
+        self.groups = {name: self._group(name) for name in (*self.witnesses, *MEMBERS)} | {GATE: self._gate()}
+        write_tables(directory)
+
+    # --- Making ------------------------------------------------------------------------------------------------------
+
+    def _endpoint(self, host: str, port: str) -> str:
+        return f"tcp://{self._hosts[host].address}:{self._ports[port]}"
+
+    def _topology(self) -> str:
+        lines = ['cluster = "3f0c1c7a-1c1e-4c59-9f0e-0d6f2a9be001"']
+        for name in self.witnesses:
+            lines += ["[[witness]]", f'name = "{name}"', f'endpoint = "{self._endpoint(name, name)}"']
+        voters = ", ".join(f'"{one}"' for one in self._voters)
+        lines += ["[[node]]", f'id = "{NODE}"', f"voters = [{voters}]"]
+        for name in MEMBERS:
+            client, peer = self._endpoint(name, f"{name}.client"), self._endpoint(name, f"{name}.peer")
+            lines.append(f'{name} = {{ client = "{client}", peer = ["{peer}"] }}')
+        lines += ["[node.log]", f"segment_mib = {SEGMENT_MIB}", f"disk_reserve_mib = {RESERVE_MIB}"]
+        return "\n".join(lines) + "\n" + self._adapters
+
+    def _make_keys(self) -> Keys:
+        """A pair of keys for each, everybody trusted by everybody; ours are returned."""
+        directory = self.directory / "keys"
+        names = {f"{NODE}[{one}]": one for one in MEMBERS} | {f"witness:{one}": one for one in WITNESSES}
+        made = [Keys.new(directory / where, name) for name, where in names.items()]
+        own = Keys.new(directory / "operator", OPERATOR)
+        introduce(own, *made)
+        return Keys.load(directory / "operator")
+
+    def _group(self, name: str) -> Group:
+        keys = ["--keys", str(self.directory / "keys" / name)]
+        common = ["--topology", str(self.topology), "--data", str(self.data[name]), *keys]
+        which = ["witness", "--name", name] if name in WITNESSES else ["node", "run", "--id", f"{NODE}[{name}]"]
+        group = Group(name, [*which, *common], self.directory / f"{name}.log", self._hosts[name].within)
+        group.environment.update(self._environment.get(name, {}))
+        return group
+
+    def _gate(self) -> Group:
+        """Where this program is: no fault is done to it."""
+        common = ["--topology", str(self.topology), "--data", str(self.data[GATE])]
+        return Group(GATE, ["gate", "--name", GATE, *common], self.directory / f"{GATE}.log")
+
+    @property
+    def lines(self) -> tuple[LineTo, LineTo]:
+        """How clients reach the members."""
+        primary, backup = (LineTo(self._endpoint(one, f"{one}.client"), f"{NODE}[{one}]") for one in MEMBERS)
+        return primary, backup
+
+    # --- Life --------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start everything, write the first record, wait until both members are in the set.
+
+        Raises:
+            DrillError: somebody ended, or it took too long.
+        """
+        for group in self.groups.values():
+            group.start()
+        self.until("the primary begins the pair", self._is_begun, START_S)
+        self.wait_healthy(START_S)
+
+    def _is_begun(self) -> bool:
+        try:
+            self.ask("primary", "pair_init", timeout_s=5.0)
+        except NodeRefused as refused:
+            return "not empty" in str(refused)
+        return True
+
+    def end(self) -> None:
+        """Every process is gone when this returns."""
+        for name in self.groups:
+            self.groups[name].kill()
+        self._kept.close()
+
+    # --- Looking -----------------------------------------------------------------------------------------------------
+
+    def ask(self, member: str, what: str, *, timeout_s: float = STATUS_S) -> object:
+        """A question on the member's own machine.
+
+        Raises:
+            ClientError, RuntimeFault: no answer, or no.
+        """
+        with NodeClient(self.data[member], timeout_s=timeout_s) as client:
+            return client.ask(what)
+
+    def view(self, member: str) -> View | None:
+        """What the member shows now; None when it does not answer."""
+        if not self.groups[member].is_running:
+            return None
+        try:
+            status: Any = self.ask(member, "status")
+        except (ClientError, RuntimeFault):
+            return None
+        pair = status.get("pair") or {}
+        return View(
+            state=pair.get("state", ""),
+            epoch=pair.get("epoch", 0),
+            members=tuple(pair.get("members", ())),
+            committed=pair.get("committed", 0),
+            raw=status,
+        )
+
+    def acting(self) -> tuple[str, View] | None:
+        """The member that leads, of the highest epoch if two believe so."""
+        views = [(name, view) for name in MEMBERS if (view := self.view(name)) is not None]
+        leading = [one for one in views if one[1].state in ("active", "solo")]
+        return max(leading, key=lambda one: one[1].epoch, default=None)
+
+    def healthy(self) -> tuple[str, View] | None:
+        """Who leads, if the other is ready, both are in the set, and both hear every voter; all of it in one look."""
+        acting = self.acting()
+        if acting is None or acting[1].state != "active" or sorted(acting[1].members) != [0, 1]:
+            return None
+        other = self.view(other_of(acting[0]))
+        is_whole = other is not None and other.state == "ready" and acting[1].hears_voters and other.hears_voters
+        return acting if is_whole else None
+
+    def is_healthy(self) -> bool:
+        """See `healthy`."""
+        return self.healthy() is not None
+
+    def wait_healthy(self, within_s: float = HEALTHY_S) -> tuple[str, View]:
+        """
+        Returns:
+            Who leads, of the look in which both were in the set.
+        Raises:
+            DrillError: not in time; shows what each member says.
+        """
+        found: list[tuple[str, View]] = []
+
+        def is_healthy() -> bool:
+            healthy = self.healthy()
+            found.extend([] if healthy is None else [healthy])
+            return bool(found)
+
+        self.until("both members are in the set", is_healthy, within_s)
+        return found[0]
+
+    def hand_over(self, active: str) -> None:
+        """Order the lead away from `active`, again while it is refused: a member may just have left the set.
+
+        Raises:
+            DrillError: not in time.
+        """
+
+        def is_done() -> bool:
+            acting = self.acting()
+            if acting is not None and acting[0] == active:
+                self.ask(active, "switchover", timeout_s=SWITCH_S)
+            return acting is not None
+
+        self.until("the lead is handed over", is_done, HEALTHY_S)
+
+    def until(self, what: str, condition: Callable[[], bool], within_s: float) -> None:
+        """Wait for a condition; no answer counts as not yet.
+
+        Raises:
+            DrillError: not in time.
+        """
+        ends = time.monotonic() + within_s
+        while time.monotonic() < ends:
+            try:
+                if condition():
+                    return
+            except (ClientError, RuntimeFault):
+                pass
+            time.sleep(LOOK_S)  # Other processes: nothing else tells.
+        raise DrillError(f"waited {within_s:.0f} s in vain until {what}\n{self.tails()}")
+
+    def tails(self) -> str:
+        """What everybody logged last, and what the members show."""
+        shown = [
+            f"  {name} shows {view.brief() if view else 'nothing'}" for name in MEMBERS for view in [self.view(name)]
+        ]
+        ended = [name for name in (*self.witnesses, GATE) if not self.groups[name].is_running]
+        return "\n".join([*shown, *(self.groups[name].tail() for name in (*MEMBERS, *ended))])
+
+
+def other_of(member: str) -> str:
+    return MEMBERS[1 - MEMBERS.index(member)]
+
+
+_TELLING: Final = ("state", "cause", "epoch", "members", "end", "durable", "committed", "lease_left_ms", "cases")
+_PORT_NAMES: Final = (GATE, *WITNESSES, *(f"{member}.{kind}" for member in MEMBERS for kind in ("client", "peer")))

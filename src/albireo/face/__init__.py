@@ -1,1 +1,0 @@
-"""Outward faces: followers and clients."""

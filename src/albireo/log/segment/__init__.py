@@ -1,0 +1,1 @@
+"""Segments: the files of frames; read, recovered, cut, repaired, scrubbed."""

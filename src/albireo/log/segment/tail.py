@@ -1,0 +1,84 @@
+"""The newest frames, kept in memory as they are encoded: what is not on the disk yet, and some of what is.
+
+The holder of a pair sends each group to the other member while its own disk syncs it, so it reads what it has just
+appended; feeds are near the head as a rule. Nothing is decoded or checked again here.
+"""
+
+from bisect import bisect_right
+from typing import Final
+
+from albireo.codec.frame import padding
+from albireo.log.config import MIB
+from albireo.log.files import Buffer
+from albireo.log.write.writer import Queued
+
+FRAME_OVERHEAD_BYTES: Final = 1024
+"""Charged per frame for the objects that hold it: tiny frames must not cost many times the limit."""
+FEED_BYTES: Final = 8 * MIB
+"""Kept for feeds, which are near the head as a rule; more while there is another member."""
+_SHRINK_AT: Final = 1024
+
+
+class Tail:
+    """Used by the thread that appends."""
+
+    def __init__(self, kept_bytes_max: int) -> None:
+        self.kept_bytes_max = kept_bytes_max
+        """Durable frames are kept up to here."""
+        self._parts: list[Queued | None] = []
+        self._firsts: list[int] = []
+        self._begin = 0
+        """Parts before this one are forgotten, and None; the lists shrink now and then."""
+        self._durable = 0
+        """Parts before this one are durable."""
+        self._kept_bytes = 0
+
+    def add(self, group: list[Queued], durable_sequence: int) -> None:
+        """Take what was appended, forget what is durable and too much."""
+        self._parts += group
+        self._firsts += [queued.frame.header.first_sequence for queued in group]
+        parts, firsts, at = self._parts, self._firsts, self._durable
+        while at < len(parts) and firsts[at] <= durable_sequence:
+            self._kept_bytes += _charge(parts[at])
+            at += 1
+        self._durable = at
+        begin = self._begin
+        while begin < at and self._kept_bytes > self.kept_bytes_max:
+            self._kept_bytes -= _charge(parts[begin])
+            parts[begin] = None
+            begin += 1
+        self._begin = begin
+        if begin > _SHRINK_AT and 2 * begin > len(parts):
+            del self._parts[:begin], self._firsts[:begin]
+            self._durable -= begin
+            self._begin = 0
+
+    def read(self, after_sequence: int, bytes_max: int, to_sequence: int) -> bytes:
+        """Frames from the one that holds `after_sequence` + 1 up to the one that ends at `to_sequence`, at least one;
+        b"" when there is none or the first is not kept."""
+        if after_sequence >= to_sequence:
+            return b""
+        at = bisect_right(self._firsts, after_sequence + 1, self._begin) - 1
+        if at < self._begin:
+            return b""
+        buffers: list[Buffer] = []
+        size = 0
+        for at in range(at, len(self._parts)):  # noqa: B020
+            queued = self._parts[at]
+            assert queued is not None
+            header = queued.frame.header
+            size += header.frame_bytes
+            if header.last_sequence > to_sequence or (buffers and size > bytes_max):
+                break
+            buffers += (queued.encoded, queued.frame.body, padding(header.body_bytes))
+        return b"".join(buffers)
+
+    def clear(self) -> None:
+        """A cut has made it wrong."""
+        self._parts, self._firsts = [], []
+        self._begin = self._durable = self._kept_bytes = 0
+
+
+def _charge(queued: Queued | None) -> int:
+    assert queued is not None
+    return queued.frame.header.frame_bytes + FRAME_OVERHEAD_BYTES

@@ -1,0 +1,1 @@
+"""All that a store has beside its segments: header, snapshots, quarantine, retention."""

@@ -1,0 +1,131 @@
+"""A keepsake: one small body that its owner must not forget, in two copies below the data directory (copies.py).
+
+    <data>/<folder>/store.a  store.b        JSON
+
+What cannot be read is no keepsake: the owner begins with none, and says so (`is_damaged`). A disk that refuses anything
+is used no more: after a failed sync nobody knows what is on it (files.py).
+
+Used for the promises of a voter and for the guard of a gate. ADR-0103.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+from albireo.log.errors import WrongStore
+from albireo.log.files import FileSystem
+from albireo.log.store.copies import Kind, TwoCopies
+
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+class KeepsakeFailed(Exception):
+    """The disk refused a read, a write or a sync. The owner may say nothing any more that rests on it."""
+
+    def __init__(self, directory: Path, error: OSError, loss: str) -> None:
+        reason = f"{error.strerror or error} ({error.errno})"
+        remedy = "Make room or replace the disk, then start it again"
+        super().__init__(f"the disk of {directory} failed: {reason}; {loss}. {remedy}")
+        self.directory = directory
+        self.errno = error.errno
+
+
+class Keepsake(Generic[Body]):
+    """Opened once per start; for one thread."""
+
+    def __init__(
+        self,
+        files: FileSystem,
+        data: Path,
+        folder: str,
+        kind: Kind,
+        form: type[Body],
+        foreign: Callable[[Body], str],
+        loss: str,
+    ) -> None:
+        """Read what is there and make sure that it is durable, which also shows that the disk takes writes.
+
+        Args:
+            folder: below `data`.
+            foreign: says what a body is that is not the owner's; empty: it is.
+            loss: what the owner does no more when the disk fails, for whoever reads the error.
+        Raises:
+            KeepsakeFailed: the disk refuses.
+            WrongStore: it holds something else: another owner's, or of a newer version.
+        """
+        self.directory = data / folder
+        self.saves = 0
+        """Since the start."""
+        self.repaired_copies: tuple[str, ...] = ()
+        """Copies that were missing, damaged or behind, and were written anew."""
+        self.is_damaged = False
+        """Something is there and nothing of it could be read."""
+        self.body: Body | None = None
+        """As it stands on the disk."""
+        self._files = files
+        self._data = data
+        self._form = form
+        self._foreign = foreign
+        self._loss = loss
+        self._copies = TwoCopies(files, self.directory, kind)
+        self._failure: KeepsakeFailed | None = None
+        self._guarded(self._load)
+
+    @property
+    def generation(self) -> int:
+        return self._copies.generation
+
+    def save(self, body: Body) -> None:
+        """Durable in both copies when this returns.
+
+        Raises:
+            KeepsakeFailed: nobody knows what is on the disk now; so does every later call.
+        """
+        if self._failure is not None:
+            raise self._failure
+        self._guarded(lambda: self._write(body))
+        self.body = body
+        self.is_damaged = False
+        self.saves += 1
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except OSError as error:
+            self._failure = KeepsakeFailed(self.directory, error, self._loss)
+            raise self._failure from error
+
+    def _write(self, body: Body) -> None:
+        if self.body is None:
+            self._make_directory()
+        self._copies.write(msgspec.json.encode(body) + b"\n")
+
+    def _load(self) -> None:
+        try:
+            there = [name for name in self._files.names(self.directory) if name.startswith("store.")]
+        except FileNotFoundError:
+            return
+        found = self._copies.read()
+        if found is None:
+            self.is_damaged = bool(there)
+            return
+        encoded, self.repaired_copies = found
+        try:
+            body = msgspec.json.decode(encoded, type=self._form)
+        except msgspec.DecodeError as error:
+            raise WrongStore(str(self.directory), f"is whole but not understood: {error}") from error
+        foreign = self._foreign(body)
+        if foreign:
+            raise WrongStore(str(self.directory), f"holds {foreign}")
+        self._copies.settle(encoded, self.repaired_copies)
+        self.body = body
+
+    def _make_directory(self) -> None:
+        """Durable up to the data directory, which exists."""
+        self._files.make_directory(self.directory)
+        folder = self.directory
+        while folder != self._data:
+            folder = folder.parent
+            self._files.sync_directory(folder)

@@ -1,0 +1,170 @@
+"""What was taken out of the log and is kept for people: torn tails, cuts, damaged snapshots.
+
+    <first sequence:20>-<offset>-<run id>.torn      bytes that recovery cut
+    <first sequence:20>-<offset or "queued">-<tag>.cut   bytes that a cut took; offset 0: a whole segment
+    <first sequence:20>-<tag or run id>.note        JSON: what the files of one cut hold, when and why it was made
+    *.snapshot                                      damaged, or of another log
+
+Nothing here is ever read by the log again. `trim` lets go of the oldest when there are too many, too many bytes, or
+when they are too old; never of the newest one, which nobody may have seen yet. People delete by `delete`.
+
+Bytes that come without a time (recovery has no clock) get the one at which `trim` first sees them.
+"""
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from albireo.log.config import DAY_NS, LogConfig
+from albireo.log.files import Buffer, FileSystem, opened, read_file, write_aside
+from albireo.log.write.commit import Task
+
+NOTE: Final = ".note"
+NOTE_BYTES_MAX: Final = 1024 * 1024
+_UNNOTED: Final = "no note: a copy made for a cut that did not come to pass, or older than notes"
+
+
+class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
+    """What one cut, or one damaged file, left."""
+
+    name: str
+    """Of the note, or of the file that has none."""
+    first_sequence: int
+    last_sequence: int
+    """first_sequence - 1 when no valid frame is known to be in it."""
+    size_bytes: int
+    when_ns: int
+    """Wall time, Unix ns; 0: not known."""
+    why: str
+    files: tuple[str, ...]
+
+
+class LetGo(msgspec.Struct, frozen=True):
+    """What is not kept any more."""
+
+    what: Quarantined
+    because: str
+
+
+class Quarantine:
+    """The directory."""
+
+    def __init__(self, files: FileSystem, directory: Path) -> None:
+        self._files = files
+        self.directory = directory
+
+    def keep(self, name: str, buffers: Sequence[Buffer]) -> None:
+        """Write a file; durable when it returns."""
+        write_aside(self._files, self.directory / name, buffers)
+
+    def note(self, note: Quarantined) -> None:
+        self.keep(note.name, [msgspec.json.encode(note) + b"\n"])
+
+    def listing(self) -> list[Quarantined]:
+        """Everything here, by name; files that belong to a note are listed with it."""
+        names = self._files.names(self.directory)
+        notes = [note for name in names if name.endswith(NOTE) and (note := self._read(name)) is not None]
+        noted = {name for note in notes for name in (note.name, *note.files)}
+        rest = [self._unnoted(name) for name in names if name not in noted and not name.endswith(".aside")]
+        return sorted([*notes, *rest], key=lambda one: one.name)
+
+    def delete(self, one: Quarantined) -> None:
+        """Its files, its note last: what is left after a crash still says what it was. Raises OSError."""
+        names = self._files.names(self.directory)
+        for name in (*one.files, one.name):
+            if name in names:  # A note is a file that somebody may have edited: it names nothing outside.
+                with contextlib.suppress(FileNotFoundError):
+                    self._files.unlink(self.directory / name)
+        self._files.sync_directory(self.directory)
+
+    def trim(self, config: LogConfig, wall_ns: int) -> Iterator[LetGo]:
+        """Delete the oldest beyond the bounds of `config`, one at each step. Raises OSError."""
+        kept = sorted((self._dated(one, wall_ns) for one in self.listing()), key=lambda one: (one.when_ns, one.name))
+        sizes = [self._bytes_of(one) for one in kept]
+        for index, oldest in enumerate(kept[:-1]):
+            because = _too_much(len(kept) - index, sum(sizes[index:]), wall_ns - oldest.when_ns, config)
+            if not because:
+                return
+            self.delete(oldest)
+            yield LetGo(oldest, because)
+
+    def _dated(self, one: Quarantined, wall_ns: int) -> Quarantined:
+        if one.when_ns:
+            return one
+        name = one.name if one.name.endswith(NOTE) else f"{one.name}{NOTE}"
+        dated = msgspec.structs.replace(one, name=name, when_ns=wall_ns)
+        self.note(dated)
+        return dated
+
+    def _bytes_of(self, one: Quarantined) -> int:
+        """On the disk: a segment that was moved here has its zeros too."""
+        names = self._files.names(self.directory)
+        return sum(self._size(name) for name in one.files if name in names)
+
+    def _size(self, name: str) -> int:
+        with opened(self._files, self.directory / name) as handle:
+            return self._files.size(handle)
+
+    def _read(self, name: str) -> Quarantined | None:
+        data = read_file(self._files, self.directory / name, NOTE_BYTES_MAX)
+        try:
+            return None if data is None else msgspec.json.decode(data, type=Quarantined)
+        except msgspec.DecodeError:
+            return None
+
+    def _unnoted(self, name: str) -> Quarantined:
+        number = name.split("-")[1 if name.endswith(".snapshot") else 0]
+        first = int(number) if number.isascii() and number.isdigit() else 0
+        why = "a snapshot that was damaged or of another log" if name.endswith(".snapshot") else _UNNOTED
+        return Quarantined(
+            name=name,
+            first_sequence=first,
+            last_sequence=first - 1,
+            size_bytes=self._size(name),
+            when_ns=0,
+            why=why,
+            files=(name,),
+        )
+
+
+class Trimmer:
+    """Keeps quarantine within its bounds. The work is housekeeping, which never runs beside a cut."""
+
+    def __init__(self, quarantine: Quarantine, config: LogConfig, do: Callable[[Task], None]) -> None:
+        self._quarantine = quarantine
+        self._config = config
+        self._do = do
+        self._gone: deque[LetGo] = deque()
+        self.trouble = ""
+        """Why something could not be deleted, the last time."""
+
+    def trim(self, wall_ns: int) -> None:
+        """Soon."""
+        self._do(partial(self._trim, wall_ns))
+
+    def let_go(self) -> list[LetGo]:
+        """Since the last call."""
+        return [self._gone.popleft() for _ in range(len(self._gone))]
+
+    def _trim(self, wall_ns: int) -> None:
+        self.trouble = ""
+        try:
+            self._gone.extend(self._quarantine.trim(self._config, wall_ns))
+        except OSError as error:
+            self.trouble = str(error.strerror or error)
+
+
+def _too_much(count: int, size_bytes: int, oldest_ns: int, config: LogConfig) -> str:
+    """Which bound is passed; empty: none."""
+    if count > config.quarantine_count_max:
+        return f"more than {config.quarantine_count_max} are kept"
+    if size_bytes > config.quarantine_bytes_max:
+        return f"more than {config.quarantine_bytes_max} bytes are kept"
+    if oldest_ns > config.quarantine_days_max * DAY_NS:
+        return f"it is older than {config.quarantine_days_max} days"
+    return ""

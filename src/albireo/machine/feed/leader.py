@@ -1,0 +1,331 @@
+"""Leader: serves one log to many followers, each at its own pace.
+
+A follower pulls: it gives credit in bytes and acknowledges what it made durable. One that stops reading costs the
+leader nothing but retained segments, and a limit ends even that. The leader keeps no frames: it says what to read from
+the log (`Pull`), the shell reads the committed bytes, sends them as they stand and tells the leader how far it got.
+A follower that was just served rests, for `REST_LEAST_NS` or as long as it says, so that many small commits become one
+piece; one that has not got everything there is does not. One that may wait and is far behind gets old records at a pace
+(`machine.feed.pace`) while the loop is busy: reading gigabytes for a history is not to keep those waiting who commit.
+
+A follower whose records are not all part of this log is told FORK: a new branch begins where both parted, and it
+starts over from there. That happens after a forced promotion, or when a disk forgot; never because this node has not
+heard yet what is committed. Nobody here is told TRUNCATE: the one follower that can cut its log, the other member of a
+pair, has messages of its own.
+
+Not decided here: what is committed (CORE), how `state` deltas are encoded (`machine.feed.state`).
+
+Spec: design/log-and-feed.md, Feed.
+"""
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from albireo.codec.frame import NeedMore, decode_header
+from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
+from albireo.machine.feed.pace import Pace, Seen
+from albireo.model.instant import MS, SECOND, Instant, soonest
+from albireo.model.position import ENDLESS, EpochHistory, Position
+
+ALIVE_NS: Final = 500 * MS
+FOLLOWERS_MAX: Final = 64
+PULL_BYTES: Final = 256 << 10
+"""Largest chunk of one DATA message; a turn of CORE sends at most one per follower."""
+REST_LEAST_NS: Final = 5 * MS
+"""A follower is served this often at most while little is new."""
+BEHIND_RECORDS: Final = 4_096
+"""More than this is not little."""
+FAR_RECORDS: Final = 1 << 20
+"""From here on a follower that may wait is caught up at a pace. A second of the largest load: a history may be that
+late now and then."""
+WAIT_MS_MAX: Final = 1_000
+"""A follower may rest no longer."""
+GONE_NS: Final = 60 * SECOND
+"""An unnamed follower that says nothing for this long is forgotten."""
+
+
+class LogFacts(msgspec.Struct, frozen=True):
+    """What the leader must know of the log to answer a hello."""
+
+    log_id: bytes
+    history: EpochHistory
+    first_sequence: int
+    """Oldest record still in the log."""
+    committed: Position
+    leads: bool = True
+    """Confirmed, under its lease: it may say FORK and SNAPSHOT to anybody. A member that follows may have an old
+    branch, so it says so only to a follower that belongs to this very store (a named one)."""
+
+
+class Pull(msgspec.Struct, frozen=True):
+    """Read committed frames after `after`, at most `bytes_max`, keep `streams`, send them to `to` with `previous`."""
+
+    to: bytes
+    after: int
+    bytes_max: int
+    streams: tuple[int, ...]
+    previous: Position
+
+
+class Followed:
+    """What the leader knows of one follower."""
+
+    __slots__ = (
+        *("credit", "durable", "heard_at", "hello", "is_far", "pace", "previous"),
+        *("rest_ns", "rests_to", "scanned", "to", "under_way", "under_way_bytes"),
+    )
+
+    def __init__(self, to: bytes, hello: FeedHello, position: Position, now: Instant) -> None:
+        self.to = to
+        self.hello = hello
+        self.previous = position
+        """Last position sent through the filter."""
+        self.scanned = position.sequence
+        """Everything up to here was sent or is not wanted."""
+        self.durable = Position()
+        self.credit = hello.credit_bytes
+        self.under_way: deque[tuple[Position, int]] = deque()
+        self.under_way_bytes = 0
+        self.heard_at = now
+        self.is_far = False
+        """As of the last look: `pace` counts."""
+        self.pace = Pace()
+        self.rest_ns = max(REST_LEAST_NS, min(hello.max_wait_ms, WAIT_MS_MAX) * MS)
+        self.rests_to = now
+
+    @property
+    def credit_left(self) -> int:
+        return self.credit - self.under_way_bytes
+
+    def wants(self, committed: Position) -> bool:
+        """Something is new, and there is room for it."""
+        return self.scanned < committed.sequence and self.credit_left > 0 and self.hello.mode == "log"
+
+    @property
+    def may_wait(self) -> bool:
+        """It said so."""
+        return self.rest_ns > REST_LEAST_NS
+
+    def passed(self, seen: Seen, now: Instant, *, is_anew: bool) -> None:
+        """How far behind it is, and what it may have.
+
+        Args:
+            is_anew: what it gained or lost so far says nothing of what comes.
+        """
+        was_far, self.is_far = self.is_far, seen.committed - seen.sent >= FAR_RECORDS
+        if self.is_far:
+            if is_anew or not was_far:
+                self.pace = Pace()
+            self.pace.passed(seen, now)
+
+    def had_its_share(self, *, much_may_wait: bool) -> bool:
+        """There is more, and it has to wait for it."""
+        return self.may_wait and (much_may_wait or (self.is_far and not self.pace.allows))
+
+    def rests(self, committed: Position, now: Instant, *, much_may_wait: bool) -> bool:
+        """Little is new, or it had its share of much."""
+        is_little = committed.sequence - self.scanned < BEHIND_RECORDS
+        return now < self.rests_to and (is_little or self.had_its_share(much_may_wait=much_may_wait))
+
+    @property
+    def holds_from(self) -> int:
+        """Records above this sequence are still wanted by this follower."""
+        return self.scanned if self.durable >= self.previous else self.durable.sequence
+
+
+class Leader:
+    """The machine. Methods are its events; they return what has to be sent."""
+
+    def __init__(self) -> None:
+        self.followers: dict[bytes, Followed] = {}
+        self.is_catching_up = False
+        """This log itself is far behind another one. Who may wait is not to take the CPU from that: it gets one chunk
+        per rest, however much is new."""
+        self._alive_at = Instant(0)
+        self._named_durable: dict[str, int] = {}
+        """Kept while a named follower is away: retention waits for it."""
+
+    def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant) -> FeedAnswer:
+        """Answer a hello; from then on the follower is served, unless the verdict is refused or behind."""
+        verdict, position, reason = _verdict(hello, facts)
+        if verdict not in ("refused", "behind"):
+            for other in [f.to for f in self.followers.values() if f.hello.follower == hello.follower]:
+                del self.followers[other]
+            if len(self.followers) >= FOLLOWERS_MAX or self._is_name_too_many(hello):
+                verdict, reason = "refused", f"{FOLLOWERS_MAX} followers are served already; stop one of them"
+            else:
+                self.followers[to] = Followed(to, hello, position, now)
+                self._alive_at = now  # Whoever begins hears at once whether there was anything to send.
+        return FeedAnswer(
+            verdict=verdict, position=position, log_id=facts.log_id, history=facts.history.entries, reason=reason
+        )
+
+    def _is_name_too_many(self, hello: FeedHello) -> bool:
+        names = self._named_durable
+        return hello.is_named and hello.follower not in names and len(names) >= FOLLOWERS_MAX
+
+    def ack(self, to: bytes, ack: FeedAck, now: Instant) -> bool:
+        """Take an acknowledgement; False: unknown follower, it will say hello again when it hears nothing."""
+        followed = self.followers.get(to)
+        if followed is None:
+            return False
+        followed.heard_at = now
+        followed.durable = max(followed.durable, min(ack.durable, followed.previous))
+        followed.credit = ack.credit_bytes
+        while followed.under_way and followed.under_way[0][0] <= ack.received:
+            followed.under_way_bytes -= followed.under_way.popleft()[1]
+        if followed.hello.is_named:
+            self._named_durable[followed.hello.follower] = followed.holds_from
+        return True
+
+    def passed(self, end: int, committed: int, busy_ns: int, now: Instant) -> None:
+        """Time has passed: who may wait and is far behind gets so much more.
+
+        Args:
+            end: of the log; what is not committed yet is in need of the disk.
+            busy_ns: spent in turns of the loop, ever.
+        """
+        for f in self.followers.values():
+            if f.may_wait:
+                f.passed(Seen(end, committed, f.scanned, busy_ns), now, is_anew=self.is_catching_up)
+
+    def pulls(self, committed: Position, now: Instant) -> list[Pull]:
+        """What to read and send now: at most one chunk for each `log` follower that has credit, lags and does not rest.
+        It rests from now on, unless `pulled` says that there is more."""
+        found = []
+        for f in self._ready(committed, now):
+            found.append(Pull(f.to, f.scanned, min(PULL_BYTES, f.credit_left), f.hello.streams, f.previous))
+            f.rests_to = Instant(now + f.rest_ns)
+        return found
+
+    def ready_count(self, committed: Position, now: Instant) -> int:
+        """So many would be served now."""
+        return len(self._ready(committed, now))
+
+    def _ready(self, committed: Position, now: Instant) -> list[Followed]:
+        much_may_wait = self.is_catching_up
+        return [f for f in self._lagging(committed) if not f.rests(committed, now, much_may_wait=much_may_wait)]
+
+    def _lagging(self, committed: Position) -> list[Followed]:
+        return [f for f in self.followers.values() if f.wants(committed)]
+
+    def rest_ends(self, committed: Position) -> Instant | None:
+        """When somebody has rested to whom something is to be sent."""
+        return soonest(*(f.rests_to for f in self._lagging(committed)))
+
+    def pulled(self, pull: Pull, scanned: int, last: Position | None, size_bytes: int, *, is_all: bool = True) -> None:
+        """The shell sent frames up to `last` (None: nothing matched) having looked at everything up to `scanned`.
+
+        Args:
+            is_all: nothing more is committed. Who is behind is not kept waiting.
+        """
+        followed = self.followers.get(pull.to)
+        if followed is None:
+            return
+        followed.pace.took(scanned - followed.scanned)
+        followed.scanned = scanned
+        if not is_all and not followed.had_its_share(much_may_wait=self.is_catching_up):
+            followed.rests_to = Instant(0)
+        if last is not None:
+            followed.previous = last
+            followed.under_way.append((last, size_bytes))
+            followed.under_way_bytes += size_bytes
+
+    def lost(self, to: bytes) -> None:
+        """A send found no such peer."""
+        self.followers.pop(to, None)
+
+    def alive(
+        self, epoch: int, committed: Position, end: Position, now: Instant, *, is_acting: bool = True
+    ) -> list[tuple[bytes, FeedAlive]]:
+        """What to tell each follower now; nothing between two beats."""
+        if now < self._alive_at:
+            return []
+        self._alive_at = Instant(now + ALIVE_NS)
+        for gone in [f.to for f in self.followers.values() if now - f.heard_at > GONE_NS and not f.hello.is_named]:
+            del self.followers[gone]
+        return [
+            (f.to, FeedAlive(epoch, is_acting, committed, end, sent=f.previous, scanned=f.scanned))
+            for f in self.followers.values()
+        ]
+
+    def deadline(self) -> Instant | None:
+        return self._alive_at if self.followers else None
+
+    def wanted_from(self, name: str) -> int:
+        """Records above this sequence must stay for the named follower (0: it was never here)."""
+        return self._named_durable.get(name, 0)
+
+
+def _verdict(hello: FeedHello, facts: LogFacts) -> tuple[str, Position, str]:
+    if hello.mode not in ("log", "state"):
+        return "refused", Position(), f"mode {hello.mode!r} is neither log nor state"
+    fresh = not hello.log_id and hello.position.sequence == 0
+    if hello.mode == "state":
+        return ("resume" if fresh else "snapshot"), Position(), ""
+    if not fresh and hello.log_id and hello.log_id != facts.log_id:
+        return "refused", Position(), "another log: this follower belongs to another node or its store was replaced"
+    try:
+        shared = _shared(hello, facts.history)
+    except ValueError as error:
+        return "refused", Position(), str(error)
+    held, may_rewind = hello.position, facts.leads or hello.is_named
+    if held.sequence > shared and may_rewind:
+        position = facts.history.position(shared)
+        return "fork", position, f"records above {position} are not part of this log: a new branch begins there"
+    if held.sequence > min(shared, facts.committed.sequence):
+        return "behind", facts.committed, "the follower knows more than this leader has committed"
+    if held.sequence + 1 >= facts.first_sequence:
+        return "resume", held, ""
+    if not may_rewind:
+        return "behind", facts.committed, "those records are pruned here, and only who leads gives a snapshot"
+    return "snapshot", facts.history.position(facts.first_sequence - 1), "too old: those records are pruned"
+
+
+def _shared(hello: FeedHello, history: EpochHistory) -> int:
+    """Last sequence that the follower holds and that is proven to be part of the log with this history.
+
+    Wherever that log ends: what is not here yet may come.
+
+    Raises:
+        ValueError: the follower's epoch history goes backwards.
+    """
+    held, theirs = hello.position, EpochHistory(hello.history)
+    if theirs.epoch >= held.epoch:
+        return theirs.common_point(history, held.sequence, ENDLESS)
+    end = history.end_of(held.epoch)
+    if end:  # It does not say how it got there: its epoch must do.
+        return min(held.sequence, end)
+    # Of an epoch that this log never had, begun nobody says where: only what came before the last it names is proven.
+    before = theirs.entries[-1].first_sequence - 1 if theirs.entries else 0
+    return theirs.common_point(history, min(held.sequence, before), ENDLESS)
+
+
+def cut(chunk: bytes, pull: Pull, epoch: int) -> tuple[FeedData | None, bytes, int]:
+    """Make one DATA of the frames that `pull` asked for.
+
+    Args:
+        chunk: whole committed frames end to end, as the log gave them.
+    Returns:
+        The message (None: nothing of the filter among them), its raw part, and the last sequence looked at.
+    """
+    kept: list[bytes] = []
+    first = last = None
+    scanned, offset, is_whole = pull.after, 0, True
+    while offset < len(chunk):
+        header = decode_header(chunk, offset)
+        assert not isinstance(header, NeedMore), "the log hands out whole frames"
+        end = offset + header.frame_bytes
+        scanned = header.last_sequence
+        if not pull.streams or header.stream in pull.streams:
+            kept.append(chunk[offset:end])
+            first = first or Position(header.epoch, header.first_sequence)
+            last = header.last
+        else:
+            is_whole = False
+        offset = end
+    if first is None or last is None:
+        return None, b"", scanned
+    data = FeedData(epoch=epoch, first=first, last=last, previous=pull.previous)
+    return data, chunk if is_whole else b"".join(kept), scanned

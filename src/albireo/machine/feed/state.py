@@ -1,0 +1,106 @@
+"""State feed: the latest value per key, for followers that want to see and not to store.
+
+A slow follower gets conflated state, never a growing queue: each tick it gets what changed since the position it last
+got, if it has room. Followers at the same position share one encoding.
+
+Not decided here: what the state is (the folds).
+Spec: design/log-and-feed.md, Feed, mode `state`.
+"""
+
+from typing import Final, Protocol
+
+from albireo.codec import message as codec
+from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello, FeedState
+from albireo.machine.feed.leader import ALIVE_NS, FOLLOWERS_MAX, GONE_NS, LogFacts
+from albireo.machine.node.turn import Turn
+from albireo.model.instant import MS, Instant
+from albireo.model.position import Position
+
+TICK_NS: Final = 100 * MS
+"""Deltas go out this often: what an eye can follow."""
+
+
+class Source(Protocol):
+    """What the state feed reads: the folds in CORE, a plain table in tests."""
+
+    def state_since(
+        self, sequence: int, epoch: int, position: Position, previous: Position
+    ) -> tuple[FeedState, list[bytes | memoryview]]:
+        """Everything that changed after `sequence`, as one message with its raw parts; all of it for sequence -1."""
+        ...
+
+
+class _Viewer:
+    __slots__ = ("credit", "heard_at", "is_new", "name", "previous", "under_way")
+
+    def __init__(self, name: str, credit: int, now: Instant) -> None:
+        self.name = name
+        self.previous = Position()
+        self.is_new = True
+        self.credit = credit
+        self.under_way: list[tuple[Position, int]] = []
+        self.heard_at = now
+
+
+class StateFeed:
+    """The machine; leader of all followers in mode `state`."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._viewers: dict[bytes, _Viewer] = {}
+        self._tick_at = Instant(0)
+        self._alive_at = Instant(0)
+
+    def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant) -> FeedAnswer:
+        """Every hello starts with a snapshot: the state is small, and whoever asks has missed something."""
+        for other in [sender for sender, viewer in self._viewers.items() if viewer.name == hello.follower]:
+            del self._viewers[other]
+        if len(self._viewers) >= FOLLOWERS_MAX:
+            return FeedAnswer(verdict="refused", reason=f"{FOLLOWERS_MAX} viewers are served already; close one")
+        self._viewers[to] = _Viewer(hello.follower, hello.credit_bytes, now)
+        return FeedAnswer(verdict="snapshot", log_id=facts.log_id, history=facts.history.entries)
+
+    def ack(self, to: bytes, ack: FeedAck, now: Instant) -> bool:
+        viewer = self._viewers.get(to)
+        if viewer is None:
+            return False
+        viewer.heard_at = now
+        viewer.credit = ack.credit_bytes
+        viewer.under_way = [one for one in viewer.under_way if one[0] > ack.received]
+        return True
+
+    def lost(self, to: bytes) -> None:
+        self._viewers.pop(to, None)
+
+    def deadline(self) -> Instant | None:
+        return self._tick_at if self._viewers else None
+
+    def time_passed(
+        self, epoch: int, committed: Position, end: Position, now: Instant, turn: Turn, *, is_acting: bool
+    ) -> None:
+        """One tick: a delta to each viewer that lags and has room."""
+        if not self._viewers or now < self._tick_at:
+            return
+        self._tick_at = Instant(now + TICK_NS)
+        for gone in [to for to, viewer in self._viewers.items() if now - viewer.heard_at > GONE_NS]:
+            del self._viewers[gone]
+        encoded: dict[int, tuple[FeedState, list[bytes | memoryview], int]] = {}
+        for to, viewer in self._viewers.items():
+            if committed <= viewer.previous and not viewer.is_new:
+                continue
+            if viewer.credit - sum(size for _, size in viewer.under_way) <= 0:
+                continue
+            since = -1 if viewer.is_new else viewer.previous.sequence
+            if since not in encoded:
+                message, raw = self._source.state_since(since, epoch, committed, viewer.previous)
+                size = sum(len(part) for part in codec.encode(message, raw))
+                encoded[since] = message, raw, size
+            message, raw, size = encoded[since]
+            turn.send(to, message, raw)
+            viewer.previous, viewer.is_new = committed, False
+            viewer.under_way.append((committed, size))
+        if now >= self._alive_at:
+            self._alive_at = Instant(now + ALIVE_NS)
+            for to, viewer in self._viewers.items():
+                alive = FeedAlive(epoch=epoch, is_acting=is_acting, committed=committed, end=end, sent=viewer.previous)
+                turn.send(to, alive)

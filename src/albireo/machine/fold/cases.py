@@ -1,0 +1,478 @@
+"""Cases: the table of open cases, folded from the records of stream CASES, and the proposals that become those records.
+
+What it does not do: judge (`conditions`), decide what one event makes of one case (`transitions`), append (CORE).
+
+The idea: `conditions` says what holds, the records say what was noted. `propose` compares the two and yields the
+difference, at most so many records per call, so 20,000 cases at once are many short turns. A proposal counts as noted
+as soon as it is handed out (the *appended* view), and the table changes when its record is committed and folded (the
+*committed* view, the only one that readers see). After a restart the same comparison yields exactly what was not
+recorded before.
+
+A rule whose record is on its way gets no other proposal before that is committed: levels are compared, so nothing is
+lost by waiting, and a case's number is known before anything is said about it.
+
+Invariants
+    at most one open case per rule (item x condition)
+    `_ahead` holds the rules with records on their way, and nothing after a restart
+    columns describe the appended view: `is_active`, ... of the last record handed out or folded
+
+Spec: ADR-0052; OPC UA Part 9, 5.8.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from albireo.codec.errors import DecodeError
+from albireo.codec.record import CaseChanged
+from albireo.machine.fold import transitions as t
+from albireo.machine.fold.columns import NEVER, Columns, Field, list_slices, read_slices, sliced, unsliced
+from albireo.machine.fold.conditions import Conditions
+from albireo.machine.fold.flood import Flood, FloodMetrics, FloodSnapshot
+from albireo.machine.fold.settings import AlarmConfig
+from albireo.machine.fold.transitions import Refused
+from albireo.model.case import Action, Case, LifecycleStatus
+from albireo.model.instant import MS, LogTime, WallTime
+from albireo.model.item import AlarmSettings, Condition
+
+PROPOSED_MAX: Final = 500
+"""Records per call of `propose` or `act`: what one turn of CORE can make and encode within a few milliseconds."""
+CLOSED_MAX: Final = 10_000
+"""Closed cases remembered for state followers; one further behind takes a snapshot."""
+
+Rows = NDArray[np.intp]
+
+
+class Noted(Columns):
+    """What was noted of each rule, in the appended view; the rows are those of `Conditions.rules`."""
+
+    fields: ClassVar = {
+        "is_open": Field("?"),
+        "is_active": Field("?"),
+        "is_suppressed": Field("?"),
+        "is_chattering": Field("?"),
+        "unshelve_at": Field("<i8", NEVER),
+        "on_way": Field("<i4"),
+        "changed_at": Field("<i8"),
+    }
+    is_open: NDArray[np.bool_]
+    is_active: NDArray[np.bool_]
+    is_suppressed: NDArray[np.bool_]
+    is_chattering: NDArray[np.bool_]
+    unshelve_at: NDArray[np.int64]
+    on_way: NDArray[np.int32]
+    """Records handed out and not yet folded."""
+    changed_at: NDArray[np.int64]
+    """Committed view: sequence of the record that last changed the rule's open case."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An operator's action as it comes from outside: at a case, or at a rule by item and condition."""
+
+    action: Action
+    user: str
+    comment: str = ""
+    case_id: int | None = None
+    item_id: int | None = None
+    condition: Condition | None = None
+    duration_ms: int | None = None
+    """SHELVE needs it; SHELVE_ONCE takes it, without it the longest shelve."""
+
+
+class CaseCounters(msgspec.Struct):
+    """What the fold could not use."""
+
+    unknown: int = 0
+    """Records of rules that no item declares."""
+
+
+class _Head(msgspec.Struct, frozen=True, array_like=True):
+    """First slice of a snapshot; after it come the open cases, then the closed ones."""
+
+    changed_at: list[int]
+    """Of each open case."""
+    closed_at: list[int]
+    flood: FloodSnapshot
+    counters: CaseCounters
+
+
+class Cases:
+    """The fold and its proposals."""
+
+    def __init__(self, conditions: Conditions, config: AlarmConfig | None = None) -> None:
+        self._conditions = conditions
+        self._config = config or AlarmConfig()
+        self._noted = Noted()
+        self._open: dict[int, Case] = {}
+        """Committed view, by rule row."""
+        self._row_of: dict[int, int] = {}
+        """Rule row by case id."""
+        self._ahead: dict[int, Case] = {}
+        """Appended view of the rules with records on their way."""
+        self._closed: deque[tuple[int, Case]] = deque(maxlen=CLOSED_MAX)
+        self._acking: tuple[t.OperatorAsked, deque[int]] | None = None
+        """Rest of an ACK_ALL: who asked, and the case ids still to do."""
+        self._unshelve_at = NEVER
+        self._flood = Flood()
+        self._looked_at = -1
+        """`Conditions.changes` at which nothing was left to propose."""
+        self.counters = CaseCounters()
+
+    # --- Readers: the committed view -------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Case]:
+        """Open cases, oldest first."""
+        return iter(sorted(self._open.values(), key=lambda case: case.case_id))
+
+    def find(self, case_id: int) -> Case | None:
+        """An open case."""
+        row = self._row_of.get(case_id)
+        return None if row is None else self._open[row]
+
+    def find_rule(self, item_id: int, condition: Condition) -> Case | None:
+        row = self._conditions.row_of(item_id, condition)
+        return None if row is None else self._open.get(row)
+
+    def closed(self) -> Iterator[Case]:
+        """Cases closed lately, at most CLOSED_MAX, in the order of their closing."""
+        return (case for _, case in self._closed)
+
+    def metrics(self, log_time: LogTime) -> FloodMetrics:
+        """What the alarms ask of the operators now."""
+        return self._flood.metrics(log_time, self._conditions)
+
+    def changed_since(self, sequence: int) -> list[Case] | None:
+        """Cases changed by records after `sequence`, the closed ones once; None: too far behind, take all of them."""
+        if len(self._closed) == CLOSED_MAX and sequence < self._closed[0][0]:
+            return None
+        noted = self._noted
+        rows = np.flatnonzero(noted.changed_at > max(sequence, 0))
+        found = [self._open[row] for row in rows.tolist()]
+        for changed_at, case in reversed(self._closed):
+            if changed_at <= sequence:
+                break
+            found.append(case)
+        return found
+
+    # --- Fold ------------------------------------------------------------------------------------------------------
+
+    def fold(self, changed: CaseChanged, sequence: int) -> Case | None:
+        """A committed record.
+
+        Returns:
+            The case with its number, None if its rule is unknown (counted).
+        """
+        case = changed.case
+        row = self._conditions.row_of(case.item_id, case.condition)
+        if row is None:
+            self.counters.unknown += 1
+            return None
+        if not case.case_id:
+            case = msgspec.structs.replace(case, case_id=sequence)
+        self._grow()
+        self._note_committed(row, case, sequence)
+        self._flood.fold(row, case, changed.cause, self._conditions.log_time)
+        on_way = int(self._noted.on_way[row])
+        if on_way > 1:
+            self._noted.on_way[row] = on_way - 1
+            ahead = self._ahead[row]
+            if not ahead.case_id:
+                self._ahead[row] = msgspec.structs.replace(ahead, case_id=case.case_id)
+        else:
+            self._noted.on_way[row] = 0
+            self._ahead.pop(row, None)
+            self._note(row, case)
+        self._looked_at = -1
+        return case
+
+    def _note_committed(self, row: int, case: Case, sequence: int) -> None:
+        before = self._open.get(row)
+        if before is not None and before.case_id != case.case_id:
+            self._row_of.pop(before.case_id, None)
+        if case.lifecycle_status is LifecycleStatus.CLOSED:
+            self._open.pop(row, None)
+            self._row_of.pop(case.case_id, None)
+            self._closed.append((sequence, case))
+            self._noted.changed_at[row] = 0
+        else:
+            self._open[row] = case
+            self._row_of[case.case_id] = row
+            self._noted.changed_at[row] = sequence
+
+    def _note(self, row: int, case: Case | None) -> None:
+        """`case` is what the appended view holds of this rule (None: nothing)."""
+        noted = self._noted
+        is_open = case is not None and case.lifecycle_status is not LifecycleStatus.CLOSED
+        noted.is_open[row] = is_open
+        noted.is_active[row] = is_open and case is not None and case.is_active
+        noted.is_suppressed[row] = is_open and case is not None and case.is_suppressed
+        noted.is_chattering[row] = is_open and case is not None and case.is_chattering
+        unshelve_at = case.unshelve_at if is_open and case is not None else None
+        if unshelve_at is not None or noted.unshelve_at[row] != NEVER:
+            noted.unshelve_at[row] = NEVER if unshelve_at is None else unshelve_at
+            self._unshelve_at = int(noted.unshelve_at.min())
+
+    def _grow(self) -> None:
+        missing = self._conditions.count - self._noted.count
+        if missing > 0:
+            self._noted.add(missing)
+
+    # --- Proposals: the appended view ------------------------------------------------------------------------------
+
+    def deadline(self) -> LogTime | None:
+        """Log time at which the next shelve ends."""
+        return None if self._unshelve_at == NEVER else LogTime(self._unshelve_at)
+
+    def propose(self, log_time: LogTime, wall_ns: WallTime, limit: int = PROPOSED_MAX) -> list[CaseChanged]:
+        """Records that would bring what is noted nearer to what holds, at most `limit`; call again until none come.
+
+        CORE appends all of them in this order, or calls `drop_pending`.
+        """
+        found = self._propose_acks(wall_ns, limit)
+        is_due = log_time >= self._unshelve_at
+        if len(found) >= limit or (self._looked_at == self._conditions.changes and not is_due):
+            return found
+        self._grow()
+        rows, is_rest = self._differing(log_time, limit - len(found))
+        for row in rows.tolist():
+            found.append(self._handed_out(row, self._next(row, log_time, wall_ns)))
+        if not is_rest:
+            self._looked_at = self._conditions.changes
+        return found
+
+    def _differing(self, log_time: LogTime, limit: int) -> tuple[Rows, bool]:
+        """Rules of which something must be noted, and whether more are left."""
+        noted, conditions = self._noted, self._conditions
+        count = conditions.count
+        is_open = noted.is_open[:count]
+        differs = conditions.is_active() != noted.is_active[:count]
+        differs |= is_open & (conditions.is_suppressed() != noted.is_suppressed[:count])
+        differs |= is_open & (conditions.is_chattering() != noted.is_chattering[:count])
+        differs |= noted.unshelve_at[:count] <= log_time
+        rows = np.flatnonzero(differs & (noted.on_way[:count] == 0))
+        return rows[:limit], len(rows) > limit
+
+    def _next(self, row: int, log_time: LogTime, wall_ns: WallTime) -> CaseChanged:
+        """The first thing to note of this rule: silences before activity, so that they hold for a new alarm."""
+        conditions = self._conditions
+        case = self._open.get(row)
+        if case is None:
+            return self._raised(row)
+        is_chattering = bool(conditions.chatter.flips.is_chattering[row])
+        event: t.Event
+        if case.unshelve_at is not None and case.unshelve_at <= log_time:
+            event = t.ShelveEnded()
+        elif case.is_suppressed != self._is_suppressed_at(row):
+            event = t.SuppressionEnded() if case.is_suppressed else t.SuppressionBegan()
+        elif case.is_chattering != is_chattering and (case.is_active or case.is_chattering):
+            # A case that begins to chatter is noted as active first: it is held so from here on.
+            event = t.ChatterBegan() if is_chattering else t.ChatterEnded()
+        else:
+            return self._stepped(case, t.Cleared() if case.is_active else self._activated(row), self._at_ns(row))
+        return self._stepped(case, event, wall_ns)
+
+    def _raised(self, row: int) -> CaseChanged:
+        return t.raised(
+            self._conditions.item_at(row).item_id,
+            self._conditions.condition_at(row),
+            self._activated(row),
+            is_suppressed=self._is_suppressed_at(row),
+            at_ns=self._at_ns(row),
+        )
+
+    def _activated(self, row: int) -> t.Activated:
+        settings = self._settings_at(row)
+        return t.Activated(
+            value=self._conditions.value_at(row),
+            severity=settings.severity,
+            is_latched=settings.is_latched,
+            is_chattering=bool(self._conditions.chatter.flips.is_chattering[row]),
+        )
+
+    def _settings_at(self, row: int) -> AlarmSettings:
+        return self._conditions.item_at(row).item.alarm or _NO_ALARMS
+
+    def _is_suppressed_at(self, row: int) -> bool:
+        conditions = self._conditions
+        return bool(conditions.watched.is_suppressed[conditions.rules.item[row]])
+
+    def _at_ns(self, row: int) -> WallTime:
+        return WallTime(int(self._conditions.rules.at_ns[row]))
+
+    def _stepped(self, case: Case, event: t.Event, at_ns: WallTime) -> CaseChanged:
+        changed = t.step(case, event, at_ns)
+        assert isinstance(changed, CaseChanged), "only operators are refused"
+        return changed
+
+    def _handed_out(self, row: int, changed: CaseChanged) -> CaseChanged:
+        """From here on the appended view holds it."""
+        self._ahead[row] = changed.case
+        self._noted.on_way[row] += 1
+        self._note(row, changed.case)
+        return changed
+
+    def drop_pending(self) -> None:
+        """What was handed out will not be appended: the appended view falls back to the committed one."""
+        for row in self._ahead:
+            self._noted.on_way[row] = 0
+            self._note(row, self._open.get(row))
+        self._ahead.clear()
+        self._looked_at = -1
+
+    # --- Operators -------------------------------------------------------------------------------------------------
+
+    def act(self, asked: Asked, log_time: LogTime, wall_ns: WallTime) -> list[CaseChanged] | Refused:
+        """What an operator asks for, as records to append, or why not.
+
+        ACK_ALL gives its first slice; `propose` yields the rest (forgotten by a crash: the operator sees what is left).
+        """
+        refused = _text_refused(asked)
+        if refused is not None:
+            return refused
+        if asked.action is Action.ACK_ALL:
+            waiting = deque(case.case_id for case in self if not case.is_acked)
+            self._acking = (t.OperatorAsked(action=asked.action, user=asked.user, comment=asked.comment), waiting)
+            acked = self._propose_acks(wall_ns, PROPOSED_MAX)
+            return acked or Refused("no case waits to be acknowledged", "nothing is left to do")
+        self._grow()
+        found = self._target(asked, wall_ns)
+        if isinstance(found, Refused):
+            return found
+        row, case = found
+        unshelve_at = self._unshelve_time(asked, log_time)
+        if isinstance(unshelve_at, Refused):
+            return unshelve_at
+        event = t.OperatorAsked(action=asked.action, user=asked.user, comment=asked.comment, unshelve_at=unshelve_at)
+        changed = t.step(case, event, wall_ns)
+        return changed if isinstance(changed, Refused) else [self._handed_out(row, changed)]
+
+    def _target(self, asked: Asked, wall_ns: WallTime) -> tuple[int, Case] | Refused:
+        """Rule row and case (appended view) that are meant."""
+        if asked.case_id is not None:
+            row = self._row_of.get(asked.case_id)
+            if row is None:
+                return Refused(f"no open case {asked.case_id}", "list the open cases; it may have closed meanwhile")
+        elif asked.item_id is not None and asked.condition is not None:
+            row = self._conditions.row_of(asked.item_id, asked.condition)
+            if row is None or (row not in self._open and not self._conditions.is_enabled_at(row)):
+                return Refused(f"no {asked.condition} alarm on item {asked.item_id}", "set its limit in the item table")
+        else:
+            return Refused("neither a case nor an item with a condition is named", "name one of them")
+        case = self._ahead.get(row) or self._open.get(row)
+        if case is not None and case.lifecycle_status is LifecycleStatus.CLOSED:
+            return Refused("it is just being closed", "nothing is left to do")
+        if case is not None:
+            return (row, case) if case.case_id else Refused("it is just being raised", "ask again in a moment")
+        if asked.action not in (Action.SHELVE, Action.SHELVE_ONCE, Action.OUT_OF_SERVICE):
+            return Refused("it has no open case", "only shelving and taking out of service need none")
+        return row, self._reserved(row, asked.condition or self._conditions.condition_at(row), wall_ns)
+
+    def _reserved(self, row: int, condition: Condition, wall_ns: WallTime) -> Case:
+        return t.reserved(
+            self._conditions.item_at(row).item_id,
+            condition,
+            self._settings_at(row).severity,
+            is_suppressed=self._is_suppressed_at(row),
+            at_ns=wall_ns,
+        )
+
+    def _unshelve_time(self, asked: Asked, log_time: LogTime) -> LogTime | Refused | None:
+        longest_ms = self._config.shelve_max_ms
+        if asked.action is Action.SHELVE_ONCE:
+            duration_ms = longest_ms if asked.duration_ms is None else asked.duration_ms
+        elif asked.action is Action.SHELVE:
+            if asked.duration_ms is None:
+                return Refused("a timed shelve needs a duration", f"give one of at most {longest_ms} ms")
+            duration_ms = asked.duration_ms
+        else:
+            return None
+        if not 0 < duration_ms <= longest_ms:
+            return Refused(f"{duration_ms} ms is no time to shelve", f"give 1..{longest_ms} ms")
+        return LogTime(log_time + duration_ms * MS)
+
+    def _propose_acks(self, wall_ns: WallTime, limit: int) -> list[CaseChanged]:
+        found: list[CaseChanged] = []
+        while self._acking is not None and len(found) < limit:
+            event, waiting = self._acking
+            if not waiting:
+                self._acking = None
+                break
+            row = self._row_of.get(waiting.popleft())
+            case = None if row is None else self._ahead.get(row) or self._open.get(row)
+            if row is None or case is None or case.is_acked or case.lifecycle_status is LifecycleStatus.CLOSED:
+                continue
+            changed = t.step(case, event, wall_ns)
+            if isinstance(changed, CaseChanged):
+                found.append(self._handed_out(row, changed))
+        return found
+
+    # --- Snapshot --------------------------------------------------------------------------------------------------
+
+    def snapshot_slices(self) -> Iterator[bytes]:
+        """The committed view as it stands now, encoded slice by slice as the iterator is drawn on."""
+        rows = sorted(self._open)
+        head = _Head(
+            changed_at=self._noted.changed_at[rows].tolist(),
+            closed_at=[sequence for sequence, _ in self._closed],
+            flood=self._flood.snapshot(),
+            counters=msgspec.structs.replace(self.counters),
+        )
+        return _slices(head, [self._open[row] for row in rows], list(self.closed()))
+
+    def snapshot(self) -> bytes:
+        """All slices; equal folds give equal bytes."""
+        return b"".join(self.snapshot_slices())
+
+    @classmethod
+    def restore(cls, data: bytes | memoryview, conditions: Conditions, config: AlarmConfig | None = None) -> "Cases":
+        """Inverse of `snapshot`, over the conditions restored from the same position.
+
+        Raises:
+            DecodeError: not a snapshot of this fold, or of other conditions.
+        """
+        slices = read_slices(data)
+        head = unsliced(next(slices, b""), _Head)
+        cases = [case for one in slices for case in unsliced(one, list[Case])]
+        if len(cases) != len(head.changed_at) + len(head.closed_at):
+            raise DecodeError(0, f"cases snapshot: {len(cases)} cases, not what its first slice says")
+        self = cls(conditions, config)
+        self._grow()
+        self._flood.restore(head.flood)
+        self.counters = head.counters
+        for case, changed_at in zip(cases, head.changed_at, strict=False):
+            row = conditions.row_of(case.item_id, case.condition)
+            if row is None or row in self._open:
+                raise DecodeError(0, f"cases snapshot: case {case.case_id} has no rule, or not alone")
+            self._note_committed(row, case, changed_at)
+            self._note(row, case)
+        self._closed.extend(zip(head.closed_at, cases[len(head.changed_at) :], strict=True))
+        return self
+
+
+def _slices(head: _Head, cases: list[Case], closed: list[Case]) -> Iterator[bytes]:
+    yield sliced(head)
+    yield from list_slices(cases)
+    yield from list_slices(closed)
+
+
+_NO_ALARMS: Final = AlarmSettings()
+
+
+def _text_refused(asked: Asked) -> Refused | None:
+    if not asked.user or len(asked.user) > t.USER_CHARS_MAX:
+        return Refused("no user, or too long a name", f"give a name of 1..{t.USER_CHARS_MAX} characters")
+    if len(asked.comment) > t.COMMENT_CHARS_MAX:
+        return Refused("the comment is too long", f"at most {t.COMMENT_CHARS_MAX} characters")
+    if asked.action is Action.COMMENT and not asked.comment:
+        return Refused("the comment is empty", "say something")
+    return None
+
+
+__all__ = ["CLOSED_MAX", "PROPOSED_MAX", "Asked", "CaseCounters", "Cases", "Refused"]

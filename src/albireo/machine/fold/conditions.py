@@ -1,0 +1,522 @@
+"""Conditions: what is wrong with which item, judged over columns.
+
+What it does not do: know of cases, operators or acknowledgement (`cases` does).
+
+The idea: one row per rule (item x condition). A threshold rule's raw verdict can only change when its item's value
+leaves an interval; that interval is kept per item (`low`..`high`), so a batch costs two comparisons per sample, and
+only items that left theirs are looked at rule by rule. A verdict becomes a judgement after its delay, on log time:
+
+                value leaves the band                on_delay_ms over
+    normal ---------------------------> pending on ---------------------> active
+      ^  ^                                  |                               |
+      |  +----------------------------------+                               | value back inside by the hysteresis
+      |              value back                                             v
+      +------------------------------------------------------------- pending off
+                off_delay_ms over                     (value out again: back to active)
+
+Rules of judgement
+    limits, off-normal   at every live sample; of several samples of an item in one batch the newest counts.
+    rate                 change between two live samples over the difference of their source times. Between samples
+                         the value is taken as held: the verdict falls when the mean rate since the sample before
+                         has fallen to the limit. Samples that are not later than the one before judge nothing.
+    stale                nothing came for `stale_s` of log time: neither a sample of the item nor one of its adapter's
+                         own diagnostics items (named `adapter/...`).
+    bad quality          the last judgement stays: nothing is raised, nothing cleared, a delay under way is dropped and
+                         begins anew with the next usable value. NaN counts as bad.
+    Bad_NoCommunication  does not become stale: the device's own case tells it.
+    suppression          while the bool item `suppressed_by` was last usable and true.
+
+Invariants
+    due = NEVER    <=>  raw == judged                        (no delay under way)
+    low <= v <= high of the item's last judged value         (no threshold verdict would change)
+
+Spec: OPC UA Part 9, 5.8.18..5.8.24 (limit, rate of change, off-normal; on and off delay); ADR-0051.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from albireo.codec.errors import DecodeError
+from albireo.machine.fold.chatter import Chatter
+from albireo.machine.fold.columns import NEVER, Packed, read_slices, sliced, unsliced
+from albireo.machine.fold.dim import Dim, Fresh
+from albireo.machine.fold.rules import (
+    HAS_RATE,
+    IS_SIGN_OF_LIFE,
+    IS_STALE,
+    IS_SUPPRESSOR,
+    LIMITS,
+    LONGEST_NS,
+    NO_ALARMS,
+    RATE,
+    SLOT_OF,
+    SLOTS,
+    STALE,
+    THRESHOLDS,
+    VALUED,
+    Adapters,
+    Rules,
+    Watched,
+    limits_of,
+)
+from albireo.machine.fold.settings import AlarmConfig
+from albireo.model import quality as q
+from albireo.model.instant import MS, SECOND, LogTime, WallTime
+from albireo.model.item import AlarmSettings, Condition, KnownItem
+from albireo.model.samples import Value, ValueType
+
+Rows = NDArray[np.intp]
+
+
+class Conditions:
+    """The fold. Call `time_passed` with each frame's log time first, then fold what the frame holds."""
+
+    def __init__(self, dim: Dim, config: AlarmConfig | None = None) -> None:
+        self._dim = dim
+        self._config = config or AlarmConfig()
+        self.rules = Rules()
+        self.watched = Watched()
+        self._adapters = Adapters()
+        self._adapter_index: dict[str, int] = {}
+        self._suppressed_by: dict[int, str] = {}
+        """Full name of the item that suppresses each item that has one; it may be declared later."""
+        self.chatter = Chatter(self._config)
+        self._due_at = NEVER
+        self._fall_at = NEVER
+        self._stale_at = NEVER
+        self._shortest_stale = NEVER
+        self.log_time = LogTime(0)
+        """Of the frame that is being folded."""
+        self.changes = 0
+        """Grows with every change that `cases` must look at."""
+
+    # --- What others read ------------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        return self.rules.count
+
+    def is_active(self) -> NDArray[np.bool_]:
+        """By rule: judged to hold, or held because it chatters."""
+        count = self.rules.count
+        active: NDArray[np.bool_] = self.rules.judged[:count] | self.is_chattering()
+        return active
+
+    def is_chattering(self) -> NDArray[np.bool_]:
+        count = self.rules.count
+        return self.chatter.flips.is_chattering[:count]
+
+    def is_suppressed(self) -> NDArray[np.bool_]:
+        count = self.rules.count
+        return self.watched.is_suppressed[self.rules.item[:count]]
+
+    def row_of(self, item_id: int, condition: Condition) -> int | None:
+        """Row of a rule, None when there never was one."""
+        index = self._dim.index_of(item_id)
+        if index is None or index >= self.watched.count:
+            return None
+        row = int(self.watched.rule_of[index, SLOT_OF[condition]])
+        return row if row >= 0 else None
+
+    def is_enabled_at(self, row: int) -> bool:
+        return bool(self.rules.is_enabled[row])
+
+    def item_at(self, row: int) -> KnownItem:
+        return self._dim.item_at(int(self.rules.item[row]))
+
+    def condition_at(self, row: int) -> Condition:
+        return SLOTS[int(self.rules.slot[row])]
+
+    def value_at(self, row: int) -> Value | None:
+        """Value of the item at the last activation; None where it tells nothing (stale, never a value, a string)."""
+        if self.rules.slot[row] == STALE:
+            return self._dim.value_at(int(self.rules.item[row]))
+        value = float(self.rules.value[row])
+        match self.item_at(row).item.value_type:
+            case ValueType.FLOAT64:
+                return value
+            case ValueType.INT64:
+                return int(value)
+            case ValueType.BOOL:
+                return bool(value)
+            case ValueType.STRING:
+                return None
+
+    def deadline(self) -> LogTime | None:
+        """Log time at which a judgement may change although nothing comes."""
+        soonest = min(self._due_at, self._fall_at, self._stale_at, self.chatter.calm_at)
+        return None if soonest == NEVER else LogTime(soonest)
+
+    # --- Items -----------------------------------------------------------------------------------------------------
+
+    def fold_items(self, declared: Sequence[KnownItem], log_time: LogTime) -> None:
+        """After `Dim.fold_item` of the same records. Rules that are no longer asked for are judged normal.
+
+        Cost: some 20 us an item, and O(all items) once.
+        """
+        for known in declared:
+            index = self._dim.index_of(known.item_id)
+            if index is not None:
+                self._fold_item(index, known, log_time)
+        self._find_suppressors()
+        self.arm()
+        if self._due_at <= log_time:
+            self._settle(log_time, None)
+        self.changes += 1
+
+    def _fold_item(self, index: int, known: KnownItem, log_time: LogTime) -> None:
+        if index >= self.watched.count:
+            first = self.watched.add(index + 1 - self.watched.count)
+            self.watched.seen[first : index + 1] = log_time
+        self._name_adapter(index, known, log_time)
+        settings = known.item.alarm or NO_ALARMS
+        limits = limits_of(settings, known.item.value_type)
+        for slot, row in enumerate(self.watched.rule_of[index].tolist()):
+            limit = limits.get(SLOTS[slot])
+            if limit is not None:
+                self._set_rule(index, slot, settings, limit)
+            elif row >= 0:
+                self._drop_rule(row)
+        self._fold_flags(index, Condition.RATE in limits)
+        if settings.suppressed_by:
+            self._suppressed_by[index] = f"{known.node}:{settings.suppressed_by}"
+        else:
+            self._suppressed_by.pop(index, None)
+        if limits:
+            self._rejudge(index, log_time)
+
+    def _name_adapter(self, index: int, declared: KnownItem, log_time: LogTime) -> None:
+        name = declared.item.adapter
+        if not name:
+            self.watched.adapter[index] = -1
+            return
+        if name not in self._adapter_index:
+            self._adapter_index[name] = self._adapters.add()
+            self._adapters.alive[self._adapter_index[name]] = log_time
+        self.watched.adapter[index] = self._adapter_index[name]
+
+    def _set_rule(self, index: int, slot: int, settings: AlarmSettings, limit: tuple[float, float]) -> None:
+        rules = self.rules
+        row = int(self.watched.rule_of[index, slot])
+        if row < 0:
+            row = rules.add()
+            self.chatter.flips.add()
+            self.watched.rule_of[index, slot] = row
+            rules.item[row], rules.slot[row] = index, slot
+        sign, at = limit
+        if slot == RATE and rules.raw[row] and rules.on[row] != at:
+            rules.fall_at[row] = self.log_time  # The next sample judges by the new limit.
+        rules.is_enabled[row] = True
+        rules.sign[row] = sign
+        rules.on[row] = at
+        rules.off[row] = at - settings.hysteresis if SLOTS[slot] in LIMITS else at
+        rules.on_delay[row] = min(settings.on_delay_ms * MS, LONGEST_NS)
+        rules.off_delay[row] = min(settings.off_delay_ms * MS, LONGEST_NS)
+
+    def _drop_rule(self, row: int) -> None:
+        """The settings no longer ask for this rule: it is normal at once. Its row stays, for the case it may have."""
+        rules = self.rules
+        rules.is_enabled[row] = rules.raw[row] = rules.judged[row] = False
+        rules.due[row] = rules.fall_at[row] = NEVER
+        rules.before[row] = np.nan
+        self.chatter.flips.clear(row)
+
+    def _find_suppressors(self) -> None:
+        """Who suppresses whom, by the names that are declared now. Only a bool item suppresses."""
+        self.watched.suppressor[:] = -1
+        for index, name in self._suppressed_by.items():
+            by = self._dim.index_named(name)
+            if by is not None and self._dim.item_at(by).item.value_type is ValueType.BOOL:
+                self.watched.suppressor[index] = by
+        self.judge_suppression()
+
+    def _fold_flags(self, index: int, has_rate: bool) -> None:
+        watched, item = self.watched, self._dim.item_at(index).item
+        kept = int(watched.flags[index]) & (IS_STALE | IS_SUPPRESSOR)
+        is_sign = bool(item.adapter) and item.name.startswith(f"{item.adapter}/")
+        watched.flags[index] = kept | (HAS_RATE if has_rate else 0) | (IS_SIGN_OF_LIFE if is_sign else 0)
+
+    def _rejudge(self, index: int, log_time: LogTime) -> None:
+        """Settings have changed: judge the present value by them."""
+        place, live = np.array([index]), self._dim.live
+        is_usable = bool(live.has_value[index]) and not q.is_bad(int(live.quality[index]))
+        if is_usable and live.value_type[index] != ValueType.STRING:
+            self._judge_thresholds(place, live.number[place], log_time)
+        self.fold_bands(place)
+
+    def arm(self) -> None:
+        """Find the next of each kind of deadline anew."""
+        rules, count = self.rules, self.rules.count
+        stale = (rules.slot[:count] == STALE) & rules.is_enabled[:count]
+        self._shortest_stale = int(rules.on[:count][stale].min()) if stale.any() else NEVER
+        self._due_at = int(rules.due.min())
+        self._fall_at = int(rules.fall_at.min())
+        self._stale_at = self._next_stale()
+        self.chatter.arm()
+
+    # --- Samples ---------------------------------------------------------------------------------------------------
+
+    def fold_samples(self, fresh: Fresh, log_time: LogTime) -> None:
+        """Judge what has become live. Cost: O(n), and O(rules of an item) for items that leave their band."""
+        index = fresh.index
+        if not len(index):
+            return
+        watched = self.watched
+        watched.seen[index] = log_time
+        self._stale_at = (
+            min(self._stale_at, log_time + self._shortest_stale) if self._shortest_stale != NEVER else NEVER
+        )
+        if fresh.value_type is not ValueType.STRING:
+            number = fresh.number
+            is_calm = (number >= watched.low.take(index)) & (number <= watched.high.take(index))
+            if not is_calm.all():
+                left = np.flatnonzero(~is_calm & fresh.is_usable & ~np.isnan(number))
+                self._judge_thresholds(index[left], number[left], log_time)
+        flags = watched.flags.take(index)
+        present = int(np.bitwise_or.reduce(flags))
+        if present:
+            self._fold_flagged(fresh, flags, present, log_time)
+        if not fresh.all_usable:
+            self._hold(index[~fresh.is_usable])
+        if self._due_at <= log_time:
+            self._settle(log_time, None)
+
+    def _fold_flagged(self, fresh: Fresh, flags: NDArray[np.uint8], present: int, log_time: LogTime) -> None:
+        if present & HAS_RATE:
+            self._judge_rates(fresh, np.flatnonzero((flags & HAS_RATE != 0) & fresh.is_usable), log_time)
+        if present & IS_SUPPRESSOR:
+            self.judge_suppression()
+        if present & IS_STALE:
+            self._refresh(fresh.index[flags & IS_STALE != 0], log_time)
+        if present & IS_SIGN_OF_LIFE:
+            self._hear(self.watched.adapter[fresh.index[flags & IS_SIGN_OF_LIFE != 0]], log_time)
+
+    def _judge_thresholds(self, index: Rows, number: NDArray[np.float64], log_time: LogTime) -> None:
+        if not len(index):
+            return
+        rules = self.rules
+        of_items = self.watched.rule_of[index[:, None], THRESHOLDS]
+        is_rule = of_items >= 0
+        rows: Rows = of_items[is_rule].astype(np.intp)
+        value = number[is_rule.nonzero()[0]]
+        limit = np.where(rules.raw[rows], rules.off[rows], rules.on[rows])
+        verdict = (rules.sign[rows] * value > limit) & rules.is_enabled[rows]
+        flips = rows[verdict != rules.raw[rows]]
+        if len(flips):
+            self._turn(flips, log_time)
+            self.fold_bands(index)
+
+    def fold_bands(self, index: Rows) -> None:
+        """The interval of each item within which no threshold verdict changes."""
+        rules, watched = self.rules, self.watched
+        of_items = watched.rule_of[index[:, None], THRESHOLDS]
+        rows = np.maximum(of_items, 0)
+        counts = (of_items >= 0) & rules.is_enabled[rows]
+        raw, sign = rules.raw[rows], rules.sign[rows]
+        # A rule that does not hold keeps the value at or inside `on`, one that holds keeps it beyond `off`.
+        edge = np.where(raw, np.nextafter(rules.off[rows], np.inf), rules.on[rows]) * sign
+        is_upper = counts & (raw != (sign > 0))
+        watched.low[index] = np.where(counts & ~is_upper, edge, -np.inf).max(axis=1)
+        watched.high[index] = np.where(is_upper, edge, np.inf).min(axis=1)
+
+    def _judge_rates(self, fresh: Fresh, places: Rows, log_time: LogTime) -> None:
+        rules = self.rules
+        places = places[~np.isnan(fresh.number[places])]
+        rows: Rows = self.watched.rule_of[fresh.index[places], RATE].astype(np.intp)
+        number, source_ns = fresh.number[places], fresh.source_ns[places]
+        elapsed = source_ns - rules.before_ns[rows]
+        # An infinite or a first value gives NaN or infinity, which is what the lines below expect.
+        with np.errstate(invalid="ignore", over="ignore"):
+            change = np.abs(number - rules.before[rows])
+            # The mean rate falls to the limit this long after the sample before.
+            steep_ns = change / rules.on[rows] * SECOND
+        can_judge = (elapsed > 0) & ~np.isnan(change)
+        is_steep = can_judge & (steep_ns > elapsed)
+        rules.before[rows], rules.before_ns[rows] = number, source_ns
+        if self._fall_at != NEVER:
+            rules.fall_at[rows[can_judge]] = NEVER
+        if is_steep.any():
+            left = np.minimum(steep_ns[is_steep] - elapsed[is_steep], LONGEST_NS)
+            rules.fall_at[rows[is_steep]] = log_time + np.ceil(left / MS).astype(np.int64) * MS
+            self._fall_at = int(rules.fall_at.min())
+        self._turn(rows[can_judge & (is_steep != rules.raw[rows])], log_time)
+
+    def _hold(self, index: Rows) -> None:
+        """Bad quality: drop the delays under way, keep the judgement."""
+        rules = self.rules
+        rows = self.watched.rule_of[index[:, None], VALUED].ravel()
+        rows = rows[rows >= 0]
+        rules.fall_at[rows] = NEVER
+        pending = rows[rules.due[rows] != NEVER]
+        if len(pending):
+            rules.raw[pending] = rules.judged[pending]
+            rules.due[pending] = NEVER
+            self._due_at = int(rules.due.min())
+            self.fold_bands(index)
+
+    def _turn(self, rows: Rows, log_time: LogTime) -> None:
+        """These verdicts have changed: begin, or give up, the delay of each."""
+        if not len(rows):
+            return
+        rules = self.rules
+        raw = rules.raw[rows] = ~rules.raw[rows]
+        due = np.where(raw, rules.on_delay[rows], rules.off_delay[rows]) + log_time
+        due = np.where(raw != rules.judged[rows], due, NEVER)
+        rules.due[rows] = due
+        # May stay too early when a delay is given up: `_settle` then finds nothing and looks for the next.
+        self._due_at = min(self._due_at, int(due.min()))
+
+    def _settle(self, log_time: LogTime, node_ns: WallTime | None) -> None:
+        """Delays that are over: verdicts become judgements. Without `node_ns`: at the time of the item's sample."""
+        rules, live = self.rules, self._dim.live
+        rows = np.flatnonzero(rules.due <= log_time)
+        items = rules.item[rows]
+        is_active = rules.judged[rows] = rules.raw[rows]
+        rules.due[rows] = NEVER
+        rules.at_ns[rows] = live.node_ns[items] if node_ns is None else node_ns
+        risen = rows[is_active]
+        rules.value[risen] = live.number[rules.item[risen]]
+        self.chatter.flipped(rows, is_active, log_time)
+        self._due_at = int(rules.due.min())
+        self.changes += 1
+
+    # --- Suppression -----------------------------------------------------------------------------------------------
+
+    def judge_suppression(self) -> None:
+        watched = self.watched
+        items = np.flatnonzero(watched.suppressor >= 0)
+        verdict = np.zeros(len(watched.is_suppressed), np.bool_)
+        by = watched.suppressor[items]
+        verdict[items] = self._dim.live.number[by] != 0
+        watched.flags &= ~np.uint8(IS_SUPPRESSOR)
+        watched.flags[by] |= IS_SUPPRESSOR
+        if (verdict != watched.is_suppressed).any():
+            watched.is_suppressed = verdict
+            self.changes += 1
+
+    # --- Time ------------------------------------------------------------------------------------------------------
+
+    def time_passed(self, log_time: LogTime, node_ns: WallTime) -> None:
+        """Delays, stale items and calm after chatter, up to the log time of a frame (its node time is `node_ns`)."""
+        self.log_time = log_time
+        if log_time >= self._stale_at:
+            self._find_stale(log_time)
+        if log_time >= self._fall_at:
+            rules = self.rules
+            fallen = np.flatnonzero(rules.fall_at <= log_time)
+            rules.fall_at[fallen] = NEVER
+            self._fall_at = int(rules.fall_at.min())
+            self._turn(fallen[rules.raw[fallen]], log_time)
+        if log_time >= self._due_at:
+            self._settle(log_time, node_ns)
+        if self.chatter.time_passed(log_time):
+            self.changes += 1
+
+    def _last_signs(self, rows: Rows) -> NDArray[np.int64]:
+        """Log time of the last sign of life behind each of these stale rules."""
+        watched = self.watched
+        items = self.rules.item[rows]
+        adapter = watched.adapter[items]
+        alive = np.where(adapter >= 0, self._adapters.alive[adapter], 0)
+        signs: NDArray[np.int64] = np.maximum(watched.seen[items], alive)
+        return signs
+
+    def _stale_rules(self) -> tuple[Rows, NDArray[np.int64]]:
+        """Stale rules that may be raised, and when each will be if nothing comes."""
+        rules, count = self.rules, self.rules.count
+        rows = np.flatnonzero((rules.slot[:count] == STALE) & rules.is_enabled[:count] & ~rules.raw[:count])
+        rows = rows[self._dim.live.quality[rules.item[rows]] & _CODE != q.BAD_NO_COMMUNICATION]
+        return rows, self._last_signs(rows) + rules.on[rows].astype(np.int64)
+
+    def _next_stale(self) -> int:
+        _, at = self._stale_rules()
+        return int(at.min()) if len(at) else NEVER
+
+    def _find_stale(self, log_time: LogTime) -> None:
+        rows, at = self._stale_rules()
+        rows = rows[at <= log_time]
+        self._turn(rows, log_time)
+        self.watched.flags[self.rules.item[rows]] |= IS_STALE
+        self._stale_at = self._next_stale()
+
+    def _refresh(self, index: Rows, log_time: LogTime) -> None:
+        """These stale items are alive again."""
+        self.watched.flags[index] &= ~np.uint8(IS_STALE)
+        rows: Rows = self.watched.rule_of[index, STALE].astype(np.intp)
+        self._turn(rows[self.rules.raw[rows]], log_time)
+
+    def _hear(self, adapters: NDArray[np.int32], log_time: LogTime) -> None:
+        """These adapters are alive, and with them what they poll."""
+        self._adapters.alive[adapters] = log_time
+        stale = np.flatnonzero(self.watched.flags & IS_STALE)
+        if len(stale):
+            self._refresh(stale[np.isin(self.watched.adapter[stale], adapters)], log_time)
+
+    # --- Snapshot --------------------------------------------------------------------------------------------------
+
+    def snapshot_slices(self) -> Iterator[bytes]:
+        """The fold as it stands now, encoded slice by slice as the iterator is drawn on."""
+        parts = (self.rules.pack(), self.watched.pack(), self._adapters.pack(), self.chatter.flips.pack())
+        return (sliced(part) for part in (*parts, list(self._adapter_index)))
+
+    def snapshot(self) -> bytes:
+        """All slices; equal folds give equal bytes."""
+        return b"".join(self.snapshot_slices())
+
+    @classmethod
+    def restore(cls, data: bytes | memoryview, dim: Dim, config: AlarmConfig | None = None) -> "Conditions":
+        """Inverse of `snapshot`, over the DIM restored from the same position.
+
+        Raises:
+            DecodeError: not a snapshot of this fold, or of another DIM.
+        """
+        self = cls(dim, config)
+        slices = list(read_slices(data))
+        if len(slices) != _SLICES:
+            raise DecodeError(0, f"conditions snapshot: {len(slices)} slices, expected {_SLICES}")
+        parts = (self.rules, self.watched, self._adapters, self.chatter.flips)
+        for columns, part in zip(parts, slices, strict=False):
+            columns.unpack(unsliced(part, Packed))
+        names = unsliced(slices[-1], list[str])
+        self._adapter_index = {name: index for index, name in enumerate(names)}
+        self._suppressed_by = {
+            index: f"{known.node}:{known.item.alarm.suppressed_by}"
+            for index, known in enumerate(dim)
+            if known.item.alarm is not None and known.item.alarm.suppressed_by
+        }
+        self._check()
+        self.arm()
+        self.changes = 1
+        return self
+
+    def _check(self) -> None:
+        """No index may lead out of its columns."""
+        rules, watched = self.rules, self.watched
+        items, rows = watched.count, rules.count
+        fits = (
+            items == len(self._dim)
+            and self.chatter.flips.count == rows
+            and self._adapters.count == len(self._adapter_index)
+            and _within(rules.item[:rows], 0, items)
+            and _within(rules.slot[:rows], 0, len(SLOTS))
+            and _within(watched.rule_of[:items], -1, rows)
+            and _within(watched.suppressor[:items], -1, items)
+            and _within(watched.adapter[:items], -1, self._adapters.count)
+        )
+        if not fits:
+            raise DecodeError(0, "conditions snapshot: an index leads out of its columns")
+
+
+_SLICES: Final = 5
+"""Of a snapshot: rules, watched items, adapters, flips, names of the adapters."""
+_CODE: Final = np.uint32(0xFFFF_0000)
+
+
+def _within(column: NDArray[np.integer], low: int, above: int) -> bool:
+    return bool(((column >= low) & (column < above)).all())
+
+
+__all__ = ["Conditions"]

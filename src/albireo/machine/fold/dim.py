@@ -1,0 +1,481 @@
+"""DIM: the current value of every item, folded from the committed samples.
+
+What it does not do: keep history (the historian does), judge alarms (`conditions` does).
+
+The idea: one dense row per item. A batch becomes a handful of whole-column assignments; of rows with equal ids the
+newest wins. The fold hands on what it took as `Fresh`, so that alarms judge exactly what became the live value.
+
+Late data never becomes the live value
+    A device sample older, by source time, than the newest one of its item is history only; it is counted.
+    - The adapter's own word that it can't reach the device (`Bad_NoCommunication` and its like) is stamped by the
+      node's clock, so it takes part in no comparison: it is live at once, and what the device says next is compared
+      with what the device said before.
+    - A device's clock may be set back, and the item must not be blind until it has caught up. A replay of old data
+      runs faster than time, a clock does not: when for `CLOCK_BACK_NS` of log time an item gave only late samples,
+      and their source time went forward no more than `REPLAY_FACTOR` times as fast, the clock went back and the sample
+      is live.
+
+Under a bad quality the value column keeps the last usable value: a bad sample's value is never meant.
+
+Spec: design/log-and-feed.md, The loop of CORE; reference/scada.md, 0.7 (late data overwriting the latest value).
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from albireo.codec.errors import DecodeError
+from albireo.machine.fold.columns import (
+    NEVER,
+    OLDEST,
+    Columns,
+    Field,
+    Packed,
+    list_slices,
+    read_slices,
+    sliced,
+    unsliced,
+)
+from albireo.model import quality as q
+from albireo.model.instant import SECOND, LogTime
+from albireo.model.item import KnownItem, Reading
+from albireo.model.samples import Column, ItemId, SampleBatch, Strings, Value, ValueType
+
+ITEMS_MAX: Final = 1_000_000
+"""Items a node knows; a declaration beyond is counted and ignored, CORE refuses it before."""
+ITEM_ID_MAX: Final = 4 * ITEMS_MAX
+"""Ids are allotted one after another; this bounds the table from id to row whatever a record says."""
+CLOCK_BACK_NS: Final = 5 * SECOND
+"""ASSUMED: short enough that an operator is not misled for long, long enough to tell a replay from a clock.
+A field test with a PLC whose clock is set back would settle it."""
+REPLAY_FACTOR: Final = 1.5
+
+Rows = NDArray[np.intp]
+
+_NOT_FROM_DEVICE: Final = np.array(
+    [q.BAD_NO_COMMUNICATION, q.BAD_NOT_CONNECTED, q.BAD_TIMEOUT, q.BAD_WAITING_FOR_INITIAL_DATA], np.uint32
+)
+_CODE: Final = np.uint32(0xFFFF_0000)
+_BAD: Final = 0x8000_0000
+
+
+_known_items = msgspec.msgpack.Decoder(KnownItem)
+
+
+class Fresh(msgspec.Struct, frozen=True, eq=False):
+    """What of a batch became live: one row per item."""
+
+    value_type: ValueType
+    index: Rows
+    """Dense item indexes, each once."""
+    number: NDArray[np.float64]
+    """Value as a float (bool: 0 or 1; string: 0)."""
+    is_usable: NDArray[np.bool_]
+    """Not bad."""
+    source_ns: NDArray[np.int64]
+    all_usable: bool
+
+
+class Live(Columns):
+    """Current values by dense item index."""
+
+    fields: ClassVar = {
+        "value_type": Field("u1"),
+        "number": Field("<f8"),
+        "integer": Field("<i8"),
+        "has_value": Field("?"),
+        "quality": Field("<u4", int(q.BAD_WAITING_FOR_INITIAL_DATA)),
+        "source_ns": Field("<i8"),
+        "node_ns": Field("<i8"),
+        "device_ns": Field("<i8", OLDEST),
+        "late_since": Field("<i8", NEVER),
+        "late_from": Field("<i8"),
+        "late_count": Field("<i8"),
+        "changed_at": Field("<i8"),
+        "declared_at": Field("<i8"),
+    }
+    value_type: NDArray[np.uint8]
+    number: NDArray[np.float64]
+    """Last usable value, as a float; 0 for strings and before the first."""
+    integer: NDArray[np.int64]
+    """Last usable value of int64 and bool items, exact."""
+    has_value: NDArray[np.bool_]
+    """A usable value was seen: without one the value is unknown, not zero."""
+    quality: NDArray[np.uint32]
+    source_ns: NDArray[np.int64]
+    node_ns: NDArray[np.int64]
+    device_ns: NDArray[np.int64]
+    """Source time of the newest live sample that the device stamped: what lateness is measured against."""
+    late_since: NDArray[np.int64]
+    """Log time at which a run of nothing but late samples began."""
+    late_from: NDArray[np.int64]
+    """Source time at which that run began."""
+    late_count: NDArray[np.int64]
+    changed_at: NDArray[np.int64]
+    """Sequence of the sample that is live; 0: none yet."""
+    declared_at: NDArray[np.int64]
+    """Sequence of the last declaration."""
+
+
+class DimCounters(msgspec.Struct):
+    """What the fold could not use."""
+
+    unknown: int = 0
+    """Samples of ids that no record declared."""
+    mistyped: int = 0
+    """Samples of another type than the item's."""
+    late: int = 0
+    """Samples that are history only."""
+    refused_items: int = 0
+    """Declarations beyond ITEMS_MAX or ITEM_ID_MAX."""
+
+
+class _Head(msgspec.Struct, frozen=True, array_like=True):
+    """First slice of a snapshot; after it come the items, then the texts."""
+
+    live: Packed
+    counters: DimCounters
+
+
+class Dim:
+    """The fold. Everything is by dense item index; `index_of` leads there."""
+
+    def __init__(self) -> None:
+        self.live = Live()
+        self.counters = DimCounters()
+        self._items: list[KnownItem] = []
+        self._texts: list[str] = []
+        self._by_id: dict[int, int] = {}
+        self._by_name: dict[str, int] = {}
+        self._row_of = np.full(1, -1, np.int64)
+        """Dense index by item id, -1: unknown."""
+        self._scratch = np.zeros(0, np.intp)
+        self._has_late_runs = False
+
+    # --- Items -----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[KnownItem]:
+        return iter(self._items)
+
+    @property
+    def highest_item_id(self) -> int:
+        """The next new item gets this plus one."""
+        return max(self._by_id, default=0)
+
+    def index_of(self, item_id: int) -> int | None:
+        return self._by_id.get(item_id)
+
+    def index_named(self, full_name: str) -> int | None:
+        return self._by_name.get(full_name)
+
+    def item_at(self, index: int) -> KnownItem:
+        return self._items[index]
+
+    def by_id(self, item_id: int) -> KnownItem | None:
+        index = self._by_id.get(item_id)
+        return None if index is None else self._items[index]
+
+    def by_name(self, full_name: str) -> KnownItem | None:
+        index = self._by_name.get(full_name)
+        return None if index is None else self._items[index]
+
+    def fold_item(self, declared: KnownItem, sequence: int) -> None:
+        """An item exists, or is declared anew. Another value type makes its value unknown again."""
+        # CORE folds what it appended without reading it back; by way of its bytes both give the same item.
+        known = _known_items.decode(msgspec.msgpack.encode(declared))
+        index = self._by_id.get(known.item_id)
+        if index is None:
+            if not 0 < known.item_id <= ITEM_ID_MAX or len(self._items) >= ITEMS_MAX:
+                self.counters.refused_items += 1
+                return
+            index = self._add(known)
+        else:
+            self._replace(index, known)
+        self._by_name[known.full_name] = index
+        self.live.value_type[index] = known.item.value_type
+        self.live.declared_at[index] = sequence
+
+    def _add(self, known: KnownItem) -> int:
+        index = self.live.add()
+        self._items.append(known)
+        self._texts.append("")
+        self._enter(known.item_id, index)
+        return index
+
+    def _enter(self, item_id: int, index: int) -> None:
+        self._by_id[item_id] = index
+        if item_id >= len(self._row_of):
+            table = np.full(max(2 * len(self._row_of), item_id + 1), -1, np.int64)
+            table[: len(self._row_of)] = self._row_of
+            self._row_of = table
+        self._row_of[item_id] = index
+        if index >= len(self._scratch):
+            self._scratch = np.zeros(max(2 * len(self._scratch), index + 1), np.intp)
+
+    def _replace(self, index: int, known: KnownItem) -> None:
+        before = self._items[index]
+        if self._by_name.get(before.full_name) == index:
+            del self._by_name[before.full_name]
+        self._items[index] = known
+        if before.item.value_type != known.item.value_type:
+            self.live.clear(index)
+            self._texts[index] = ""
+
+    # --- Samples ---------------------------------------------------------------------------------------------------
+
+    def fold_samples(self, batch: SampleBatch, last_sequence: int, log_time: LogTime) -> Fresh:
+        """Take one committed batch.
+
+        Args:
+            batch: n rows; unknown ids and rows of another type than their item's are counted and left out.
+            last_sequence: sequence of the last row; row k has `last_sequence - n + 1 + k`.
+        Returns:
+            What became live, each item once.
+        Cost: O(n), whole-array operations only (strings: one Python step per item that changed).
+        """
+        rows, index = self._known_rows(batch)
+        rows, index = self._newest_rows(batch, rows, index)
+        rows, index = self._punctual_rows(batch, rows, index, log_time)
+        return self._store(batch, rows, index, last_sequence - len(batch) + 1)
+
+    def _known_rows(self, batch: SampleBatch) -> tuple[Rows | None, Rows]:
+        """Rows of known items of the right type (None: all of them), and the dense index of each."""
+        ids = batch.item_id
+        if len(ids) and int(ids.max()) < len(self._row_of):
+            index = self._row_of.take(ids)
+            if int(index.min()) >= 0 and (self.live.value_type.take(index) == batch.value_type).all():
+                return None, index
+        index = self._row_of.take(np.minimum(ids, len(self._row_of) - 1))
+        index[ids >= len(self._row_of)] = -1
+        rows = np.flatnonzero(index >= 0)
+        self.counters.unknown += len(ids) - len(rows)
+        index = index[rows]
+        fits = self.live.value_type[index] == batch.value_type
+        self.counters.mistyped += len(rows) - int(fits.sum())
+        return rows[fits], index[fits]
+
+    def _newest_rows(self, batch: SampleBatch, rows: Rows | None, index: Rows) -> tuple[Rows | None, Rows]:
+        """Of rows with equal ids the newest by source time; of equal times the last."""
+        count = len(index)
+        places = np.arange(count)
+        self._scratch[index] = places
+        last = self._scratch.take(index) == places
+        if last.all():
+            return rows, index
+        source_ns = batch.source_ns if rows is None else batch.source_ns[rows]
+        if (source_ns[1:] >= source_ns[:-1]).all():
+            kept = np.flatnonzero(last)
+        else:
+            quality = batch.quality if rows is None else batch.quality[rows]
+            kept = self._newest_of_unsorted(index, source_ns, _is_from_node(quality), last)
+        return (kept if rows is None else rows[kept]), index[kept]
+
+    def _newest_of_unsorted(
+        self, index: Rows, source_ns: NDArray[np.int64], is_from_node: NDArray[np.bool_], last: NDArray[np.bool_]
+    ) -> Rows:
+        """As above for source times that go backwards. A last row that the node stamped is the newest."""
+        order = np.argsort(source_ns, kind="stable")
+        order = order[~is_from_node[order]]
+        self._scratch[index[order]] = order
+        final = np.flatnonzero(last & is_from_node)
+        self._scratch[index[final]] = final
+        newest: Rows = self._scratch[index[last]]
+        newest.sort()
+        return newest
+
+    def _punctual_rows(
+        self, batch: SampleBatch, rows: Rows | None, index: Rows, log_time: LogTime
+    ) -> tuple[Rows | None, Rows]:
+        """Rows that are not late; see the module's rule."""
+        source_ns = batch.source_ns if rows is None else batch.source_ns[rows]
+        is_late = source_ns < self.live.device_ns.take(index)
+        if not self._has_late_runs and not is_late.any():
+            return rows, index
+        quality = batch.quality if rows is None else batch.quality[rows]
+        is_late &= ~_is_from_node(quality)
+        self.live.late_since[index[~is_late]] = NEVER
+        late = np.flatnonzero(is_late)
+        is_late[late] = ~self._is_clock_set_back(index[late], source_ns[late], log_time)
+        self._has_late_runs = bool((self.live.late_since != NEVER).any())
+        self.counters.late += int(is_late.sum())
+        self.live.late_count[index[is_late]] += 1
+        kept = np.flatnonzero(~is_late)
+        return (kept if rows is None else rows[kept]), index[kept]
+
+    def _is_clock_set_back(self, index: Rows, source_ns: NDArray[np.int64], log_time: LogTime) -> NDArray[np.bool_]:
+        """Which of these late samples show a clock that was set back; the runs of the others go on or begin."""
+        live = self.live
+        begins = (live.late_since[index] == NEVER) | (source_ns < live.late_from[index])
+        live.late_since[index[begins]] = log_time
+        live.late_from[index[begins]] = source_ns[begins]
+        elapsed = log_time - live.late_since[index]
+        advanced = source_ns - live.late_from[index]
+        is_back: NDArray[np.bool_] = (elapsed >= CLOCK_BACK_NS) & (advanced <= REPLAY_FACTOR * elapsed)
+        live.late_since[index[is_back]] = NEVER
+        return is_back
+
+    def _store(self, batch: SampleBatch, rows: Rows | None, index: Rows, first_sequence: int) -> Fresh:
+        if rows is not None:
+            batch = batch.take(rows)
+        live, quality, value = self.live, batch.quality, batch.value
+        live.quality[index] = quality
+        live.source_ns[index] = batch.source_ns
+        live.node_ns[index] = batch.node_ns
+        live.changed_at[index] = first_sequence + (np.arange(len(index)) if rows is None else rows)
+        all_usable = not len(index) or int(quality.max()) < _BAD
+        is_usable = np.ones(len(index), np.bool_) if all_usable else quality < _BAD
+        if all_usable:
+            live.device_ns[index] = batch.source_ns
+        else:
+            from_device = ~_is_from_node(quality)
+            live.device_ns[index[from_device]] = batch.source_ns[from_device]
+        number = self._store_values(value, index, is_usable, all_usable)
+        return Fresh(batch.value_type, index, number, is_usable, batch.source_ns, all_usable)
+
+    def _store_values(
+        self, value: Column, index: Rows, is_usable: NDArray[np.bool_], all_usable: bool
+    ) -> NDArray[np.float64]:
+        live = self.live
+        if isinstance(value, Strings):
+            kept = value if all_usable else value.take(np.flatnonzero(is_usable))
+            for place, text in zip(index[is_usable].tolist(), kept.to_list(), strict=True):
+                self._texts[place] = text
+            live.has_value[index[is_usable]] = True
+            return np.zeros(len(index))
+        number = value.astype(np.float64, copy=False)
+        if all_usable:
+            live.number[index] = number
+            live.has_value[index] = True
+        else:
+            live.number[index[is_usable]] = number[is_usable]
+            live.has_value[index[is_usable]] = True
+        if value.dtype != np.float64:
+            live.integer[index[is_usable]] = value[is_usable]
+        return number
+
+    def clear_texts(self) -> None:
+        self._texts = [""] * len(self._items)
+
+    # --- Reading ---------------------------------------------------------------------------------------------------
+
+    def value_at(self, index: int) -> Value | None:
+        """Last usable value, None before the first."""
+        if not self.live.has_value[index]:
+            return None
+        match ValueType(int(self.live.value_type[index])):
+            case ValueType.FLOAT64:
+                return float(self.live.number[index])
+            case ValueType.INT64:
+                return int(self.live.integer[index])
+            case ValueType.BOOL:
+                return bool(self.live.integer[index])
+            case ValueType.STRING:
+                return self._texts[index]
+
+    def reading_at(self, index: int) -> Reading:
+        known, live = self._items[index], self.live
+        return Reading(
+            item_id=known.item_id,
+            name=known.full_name,
+            value=self.value_at(index),
+            quality=int(live.quality[index]),
+            source_ns=int(live.source_ns[index]),
+            node_ns=int(live.node_ns[index]),
+            unit=known.item.unit,
+        )
+
+    def changed_since(self, sequence: int) -> Rows:
+        """Indexes of items whose live sample came after `sequence`."""
+        return np.flatnonzero(self.live.changed_at[: len(self._items)] > sequence)
+
+    def declared_since(self, sequence: int) -> list[KnownItem]:
+        """Items declared, or declared anew, after `sequence`."""
+        places = np.flatnonzero(self.live.declared_at[: len(self._items)] > sequence)
+        return [self._items[place] for place in places.tolist()]
+
+    def batches(self, index: Rows) -> list[SampleBatch]:
+        """The live samples of `index` as columns, one batch per value type that occurs.
+
+        An item without a usable value yet carries 0 or an empty string under its bad quality.
+        """
+        types = self.live.value_type[index]
+        found = ((one, index[types == one]) for one in ValueType)
+        return [self._batch(value_type, places) for value_type, places in found if len(places)]
+
+    def _batch(self, value_type: ValueType, places: Rows) -> SampleBatch:
+        live = self.live
+        value: Column
+        match value_type:
+            case ValueType.FLOAT64:
+                value = live.number[places]
+            case ValueType.INT64:
+                value = live.integer[places]
+            case ValueType.BOOL:
+                value = live.integer[places].astype(np.uint8)
+            case ValueType.STRING:
+                value = Strings.of([self._texts[place] for place in places.tolist()])
+        return SampleBatch(
+            value_type=value_type,
+            item_id=np.array([self._items[place].item_id for place in places.tolist()], np.uint32),
+            source_ns=live.source_ns[places],
+            node_ns=live.node_ns[places],
+            value=value,
+            quality=live.quality[places],
+        )
+
+    # --- Snapshot --------------------------------------------------------------------------------------------------
+
+    def snapshot_slices(self) -> Iterator[bytes]:
+        """The fold as it stands now, encoded slice by slice as the iterator is drawn on."""
+        head = _Head(self.live.pack(), msgspec.structs.replace(self.counters))
+        return _slices(head, list(self._items), list(self._texts))
+
+    def snapshot(self) -> bytes:
+        """All slices; equal folds give equal bytes."""
+        return b"".join(self.snapshot_slices())
+
+    @classmethod
+    def restore(cls, data: bytes | memoryview) -> "Dim":
+        """Inverse of `snapshot`.
+
+        Raises:
+            DecodeError: not a snapshot of this fold.
+        """
+        self = cls()
+        slices = read_slices(data)
+        head = unsliced(next(slices, b""), _Head)
+        while len(self._items) < head.live.count:
+            self._items += unsliced(next(slices, b""), list[KnownItem])
+        for one in slices:
+            self._texts += unsliced(one, list[str])
+        if not len(self._items) == len(self._texts) == head.live.count:
+            raise DecodeError(0, f"DIM snapshot: {len(self._items)} items, {head.live.count} rows")
+        self.live.unpack(head.live)
+        self.counters = head.counters
+        for index, known in enumerate(self._items):
+            if not 0 < known.item_id <= ITEM_ID_MAX or known.item_id in self._by_id:
+                raise DecodeError(0, f"DIM snapshot: item id {known.item_id} out of range or twice")
+            self._enter(known.item_id, index)
+            self._by_name[known.full_name] = index
+        self._has_late_runs = bool((self.live.late_since != NEVER).any())
+        return self
+
+
+def _slices(head: _Head, items: list[KnownItem], texts: list[str]) -> Iterator[bytes]:
+    yield sliced(head)
+    yield from list_slices(items)
+    yield from list_slices(texts)
+
+
+def _is_from_node(quality: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Stamped by the node because the device did not answer, so by another clock than the device's."""
+    return np.isin(quality & _CODE, _NOT_FROM_DEVICE)
+
+
+__all__ = ["ITEMS_MAX", "ITEM_ID_MAX", "Dim", "DimCounters", "Fresh", "ItemId", "Live"]

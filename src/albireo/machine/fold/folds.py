@@ -1,0 +1,261 @@
+"""Folds: everything the committed log says, kept in memory and rebuilt by replay.
+
+One frame goes to every fold that its records concern, in log order; the same frames give the same folds, whether they
+come from the live log, a replay or a leader. Time in here is log time, which the frames carry.
+
+Spec: design/log-and-feed.md, The loop of CORE, Snapshots.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final, assert_never
+
+import msgspec
+
+from albireo.codec import record as codec
+from albireo.codec import samples
+from albireo.codec.errors import DecodeError
+from albireo.codec.frame import Frame, FrameHeader
+from albireo.codec.message import FeedState
+from albireo.codec.record import (
+    Audited,
+    CaseChanged,
+    CommandAccepted,
+    CommandFinished,
+    CommandRequested,
+    EpochGranted,
+    FeatureRaised,
+    GapFound,
+    ItemDeclared,
+    Kind,
+    LowWater,
+    Marked,
+    NodeStopped,
+    ProducerOpened,
+    Record,
+    Stream,
+)
+from albireo.machine.fold.cases import Asked, Cases
+from albireo.machine.fold.commands import Commands
+from albireo.machine.fold.conditions import Conditions
+from albireo.machine.fold.dim import Dim
+from albireo.machine.fold.elsewhere import Elsewhere
+from albireo.machine.fold.producers import Producers
+from albireo.machine.fold.transitions import Refused
+from albireo.model import quality
+from albireo.model.feature import FIRST_LEVEL
+from albireo.model.instant import MS, LogTime, WallTime, soonest
+from albireo.model.item import KnownItem, Reading
+from albireo.model.position import Position
+from albireo.model.samples import SampleBatch
+
+Content = SampleBatch | Sequence[Record]
+_SECTIONS: Final = ("dim", "conditions", "cases", "commands", "producers")
+_FEATURE: Final = "feature"
+"""There only above the first level: the software of that level knows no other sections."""
+_ELSEWHERE: Final = "elsewhere"
+"""A section that is left out while it is empty."""
+
+
+class Folds:
+    """All folds of a node, fed with one committed frame after another."""
+
+    def __init__(self) -> None:
+        self.dim = Dim()
+        self.conditions = Conditions(self.dim)
+        self.cases = Cases(self.conditions)
+        self.elsewhere = Elsewhere(self.dim, self.conditions, self.cases)
+        self.commands = Commands()
+        self.producers = Producers()
+        self.log_time_ms = 0
+        self.feature_level = FIRST_LEVEL
+        """Of the log: no kind of record above it is in there (model/feature.py)."""
+        self.unreadable = 0
+        """Frames of a kind this version does not know: kept in the log, not folded."""
+
+    # --- Folding -------------------------------------------------------------------------------------------------
+
+    def replay(self, frame: Frame) -> None:
+        """Fold a frame read back from the log; of a reference only that it was taken, and by whom."""
+        header = frame.header
+        is_elsewhere = header.kind == Kind.REFERENCE
+        try:
+            producer_id, producer_sequence = codec.decode_producer(frame.body)
+            content = () if is_elsewhere else decode_content(header, frame.body)
+        except DecodeError:
+            self.unreadable += 1
+            self.log_time_ms = header.log_time_ms
+            return
+        self.fold(header, content)
+        if is_elsewhere:
+            self.elsewhere.took(header.last_sequence, header.node_ns)
+        if producer_id:
+            self.producers.fold_batch(producer_id, producer_sequence, header.node_ns, header.last)
+
+    def fold(self, header: FrameHeader, content: Content) -> None:
+        """Fold one committed frame."""
+        self.log_time_ms = header.log_time_ms
+        log_time = LogTime(header.log_time_ms * MS)
+        self.conditions.time_passed(log_time, WallTime(header.node_ns))
+        if isinstance(content, SampleBatch):
+            if self.elsewhere:
+                self.elsewhere.returns(log_time)
+            fresh = self.dim.fold_samples(content, header.last_sequence, log_time)
+            self.conditions.fold_samples(fresh, log_time)
+            return
+        for offset, record in enumerate(content):
+            self._fold_record(record, header.first_sequence + offset, header, log_time)
+        declared = [record for record in content if isinstance(record, ItemDeclared)]
+        if declared:
+            self.conditions.fold_items(declared, log_time)
+
+    def _fold_record(self, record: Record, sequence: int, header: FrameHeader, log_time: LogTime) -> None:
+        match record:
+            case ItemDeclared():
+                self.dim.fold_item(record, sequence)
+            case CaseChanged():
+                self.cases.fold(record, sequence)
+            case CommandRequested():
+                self.commands.fold_requested(record, sequence, log_time)
+            case CommandAccepted():
+                self.commands.fold_accepted(record, sequence, header.epoch)
+            case CommandFinished():
+                self.commands.fold_finished(record, sequence)
+            case ProducerOpened():
+                self.producers.fold_opened(record, header.node_ns, header.epoch)
+            case FeatureRaised(level=level):
+                self.feature_level = max(self.feature_level, level)
+            case GapFound() | Audited() | EpochGranted() | NodeStopped() | Marked() | LowWater():
+                pass  # Facts for followers; no fold of CORE needs them.
+            case _:
+                assert_never(record)
+
+    # --- What follows from the folds -----------------------------------------------------------------------------
+
+    def deadline(self) -> LogTime | None:
+        """Log time at which something happens although no record comes."""
+        return soonest(self.conditions.deadline(), self.cases.deadline(), self.commands.deadline())
+
+    def propose(self, wall: WallTime) -> list[CaseChanged]:
+        """Case transitions that the committed state asks for and no record says yet; a slice of them."""
+        if self.elsewhere:
+            return []
+        return self.cases.propose(LogTime(self.log_time_ms * MS), wall)
+
+    def act(self, asked: Asked, wall: WallTime) -> list[CaseChanged] | Refused:
+        """What an operator does to a case."""
+        return self.cases.act(asked, LogTime(self.log_time_ms * MS), wall)
+
+    # --- Reading -------------------------------------------------------------------------------------------------
+
+    def readings(self, items: Sequence[KnownItem]) -> list[Reading]:
+        """Current values of `items`; one just declared and not yet committed is left out."""
+        index = [self.dim.index_of(one.item_id) for one in items]
+        return [self.dim.reading_at(one) for one in index if one is not None]
+
+    @property
+    def bad_count(self) -> int:
+        return int((quality.severity(self.dim.live.quality[: len(self.dim)]) == quality.BAD_CLASS).sum())
+
+    def state_since(
+        self, sequence: int, epoch: int, position: Position, previous: Position
+    ) -> tuple[FeedState, list[bytes | memoryview]]:
+        """Everything that changed after `sequence` (-1: everything), for the state feed."""
+        cases = self.cases.changed_since(sequence) if sequence >= 0 else None
+        if cases is None:
+            sequence, cases = -1, list(self.cases)
+        batches = self.dim.batches(self.dim.changed_since(sequence))
+        state = FeedState(
+            epoch=epoch,
+            position=position,
+            previous=previous,
+            is_snapshot=sequence < 0,
+            items=tuple(self.dim.declared_since(sequence)),
+            cases=tuple(cases),
+            receipts=tuple(
+                one.receipt for one in self.commands.changed_since(max(0, sequence)) if one.receipt is not None
+            ),
+            value_parts=tuple((int(one.value_type), len(one)) for one in batches),
+        )
+        return state, [samples.encode(one) for one in batches]
+
+    # --- Snapshot ------------------------------------------------------------------------------------------------
+
+    def snapshot_slices(self) -> Iterator[tuple[str, bytes]]:
+        """The folds as they stand now, in slices (section, bytes): copied at once, encoded as they are drawn.
+
+        So that CORE can take other work between two of them.
+        """
+        sliced = [
+            ("dim", self.dim.snapshot_slices()),
+            ("conditions", self.conditions.snapshot_slices()),
+            ("cases", self.cases.snapshot_slices()),
+        ]
+        whole = [("commands", self.commands.snapshot()), ("producers", self.producers.snapshot())]
+        if self.feature_level > FIRST_LEVEL:
+            whole.append((_FEATURE, msgspec.msgpack.encode(self.feature_level)))
+        if self.elsewhere:
+            whole.append((_ELSEWHERE, self.elsewhere.snapshot()))
+        return chain(((name, one) for name, slices in sliced for one in slices), whole)
+
+    def snapshot(self) -> dict[str, bytes]:
+        """The folds as bytes, one section each; equal folds give equal bytes."""
+        return joined(self.snapshot_slices())
+
+    @classmethod
+    def restore(cls, sections: Mapping[str, bytes], log_time_ms: int) -> "Folds":
+        """Inverse of `snapshot`.
+
+        Raises:
+            DecodeError: a section is missing or is not what it should be.
+        """
+        missing = [name for name in _SECTIONS if name not in sections]
+        if missing:
+            raise DecodeError(0, f"snapshot without {', '.join(missing)}")
+        self = cls()
+        self.dim = Dim.restore(sections["dim"])
+        self.conditions = Conditions.restore(sections["conditions"], self.dim)
+        self.cases = Cases.restore(sections["cases"], self.conditions)
+        self.elsewhere = Elsewhere(self.dim, self.conditions, self.cases)
+        self.elsewhere.restore(sections.get(_ELSEWHERE, b""))
+        self.commands = Commands.restore(sections["commands"])
+        self.producers = Producers.restore(sections["producers"])
+        if _FEATURE in sections:
+            self.feature_level = _level_from(sections[_FEATURE])
+        self.log_time_ms = log_time_ms
+        return self
+
+
+def joined(slices: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+    """The sections that slices make."""
+    parts: dict[str, list[bytes]] = {name: [] for name in _SECTIONS}
+    for name, one in slices:
+        parts.setdefault(name, []).append(one)
+    return {name: b"".join(found) for name, found in parts.items()}
+
+
+def _level_from(section: bytes) -> int:
+    try:
+        return msgspec.msgpack.decode(section, type=int)
+    except msgspec.DecodeError as error:
+        raise DecodeError(0, f"snapshot: {_FEATURE}: {error}") from error
+
+
+def level_of(frames: Iterable[Frame]) -> int:
+    """The highest feature level that these frames raise a log to."""
+    return max((_raised_by(frame) for frame in frames if frame.header.stream == Stream.CONTROL), default=FIRST_LEVEL)
+
+
+def _raised_by(frame: Frame) -> int:
+    try:
+        records = codec.decode_records(frame.body, frame.header.record_count)
+    except DecodeError:
+        return FIRST_LEVEL
+    return max((one.level for one in records if isinstance(one, FeatureRaised)), default=FIRST_LEVEL)
+
+
+def decode_content(header: FrameHeader, body: bytes | memoryview) -> Content:
+    """The payload of a frame: sample columns, or records."""
+    if header.stream == Stream.SAMPLES and header.kind != Kind.RECORDS:
+        return codec.decode_samples(body, header.kind, header.record_count)
+    return codec.decode_records(body, header.record_count)

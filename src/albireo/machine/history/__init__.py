@@ -1,0 +1,1 @@
+"""Decisions of the historian, and the kernels of its answers."""

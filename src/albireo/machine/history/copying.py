@@ -1,0 +1,428 @@
+"""Copying: how a history that lacks files gets them from the other member's.
+
+    hole known --> group asked --> piece asked --> stored --+--> taken --+--> kept --> the next older group
+                       ^               ^------- more of it -+            |
+                       |               ^----------- the next file -------+
+                       +-- file gone: merged meanwhile, or it was not what it should be
+    no group left --> missed ones once more --> the hole ends, and its gap with it
+
+A group is all rows of one kind, day and node. Merges at the source make other files of it and move no row out of it;
+so how far a copy got is one name, and a restart goes on there.
+
+Not done here: files, manifest, links (the shell); what the other may be believed (machine.history.judging).
+
+Invariants
+    one thing is under way: a question, or a work of the shell that ends with `Worked`.
+    kept:  a group is listed whole, by the same manifest that moves the hole's progress past it: no row comes twice.
+    pace:  what is fetched takes at most RATE_BYTES_PER_S, and a SHARE of the time, however slow the way is.
+
+Spec: ADR-0124; design/pair.md, rule 6.
+"""
+
+from enum import Enum
+from typing import Final, assert_never
+
+import msgspec
+
+from albireo.codec.history import FileEntry, Hole
+from albireo.codec.history_copy import PIECE_BYTES, GroupAsked, GroupSent, PieceAsked, PieceSent
+from albireo.codec.message import CopyTold
+from albireo.machine.history.judging import group_fault, holes_left
+from albireo.model.instant import SECOND, Instant
+
+RATE_BYTES_PER_S: Final = 16 << 20
+"""An eighth of a 1 Gbit/s link; a terabyte in 18 h."""
+SHARE: Final = 4
+"""A piece that took t is followed by a pause of (SHARE - 1) t."""
+ANSWER_NS: Final = 2 * SECOND
+"""Without an answer for so long the question is asked again."""
+PAUSE_MIN_NS: Final = 5 * SECOND
+PAUSE_MAX_NS: Final = 600 * SECOND
+"""Between tries after something went wrong; doubled each time."""
+ATTEMPTS_MAX: Final = 2
+"""At a group; then it is put aside for later."""
+GONE_MAX: Final = 3
+"""Times a file of a group may be gone before the next try has to wait."""
+MISSED_MAX: Final = 1_000
+NO_ANSWER: Final = "the other member's history does not answer"
+
+
+class Phase(Enum):
+    RESTING = "resting"
+    WAITING = "waiting"
+    ASKING = "asking"
+    PACING = "pacing"
+    FETCHING = "fetching"
+    STORING = "storing"
+    TAKING = "taking"
+    KEEPING = "keeping"
+    ENDING = "ending"
+
+
+class HolesKnown(msgspec.Struct, frozen=True):
+    """Of the manifest, at the start and after each change of it."""
+
+    holes: tuple[Hole, ...]
+    log_id: str
+
+
+class Heard(msgspec.Struct, frozen=True, eq=False):
+    """An answer, with the piece if it brought one."""
+
+    word: GroupSent | PieceSent
+    piece: bytes | memoryview = b""
+
+
+class Worked(msgspec.Struct, frozen=True):
+    """The shell did what the last effect asked for."""
+
+    fault: str = ""
+    """Why not: the name of what is wrong with a file, or the disk's words."""
+    is_disk: bool = False
+
+
+class TimePassed(msgspec.Struct, frozen=True):
+    """The instant that `deadline` named has come."""
+
+
+class Say(msgspec.Struct, frozen=True):
+    """Effect: send to the other's history."""
+
+    word: GroupAsked | PieceAsked
+
+
+class StorePiece(msgspec.Struct, frozen=True, eq=False):
+    """Effect: write it aside, at `offset` of the one file under way (0: begin it)."""
+
+    offset: int
+    piece: bytes | memoryview
+
+
+class TakeFile(msgspec.Struct, frozen=True):
+    """Effect: the file aside is whole: check it, and make files of our own of its rows within the hole."""
+
+    entry: FileEntry
+    hole: Hole
+
+
+class KeepGroup(msgspec.Struct, frozen=True):
+    """Effect: list what was taken, with `after` in place of the hole, in one manifest."""
+
+    hole: Hole
+    after: Hole
+
+
+class EndHole(msgspec.Struct, frozen=True):
+    """Effect: list no hole any more, only what is `left` of it."""
+
+    hole: Hole
+    left: tuple[Hole, ...]
+
+
+class Forget(msgspec.Struct, frozen=True):
+    """Effect: remove what was taken of this group. Ends at once, without a `Worked`."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Effect: count it, by its name."""
+
+    reason: str
+
+
+Event = HolesKnown | Heard | Worked | TimePassed
+Effect = Say | StorePiece | TakeFile | KeepGroup | EndHole | Forget | Refused
+WORKING: Final = frozenset({Phase.STORING, Phase.TAKING, Phase.KEEPING, Phase.ENDING})
+
+
+class Copying:
+    """The machine; one per life of a history. `number`: drawn by the shell; late answers to the life before differ."""
+
+    def __init__(self, number: int) -> None:
+        self.phase = Phase.RESTING
+        self.trouble = ""
+        self._number = number
+        self._holes: tuple[Hole, ...] = ()
+        self._log_id = ""
+        self._hole: Hole | None = None
+        self._is_retrying = False
+        """Every group was looked at; now the missed ones."""
+        self._retry_at = 0
+        """Index of the missed one that is tried."""
+        self._group = ""
+        self._entries: tuple[FileEntry, ...] = ()
+        self._index = 0
+        self._offset = self._piece_bytes = 0
+        self._files = self._left = 0
+        self._attempts = self._gone = 0
+        self._pause_ns = PAUSE_MIN_NS
+        self._asked_at = self._free_at = Instant(0)
+        self._due: Instant | None = None
+        self._out: list[Effect] = []
+
+    @property
+    def progress(self) -> CopyTold:
+        hole = self._hole
+        if hole is None:
+            return CopyTold()
+        done = self._files - self._left + self._index - len(hole.missed)
+        return CopyTold(is_incomplete=True, files=self._files, done=max(0, done), trouble=self.trouble)
+
+    def deadline(self) -> Instant | None:
+        return self._due
+
+    def step(self, event: Event, now: Instant) -> list[Effect]:
+        out: list[Effect] = []
+        self._out = out
+        match event:
+            case HolesKnown(holes, log_id):
+                self._holes, self._log_id = tuple(one for one in holes if not one.is_settled), log_id
+                if self.phase is Phase.RESTING and self._holes:
+                    self._ask_group(now)
+            case Heard(word, piece):
+                self._heard(word, piece, now)
+            case Worked(fault, is_disk):
+                self._worked(fault, is_disk, now)
+            case TimePassed():
+                self._time_passed(now)
+            case _:
+                assert_never(event)
+        return out
+
+    def _time_passed(self, now: Instant) -> None:
+        if self._due is None or now < self._due:
+            return
+        match self.phase:
+            case Phase.WAITING:
+                self._ask_group(now)
+            case Phase.ASKING:
+                self.trouble = NO_ANSWER
+                self._ask_group(now)
+            case Phase.FETCHING:
+                self.trouble = NO_ANSWER
+                self._ask_piece(now)
+            case Phase.PACING:
+                self._ask_piece(now)
+            case _:
+                raise AssertionError(f"a deadline while {self.phase}")
+
+    # --- Groups --------------------------------------------------------------------------------------------------
+
+    def _ask_group(self, now: Instant) -> None:
+        """The next one of the newest hole; nothing is to be done without a hole."""
+        hole = self._holes[-1] if self._holes else None
+        if hole is None or self._hole is None or hole.gap != self._hole.gap:
+            self._is_retrying, self._retry_at, self._files, self._left = False, 0, 0, 0
+        self._hole = hole
+        self._entries, self._index = (), 0
+        if hole is None:
+            self._go(Phase.RESTING, None)
+            self.trouble = ""
+            return
+        self._number += 1
+        self._go(Phase.ASKING, Instant(now + ANSWER_NS))
+        self._out.append(
+            Say(
+                GroupAsked(
+                    number=self._number,
+                    log_id=self._log_id,
+                    first_sequence=hole.first_sequence,
+                    last_sequence=hole.last_sequence,
+                    before=self._before(hole),
+                    is_exact=self._is_exact(hole),
+                    missed=len(hole.missed),
+                )
+            )
+        )
+
+    def _is_exact(self, hole: Hole) -> bool:
+        return self._is_retrying and bool(hole.missed)
+
+    def _before(self, hole: Hole) -> str:
+        return hole.missed[self._retry_at % len(hole.missed)] if self._is_exact(hole) else hole.upto
+
+    def _group_sent(self, sent: GroupSent, now: Instant) -> None:
+        hole = self._hole
+        assert hole is not None, "asked"
+        if sent.reason:
+            self._wait(f"the other member's history says {sent.reason[:40]}", now)
+            return
+        before, is_exact = self._before(hole), self._is_exact(hole)
+        fault = group_fault(sent, hole, self._log_id, before, is_exact=is_exact) if sent.group else ""
+        if fault:
+            self._refuse(fault)
+            self._wait(fault, now)
+            return
+        self._files, self._left = max(0, sent.files), max(0, sent.left)
+        if not sent.group:
+            self._none_left(hole, sent, now)
+            return
+        if sent.group != self._group:
+            self._attempts = 0
+        self._group, self._entries, self._index = sent.group, sent.entries, 0
+        self._begin_file(now)
+
+    def _none_left(self, hole: Hole, sent: GroupSent, now: Instant) -> None:
+        """All groups were looked at; or one that was missed is no more."""
+        if self._is_exact(hole):
+            self._group = self._before(hole)
+            self._keep(self._passed(hole))
+        elif hole.missed:
+            self._is_retrying, self._retry_at = True, 0
+            self._wait(self.trouble, now)
+        else:
+            left = holes_left(hole, sent.holes)
+            if left is None:
+                self._refuse("wrong_holes")
+                self._wait("wrong_holes", now)
+                return
+            self._go(Phase.ENDING, None)
+            self._out.append(EndHole(hole, tuple(left)))
+
+    def _keep(self, after: Hole) -> None:
+        assert self._hole is not None
+        self._go(Phase.KEEPING, None)
+        self._out.append(KeepGroup(self._hole, after))
+
+    def _passed(self, hole: Hole) -> Hole:
+        """The hole once the group under way is done."""
+        if self._is_exact(hole):
+            missed = tuple(one for one in hole.missed if one != self._group)
+            return msgspec.structs.replace(hole, missed=missed)
+        return msgspec.structs.replace(hole, upto=self._group)
+
+    def _failed(self, fault: str, now: Instant) -> None:
+        """A file of this group can't be had as it should be: once more, then later."""
+        hole = self._hole
+        assert hole is not None
+        self._refuse(fault)
+        self.trouble = f"{fault}: {self._entries[self._index].path}"
+        self._out.append(Forget())
+        self._attempts += 1
+        if self._is_exact(hole):
+            self._retry_at += 1
+            if self._retry_at % len(hole.missed) == 0:
+                self._wait(self.trouble, now)
+            else:
+                self._ask_group(now)
+        elif self._attempts < ATTEMPTS_MAX:
+            self._ask_group(now)
+        elif len(hole.missed) < MISSED_MAX:
+            self._keep(msgspec.structs.replace(hole, upto=self._group, missed=(*hole.missed, self._group)))
+        else:
+            self._wait(self.trouble, now)
+
+    # --- Files ---------------------------------------------------------------------------------------------------
+
+    def _begin_file(self, now: Instant) -> None:
+        self._offset = 0
+        self._pace(now)
+
+    def _pace(self, now: Instant) -> None:
+        if now >= self._free_at:
+            self._ask_piece(now)
+        else:
+            self._go(Phase.PACING, self._free_at)
+
+    def _ask_piece(self, now: Instant) -> None:
+        self._number += 1
+        self._asked_at = now
+        self._go(Phase.FETCHING, Instant(now + ANSWER_NS))
+        path = self._entries[self._index].path
+        self._out.append(Say(PieceAsked(number=self._number, path=path, offset=self._offset)))
+
+    def _heard(self, word: GroupSent | PieceSent, piece: bytes | memoryview, now: Instant) -> None:
+        if word.number != self._number:
+            return  # Late: it was asked again.
+        if self.trouble == NO_ANSWER:
+            self.trouble = ""
+        if isinstance(word, GroupSent) and self.phase is Phase.ASKING:
+            self._group_sent(word, now)
+        elif isinstance(word, PieceSent) and self.phase is Phase.FETCHING:
+            self._piece_sent(word, piece, now)
+        else:
+            self._refuse("unasked")
+
+    def _piece_sent(self, sent: PieceSent, piece: bytes | memoryview, now: Instant) -> None:
+        entry = self._entries[self._index]
+        if (sent.path, sent.offset) != (entry.path, self._offset):
+            self._refuse("other_piece")  # As if none had come: it is asked for again.
+        elif sent.reason == "gone":
+            self._file_gone(now)
+        elif sent.reason:
+            self._failed("unreadable_there", now)
+        elif len(piece) != min(PIECE_BYTES, entry.size_bytes - self._offset):
+            self._failed("wrong_length", now)
+        else:
+            took_ns = now - self._asked_at
+            rest_ns = max((SHARE - 1) * took_ns, len(piece) * SECOND // RATE_BYTES_PER_S - took_ns)
+            self._free_at = Instant(now + min(rest_ns, ANSWER_NS))
+            self._piece_bytes = len(piece)
+            self._go(Phase.STORING, None)
+            self._out.append(StorePiece(self._offset, piece))
+
+    def _file_gone(self, now: Instant) -> None:
+        """A merge took it: what is listed now has its rows."""
+        self._out.append(Forget())
+        self._gone += 1
+        if self._gone > GONE_MAX:
+            self._wait("its files change faster than they come", now)
+        else:
+            self._ask_group(now)
+
+    # --- Work ----------------------------------------------------------------------------------------------------
+
+    def _worked(self, fault: str, is_disk: bool, now: Instant) -> None:
+        assert self.phase in WORKING, f"worked while {self.phase}"
+        if is_disk:
+            self._out.append(Forget())
+            self._wait(f"the disk here: {fault}", now)
+        elif fault:
+            self._failed(fault, now)
+        elif self.phase is Phase.STORING:
+            self._stored(now)
+        elif self.phase is Phase.TAKING:
+            self._taken(now)
+        else:
+            self._kept(now)
+
+    def _kept(self, now: Instant) -> None:
+        """The manifest says so, and `HolesKnown` has told what it says."""
+        self._attempts = self._gone = 0
+        self._pause_ns = PAUSE_MIN_NS
+        self._left = max(0, self._left - len(self._entries))
+        if self.phase is Phase.ENDING:
+            self._hole = None
+        if not any(one.missed for one in self._holes):
+            self.trouble = ""
+        self._ask_group(now)
+
+    def _stored(self, now: Instant) -> None:
+        entry = self._entries[self._index]
+        self._offset += self._piece_bytes
+        if self._offset < entry.size_bytes:
+            self._pace(now)
+            return
+        assert self._hole is not None
+        self._go(Phase.TAKING, None)
+        self._out.append(TakeFile(entry, self._hole))
+
+    def _taken(self, now: Instant) -> None:
+        assert self._hole is not None
+        self._index += 1
+        if self._index < len(self._entries):
+            self._begin_file(now)
+        else:
+            self._keep(self._passed(self._hole))
+
+    # --- All ways lead through here ------------------------------------------------------------------------------
+
+    def _go(self, phase: Phase, due: Instant | None) -> None:
+        self.phase, self._due = phase, due
+
+    def _wait(self, trouble: str, now: Instant) -> None:
+        self.trouble = trouble
+        self._go(Phase.WAITING, Instant(now + self._pause_ns))
+        self._pause_ns = min(2 * self._pause_ns, PAUSE_MAX_NS)
+
+    def _refuse(self, reason: str) -> None:
+        self._out.append(Refused(reason))

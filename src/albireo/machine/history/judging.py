@@ -1,0 +1,105 @@
+"""What the other history says, judged before anything is done about it: each fault has a name.
+
+Nothing that it names becomes a path of ours: `path` is only given back to ask for the file, where the other looks it up
+in its own manifest. Checked all the same, so that what is not meant to be is not asked for.
+
+Spec: ADR-0124, bad input.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from albireo.codec.history import FileEntry, Hole, day_of, day_start_ns, group_of, is_inside
+from albireo.codec.history_copy import GroupSent
+from albireo.machine.history.giving import COPIED
+from albireo.model.position import Position
+
+FILES_MAX: Final = 20_000
+"""Of one group: a day whose files nobody merges has 1,440."""
+FILE_BYTES_MAX: Final = 1 << 40
+FILE_BYTES_MIN: Final = 12
+"""Magic numbers and the length of a footer."""
+ROWS_MAX: Final = 1 << 40
+TEXT_BYTES_MAX: Final = 200
+"""Of a node: it becomes the name of a folder."""
+PATH_CHARACTERS_MAX: Final = 1_000
+HOLES_MAX: Final = 1_000
+INT64: Final = 2**63
+EPOCHS: Final = 2**32
+
+
+def group_fault(sent: GroupSent, hole: Hole, log_id: str, before: str, *, is_exact: bool) -> str:
+    """What is wrong with an answer that names a group; empty: nothing."""
+    is_next = sent.group == before if is_exact else not before or sent.group < before
+    if not is_next:
+        return "group_order"
+    if not sent.entries:
+        return "no_files"
+    if len(sent.entries) > FILES_MAX:
+        return "too_many_files"
+    faults = (_entry_fault(entry, sent.group, hole, log_id) for entry in sent.entries)
+    return next((fault for fault in faults if fault), "")
+
+
+def _entry_fault(entry: FileEntry, group: str, hole: Hole, log_id: str) -> str:
+    if not is_inside(entry.path) or len(entry.path) > PATH_CHARACTERS_MAX:
+        return "path_outside"
+    if entry.kind not in COPIED:
+        return "wrong_kind"
+    if entry.log_id != log_id:
+        return "other_log"
+    if not _is_day(entry.day):
+        return "wrong_day"
+    if not entry.node or len(entry.node.encode()) > TEXT_BYTES_MAX or "\0" in entry.node:
+        return "wrong_node"
+    if group_of(entry) != group:
+        return "other_group"
+    return _number_fault(entry, hole)
+
+
+def _number_fault(entry: FileEntry, hole: Hole) -> str:
+    if not FILE_BYTES_MIN <= entry.size_bytes <= FILE_BYTES_MAX:
+        return "wrong_size"
+    if not 0 < entry.rows <= ROWS_MAX:
+        return "wrong_rows"
+    if not 0 < entry.first_sequence <= entry.last_sequence < INT64 or not (
+        entry.first_sequence <= hole.last_sequence and entry.last_sequence >= hole.first_sequence
+    ):
+        return "wrong_sequences"
+    return "" if abs(entry.sealed_ns) < INT64 else "wrong_times"
+
+
+def _is_day(day: str) -> bool:
+    try:
+        start_ns = day_start_ns(day)
+    except ValueError:
+        return False
+    return abs(start_ns) < INT64 and day_of(start_ns) == day
+
+
+def holes_left(hole: Hole, theirs: Sequence[Hole]) -> list[Hole] | None:
+    """What of `hole` stays, because the other lacks it too; None if what it says can't be."""
+    if len(theirs) > HOLES_MAX:
+        return None
+    found: dict[tuple[int, int], Hole] = {}
+    for one in theirs:
+        first, last = max(one.first_sequence, hole.first_sequence), min(one.last_sequence, hole.last_sequence)
+        behind = hole.behind if one.last_sequence > hole.last_sequence else one.behind
+        if first > last or not _is_possible(behind, last, hole):
+            return None
+        from_ns = min(max(one.from_ns, hole.from_ns), hole.to_ns)
+        found[first, last] = Hole(
+            first_sequence=first,
+            last_sequence=last,
+            from_ns=from_ns,
+            to_ns=max(from_ns, min(one.to_ns, hole.to_ns)),
+            behind=behind,
+            is_settled=True,
+        )
+    return list(found.values())
+
+
+def _is_possible(behind: Position, last_sequence: int, hole: Hole) -> bool:
+    return behind == hole.behind or (
+        last_sequence < behind.sequence < hole.behind.sequence and 0 <= behind.epoch < EPOCHS
+    )

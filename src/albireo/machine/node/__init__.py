@@ -1,0 +1,1 @@
+"""Decisions of the actor CORE: admission, orders, answers, and the root machine that composes them."""

@@ -1,0 +1,127 @@
+"""Admission: what of a producer's batches gets into the log.
+
+Decides on the *appended* view: a batch is taken only at last + 1, whole and checked; a repeat is answered when its
+original is; a gap is refused with the number wanted. A producer may append samples and gap records, nothing else: every
+other stream is CORE's.
+
+Spec: design/log-and-feed.md, Producers.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+from crc32c import crc32c
+
+from albireo.codec import record
+from albireo.codec.errors import DecodeError
+from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused
+from albireo.codec.record import BODY_BYTES_MAX, GapFound, Kind, Record, Stream
+from albireo.machine.fold.producers import Producers
+from albireo.machine.node.turn import Draft, Turn
+from albireo.model.samples import SampleBatch
+
+CREDIT_BYTES: Final = 8 << 20
+"""Bytes of bodies one producer may have on the way unanswered."""
+
+
+class Counters(msgspec.Struct):
+    """What admission turned away, by kind."""
+
+    refused: int = 0
+    malformed: int = 0
+    repeated: int = 0
+
+
+class Admission:
+    """Checks and takes appends; holds nothing that is not rebuilt from the log."""
+
+    def __init__(
+        self,
+        producers: Producers,
+        sender_of: Callable[[int], bytes | None],
+        receipt_of: Callable[[int, int], Appended | None],
+    ) -> None:
+        """
+        Args:
+            sender_of: who said the last hello of a producer id.
+            receipt_of: what is told of a producer's batch that was taken; None: nothing yet.
+        """
+        self.producers = producers
+        self._sender_of = sender_of
+        self._receipt_of = receipt_of
+        self.closed_because = ""
+        """Why nothing is admitted now (disk full); empty: open."""
+        self.body_bytes_max = BODY_BYTES_MAX
+        """Largest body that fits into a segment of this log."""
+        self.counters = Counters()
+
+    def append(self, sender: bytes, message: Append, raw: Sequence[bytes | memoryview], turn: Turn) -> None:
+        """Take the batches of one message up to the first that can't be taken."""
+        if len(raw) != len(message.entries):
+            self._refuse(sender, 0, 0, "malformed", turn)
+            return
+        for entry, body in zip(message.entries, raw, strict=True):
+            if not self._take(sender, entry, body, turn):
+                return
+
+    def _take(self, sender: bytes, entry: AppendEntry, body: bytes | memoryview, turn: Turn) -> bool:
+        try:
+            producer_id, sequence = record.decode_producer(body)
+        except DecodeError:
+            self._refuse(sender, 0, 0, "malformed", turn)
+            return False
+        last = self.producers.last_appended(producer_id)
+        if last is None or self._sender_of(producer_id) != sender:
+            # What an earlier run of the producer left on its way must not take the numbers of the present one.
+            self._refuse(sender, producer_id, sequence, "unknown_producer", turn)
+            return False
+        if sequence <= last:
+            self._repeat(sender, producer_id, sequence, turn)
+            return True
+        if sequence != last + 1:
+            self._refuse(sender, producer_id, sequence, "gap", turn, wanted=last + 1)
+            return False
+        if self.closed_because:
+            self._refuse(sender, producer_id, sequence, "admission", turn, wanted=sequence)
+            return False
+        content = _checked(entry, body) if len(body) <= self.body_bytes_max else None
+        if content is None:
+            self._refuse(sender, producer_id, sequence, "malformed", turn, wanted=sequence)
+            return False
+        draft = Draft(
+            entry.stream, entry.kind, entry.record_count, body, entry.body_crc, producer_id, sequence, content
+        )
+        turn.append(draft)
+        self.producers.appended(producer_id, sequence)
+        return True
+
+    def _repeat(self, sender: bytes, producer_id: int, sequence: int, turn: Turn) -> None:
+        """A retry: answered as its original was, or by what is on its way to the original."""
+        self.counters.repeated += 1
+        receipt = self._receipt_of(producer_id, sequence)
+        if receipt is not None:
+            turn.send(sender, receipt)
+
+    def _refuse(self, sender: bytes, producer_id: int, sequence: int, reason: str, turn: Turn, wanted: int = 0) -> None:
+        if reason == "malformed":
+            self.counters.malformed += 1
+        else:
+            self.counters.refused += 1
+        turn.send(
+            sender,
+            AppendRefused(producer_id=producer_id, producer_sequence=sequence, reason=reason, wanted=wanted),
+        )
+
+
+def _checked(entry: AppendEntry, body: bytes | memoryview) -> SampleBatch | list[Record] | None:
+    """The decoded payload, or None: not what it claims, or not a producer's to append."""
+    if entry.stream != Stream.SAMPLES or crc32c(body) != entry.body_crc:
+        return None
+    try:
+        if entry.kind != Kind.RECORDS:
+            return record.decode_samples(body, entry.kind, entry.record_count)
+        records = record.decode_records(body, entry.record_count)
+    except DecodeError:
+        return None
+    return records if all(isinstance(one, GapFound) for one in records) else None

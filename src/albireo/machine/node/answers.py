@@ -1,0 +1,253 @@
+"""Answers: what a client may ask CORE, and what it is told.
+
+Every question is a name with arguments, described in docs/node-protocol.md. An unknown question, a wrong argument or a
+refusal is an answer with a reason, never a silence.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+
+from albireo.codec.message import Answer, AnyMessage, Ask
+from albireo.codec.record import Audited, Stream
+from albireo.machine.feed.leader import Leader
+from albireo.machine.fold.cases import Asked
+from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.transitions import Refused
+from albireo.machine.node.admission import Admission
+from albireo.machine.node.diagnostics import CommitTimes
+from albireo.machine.node.orders import Orders, WriteAsked
+from albireo.machine.node.registry import Registry
+from albireo.machine.node.role import Role
+from albireo.machine.node.turn import Moment, Turn
+from albireo.model.instant import MS, LogTime
+from albireo.model.item import KnownItem
+from albireo.model.position import Position
+
+ITEMS_MAX: Final = 100_000
+"""Items named in one question."""
+
+
+class Core(Protocol):
+    """What an answer may look at: the root machine, as far as questions concern it."""
+
+    node: str
+    log_id: bytes
+    committed: Position
+    end: Position
+    folds: Folds
+    admission: Admission
+    orders: Orders
+    registry: Registry
+    role: Role
+    leader: Leader
+    commit_times: CommitTimes
+    samples_committed: int
+    cases_raised: int
+
+    def after(self, sequence: int, to: bytes, message: AnyMessage, turn: Turn) -> None:
+        """Say `message` once everything up to `sequence` is committed."""
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A question without arguments."""
+
+
+class ItemsAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`items`, `read`: by full or local name; empty: all."""
+
+    names: tuple[str, ...] = ()
+
+
+class CasesAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`cases`: open ones, or all that are remembered."""
+
+    include_closed: bool = False
+
+
+class NotAnswered(Exception):
+    """A question that is answered with an error."""
+
+
+class Answers:
+    """Dispatch by name; every handler either answers now or leaves the answer to a later commit."""
+
+    def __init__(self, root: Core) -> None:
+        self._root = root
+        self._known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
+            "status": (Nothing, self._status),
+            "items": (ItemsAsked, self._items),
+            "read": (ItemsAsked, self._read),
+            "write": (WriteAsked, self._write),
+            "cases": (CasesAsked, self._cases),
+            "case_action": (Asked, self._case_action),
+            "flood": (Nothing, self._flood),
+        }
+
+    def ask(self, sender: bytes, ask: Ask, moment: Moment, turn: Turn) -> None:
+        entry = self._known.get(ask.what)
+        if entry is None:
+            error = f"unknown question {ask.what!r}; known: {', '.join(sorted(self._known))}"
+            turn.send(sender, Answer(request_id=ask.request_id, error=error))
+            return
+        shape, handler = entry
+        try:
+            arguments = msgspec.convert(ask.arguments, shape)
+            handler(sender, ask.request_id, arguments, moment, turn)
+        except (msgspec.ValidationError, NotAnswered) as error:
+            turn.send(sender, Answer(request_id=ask.request_id, error=str(error)))
+
+    def _say(self, sender: bytes, request_id: int, result: object, turn: Turn) -> None:
+        turn.send(sender, Answer(request_id=request_id, result=msgspec.to_builtins(result)))
+
+    # --- Handlers ------------------------------------------------------------------------------------------------
+
+    def _status(self, sender: bytes, request_id: int, _: Nothing, moment: Moment, turn: Turn) -> None:
+        self._say(sender, request_id, status_of(self._root, moment), turn)
+
+    def _known_items(self, names: tuple[str, ...]) -> list[KnownItem]:
+        registry = self._root.registry
+        if not names:
+            return sorted(self._root.folds.dim, key=lambda one: one.item.name)
+        if len(names) > ITEMS_MAX:
+            raise NotAnswered(f"{len(names)} names, at most {ITEMS_MAX} in one question")
+        found = [(name, registry.find(name)) for name in names]
+        missing = [name for name, item in found if item is None]
+        if missing:
+            raise NotAnswered(f"no item {', '.join(missing)}; `albireo items` lists them")
+        return [item for _, item in found if item is not None]
+
+    def _items(self, sender: bytes, request_id: int, asked: ItemsAsked, moment: Moment, turn: Turn) -> None:
+        self._say(sender, request_id, self._known_items(asked.names), turn)
+
+    def _read(self, sender: bytes, request_id: int, asked: ItemsAsked, moment: Moment, turn: Turn) -> None:
+        items = self._known_items(asked.names)
+        self._say(sender, request_id, self._root.folds.readings(items), turn)
+
+    def _write(self, sender: bytes, request_id: int, asked: WriteAsked, moment: Moment, turn: Turn) -> None:
+        root = self._root
+        if root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now, so nothing is written: {root.admission.closed_because}")
+        item = root.registry.find(asked.item)
+        refusal = root.orders.ask(sender, request_id, asked, item, moment, turn)
+        if refusal is not None:
+            raise NotAnswered(refusal.reason)
+
+    def _cases(self, sender: bytes, request_id: int, asked: CasesAsked, moment: Moment, turn: Turn) -> None:
+        folds = self._root.folds
+        rows = []
+        closed = folds.cases.closed() if asked.include_closed else ()
+        for case in (*closed, *folds.cases):
+            known = folds.dim.by_id(case.item_id)
+            rows.append(msgspec.to_builtins(case) | {"item": "" if known is None else known.full_name})
+        self._say(sender, request_id, rows, turn)
+
+    def _case_action(self, sender: bytes, request_id: int, asked: Asked, moment: Moment, turn: Turn) -> None:
+        root = self._root
+        if root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
+        changes = root.folds.act(asked, moment.wall)
+        if isinstance(changes, Refused):
+            raise NotAnswered(f"{changes.reason}: {changes.remedy}")
+        if changes:
+            turn.record(Stream.CASES, changes)
+        audited = Audited(
+            at_ns=moment.wall,
+            user=asked.user,
+            action=asked.action,
+            subject=_subject(asked),
+            detail=asked.comment,
+        )
+        end = turn.record(Stream.AUDIT, [audited])
+        result = [msgspec.to_builtins(change.case) for change in changes]
+        root.after(end, sender, Answer(request_id=request_id, result=result), turn)
+
+    def _flood(self, sender: bytes, request_id: int, _: Nothing, moment: Moment, turn: Turn) -> None:
+        folds = self._root.folds
+        self._say(sender, request_id, folds.cases.metrics(LogTime(folds.log_time_ms * MS)), turn)
+
+
+def status_of(root: Core, moment: Moment) -> dict[str, object]:
+    """The node in one look; what `albireo status` prints."""
+    folds = root.folds
+    counters, times = root.admission.counters, root.commit_times
+    return {
+        "node": root.node,
+        "role": root.role.word,
+        "pair": root.role.describe() if root.role.describe is not None else None,
+        "durability": _durability(root.role),
+        "replication": _replication(root.role),
+        "log": {
+            "log_id": root.log_id.hex(),
+            "epoch": root.committed.epoch,
+            "sequence": root.committed.sequence,
+            "end": root.end.sequence,
+            "log_time_ms": folds.log_time_ms,
+            "feature_level": folds.feature_level,
+            "admission": root.admission.closed_because,
+        },
+        "wall_ns": moment.wall,
+        "items": len(folds.dim),
+        "bad_items": folds.bad_count,
+        "cases": {
+            "open": len(folds.cases),
+            "unacked": sum(not one.is_acked for one in folds.cases),
+            "raised": root.cases_raised,
+        },
+        "commands_open": folds.commands.open_count,
+        "samples_committed": root.samples_committed,
+        "refused": counters.refused,
+        "malformed": counters.malformed,
+        "repeated": counters.repeated,
+        "acquire_to_commit_ms": {"p50": _known(times.quantile(0.5)), "p99": _known(times.quantile(0.99))},
+        "adapters": _adapters(root, moment),
+        "followers": _followers(root),
+    }
+
+
+def _durability(role: Role) -> dict[str, str]:
+    """By stream; a node that stands alone has nothing to choose."""
+    if role.describe is None:
+        return {}
+    return {stream.name.lower(): "local" if stream in role.local_streams else "both" for stream in Stream}
+
+
+def _replication(role: Role) -> dict[str, str]:
+    """By stream, as `_durability`."""
+    if role.describe is None:
+        return {}
+    return {stream.name.lower(): "configuration" if stream in role.private_streams else "all" for stream in Stream}
+
+
+def _adapters(root: Core, moment: Moment) -> list[dict[str, object]]:
+    return [
+        {
+            "name": one.name,
+            "connected": one.sender is not None and not one.is_silent,
+            "silent_ms": max(0, moment.now - one.heard_at) // MS,
+        }
+        for one in root.registry.adapters()
+    ]
+
+
+def _followers(root: Core) -> list[dict[str, object]]:
+    return [
+        {
+            "name": one.hello.follower,
+            "lag": root.committed.sequence - one.scanned,
+            "durable": str(one.durable),
+        }
+        for one in root.leader.followers.values()
+    ]
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _subject(asked: Asked) -> str:
+    if asked.case_id is not None:
+        return f"case {asked.case_id}"
+    return f"item {asked.item_id} {asked.condition}" if asked.item_id is not None else "all cases"

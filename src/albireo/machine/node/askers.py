@@ -1,0 +1,71 @@
+"""Askers: who waits to hear what became of a command, while this node leads and after it.
+
+A node that leads answers when the outcome is committed. One that leads no more follows the log of the one that does:
+the outcome comes by there, under the same command id, and is told as if nothing had happened. If it does not come in
+time (the order was cut with the old tail, or this node is cut off), it is told as `unknown`: nobody is left waiting.
+"""
+
+from typing import Final
+
+import msgspec
+
+from albireo.codec.message import Answer
+from albireo.machine.fold.commands import Commands
+from albireo.machine.node.turn import Turn
+from albireo.model.command import Outcome, Receipt
+from albireo.model.instant import SECOND, Instant
+
+WAITING_MAX: Final = 16
+"""Questions that wait for one command."""
+LATE_NS: Final = 3 * SECOND
+"""Beyond the time in which an order expires, its outcome may still come; clients wait some seconds longer than this."""
+_UNKNOWN: Final = "the lead has changed, and this member has not heard what became of it"
+
+
+class Asker(msgspec.Struct, frozen=True):
+    """Somebody who waits."""
+
+    sender: bytes
+    request_id: int
+    due: Instant
+    """He is told then, if only that nobody knows."""
+
+
+class Askers:
+    """By command id; outlives a tenure."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[Asker]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __contains__(self, command_id: str) -> bool:
+        return command_id in self._waiting
+
+    def wait(self, command_id: str, sender: bytes, request_id: int, due: Instant) -> bool:
+        """False: too many wait for this command already."""
+        waiting = self._waiting.setdefault(command_id, [])
+        if len(waiting) >= WAITING_MAX:
+            return False
+        waiting.append(Asker(sender, request_id, due))
+        return True
+
+    def answer(self, receipt: Receipt, turn: Turn) -> None:
+        """To everybody who waits for it."""
+        for one in self._waiting.pop(receipt.command_id, []):
+            turn.send(one.sender, Answer(request_id=one.request_id, result=msgspec.to_builtins(receipt)))
+
+    def followed(self, commands: Commands, turn: Turn) -> None:
+        """More is folded, perhaps of another one's log."""
+        known = [commands.find(command_id) for command_id in self._waiting]
+        for state in known:
+            if state is not None and state.receipt is not None:
+                self.answer(state.receipt, turn)
+
+    def time_passed(self, now: Instant, led: Commands | None, turn: Turn) -> None:
+        """`led`: the commands that this node itself brings to an end; None: it does not serve."""
+        for command_id, waiting in list(self._waiting.items()):
+            is_led = led is not None and led.find(command_id) is not None
+            if not is_led and now >= max(one.due for one in waiting):
+                self.answer(Receipt(command_id=command_id, outcome=Outcome.UNKNOWN, detail=_UNKNOWN), turn)

@@ -1,0 +1,171 @@
+"""CORE's own diagnostics items: what the node knows of its own pulse, judged and stored like any other item."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from albireo.machine.node.registry import OWN_ADAPTER, Registry
+from albireo.machine.node.turn import Moment, Turn
+from albireo.model import quality
+from albireo.model.instant import SECOND
+from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.samples import SampleBatch, ValueType
+
+TURN_MS_MAX = 20.0
+"""No turn of CORE is longer; a case above it (design/log-and-feed.md, The loop of CORE)."""
+
+ROOM_SEGMENTS_LOW = 4
+"""A case while the log may still take this many segments: a warning must come before the stop it warns of."""
+
+CLOCK_JUMP_S = 1.0
+"""Between two measurements a second apart; NTP slews far below this."""
+
+CLOCK_JUMP_SHOWN_NS = 60 * SECOND
+"""A jump stays visible: after one backwards, the first samples with the new time count as late."""
+
+BATCHES_TIMED = 16_384
+"""Batches over which acquire-to-commit times are kept."""
+
+
+class CommitTimes:
+    """How long the last batches took from their acquisition to their commit, milliseconds."""
+
+    def __init__(self) -> None:
+        self._ms = np.zeros(BATCHES_TIMED, np.float32)
+        self._count = 0
+
+    def took(self, ms: float) -> None:
+        self._ms[self._count % BATCHES_TIMED] = ms
+        self._count += 1
+
+    def quantile(self, share: float) -> float:
+        """NaN before the first batch. Cost: O(n), no sort."""
+        timed = self._ms[: self._count]
+        if not len(timed):
+            return math.nan
+        rank = min(len(timed) - 1, int(share * len(timed)))
+        # Not np.percentile: its first call takes 40 ms, twice what a turn may.
+        return float(np.partition(timed, rank)[rank])
+
+
+def _items(segment_bytes: int) -> tuple[DataItem, ...]:
+    room = AlarmSettings(lo=float(ROOM_SEGMENTS_LOW * segment_bytes), lo_lo=float(segment_bytes), severity=900)
+    return (
+        *_ITEMS,
+        DataItem(
+            name="core/log_room",
+            value_type=ValueType.FLOAT64,
+            unit="B",
+            description="What the log may still take before admission stops for want of disk",
+            alarm=room,
+        ),
+    )
+
+
+_ITEMS = (
+    DataItem(
+        name="core/turn_ms",
+        value_type=ValueType.FLOAT64,
+        unit="ms",
+        description="Longest turn of CORE in the last ten to twenty seconds",
+        # One long turn stands in the figure for up to 20 s; a case is one that keeps coming.
+        alarm=AlarmSettings(hi=TURN_MS_MAX, on_delay_ms=30_000, severity=300),
+    ),
+    DataItem(
+        name="core/commit_ms_p99",
+        value_type=ValueType.FLOAT64,
+        unit="ms",
+        description="From acquisition to commit, 99th percentile of the last batches",
+    ),
+    DataItem(
+        name="core/log_bytes",
+        value_type=ValueType.FLOAT64,
+        unit="B",
+        description="Size of the log on disk",
+    ),
+    DataItem(
+        name="core/log_damage",
+        value_type=ValueType.FLOAT64,
+        description="Damaged ranges of committed records; restore them from a copy of the data directory",
+        alarm=AlarmSettings(hi=0.0, severity=900),
+    ),
+    DataItem(
+        name="core/clock_jump",
+        value_type=ValueType.FLOAT64,
+        unit="s",
+        description="How far the wall clock jumped against the boot clock in the last minute; decisions do not use it",
+        alarm=AlarmSettings(hi=CLOCK_JUMP_S, lo=-CLOCK_JUMP_S, severity=600),
+    ),
+)
+
+
+def _pair_item(name: str, severity: int, description: str) -> DataItem:
+    alarm = AlarmSettings(hi=0.5, severity=severity)
+    return DataItem(name=f"pair/{name}", value_type=ValueType.FLOAT64, description=description, alarm=alarm)
+
+
+_PAIR_ITEMS = (
+    _pair_item("at_risk", 800, "Records exist on one member only: if it is lost now, they are"),
+    _pair_item("other_lost", 700, "The other member is not heard"),
+    _pair_item("voters_silent", 600, "Voters that do not answer; without a majority nobody can take over"),
+    _pair_item("taken_over", 700, "This member leads because the other one was lost; ends when that one is back"),
+    _pair_item("store_refused", 900, "A member's store has less than it had acknowledged, or is damaged, or a copy"),
+    _pair_item("tail_quarantined", 600, "A member's log was cut: `albireo quarantine` there, then `albireo pair seen`"),
+    _pair_item("history_at_risk", 900, "Acknowledged records may be lost, by force or a disk: `albireo pair seen`"),
+    _pair_item("history_incomplete", 500, "Files of the stored history that one member has and the other not yet"),
+)
+"""In the order of `PairFigures`."""
+
+
+class ClockWatch:
+    """Compares the two clocks; wall time is data, so a jump is told and decides nothing."""
+
+    def __init__(self) -> None:
+        self._last: Moment | None = None
+        self._jump_s = 0.0
+        self._shown_until = 0
+
+    def jump_s(self, moment: Moment) -> float:
+        """The last jump within a minute, seconds; 0: none."""
+        if self._last is not None:
+            jump = ((moment.wall - self._last.wall) - (moment.now - self._last.now)) / SECOND
+            if abs(jump) > CLOCK_JUMP_S:
+                self._jump_s, self._shown_until = jump, moment.now + CLOCK_JUMP_SHOWN_NS
+        self._last = moment
+        return self._jump_s if moment.now < self._shown_until else 0.0
+
+
+class Diagnostics:
+    """Knows the ids of CORE's items once they are declared."""
+
+    def __init__(self) -> None:
+        self._ids = np.zeros(0, np.uint32)
+        self._clock = ClockWatch()
+
+    def declare(
+        self, registry: Registry, segment_bytes: int, moment: Moment, turn: Turn, *, is_paired: bool = False
+    ) -> None:
+        items = (*_items(segment_bytes), *(_PAIR_ITEMS if is_paired else ()))
+        ids = registry.declare(OWN_ADAPTER, items, turn)
+        registry.gap_of_own_items(ids, moment, turn)
+        self._ids = np.array(ids, np.uint32)
+
+    def measured(
+        self, values: Sequence[float], room_bytes: int, pair: Sequence[float], moment: Moment, turn: Turn
+    ) -> None:
+        """One row per item: `values` in the order of `_ITEMS`, the clock's jump, the room, the pair's; NaN is not known
+        yet."""
+        value = np.array([*values, self._clock.jump_s(moment), room_bytes, *pair], np.float64)
+        codes = np.where(np.isnan(value), quality.BAD_WAITING_FOR_INITIAL_DATA, quality.GOOD).astype(np.uint32)
+        times = np.full(len(value), moment.wall, np.int64)
+        turn.samples(
+            SampleBatch(
+                value_type=ValueType.FLOAT64,
+                item_id=self._ids,
+                source_ns=times,
+                node_ns=times,
+                value=np.nan_to_num(value),
+                quality=codes,
+            )
+        )

@@ -1,0 +1,202 @@
+"""What the root machine of CORE is told: one struct per event, and the whole of them as `Event`.
+
+Spec: design/log-and-feed.md, The loop of CORE; design/pair.md, rule 7.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from albireo.codec.frame import Frame
+from albireo.codec.message import AnyMessage
+from albireo.codec.record import Audited
+from albireo.machine.fold.folds import Folds
+from albireo.machine.pair.events import Permit
+from albireo.model.position import EpochHistory, Position
+
+
+class LettersDrained(msgspec.Struct, frozen=True, eq=False):
+    """All that one wake-up brought: (sender, message, raw parts)."""
+
+    letters: Sequence[tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]]
+
+
+class FramesAppended(msgspec.Struct, frozen=True, eq=False):
+    """The drafts of the last turn stand in the log, not yet durable."""
+
+    frames: Sequence[Frame]
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """Everything up to here is wherever it must be: alone on the own disk, in a pair on every member of the set. What
+    waited for it is answered."""
+
+    position: Position
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """The answers are handed over: fold what was committed. Told right behind `Committed`, always."""
+
+
+class Durable(msgspec.Struct, frozen=True):
+    """The own disk has everything up to here. Told behind the commit that follows from it, if `Root.waits_for_disk`."""
+
+    position: Position
+
+
+class AdmissionChanged(msgspec.Struct, frozen=True):
+    """The log takes (`reason` empty) or does not take any more records."""
+
+    reason: str
+
+
+class PeerLost(msgspec.Struct, frozen=True):
+    """A send to this peer failed: it is gone."""
+
+    sender: bytes
+
+
+class TimePassed(msgspec.Struct, frozen=True):
+    """The instant that `deadline` named has come."""
+
+
+class Started(msgspec.Struct, frozen=True):
+    """The log is open and the folds are rebuilt up to the commit position."""
+
+    segment_bytes: int
+    uncommitted: Sequence[Frame] = ()
+    """Frames behind the commit position."""
+
+
+class Granted(msgspec.Struct, frozen=True):
+    """This node leads in the last epoch of `history`, which is in the store header: append its first record."""
+
+    history: EpochHistory
+    reason: str
+
+
+class Served(msgspec.Struct, frozen=True):
+    """Producers, orders and questions may be answered, once everything up to the epoch's first record is folded."""
+
+
+class Suspended(msgspec.Struct, frozen=True):
+    """The lease is over, or was given away: act on nothing, take nothing; what commits is still true."""
+
+    cause: str
+
+
+class HandoverBegun(msgspec.Struct, frozen=True):
+    """The lead is to be given away in order: take nothing, send no order, hear what became of those that have left."""
+
+    cause: str
+
+
+class Deposed(msgspec.Struct, frozen=True):
+    """This node leads no more: nothing that waits for a commit here will be answered here."""
+
+    cause: str
+
+
+class FramesFollowed(msgspec.Struct, frozen=True, eq=False):
+    """Frames of the holder stand in the log as they are, not yet committed."""
+
+    frames: Sequence[Frame]
+
+
+class LogCut(msgspec.Struct, frozen=True):
+    """The log ends at `position` now and goes on under another history; committed records are never cut."""
+
+    position: Position
+    history: EpochHistory
+
+
+class Restored(msgspec.Struct, frozen=True, eq=False):
+    """The log was begun anew behind another first record, and the folds are the holder's as of `position`.
+
+    The log may still end below `position`; what it gets up to there is in the folds already.
+    """
+
+    folds: Folds
+    position: Position
+    end: Position
+    """Of the log."""
+    first_sequence: int
+    history: EpochHistory
+    has_folds: bool = True
+    """False: the log begins anew, and the folds are still to come."""
+
+
+class Permitted(msgspec.Struct, frozen=True):
+    """Output orders may leave within these bounds. Without a pair nobody says so, and nothing bounds them."""
+
+    permit: Permit
+
+
+class LevelAgreed(msgspec.Struct, frozen=True):
+    """Every member knows this feature level, one above that of the log: raise it, unless that is on its way.
+
+    Nothing happens while this node does not serve.
+    """
+
+    level: int
+
+
+class PairFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What the pair looks like from its active member; each is an item, and a case when it is not 0."""
+
+    at_risk: float
+    """1: records exist on one member only."""
+    other_lost: float
+    """1: the other member is not heard."""
+    voters_silent: float
+    """Voters without an answer for some seconds."""
+    taken_over: float
+    """1: this member leads because the other one was lost, until that one is in the set again."""
+    store_refused: float
+    """1: a member came back with less than it had acknowledged, or damaged, or with a copy of the other's store."""
+    tail_quarantined: float
+    """1: a member's log was cut when it came back, and nobody has said that it was looked at."""
+    history_at_risk: float
+    """1: acknowledged records may be lost, by force or because of a disk that forgot; until somebody has looked."""
+    history_incomplete: float
+    """Files of the stored history that one member still lacks."""
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What the shell knows of itself, once a second; becomes CORE's diagnostics items."""
+
+    turn_ms: float
+    """Longest turn since the last measurement."""
+    log_bytes: int
+    corrupt_ranges: int = 0
+    """Damaged ranges of committed records that are known."""
+    room_bytes: int = 0
+    """What the log may still take before its disk reserve is touched."""
+    pair: PairFigures | None = None
+    """Nothing: this node stands alone."""
+
+
+class DamagePassed(msgspec.Struct, frozen=True):
+    """The history went past committed records that can't be read any more."""
+
+    from_ns: int
+    to_ns: int
+    """Node times of the last record before and the first one after."""
+
+
+class OrdersGiven(msgspec.Struct, frozen=True):
+    """What people ordered of this pair, and what became of it: for the audit journal."""
+
+    records: Sequence[Audited]
+
+
+class Stopping(msgspec.Struct, frozen=True):
+    """A clean stop: the last record follows."""
+
+
+OfTheHouse = AdmissionChanged | Measured | DamagePassed | OrdersGiven | Stopping | Durable
+OfTheRole = (
+    Started | Granted | Served | Suspended | HandoverBegun | Deposed | FramesFollowed | LogCut | Restored | Permitted
+    | LevelAgreed
+)  # fmt: skip
+Event = OfTheHouse | OfTheRole | LettersDrained | FramesAppended | Committed | Answered | PeerLost | TimePassed

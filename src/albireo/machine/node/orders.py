@@ -1,0 +1,225 @@
+"""Orders: carries a command from its request to its receipt.
+
+The steps are records of the `commands` fold; this machine decides which record comes next and sends the one order that
+belongs to it. Who waits for an answer is kept beside it (askers.py): a restart loses the waiting, never the command. An
+order that was not accepted before the restart expires: log time, by which it would run out, stood still meanwhile.
+
+    asked -> refused at once (unknown item, not writable, out of range, too many)
+          -> CommandRequested --committed, owner connected--> CommandAccepted --committed--> WriteOrder
+          -> WriteDone from the owner -> CommandFinished --committed--> answer
+
+Spec: design/architecture.md, walk 2.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from albireo.codec.message import Answer, WriteDone, WriteOrder
+from albireo.codec.record import Audited, CommandAccepted, CommandFinished, CommandRequested, Stream
+from albireo.machine.fold.commands import OPEN_MAX, Commands, CommandState
+from albireo.machine.fold.dim import Dim
+from albireo.machine.node.askers import LATE_NS, WAITING_MAX, Askers
+from albireo.machine.node.turn import Moment, Turn
+from albireo.model.command import Command, Outcome, Receipt
+from albireo.model.instant import MS, Instant, LogTime
+from albireo.model.item import KnownItem
+from albireo.model.samples import Value, ValueType
+
+EXPIRES_MS_MAX: Final = 3_600_000
+TEXT_CHARS_MAX: Final = 1_000
+"""Id, user, reason, text value and a receipt's detail, each: records have to fit into a frame."""
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a request is not even recorded, and what to do about it."""
+
+    reason: str
+
+
+class WriteAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of the question `write`."""
+
+    item: str
+    """Full or local name."""
+    value: Value
+    command_id: str
+    user: str = "unknown"
+    reason: str = ""
+    expires_ms: int = 10_000
+
+
+class Orders:
+    """The machine around the fold."""
+
+    def __init__(self, commands: Commands, dim: Dim, askers: Askers) -> None:
+        self.commands = commands
+        self._dim = dim
+        self._askers = askers
+        self._accepting: set[str] = set()
+        """Accepted is appended, not yet committed: must not be appended twice."""
+        self._finishing: set[str] = set()
+
+    def ask(
+        self, sender: bytes, request_id: int, asked: WriteAsked, item: KnownItem | None, moment: Moment, turn: Turn
+    ) -> Refusal | None:
+        """Take a request, or say why not. A known command id is answered with what became of it."""
+        known = self.commands.find(asked.command_id)
+        if known is not None and known.receipt is not None:
+            turn.send(sender, Answer(request_id=request_id, result=msgspec.to_builtins(known.receipt)))
+            return None
+        due = Instant(moment.now + asked.expires_ms * MS + LATE_NS)
+        if known is not None or asked.command_id in self._askers:
+            is_heard = self._askers.wait(asked.command_id, sender, request_id, due)
+            return None if is_heard else Refusal(f"{WAITING_MAX} questions wait for this command already")
+        is_full = max(self.commands.open_count, len(self._askers)) >= OPEN_MAX
+        refusal = Refusal(_TOO_MANY) if is_full else _refusal(asked, item)
+        if refusal is not None or item is None:
+            return refusal or Refusal(f"no item {asked.item!r}")
+        command = Command(
+            command_id=asked.command_id,
+            item_id=item.item_id,
+            value=_coerced(asked.value, item.item.value_type),
+            user=asked.user,
+            reason=asked.reason,
+            requested_ns=moment.wall,
+            expires_ms=asked.expires_ms,
+        )
+        self._askers.wait(asked.command_id, sender, request_id, due)
+        turn.record(Stream.COMMAND, [CommandRequested(command=command)])
+        self._audit("write", command, f"{asked.value!r}", asked.reason, moment, turn)
+        return None
+
+    def _audit(self, action: str, command: Command, what: str, why: str, moment: Moment, turn: Turn) -> None:
+        """For the journal: the log lets go of its commands, and nobody else stores them."""
+        item = self._dim.by_id(command.item_id)
+        audited = Audited(
+            at_ns=moment.wall,
+            user=command.user,
+            action=action,
+            subject="" if item is None else item.full_name,
+            detail=f"{what} [{command.command_id}]" + (f": {why}" if why else ""),
+        )
+        turn.record(Stream.AUDIT, [audited])
+
+    def restarted(self, moment: Moment, turn: Turn) -> None:
+        """CORE has started: what was not accepted before expires, because nobody can tell how long it was down."""
+        for state in self.commands.waiting():
+            detail = "never sent: the node restarted before the adapter that owns the item took it"
+            receipt = Receipt(command_id=state.command.command_id, outcome=Outcome.EXPIRED, detail=detail)
+            self._finish(receipt, moment, turn)
+
+    def accept(self, takes_orders: Callable[[int], bool], turn: Turn) -> None:
+        """Append "accepted" for every waiting command whose owner is there.
+
+        Args:
+            takes_orders: whether the adapter of this item id takes orders now.
+        """
+        for state in self.commands.waiting():
+            command = state.command
+            if command.command_id in self._accepting or command.command_id in self._finishing:
+                continue
+            if takes_orders(command.item_id):
+                self._accepting.add(command.command_id)
+                turn.record(Stream.COMMAND, [CommandAccepted(command_id=command.command_id)])
+
+    def accepted(self, state: CommandState, owner: bytes, epoch: int, not_after: int, turn: Turn) -> None:
+        """`CommandAccepted` is committed: send the one order, not to be carried out after `not_after`."""
+        command = state.command
+        self._accepting.discard(command.command_id)
+        order = WriteOrder(
+            command_id=command.command_id,
+            item_id=command.item_id,
+            value=command.value,
+            epoch=epoch,
+            not_after=not_after,
+        )
+        turn.send(owner, order)
+
+    def never_sent(self, state: CommandState, why: str, moment: Moment, turn: Turn) -> None:
+        """Accepted, and then nobody was to send it."""
+        detail = f"never sent: {why}"
+        self._finish(
+            Receipt(command_id=state.command.command_id, outcome=Outcome.REJECTED, detail=detail), moment, turn
+        )
+
+    def done(self, message: WriteDone, moment: Moment, turn: Turn) -> None:
+        """The owner says what became of its order."""
+        self._finish(message.receipt, moment, turn)
+
+    def time_passed(self, log_time: LogTime, moment: Moment, turn: Turn) -> None:
+        """What time alone ends: expired, unknown."""
+        for receipt in self.commands.overdue(log_time):
+            self._finish(receipt, moment, turn)
+
+    def _finish(self, receipt: Receipt, moment: Moment, turn: Turn) -> None:
+        state = self.commands.find(receipt.command_id)
+        if state is None or state.receipt is not None or receipt.command_id in self._finishing:
+            return
+        receipt = _recordable(receipt, moment)
+        self._finishing.add(receipt.command_id)
+        turn.record(Stream.COMMAND, [CommandFinished(receipt=receipt)])
+        self._audit("write_ended", state.command, str(receipt.outcome), receipt.detail, moment, turn)
+
+    def finished(self, receipt: Receipt, turn: Turn) -> None:
+        """`CommandFinished` is committed: answer everybody who waits."""
+        self._accepting.discard(receipt.command_id)
+        self._finishing.discard(receipt.command_id)
+        self._askers.answer(receipt, turn)
+
+
+_TOO_MANY: Final = f"{OPEN_MAX} commands are on their way already; wait for some to finish"
+
+
+def _recordable(receipt: Receipt, moment: Moment) -> Receipt:
+    """The receipt with what its writer left open, and no more text than a record may have."""
+    read_back = receipt.read_back
+    return msgspec.structs.replace(
+        receipt,
+        outcome=receipt.outcome if receipt.outcome.is_final else Outcome.UNKNOWN,
+        finished_ns=receipt.finished_ns or moment.wall,
+        detail=receipt.detail[:TEXT_CHARS_MAX],
+        ack_guid=receipt.ack_guid[:TEXT_CHARS_MAX],
+        read_back=read_back[:TEXT_CHARS_MAX] if isinstance(read_back, str) else read_back,
+    )
+
+
+def _refusal(asked: WriteAsked, known: KnownItem | None) -> Refusal | None:
+    if known is None:
+        return Refusal(f"no item {asked.item!r}; `albireo items` lists them")
+    if not asked.command_id or any(len(one) > TEXT_CHARS_MAX for one in (asked.command_id, asked.user, asked.reason)):
+        return Refusal(f"command_id takes 1..{TEXT_CHARS_MAX} characters, user and reason at most {TEXT_CHARS_MAX}")
+    item = known.item
+    if not item.is_writable:
+        return Refusal(f"{item.name} is not writable; set `writable` in its item table if it should be")
+    if not 0 < asked.expires_ms <= EXPIRES_MS_MAX:
+        return Refusal(f"expires_ms must be within 1..{EXPIRES_MS_MAX}")
+    types: dict[ValueType, type | tuple[type, ...]] = {
+        ValueType.FLOAT64: (int, float),
+        ValueType.INT64: int,
+        ValueType.BOOL: (bool, int),
+        ValueType.STRING: str,
+    }
+    wanted, value = types[item.value_type], asked.value
+    if not isinstance(value, wanted) or (isinstance(value, bool) and item.value_type is not ValueType.BOOL):
+        return Refusal(f"{item.name} takes {item.value_type.name.lower()}, not {value!r}")
+    if isinstance(value, float) and not math.isfinite(value):
+        return Refusal(f"{value} is not a value that can be written")
+    if item.value_type is ValueType.BOOL and value not in (0, 1):
+        return Refusal(f"{item.name} takes true or false, not {value!r}")
+    if isinstance(value, str):
+        return None if len(value) <= TEXT_CHARS_MAX else Refusal(f"a text takes at most {TEXT_CHARS_MAX} characters")
+    if item.value_type is ValueType.INT64 and not _INT64_MIN <= value <= _INT64_MAX:
+        return Refusal(f"{value} is no signed number of 64 bit")
+    if (item.minimum is not None and value < item.minimum) or (item.maximum is not None and value > item.maximum):
+        return Refusal(f"{value} is outside {item.minimum}..{item.maximum} of {item.name}")
+    return None
+
+
+def _coerced(value: Value, value_type: ValueType) -> Value:
+    if value_type is ValueType.FLOAT64:
+        return float(value)
+    return bool(value) if value_type is ValueType.BOOL else value

@@ -1,0 +1,97 @@
+"""Outputs: orders on their way to the adapters that own the items, and when the last write of this node has landed.
+
+    accepted, committed --> the one order, to the adapter; from now on its write may land until its not-after
+    standing down       --> each adapter that takes orders says that it writes no more, and how long what left may land
+
+Registers without a guard take a late write from whoever sends it. So at an orderly handover the lead is given away only
+when nothing of this node can land any more:
+
+    its outcome is known                nothing is under way
+    it left, and nobody answers         it lands before its not-after or never: it began with that much left
+    the adapter is gone                 the same, before the end of its permit: who is gone begins nothing
+    the adapter says nothing            it may stand right before a send: it is waited for
+
+Spec: design/pair.md, rules 10 and 11; ADR-0121.
+"""
+
+from albireo.codec.message import WritesEnded
+from albireo.machine.fold.folds import Folds
+from albireo.machine.node.orders import Orders
+from albireo.machine.node.registry import Registry
+from albireo.machine.node.role import Role
+from albireo.machine.node.turn import Moment, Turn
+from albireo.model.instant import MS, Instant
+
+
+class Outputs:
+    """Of one tenure."""
+
+    def __init__(self, folds: Folds, registry: Registry, orders: Orders, role: Role) -> None:
+        self._folds = folds
+        self._registry = registry
+        self._orders = orders
+        self._role = role
+        self._lands_until: dict[bytes, int] = {}
+        """By adapter that had an order: before when its writes land, as far as this side can tell."""
+        self._stopped: set[bytes] = set()
+        """Adapters that came to a clean stop."""
+        self._awaited: set[bytes] = set()
+        """Adapters that were told to stand by, and have not said yet that they write no more."""
+
+    def send(self, command_id: str, epoch: int, moment: Moment, turn: Turn) -> None:
+        """Its `accepted` is committed: the order leaves, if it still may."""
+        state = self._folds.commands.find(command_id)
+        if state is None or state.receipt is not None:
+            return
+        if self._role.is_draining:
+            self._orders.never_sent(state, self._role.cause, moment, turn)
+            return
+        owner = self._registry.owner_of(state.command.item_id)
+        spent_ms = self._folds.log_time_ms - state.requested_at // MS
+        left_ms = state.command.expires_ms - spent_ms
+        if owner is not None and left_ms > 0 and self._role.may_write(moment.now):
+            not_after = self._role.not_after(moment.now + left_ms * MS)
+            self._orders.accepted(state, owner, epoch, not_after, turn)
+            self._forget(moment.now)
+            self._lands_until[owner] = max(not_after, self._lands_until.get(owner, 0))
+
+    def _forget(self, now: Instant) -> None:
+        """Adapters of before a restart whose writes have landed."""
+        self._lands_until = {sender: at for sender, at in self._lands_until.items() if at > now}
+
+    # --- Standing down -------------------------------------------------------------------------------------------
+
+    def stand_down(self) -> None:
+        """Every adapter is told to stand by: what each says from now on counts."""
+        adapters = [one.sender for one in self._registry.adapters() if one.takes_orders and one.sender is not None]
+        self._awaited = set(adapters) - self._stopped
+
+    def ended(self, sender: bytes, message: WritesEnded) -> None:
+        """An adapter writes nothing any more."""
+        if message.is_stopped:
+            self._stopped.add(sender)
+        elif message.stand_down != self._role.stand_down:
+            return  # It spoke of an earlier time, and has acted since.
+        self._lands_until[sender] = message.lands_until
+        self._awaited.discard(sender)
+
+    def lost(self, sender: bytes) -> None:
+        """Gone. What it had sent left under a permit that is not newer than this one."""
+        if sender in self._awaited:
+            self._awaited.discard(sender)
+            permit = self._role.permit
+            self._lands_until[sender] = 0 if permit is None else permit.not_after
+
+    @property
+    def awaited(self) -> list[bytes]:
+        return sorted(self._awaited)
+
+    def until(self) -> Instant | None:
+        """Nothing that was written lands at or after this instant; None: that can't be told yet."""
+        return None if self._awaited else Instant(max(self._lands_until.values(), default=0))
+
+    def goes_on(self, turn: Turn) -> None:
+        """This node serves again. If that is because an adapter kept silent, somebody should see to it."""
+        silent = sorted(one.name for one in self._registry.adapters() if one.sender in self._awaited)
+        if self._role.is_draining and silent:
+            turn.note("warning", "adapters_silent", adapters=silent)

@@ -1,0 +1,98 @@
+"""Pending: the frames that stand in the log and are not committed, in log order, with what was drafted for them.
+
+Invariants
+    order:   each frame continues the one before; the first one continues what is folded, or about to be.
+    drafts:  a frame without one was not drafted here in this tenure: it is folded, and nothing follows from it.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from albireo.codec.frame import Frame
+from albireo.codec.record import Kind, Stream
+from albireo.machine.node.turn import Draft
+from albireo.model.position import Position
+
+FOLD_COST_MAX: Final = 4_000
+"""Folded in one turn at most, in microseconds as measured on a slow core: the rest is for the next turn."""
+RECORD_COST: Final = 25
+BATCH_COST: Final = 60
+SAMPLES_PER_COST: Final = 10
+
+
+def fold_cost(frame: Frame) -> int:
+    """What folding it takes, in the unit of FOLD_COST_MAX."""
+    header = frame.header
+    if header.stream == Stream.SAMPLES and header.kind != Kind.RECORDS:
+        return BATCH_COST + header.record_count // SAMPLES_PER_COST
+    return RECORD_COST * header.record_count
+
+
+class PendingFrame(NamedTuple):
+    """A frame in the log that is not folded."""
+
+    frame: Frame
+    draft: Draft | None
+
+
+class Pending:
+    """The queue between the log and the folds."""
+
+    def __init__(self, committed: Position, log_time_ms: int) -> None:
+        self.committed_to = committed
+        """Commit position; the folds may be behind."""
+        self.log_time_ms = log_time_ms
+        """Log time at the end of the log."""
+        self._frames: deque[PendingFrame] = deque()
+        self._due: list[PendingFrame] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._frames)
+
+    @property
+    def has_committed(self) -> bool:
+        """The first frame is committed."""
+        return bool(self._frames) and self._frames[0].frame.header.last_sequence <= self.committed_to.sequence
+
+    def committed(self, position: Position) -> Sequence[PendingFrame]:
+        """Everything up to here is committed; returns as much of it as one turn may fold."""
+        assert not self._due, "what is due was not folded"
+        self.committed_to = max(self.committed_to, position)
+        budget = FOLD_COST_MAX
+        while budget > 0 and self.has_committed:
+            self._due.append(self._frames.popleft())
+            budget -= fold_cost(self._due[-1].frame)
+        return self._due
+
+    def take_due(self) -> Sequence[PendingFrame]:
+        """What `committed` returned, to be folded."""
+        due, self._due = self._due, []
+        return due
+
+    def appended(self, frames: Sequence[Frame], drafts: Sequence[Draft]) -> None:
+        """Own drafts stand in the log."""
+        for frame, draft in zip(frames, drafts, strict=True):
+            self._add(PendingFrame(frame, draft))
+
+    def followed(self, frames: Sequence[Frame]) -> None:
+        """Frames that another one drafted stand in the log."""
+        for frame in frames:
+            self._add(PendingFrame(frame, None))
+
+    def _add(self, one: PendingFrame) -> None:
+        self._frames.append(one)
+        self.log_time_ms = one.frame.header.log_time_ms
+
+    def disown(self) -> None:
+        """Deposed: what waits here may be cut, or be committed by somebody else."""
+        frames = [one.frame for one in self._frames]
+        self._frames.clear()
+        self._frames.extend(PendingFrame(frame, None) for frame in frames)
+
+    def cut(self, position: Position, folded_ms: int) -> None:
+        """The log ends at `position`; `folded_ms` is the log time of what is folded."""
+        while self._frames and self._frames[-1].frame.header.last_sequence > position.sequence:
+            self._frames.pop()
+        self.committed_to = min(self.committed_to, position)
+        self.log_time_ms = self._frames[-1].frame.header.log_time_ms if self._frames else folded_ms

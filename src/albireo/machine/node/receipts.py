@@ -1,0 +1,142 @@
+"""Receipts: what waits to be said until the log has it.
+
+    answer            said once everything up to a sequence is committed, in the order in which they were left here
+    receipt           of a producer's batches: once they are committed
+    early receipt     of a stream whose durability is `local`: once the own disk has them, whoever else has them by then
+
+An early receipt says how many of the batches are not committed yet: these may be cut by a takeover, so their producer
+keeps them. What was told early is not told again at the commit, save when nothing of that producer is left uncommitted:
+then no later receipt would say that it may let go.
+
+Invariants
+    welcome first:  a welcome says where its producer stood at the hello, so no later batch is told of as committed
+                    before it. The producer would take the older number for the one to go on with.
+    early is rare:  without a stream of durability `local` nothing is noted and nothing is looked up.
+
+Spec: design/log-and-feed.md, Streams; ADR-0122.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from albireo.codec.frame import Frame
+from albireo.codec.message import Answer, AnyMessage, Appended
+from albireo.machine.fold.producers import Producers
+from albireo.machine.node.pending import PendingFrame
+from albireo.machine.node.role import Role
+from albireo.machine.node.turn import OWN_PRODUCER, Draft, Turn
+from albireo.model.position import Position
+
+_UNKNOWN: Final = (
+    "unknown: this member leads no more, and may have lost what was ordered; what to do: ask the one that leads "
+    "(`albireo status`) whether it was done, then order again"
+)
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """A producer's batch in the log."""
+
+    producer_sequence: int
+    position: Position
+    """Of its last record."""
+
+
+class Receipts:
+    """What one tenure still has to say."""
+
+    def __init__(self, producers: Producers, sender_of: Callable[[int], bytes | None], role: Role) -> None:
+        """
+        Args:
+            sender_of: who said the last hello of a producer id.
+        """
+        self._producers = producers
+        self._sender_of = sender_of
+        self._role = role
+        self._answers: deque[tuple[int, bytes, AnyMessage]] = deque()
+        self._unsynced: deque[tuple[int, Batch]] = deque()
+        """By producer id, in log order: batches to be told of early."""
+        self._told: dict[int, Batch] = {}
+        """By producer id: the newest batch that was told of early."""
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Somebody is to be told as soon as the own disk has it."""
+        return bool(self._unsynced)
+
+    def after(self, sequence: int, to: bytes, message: AnyMessage) -> None:
+        """Say `message` once everything up to `sequence` is committed, which it is not."""
+        self._answers.append((sequence, to, message))
+
+    def give_up(self, turn: Turn) -> None:
+        """This node commits nothing any more: a question hears that nobody knows; a producer says hello again."""
+        while self._answers:
+            _, sender, message = self._answers.popleft()
+            if isinstance(message, Answer):
+                turn.send(sender, Answer(request_id=message.request_id, error=_UNKNOWN))
+
+    def appended(self, frames: Sequence[Frame], drafts: Sequence[Draft]) -> None:
+        """Drafts stand in the log."""
+        streams = self._role.local_streams
+        if not streams:
+            return
+        for frame, draft in zip(frames, drafts, strict=True):
+            if draft.stream in streams and draft.producer_id != OWN_PRODUCER:
+                self._unsynced.append((draft.producer_id, Batch(draft.producer_sequence, frame.header.last)))
+
+    def durable(self, position: Position, committed: Position, turn: Turn) -> None:
+        """The own disk has everything up to `position`; of what is committed as well, the commit tells."""
+        newest: dict[int, Batch] = {}
+        while self._unsynced and self._unsynced[0][1].position.sequence <= position.sequence:
+            producer_id, batch = self._unsynced.popleft()
+            if batch.position.sequence > committed.sequence:
+                newest[producer_id] = batch
+        for producer_id, batch in newest.items():
+            sender = self._sender_of(producer_id)
+            if sender is not None:
+                self._told[producer_id] = batch
+                turn.send(sender, self._early(producer_id, batch))
+
+    def committed(self, frames: Sequence[PendingFrame], turn: Turn) -> None:
+        """These are committed, in the order of the log."""
+        to = frames[-1].frame.header.last_sequence if frames else 0
+        while self._answers and self._answers[0][0] <= to:
+            _, sender, message = self._answers.popleft()
+            turn.send(sender, message)
+        batches = {
+            draft.producer_id: Batch(draft.producer_sequence, frame.header.last)
+            for frame, draft in frames
+            if draft is not None and draft.producer_id != OWN_PRODUCER
+        }
+        for producer_id, batch in batches.items():
+            whom = self._sender_of(producer_id)
+            if whom is not None and not (self._told and self._is_told(producer_id, batch)):
+                turn.send(whom, self._role.receipt(producer_id, batch.producer_sequence, batch.position))
+
+    def _is_told(self, producer_id: int, batch: Batch) -> bool:
+        """Told early, and another receipt will follow that says how far it is committed."""
+        told = self._told.get(producer_id)
+        if told is None or told.producer_sequence < batch.producer_sequence:
+            return False
+        if self._producers.last_appended(producer_id) != batch.producer_sequence:
+            return True
+        del self._told[producer_id]
+        return False
+
+    def of(self, producer_id: int, producer_sequence: int) -> Appended | None:
+        """What is said to a repeat; None: nothing yet, its original is on its way."""
+        known = self._producers.get(producer_id)
+        if known is not None and known.last_sequence >= producer_sequence:
+            position = Position(known.last_epoch, known.last_position)
+            return self._role.receipt(producer_id, known.last_sequence, position)
+        told = self._told.get(producer_id)
+        if told is None or told.producer_sequence < producer_sequence:
+            return None
+        return self._early(producer_id, told)
+
+    def _early(self, producer_id: int, batch: Batch) -> Appended:
+        known = self._producers.get(producer_id)
+        uncommitted = batch.producer_sequence - (0 if known is None else known.last_sequence)
+        return self._role.receipt(producer_id, batch.producer_sequence, batch.position, uncommitted)

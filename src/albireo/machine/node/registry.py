@@ -1,0 +1,234 @@
+"""Registry: which adapters are there, which items they own, and what their absence means.
+
+Item ids are allotted here, at first sight of (node, name), in a record; so an edited file can't remap history. A
+producer that comes back with another run than before has lost something, and CORE, who can tell, writes the gap.
+
+Spec: design/architecture.md, Names and files; design/log-and-feed.md, Producers.
+"""
+
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from albireo.codec.message import ProducerHello
+from albireo.codec.record import GapFound, ItemDeclared, Record, Stream
+from albireo.machine.fold.dim import ITEMS_MAX
+from albireo.machine.fold.folds import Folds
+from albireo.machine.node.turn import Moment, Turn
+from albireo.model import quality
+from albireo.model.instant import Instant
+from albireo.model.item import DataItem, KnownItem
+from albireo.model.samples import ItemId, SampleBatch, Strings, ValueType
+
+OWN_ADAPTER: Final = "core"
+"""Owner of CORE's diagnostics items."""
+DECLARED_MAX: Final = 250
+"""Declarations in one turn and frame: a node with 100,000 items starts in many short turns."""
+TEXT_CHARS_MAX: Final = 10_000
+"""Texts of one item or producer together; a record has to fit into a frame."""
+
+
+class Declaring(msgspec.Struct, kw_only=True):
+    """A hello whose items are being declared, a slice per turn."""
+
+    sender: bytes
+    producer_id: int
+    hello: ProducerHello
+    item_ids: list[int] = []
+
+    @property
+    def is_done(self) -> bool:
+        return len(self.item_ids) == len(self.hello.items)
+
+
+class Adapter(msgspec.Struct, kw_only=True):
+    """One producer that owns items."""
+
+    name: str
+    sender: bytes | None = None
+    """Its peer on CORE's link; None before its first hello in this run of CORE."""
+    takes_orders: bool = False
+    heard_at: Instant
+    is_silent: bool = False
+    """Its items were marked as without communication."""
+    is_lost: bool = False
+    """The last send found it gone, or its queue full; until it is heard again."""
+
+    @property
+    def is_present(self) -> bool:
+        return self.sender is not None and not self.is_silent and not self.is_lost
+
+
+class Registry:
+    """Senders, owners and ids; rebuilt from the folds at a start, when nobody is connected yet."""
+
+    def __init__(self, node: str, folds: Folds, now: Instant) -> None:
+        self._node = node
+        self._folds = folds
+        self._declared: dict[str, KnownItem] = {one.item.name: one for one in folds.dim}
+        """Appended view, by local name."""
+        self._next_id = 1 + folds.dim.highest_item_id
+        self._senders: dict[int, bytes] = {}
+        self._adapters: dict[str, Adapter] = {
+            name: Adapter(name=name, heard_at=now)
+            for name in sorted({one.item.adapter for one in self._declared.values()} - {OWN_ADAPTER, ""})
+        }
+
+    # --- Hello ---------------------------------------------------------------------------------------------------
+
+    def objection(self, hello: ProducerHello) -> str:
+        """Why a hello is not even recorded; empty: it may be."""
+        if not 0 < len(hello.producer) <= TEXT_CHARS_MAX:
+            return f"a producer's name has 1..{TEXT_CHARS_MAX} characters"
+        if any(_text_chars(one) > TEXT_CHARS_MAX for one in hello.items):
+            return f"an item with more than {TEXT_CHARS_MAX} characters of text"
+        if len(self._declared) + len(hello.items) > ITEMS_MAX:
+            new = {one.name for one in hello.items} - self._declared.keys()
+            if len(self._declared) + len(new) > ITEMS_MAX:
+                return f"more than {ITEMS_MAX} items"
+        return ""
+
+    def hello(self, sender: bytes, hello: ProducerHello, moment: Moment, epoch: int, turn: Turn) -> Declaring:
+        """A producer opens: its id, and the gap since its last run. Its items follow with `declare_more`."""
+        opened, is_new_run = self._folds.producers.opened(hello.producer, hello.run)
+        if is_new_run:
+            records: list[Record] = [opened]
+            turn.record(Stream.CONTROL, records)
+            self._gap_since_last_run(hello.producer, moment, epoch, turn)
+        self._senders[opened.producer_id] = sender
+        if hello.items or hello.takes_orders:
+            self._adapters[hello.producer] = Adapter(
+                name=hello.producer, sender=sender, takes_orders=hello.takes_orders, heard_at=moment.now
+            )
+        return Declaring(sender=sender, producer_id=opened.producer_id, hello=hello)
+
+    def declare_more(self, declaring: Declaring, moment: Moment, turn: Turn) -> None:
+        """The next slice of its items; after the last one, items that it no longer has go out of service."""
+        done, hello = len(declaring.item_ids), declaring.hello
+        declaring.item_ids += self.declare(hello.producer, hello.items[done : done + DECLARED_MAX], turn)
+        if declaring.is_done:
+            self._retire(hello.producer, {one.name for one in hello.items}, moment, turn)
+
+    def _gap_since_last_run(self, name: str, moment: Moment, epoch: int, turn: Turn) -> None:
+        known = self._folds.producers.find(name)
+        if known is None or known.last_node_ns == 0:
+            return
+        reason = "node_down" if known.last_epoch < epoch else "adapter_down"
+        from_ns = min(known.last_node_ns, moment.wall)  # The wall clock may have been set back meanwhile.
+        turn.record(Stream.SAMPLES, [GapFound(source=name, reason=reason, from_ns=from_ns, to_ns=moment.wall)])
+
+    def gap_of_own_items(self, item_ids: tuple[int, ...], moment: Moment, turn: Turn) -> None:
+        """At a start: since their last sample. CORE's own items have no producer whose run could tell."""
+        index = [found for one in item_ids if (found := self._folds.dim.index_of(one)) is not None]
+        last_ns = max([self._folds.elsewhere.last_ns, *self._folds.dim.live.node_ns[index].tolist()])
+        if last_ns:
+            from_ns = min(last_ns, moment.wall)
+            gap = GapFound(
+                source=OWN_ADAPTER, reason="node_down", from_ns=from_ns, to_ns=moment.wall, item_ids=item_ids
+            )
+            turn.record(Stream.SAMPLES, [gap])
+
+    def declare(self, adapter: str, items: tuple[DataItem, ...], turn: Turn) -> tuple[int, ...]:
+        """Ids of `items`; new and changed ones are drafted as records."""
+        records: list[Record] = []
+        ids = []
+        for item in items:
+            owned = item if item.adapter == adapter else msgspec.structs.replace(item, adapter=adapter)
+            known = self._declared.get(owned.name)
+            if known is None or known.item != owned:
+                item_id = self._next_id if known is None else known.item_id
+                self._next_id = max(self._next_id, item_id + 1)
+                known = KnownItem(item_id=ItemId(item_id), node=self._node, item=owned)
+                self._declared[owned.name] = known
+                records.append(ItemDeclared(item_id=known.item_id, node=self._node, item=owned))
+            ids.append(int(known.item_id))
+        if records:
+            turn.record(Stream.STATE, records)
+        return tuple(ids)
+
+    def _retire(self, adapter: str, names: set[str], moment: Moment, turn: Turn) -> None:
+        """Items that the adapter no longer has: out of service, not for ever at their last good value."""
+        gone = [k for k in self._declared.values() if k.item.adapter == adapter and k.item.name not in names]
+        self._mark(gone, quality.BAD_OUT_OF_SERVICE, moment, turn)
+
+    # --- Presence ------------------------------------------------------------------------------------------------
+
+    def heard(self, sender: bytes, now: Instant) -> None:
+        for adapter in self._adapters.values():
+            if adapter.sender == sender:
+                adapter.heard_at = now
+                adapter.is_silent = adapter.is_lost = False
+
+    def lost(self, sender: bytes) -> None:
+        for adapter in self._adapters.values():
+            if adapter.sender == sender:
+                adapter.is_lost = True
+
+    def find_silent(self, moment: Moment, silent_ns: int, turn: Turn) -> None:
+        """Mark the items of every adapter that said nothing for `silent_ns`: its last values are not live."""
+        for adapter in self._adapters.values():
+            if adapter.is_silent or moment.now - adapter.heard_at < silent_ns:
+                continue
+            adapter.is_silent = True
+            mine = [one for one in self._declared.values() if one.item.adapter == adapter.name]
+            mine = [one for one in mine if self._quality_of(one.item_id) != quality.BAD_OUT_OF_SERVICE]
+            self._mark(mine, quality.BAD_NO_COMMUNICATION, moment, turn)
+            turn.note("warning", "adapter_silent", adapter=adapter.name)
+
+    def _mark(self, items: list[KnownItem], code: int, moment: Moment, turn: Turn) -> None:
+        """One batch per value type that gives every item not yet so marked the bad quality `code`."""
+        for value_type in ValueType:
+            ids = [k.item_id for k in items if k.item.value_type is value_type]
+            marked = [one for one in ids if self._quality_of(one) != code]
+            if marked:
+                turn.samples(bad_samples(marked, value_type, code, moment.wall))
+
+    def _quality_of(self, item_id: int) -> int | None:
+        index = self._folds.dim.index_of(item_id)
+        return None if index is None else int(self._folds.dim.live.quality[index])
+
+    def takes_orders(self, item_id: int) -> bool:
+        """The adapter of this item is there and takes orders now."""
+        return self.owner_of(item_id) is not None
+
+    def owner_of(self, item_id: int) -> bytes | None:
+        """Who takes orders for this item now."""
+        known = self._folds.dim.by_id(item_id)
+        adapter = None if known is None else self._adapters.get(known.item.adapter)
+        return adapter.sender if adapter is not None and adapter.takes_orders and adapter.is_present else None
+
+    def sender_of(self, producer_id: int) -> bytes | None:
+        return self._senders.get(producer_id)
+
+    def find(self, name: str) -> KnownItem | None:
+        """An item by its full or local name."""
+        prefix = f"{self._node}:"
+        local = name.removeprefix(prefix)
+        return self._declared.get(local) or self._folds.dim.by_name(prefix + local)  # Passive: the other declares.
+
+    def adapters(self) -> list[Adapter]:
+        return list(self._adapters.values())
+
+
+def _text_chars(item: DataItem) -> int:
+    suppressed_by = item.alarm.suppressed_by if item.alarm is not None else ""
+    return len(item.name) + len(item.adapter) + len(item.unit) + len(item.description) + len(suppressed_by)
+
+
+def bad_samples(item_ids: list[ItemId], value_type: ValueType, code: int, wall: int) -> SampleBatch:
+    """One row per item that says only its quality; the value is a filler that nobody may read."""
+    count = len(item_ids)
+    value = Strings.of([""] * count) if value_type is ValueType.STRING else np.zeros(count, _DTYPE[value_type])
+    times = np.full(count, wall, np.int64)
+    return SampleBatch(
+        value_type=value_type,
+        item_id=np.array(item_ids, np.uint32),
+        source_ns=times,
+        node_ns=times,
+        value=value,
+        quality=np.full(count, code, np.uint32),
+    )
+
+
+_DTYPE: Final = {ValueType.FLOAT64: np.float64, ValueType.INT64: np.int64, ValueType.BOOL: np.uint8}

@@ -1,0 +1,455 @@
+"""The root machine of CORE: admission, folds, orders and feeds, driven by one `step`.
+
+An event is everything one wake-up brought; the answer is one `Turn` of effects. The log's writer is outside: the
+machine drafts batches, the shell appends them and says where they stand (`FramesAppended`), and later how far they are
+committed (`Committed`). Folds and feeds see committed records only; what waits for a commit waits here. Answers leave
+before the folds are done (`Answered`): nobody waits for a fold.
+
+    letters --> admission / orders / cases / answers --> drafts
+    drafts  --> [log] --> pending frames --> committed --> answers, then folds --> new drafts, feeds
+    holder's frames --> [log] --> pending frames --> committed --> folds, and nothing follows from them
+
+Invariants
+    pending:   frames appended and not yet committed, in log order; admission decides on folds plus pending.
+    answers:   nothing that depends on a record is said before that record is committed; of batches alone a producer
+               may be told before, if the stream is so configured (receipts.py).
+    drafts:    only while this node serves, save the first record of an epoch.
+
+Not decided here: where the bytes are (log), who may be holder (machine.pair), how processes live (runtime).
+Spec: design/log-and-feed.md, The loop of CORE.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import astuple
+
+from albireo.codec.frame import HEADER_BYTES, Frame
+from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, WriteDone, WritesEnded
+from albireo.codec.record import (
+    BODY_BYTES_MAX,
+    CaseChanged,
+    CommandAccepted,
+    CommandFinished,
+    EpochGranted,
+    FeatureRaised,
+    GapFound,
+    Marked,
+    NodeStopped,
+    Stream,
+)
+from albireo.machine.feed.leader import Leader, LogFacts
+from albireo.machine.feed.state import StateFeed
+from albireo.machine.fold.folds import Folds
+from albireo.machine.node.admission import Admission
+from albireo.machine.node.answers import Answers
+from albireo.machine.node.askers import Askers
+from albireo.machine.node.diagnostics import CommitTimes, Diagnostics
+from albireo.machine.node.events import (
+    AdmissionChanged,
+    Answered,
+    Committed,
+    DamagePassed,
+    Deposed,
+    Durable,
+    Event,
+    FramesAppended,
+    FramesFollowed,
+    Granted,
+    HandoverBegun,
+    LettersDrained,
+    LevelAgreed,
+    LogCut,
+    Measured,
+    OfTheHouse,
+    OfTheRole,
+    OrdersGiven,
+    PeerLost,
+    Permitted,
+    Restored,
+    Served,
+    Started,
+    Stopping,
+    Suspended,
+    TimePassed,
+)
+from albireo.machine.node.hellos import Hellos
+from albireo.machine.node.orders import Orders
+from albireo.machine.node.outputs import Outputs
+from albireo.machine.node.pending import Pending
+from albireo.machine.node.receipts import Receipts
+from albireo.machine.node.registry import OWN_ADAPTER, Registry
+from albireo.machine.node.role import Role
+from albireo.machine.node.turn import OWN_PRODUCER, Draft, Moment, Turn
+from albireo.model.instant import MS, SECOND, Instant, LogTime, soonest
+from albireo.model.position import EpochHistory, Position
+from albireo.model.samples import SampleBatch
+
+IDLE_MARK_NS: Final = 50 * MS
+"""After this long without an append a mark records the last commit."""
+SILENT_NS: Final = 12 * SECOND
+"""An adapter that says nothing for this long: its items are without communication. One whose items all stand still
+says its diagnostics every 5 s, and one of these may be late or lost."""
+CLOSED_MARK_NS: Final = SECOND
+"""While nothing is admitted, marks that carry log time forward come no faster: what is due may have to wait."""
+
+
+class Root:
+    """The machine. `folds` has been rebuilt (snapshot and replay) up to `committed` before the first step."""
+
+    def __init__(
+        self, node: str, folds: Folds, log_id: bytes, history: EpochHistory, committed: Position, moment: Moment
+    ) -> None:
+        self.node = node
+        self.folds = folds
+        self.log_id = log_id
+        self.history = history
+        self.committed = committed
+        self.end = committed
+        self.first_sequence = 1
+        self.has_folds = True  # Otherwise `folds` is no state to serve feeds from: the holder will give another.
+        self.role = Role()
+        self._askers = Askers()
+        self._begin_afresh(moment)
+        self.leader = Leader()
+        self.state_feed = StateFeed(folds)
+        self.answers = Answers(self)
+        self.diagnostics = Diagnostics()
+        self.commit_times = CommitTimes()
+        self.samples_committed = 0
+        """Rows of producers in this run, CORE's own not counted."""
+        self.cases_raised = 0
+        self._pending = Pending(committed, folds.log_time_ms)
+        self._log_reason = ""
+        """Why the log takes nothing."""
+        self._segment_bytes = BODY_BYTES_MAX
+        self._drafted: list[Draft] = []
+        self._last_append = moment.now
+        self._is_marked = True
+        self._tick_at = moment.now
+
+    def _begin_afresh(self, moment: Moment) -> None:
+        """What is known of producers and orders, from the folds: nobody is connected yet."""
+        self.registry = Registry(self.node, self.folds, moment.now)
+        self._receipts = Receipts(self.folds.producers, self.registry.sender_of, self.role)
+        self.admission = Admission(self.folds.producers, self.registry.sender_of, self._receipts.of)
+        self.orders = Orders(self.folds.commands, self.folds.dim, self._askers)
+        self.outputs = Outputs(self.folds, self.registry, self.orders, self.role)
+        self._hellos = Hellos(self.registry, self.admission)
+        self.admission.closed_because = self.role.cause
+        self._raised_to = 0  # Feature level whose record is on its way in this tenure.
+
+    # --- Events --------------------------------------------------------------------------------------------------
+
+    def step(self, event: Event, moment: Moment) -> Turn:
+        turn = Turn(self.end.sequence, self.folds.feature_level)
+        match event:
+            case LettersDrained(letters):
+                for sender, message, raw in letters:
+                    self._letter(sender, message, raw, moment, turn)
+            case FramesAppended(frames):
+                self._appended(frames)
+            case Committed(position):
+                self._answer(position, turn)
+            case Answered():
+                self._fold(moment, turn)
+            case TimePassed():
+                self._time_passed(moment, turn)
+            case PeerLost(sender):
+                for one in (self.leader, self.state_feed, self.registry, self.role, self.outputs):
+                    one.lost(sender)
+            case AdmissionChanged() | Measured() | DamagePassed() | OrdersGiven() | Stopping() | Durable():
+                self._of_the_house(event, moment, turn)
+            case _:
+                self._role_changed(event, moment, turn)
+        self._drafted += turn.drafts
+        self.end = Position(self.history.epoch, turn.end) if turn.drafts else self.end
+        return turn
+
+    def _of_the_house(self, event: OfTheHouse, moment: Moment, turn: Turn) -> None:
+        """What the shell tells of log and machine."""
+        if isinstance(event, AdmissionChanged):
+            self._admission_changed(event.reason, turn)
+            return
+        if not self.role.is_serving:
+            return
+        match event:
+            case Durable(position):
+                self._receipts.durable(position, self._pending.committed_to, turn)
+            case Measured():
+                if not self.admission.closed_because:
+                    p99 = self.commit_times.quantile(0.99)
+                    values = (event.turn_ms, p99, event.log_bytes, event.corrupt_ranges)
+                    pair = () if event.pair is None else astuple(event.pair)
+                    self.diagnostics.measured(values, event.room_bytes, pair, moment, turn)
+            case DamagePassed(from_ns, to_ns):
+                gap = GapFound(source=OWN_ADAPTER, reason="log_damage", from_ns=min(from_ns, to_ns), to_ns=to_ns)
+                turn.record(Stream.SAMPLES, [gap])
+            case OrdersGiven(records):
+                turn.record(Stream.AUDIT, records)
+            case Stopping():
+                turn.record(Stream.CONTROL, [NodeStopped(at_ns=moment.wall)])
+
+    # --- Role ----------------------------------------------------------------------------------------------------
+
+    def _role_changed(self, event: OfTheRole, moment: Moment, turn: Turn) -> None:
+        role = self.role
+        match event:
+            case Started(segment_bytes, uncommitted):
+                self._segment_bytes = segment_bytes
+                self._followed(uncommitted)
+            case Granted(history, reason):
+                self.history = history
+                entry = history.entries[-1]
+                granted = EpochGranted(epoch=entry.epoch, branch_id=entry.branch_id, node=self.node, reason=reason)
+                role.granted(turn.record(Stream.CONTROL, [granted]))
+            case Served():
+                self.outputs.goes_on(turn)
+                role.may_serve()
+                self._serve(moment, turn)
+            case Suspended(cause):
+                self._stand_by(role.suspend(cause), turn)
+            case HandoverBegun(cause):
+                self._stand_by(role.drain(cause), turn)
+            case Deposed(cause):
+                self._stand_by(role.deposed(cause), turn)
+                self._pending.disown()
+                self._receipts.give_up(turn)
+                self._begin_afresh(moment)
+            case FramesFollowed(frames):
+                self._followed(frames)
+            case LogCut(position, history):
+                self._cut(position, history)
+            case Restored():
+                self._restore(event, moment)
+            case Permitted(permit):
+                role.permit = permit
+            case LevelAgreed(level):
+                if level > max(self.folds.feature_level, self._raised_to) and not self.admission.closed_because:
+                    self._raised_to = level
+                    turn.record(Stream.CONTROL, [FeatureRaised(level=level)])
+
+    def _serve(self, moment: Moment, turn: Turn) -> None:
+        """Begin to serve, once the epoch's first record and everything before it is folded."""
+        if not self.role.begins(self.committed.sequence):
+            return
+        if self.role.is_new_tenure():
+            self._begin_afresh(moment)
+            self.folds.producers.forget_pending()
+            is_paired = self.role.describe is not None
+            self.diagnostics.declare(self.registry, self._segment_bytes, moment, turn, is_paired=is_paired)
+            self.orders.restarted(moment, turn)
+        self.admission.body_bytes_max = min(BODY_BYTES_MAX, self._segment_bytes - HEADER_BYTES)
+        self.admission.closed_because = self._log_reason
+        self.role.tell_waiting(self.history.epoch, turn)
+
+    def _stand_by(self, was_serving: bool, turn: Turn) -> None:
+        self.admission.closed_because = self.role.cause
+        if was_serving:
+            present = [one.sender for one in self.registry.adapters() if one.sender is not None]
+            self.outputs.stand_down()
+            self.role.stand_by(present, self.history.epoch, turn)
+
+    def _followed(self, frames: Sequence[Frame]) -> None:
+        if frames:
+            self.end = frames[-1].header.last
+            self._pending.followed([one for one in frames if one.header.last_sequence > self.committed.sequence])
+
+    def _restore(self, event: Restored, moment: Moment) -> None:
+        """Go on from folds of somebody else; whoever followed this log says hello again, for it is another one now."""
+        self.folds, self.history, self.first_sequence = event.folds, event.history, event.first_sequence
+        self.committed, self.end, self.has_folds = event.position, event.end, event.has_folds
+        self._pending = Pending(event.position, event.folds.log_time_ms)
+        self.leader, self.state_feed = Leader(), StateFeed(event.folds)
+        self._begin_afresh(moment)
+
+    def _cut(self, position: Position, history: EpochHistory) -> None:
+        kept = min(self.committed.sequence, self.end.sequence)  # After a snapshot the folds are ahead of the log.
+        assert position.sequence >= kept, f"cut to {position}, folded to {self.committed}"
+        self._pending.cut(position, self.folds.log_time_ms)
+        self.end = position
+        self.history = history
+
+    def elapsed_ms(self, now: Instant) -> int:
+        """Boot-clock milliseconds since the frame before; takes them: the next call counts from here."""
+        elapsed = max(0, now - self._last_append) // MS
+        self._last_append = Instant(self._last_append + elapsed * MS)
+        return elapsed
+
+    def deadline(self) -> Instant:
+        """When `TimePassed` is due."""
+        is_serving = self.role.is_serving
+        if self._hellos and is_serving:
+            return self._last_append
+        mark = None if self._is_marked or not is_serving else Instant(self._last_append + IDLE_MARK_NS)
+        due = soonest(self._log_due(), mark, self.leader.deadline(), self.state_feed.deadline())
+        return self._tick_at if due is None else min(due, self._tick_at)
+
+    def _log_due(self) -> Instant | None:
+        """When a mark must carry log time forward, because something happens then although no record comes."""
+        log_deadline = self.folds.deadline()
+        if log_deadline is None or self._pending or not self.role.is_serving:
+            return None
+        wait_ns = max(0, log_deadline - self._pending.log_time_ms * MS)
+        return Instant(self._last_append + (max(wait_ns, CLOSED_MARK_NS) if self.admission.closed_because else wait_ns))
+
+    # --- Letters -------------------------------------------------------------------------------------------------
+
+    def _letter(
+        self, sender: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview], moment: Moment, turn: Turn
+    ) -> None:
+        if self.role.turns_away(sender, message, self.history.epoch, turn):
+            return
+        match message:
+            case Append():
+                self.registry.heard(sender, moment.now)
+                self.admission.append(sender, message, raw, turn)
+            case ProducerHello():
+                self._hellos.take(sender, message, self.history.epoch, moment, turn)
+                self._declare_more(moment, turn)
+            case WriteDone():
+                self.orders.done(message, moment, turn)
+            case WritesEnded():
+                self.outputs.ended(sender, message)
+            case FeedHello() if not self.has_folds:
+                pass  # It will ask again; what it would be told now is wrong a moment later.
+            case FeedHello():
+                turn.send(sender, self.feed_hello(sender, message, moment.now))
+            case FeedAck():
+                if not self.leader.ack(sender, message, moment.now):
+                    self.state_feed.ack(sender, message, moment.now)
+            case Ask():
+                self.answers.ask(sender, message, moment, turn)
+            case _:
+                turn.note("warning", "unexpected_message", kind=type(message).__name__)
+
+    def feed_hello(self, sender: bytes, hello: FeedHello, now: Instant) -> AnyMessage:
+        # What is durable is committed and may have left already, although the folds have still to take it.
+        known, leads = self._pending.committed_to, self.role.is_serving
+        facts = LogFacts(self.log_id, self.history, self.first_sequence, known, leads)
+        feed = self.state_feed if hello.mode == "state" else self.leader
+        return feed.hello(sender, hello, facts, now)
+
+    def _declare_more(self, moment: Moment, turn: Turn) -> None:
+        welcome = self._hellos.more(self.history.epoch, moment, turn)
+        if welcome is not None:
+            self.after(turn.end, *welcome, turn)
+
+    def after(self, sequence: int, to: bytes, message: AnyMessage, turn: Turn) -> None:
+        """Say `message` once everything up to `sequence` is committed."""
+        if sequence <= self.committed.sequence:
+            turn.send(to, message)
+        else:
+            self._receipts.after(sequence, to, message)
+
+    # --- Log -----------------------------------------------------------------------------------------------------
+
+    def _appended(self, frames: Sequence[Frame]) -> None:
+        self._pending.appended(frames, self._drafted)
+        self._receipts.appended(frames, self._drafted)
+        last = self._drafted[-1].content
+        self._is_marked = isinstance(last, tuple) and isinstance(last[0], Marked)
+        self._drafted.clear()
+
+    def _answer(self, position: Position, turn: Turn) -> None:
+        """Say what waited for the commit of what this turn folds."""
+        self._receipts.committed(self._pending.committed(position), turn)
+
+    def _fold(self, moment: Moment, turn: Turn) -> None:
+        """Fold what was answered, and draft what follows from it."""
+        for frame, draft in self._pending.take_due():
+            self.committed = frame.header.last
+            if draft is None:
+                self.folds.replay(frame)
+                continue
+            self.folds.fold(frame.header, draft.content)
+            if draft.producer_id != OWN_PRODUCER:
+                self.folds.producers.fold_batch(
+                    draft.producer_id, draft.producer_sequence, frame.header.node_ns, self.committed
+                )
+            self._after_fold(draft, moment, turn)
+        self._askers.followed(self.folds.commands, turn)
+        self._serve(moment, turn)
+        self._consequences(moment, turn)
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Say `Durable` when the own disk has more, even if nothing is committed by it."""
+        return self._receipts.waits_for_disk
+
+    @property
+    def has_unfolded(self) -> bool:
+        """Frames are committed that the last turn had no time to fold: give it another `Committed`."""
+        return self._pending.has_committed
+
+    def _after_fold(self, draft: Draft, moment: Moment, turn: Turn) -> None:
+        content = draft.content
+        if isinstance(content, SampleBatch):
+            if draft.producer_id != OWN_PRODUCER:
+                self.samples_committed += len(content)
+                self.commit_times.took((moment.wall - int(content.node_ns[-1])) / MS)
+            return
+        for record in content:
+            match record:
+                case CaseChanged(cause="raised"):
+                    self.cases_raised += 1
+                case CommandAccepted():
+                    self.outputs.send(record.command_id, self.history.epoch, moment, turn)
+                case CommandFinished():
+                    self.orders.finished(record.receipt, turn)
+                case _:
+                    pass
+
+    def _consequences(self, moment: Moment, turn: Turn) -> None:
+        """What the committed state asks for next."""
+        if not self.role.is_serving:
+            return
+        if not self.admission.closed_because:
+            changes = self.folds.propose(moment.wall)
+            if changes:
+                turn.record(Stream.CASES, changes)
+        if self.role.may_write(moment.now):
+            self.orders.accept(self.registry.takes_orders, turn)
+        self.orders.time_passed(LogTime(self.folds.log_time_ms * MS), moment, turn)
+
+    def _admission_changed(self, reason: str, turn: Turn) -> None:
+        if reason == self._log_reason:
+            return
+        self._log_reason = reason
+        if self.role.is_serving:
+            self.admission.closed_because = reason
+        turn.note("error" if reason else "info", "admission_stopped" if reason else "admission_resumed", reason=reason)
+
+    # --- Time ----------------------------------------------------------------------------------------------------
+
+    def _time_passed(self, moment: Moment, turn: Turn) -> None:
+        now = moment.now
+        is_serving = self.role.is_serving
+        if now >= self._tick_at:
+            self._tick_at = Instant(now + SECOND)
+            self._askers.time_passed(now, self.folds.commands if is_serving else None, turn)
+            if is_serving:
+                self.registry.find_silent(moment, SILENT_NS, turn)
+            elif self.role.is_draining:  # Who is gone is noticed when it is told something.
+                self.role.stand_by(self.outputs.awaited, self.history.epoch, turn)
+        if is_serving:
+            self._declare_more(moment, turn)
+            if not self.has_unfolded:  # The next fold has its own.
+                self._consequences(moment, turn)
+            self._mark_if_due(now, turn)
+        for to, alive in self.leader.alive(self.history.epoch, self.committed, self.end, now, is_acting=is_serving):
+            turn.send(to, alive)
+        self.state_feed.time_passed(self.history.epoch, self.committed, self.end, now, turn, is_acting=is_serving)
+
+    def _mark_if_due(self, now: Instant, turn: Turn) -> None:
+        log_due = self._log_due()
+        is_due = log_due is not None and now >= log_due
+        is_idle = not self._is_marked and now - self._last_append >= IDLE_MARK_NS and not self._pending
+        if (is_due or is_idle) and not turn.drafts:
+            turn.record(Stream.CONTROL, [Marked()])
+
+    # --- Feeds ---------------------------------------------------------------------------------------------------
+
+    def readable(self, stored: Position) -> Position:
+        """Followers are given what is folded; `stored`: what of the commit position is on this disk already."""
+        return min(self.committed, stored)

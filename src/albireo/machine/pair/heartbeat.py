@@ -1,0 +1,51 @@
+"""What a heartbeat says of its sender, and the answer to one.
+
+Spec: design/pair.md, rule 13.
+"""
+
+from albireo.codec.pair_message import Heartbeat, HeartbeatAnswered
+from albireo.machine.pair.events import State
+from albireo.machine.pair.following import Following
+from albireo.machine.pair.leading import Leading
+from albireo.machine.pair.own import Own
+from albireo.model.instant import Instant
+
+
+def heartbeat_of(
+    own: Own, state: State, leading: Leading | None, following: Following | None, beat: int, now: Instant
+) -> Heartbeat:
+    """Where this member stands."""
+    followed = following.epoch if following is not None and following.is_verified else 0
+    is_holder = leading is not None and bool(leading.changes.confirmed) and not leading.has_yielded
+    return Heartbeat(
+        **own.peer_head,
+        beat=beat,
+        sent=now,
+        state=state.value,
+        epoch=leading.epoch if leading is not None else followed,
+        is_acting=is_holder and state in (State.RECOVERING, State.ACTIVE, State.SOLO),
+        is_holder=is_holder,
+        members=leading.changes.confirmed if leading is not None else (),
+        end=own.end,
+        sent_to=leading.sent_to if leading is not None else 0,
+        session=leading.session if leading is not None else 0,
+        committed=own.committed,
+        accepted_epoch=own.accepted_epoch,
+        is_held=own.is_held,
+        reaches=own.reaches,
+        has_room=own.has_room,
+        feature_level=own.feature_level,
+        log_level=own.log_level,
+    )
+
+
+def answer_of(own: Own, heartbeat: Heartbeat, *, follows: bool, is_promised: bool) -> HeartbeatAnswered:
+    """It was heard; `follows`: this member follows its sender in its epoch."""
+    return HeartbeatAnswered(
+        **own.peer_head,
+        to_run=heartbeat.run,
+        echo=heartbeat.sent,
+        following_epoch=heartbeat.epoch if follows else 0,
+        is_promised=is_promised,
+        accepted_epoch=own.accepted_epoch,
+    )

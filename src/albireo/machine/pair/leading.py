@@ -1,0 +1,409 @@
+"""Leading: what the holder of an epoch does for its set, its lease and its follower.
+
+    confirmed record -> no-op appended -> no-op committed -> acting
+    other lost       -> ask {self}, acknowledge nothing until confirmed
+    other level      -> admit: acknowledgements wait for it -> ask {both}
+    lease over       -> suspended: READ, then the same epoch again
+
+Invariants
+    commit:    never above what is durable here and on each member that `required` names, as verified in this epoch;
+               never before a record of this epoch is.
+    match:     what the other member acknowledged in this epoch; it falls only when that member leaves the set.
+    admitting: the other member is not in the set yet, but acknowledgements wait for it already.
+
+Spec: design/pair.md, rules 3 to 7.
+"""
+
+from typing import ClassVar, Final
+
+from albireo.codec.pair_message import (
+    Accept,
+    FoldsAsked,
+    FollowAcked,
+    FollowAnswered,
+    FollowAsked,
+    FromFollower,
+    Heartbeat,
+    Leaving,
+    RangeAsked,
+    Record,
+    Voted,
+)
+from albireo.machine.pair.candidacy import Grant
+from albireo.machine.pair.config import after
+from albireo.machine.pair.events import Beginning, CaseTold, Commit, Permit, Replicate, SendFolds, SendRange, State
+from albireo.machine.pair.hold_off import HoldOff
+from albireo.machine.pair.lease import Lease
+from albireo.machine.pair.levels import Levels
+from albireo.machine.pair.own import Own, Peer
+from albireo.machine.pair.set_changes import SetChanges
+from albireo.model.instant import Instant
+from albireo.model.position import EpochHistory, Position
+
+SESSION_LOST: Final = -1
+"""In a heartbeat: nothing more comes in the session that was; ask again."""
+
+
+class Leading:
+    """One tenure. Its methods are events; effects go to `own.out`."""
+
+    changes_type: ClassVar[type[SetChanges]] = SetChanges
+    lease_type: ClassVar[type[Lease]] = Lease
+
+    def __init__(self, own: Own, peer: Peer, grant: Grant, hold_off: HoldOff, now: Instant) -> None:
+        config = own.config
+        self.own = own
+        self.peer = peer
+        self.grant = grant
+        self.epoch = grant.epoch
+        self.changes = self.changes_type(grant.members, config.majority)
+        for voter in grant.accepted_by:
+            self.changes.accepted(voter, 1)
+        if grant.is_decided:
+            self.changes.decide()
+        self.lease = self.lease_type(config, grant.from_voters)
+        self.hold_off = hold_off
+        self.may_renew = True
+        self.has_yielded = False
+        self.must_raise = False
+        self.noop = 0
+        """Sequence of the first record of this epoch, 0 until it is appended."""
+        self.match = 0
+        self.session = 0
+        self._session_run = 0
+        self._session_start = 0
+        self._given: Beginning | None = None
+        """The session began with a snapshot: the follower's log begins there."""
+        self._flows = False
+        """Frames are sent. After a snapshot the folds come first, and the first acknowledgement after them."""
+        self.received = self.sent_to = 0
+        self.moved_at = now
+        """Since when the other's durable position stands still while something waits for it."""
+        self._stood_at = -1
+        """Where it stood when it was taken out of the set; no use in adding it before it has moved."""
+        self.admitting_since: Instant | None = None
+        self.is_peer_complete = True
+        self.is_peer_leaving = False
+        self._lost_by = 0
+        self.levels = Levels(own, peer.last)
+        self._last_committed: tuple[Instant, int] = (now, 0)
+        self._unsynced: tuple[int, Instant, Instant] | None = None
+        self.renew_at = now
+
+    # --- Set -----------------------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> Record:
+        own, latest = self.own, self.changes.latest
+        return Record(
+            cluster=own.config.cluster,
+            voters=own.config.voters,
+            generation=own.config.generation,
+            epoch=self.epoch,
+            version=latest.version,
+            holder=own.index,
+            run=own.run,
+            members=latest.members,
+            lease_ns=own.config.lease_ns,
+            is_forced=self.grant.is_forced,
+        )
+
+    @property
+    def is_alone(self) -> bool:
+        """Ground (c): the confirmed set is the holder itself and no add was sent since."""
+        return self.changes.confirmed == (self.own.index,) and self.changes.required == {self.own.index}
+
+    @property
+    def has_peer_lost(self) -> bool:
+        """It came back with less than it had acknowledged: out of the set first, then repaired. A fact of its present
+        run: a late hello of the one before says nothing."""
+        return self._lost_by == self.peer.run != 0
+
+    @property
+    def needs_peer(self) -> bool:
+        return self.own.other in self.changes.required
+
+    def ask_set(self, members: tuple[int, ...], now: Instant) -> None:
+        """Ask the voters for another set; sent again with each renewal until confirmed or deposed."""
+        was_in = self.own.other in self.changes.confirmed
+        self.changes.ask(members)
+        self.admitting_since = None
+        if not self.own.config.voters:
+            self.changes.decide()
+        if members == (self.own.index,) and was_in:
+            self.hold_off = self.hold_off.lost(now, self.own.config)
+            self._stood_at = self.match
+        self.moved_at = now
+        if self.may_renew:
+            self.renew(now)
+
+    def renew(self, now: Instant) -> None:
+        """One round to all voters: renewal, set change and repair alike."""
+        own = self.own
+        number = own.next_round()
+        self.renew_at = after(now, own.config.renew_ns)
+        self.lease.sent(number, now)
+        own.ask_all(Accept(**own.voter_head, round=number, record=self.record, floor=own.committed))
+
+    def voted(self, voted: Voted, now: Instant) -> str:
+        """An answer to a round of this tenure; returns why this tenure is over, or nothing."""
+        record = voted.record
+        if record is not None and record.epoch > self.epoch:
+            return "higher_record"
+        if voted.is_granted and record is not None and (record.epoch, record.run) == (self.epoch, self.own.run):
+            if self.may_renew:
+                self.lease.confirmed(voted.round, voted.voter, now)
+            if self.changes.accepted(voted.voter, record.version) and self.changes.confirmed == (0, 1):
+                self.hold_off = self.hold_off.added(now)
+        elif voted.promised > self.epoch:
+            self.must_raise = True
+        return ""
+
+    # --- Time ----------------------------------------------------------------------------------------------------
+
+    def tick(self, now: Instant) -> None:
+        """Everything that only the passing of time decides."""
+        self._watch_peer(now)
+        if self.may_renew and not self.has_yielded and now >= self.renew_at and not self.is_stalled(now):
+            self.renew(now)
+
+    def _watch_peer(self, now: Instant) -> None:
+        own, config = self.own, self.own.config
+        if not self.changes.confirmed or self.has_yielded:
+            return
+        if self.changes.latest.members != (own.index,):
+            stands = own.end.sequence > self.match and now - self.moved_at >= config.solo_after_ns
+            is_present = self.peer.is_present(now, config)
+            is_lost = stands or self.is_peer_leaving or not is_present or self.levels.apart
+            if is_lost and (is_present or self._has_ears()):
+                self.ask_set((own.index,), now)
+        else:
+            self._consider_add(now)
+
+    def compare(self, other: Heartbeat) -> None:
+        """What the other one says that it knows: the log is raised while both are in the set and both know more."""
+        changes = self.changes
+        are_in = not self.has_yielded and changes.confirmed == (0, 1) and not changes.has_unresolved
+        self.levels.compare(other, are_in=are_in)
+        if self.levels.apart:  # Nobody follows: nothing is sent to it, nothing is kept for it.
+            self.session, self._flows, self._given = 0, False, None
+
+    def _has_ears(self) -> bool:
+        """Voters are heard since the other fell silent: otherwise it may be this member that hears nothing.
+
+        A holder that is deaf and not dumb would take the other out of the set and never learn of it: nobody could lead.
+        """
+        config, peer = self.own.config, self.peer
+        asked_at = self.lease.from_voters - config.lease_ns
+        return peer.is_gone or not config.voters or asked_at > peer.heard_at + 2 * config.heartbeat_ns
+
+    def _consider_add(self, now: Instant) -> None:
+        """The other follows again: once nothing committed is missing there, ask for it.
+
+        Under load it always lags one round behind what a lone holder commits. So acknowledgements wait for it first
+        (admitting), and the add is sent when it has reached the commit position, which then stands still.
+        """
+        own, config = self.own, self.own.config
+        last_at, last_sequence = self._last_committed
+        if now - last_at >= config.heartbeat_ns:
+            self._last_committed = (now, own.committed.sequence)
+        if not self._is_fit(now) or (self.admitting_since is None and self.match < last_sequence):
+            self.admitting_since = None
+            return
+        if self.admitting_since is None:
+            self.admitting_since = now
+        elif now - self.admitting_since >= config.solo_after_ns:
+            self.admitting_since = None
+            self.hold_off = HoldOff(now, self.hold_off.wait_ns).lost(now, config)
+            return
+        if self.match >= max(own.committed.sequence, self.noop) and now < self.lease.until and self.may_renew:
+            self.ask_set((0, 1), now)
+
+    def _is_fit(self, now: Instant) -> bool:
+        """The other may be added as far as it is itself concerned."""
+        is_free = now >= self.hold_off.not_before or self.needs_peer
+        is_here = self.session > 0 and self.peer.is_present(now, self.own.config)
+        moves = self.match > self._stood_at or self.match >= self.own.end.sequence
+        return bool(
+            self.noop and is_free and is_here and moves and self.is_peer_complete and not self.is_peer_leaving
+            and not self.has_peer_lost and not self.levels.apart
+        )  # fmt: skip
+
+    def is_stalled(self, now: Instant) -> bool:
+        """The oldest append waits for its sync too long: this disk hangs, let somebody else lead."""
+        return self._unsynced is not None and now - self._unsynced[1] >= self.own.config.sync_stall_ns
+
+    # --- Log -----------------------------------------------------------------------------------------------------
+
+    def appended(self, before: int, now: Instant) -> None:
+        """The log grew by own records; it ended at `before`."""
+        own = self.own
+        if self.noop == 0:
+            self.noop = own.end.sequence
+        if self._unsynced is None:
+            self._unsynced = (own.end.sequence, now, now)
+        if self.match >= before:
+            self.moved_at = now
+        self._send_more()
+
+    def synced(self, now: Instant) -> None:
+        """The mark moves when what was appended before it is durable; a new one counts from the mark before."""
+        if self._unsynced is not None and self.own.durable.sequence >= self._unsynced[0]:
+            caught_up = self.own.durable.sequence >= self.own.end.sequence
+            self._unsynced = None if caught_up else (self.own.end.sequence, self._unsynced[2], now)
+
+    def _send_more(self) -> None:
+        if self._flows and self.sent_to < self.own.end.sequence:
+            self.own.out.append(Replicate(self.session, self.peer.run, self.epoch, self.sent_to))
+            self.sent_to = self.own.end.sequence
+
+    def hears(self, message: FromFollower, now: Instant) -> None:
+        """Only a hello may be of another run than the one that follows: the rest may be late words of a run before."""
+        if message.run != self._session_run and not isinstance(message, FollowAsked):
+            self.own.refuse("other_session")
+            return
+        match message:
+            case FollowAsked() if self.levels.apart:
+                self.own.refuse(self.levels.apart)
+            case FollowAsked():
+                self.asked(message, now)
+            case FollowAcked():
+                self.acked(message, now)
+            case FoldsAsked() | RangeAsked():
+                self.state_asked(message)
+            case Leaving():
+                self.is_peer_leaving = True
+
+    def asked(self, hello: FollowAsked, now: Instant) -> None:
+        """The other wants to follow: find the last record that both histories prove equal."""
+        own = self.own
+        if not self.changes.confirmed or hello.epoch != self.epoch:
+            own.refuse("not_holder")
+            return
+        if hello.run == self._session_run and hello.session <= self.session:
+            if hello.session == self.session:
+                self._answer(hello)  # The answer got lost, or the hello was repeated below.
+            else:
+                own.refuse("old_session")
+            return
+        common = own.history.common_point(EpochHistory(hello.history), own.end.sequence, hello.end.sequence)
+        is_too_old = hello.lacks_folds or common < own.begin.position.sequence
+        is_less = hello.is_damaged or is_too_old or common < max(own.committed.sequence, self.match)
+        if self.needs_peer and is_less:
+            self._lost_by = hello.run
+            own.out.append(CaseTold("store_refused", True, f"has {common}, acknowledged {self.match}"))
+            if self.changes.latest.members != (own.index,):
+                self.ask_set((own.index,), now)
+            return
+        if is_too_old and not own.begin.is_known:
+            own.refuse("beginning_unreadable")
+            return
+        if hello.is_damaged:
+            own.out.append(CaseTold("store_refused", True, "records below its commit position are damaged"))
+        self._lost_by, self.is_peer_leaving = 0, False
+        self.session = hello.session
+        self._given = own.begin if is_too_old else None
+        self._flows = not is_too_old
+        if is_too_old:
+            common, self.is_peer_complete = own.begin.position.sequence, False
+        self._stood_at = -1
+        self.received = self.sent_to = common
+        if not self.needs_peer:
+            self.match = min(self.match, common)
+            self.admitting_since = None
+        self._session_run = hello.run
+        self._session_start = common
+        self._answer(hello)
+        self._send_more()
+
+    def state_asked(self, ask: FoldsAsked | RangeAsked) -> None:
+        """The follower wants its folds, as they are now or the next part of them; or frames that it can't read."""
+        is_range = isinstance(ask, RangeAsked)
+        if (ask.epoch, ask.session) != (self.epoch, self.session) or (self._given is None) is not is_range:
+            self.own.refuse("other_session")
+        elif isinstance(ask, RangeAsked):
+            self.own.out.append(SendRange(ask.session, ask.run, ask.epoch, ask.after))
+        else:
+            self.own.out.append(SendFolds(ask.session, ask.run, ask.epoch, ask.part))
+
+    def lost(self, session: int) -> None:
+        """The log has let go of what comes next in this session."""
+        if session == self.session:
+            self.session, self._flows, self._given = SESSION_LOST, False, None
+
+    def wanted_from(self, now: Instant) -> int | None:
+        """What the follower has on its disk: retention should wait for it. None: nobody follows."""
+        is_here = self.session != 0 and self.peer.is_present(now, self.own.config)
+        return self.match if is_here else None
+
+    def _answer(self, hello: FollowAsked) -> None:
+        own, given = self.own, self._given
+        own.tell(
+            FollowAnswered(
+                **own.peer_head,
+                to_run=hello.run,
+                epoch=self.epoch,
+                session=hello.session,
+                position=self._session_start,
+                history=own.history.entries,
+                is_snapshot=given is not None,
+                header_crc=0 if given is None else given.header_crc,
+                log_time_ms=0 if given is None else given.log_time_ms,
+            )
+        )
+
+    def acked(self, ack: FollowAcked, now: Instant) -> None:
+        """What the other verified in this session and epoch."""
+        if (ack.epoch, ack.session) != (self.epoch, self.session) or max(
+            ack.received, ack.durable
+        ) > self.own.end.sequence:
+            self.own.refuse("other_session")
+            return
+        self.is_peer_complete, self._flows = ack.is_complete, True
+        self.received = max(self.received, ack.received)
+        durable = self._counts(ack)
+        if durable > self.match:
+            self.match = durable
+            self.moved_at = now
+        if ack.has_gap:
+            self.sent_to = ack.received
+        self._send_more()
+
+    def _counts(self, ack: FollowAcked) -> int:
+        return ack.durable
+
+    # --- What follows from it ------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        own = self.own
+        sequence = self._committable()
+        if self.changes.confirmed and self.noop and sequence >= self.noop and sequence > own.committed.sequence:
+            own.committed = Position(self.epoch, sequence)
+            own.out.append(Commit(own.committed))
+
+    def _committable(self) -> int:
+        """Highest sequence that is durable wherever it must be."""
+        durable = self.own.durable.sequence
+        return min(durable, self.match) if self._waits_for_peer else durable
+
+    @property
+    def awaits_disk(self) -> bool:
+        """The next commit follows from the own sync, not from the other member's."""
+        return not self._waits_for_peer or self.match > self.own.durable.sequence
+
+    @property
+    def _waits_for_peer(self) -> bool:
+        return self.needs_peer or self.admitting_since is not None
+
+    def state(self, now: Instant) -> State:
+        """What this tenure amounts to at `now`."""
+        if self.has_yielded or not (now < self.lease.until or self.is_alone):
+            return State.SUSPENDED
+        if not self.noop or self.own.committed.sequence < self.noop:
+            return State.RECOVERING
+        return State.SOLO if self.changes.confirmed == (self.own.index,) else State.ACTIVE
+
+    def permit(self, now: Instant) -> Permit:
+        """What an output order made now must carry."""
+        until = max(self.lease.until, after(now, self.own.config.lease_ns) if self.is_alone else Instant(0))
+        return Permit(self.epoch, self.grant.not_before, until)

@@ -1,0 +1,52 @@
+"""For what a member hands the lead over by itself, how long that has to last, and how often it does."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from albireo.codec.pair_message import Heartbeat
+from albireo.machine.pair.own import Own
+from albireo.model.instant import SECOND, Duration, Instant
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """What the other one can do and this one can't."""
+
+    cause: str
+    lasts_ns: Duration
+    """Before it counts."""
+    again_ns: Duration
+    """Between two handovers for it."""
+
+
+FULL: Final = Reason("the disk of this member takes nothing more", Duration(SECOND), Duration(15 * SECOND))
+"""The next segment may be a moment late."""
+FEWER: Final = Reason("the other member reaches more devices", Duration(5 * SECOND), Duration(60 * SECOND))
+"""A device that both lose is lost at different moments; its adapters try again within this time."""
+
+
+def holding(own: Own, other: Heartbeat) -> dict[Reason, bool]:
+    """Which of them hold."""
+    return {FULL: not own.has_room, FEWER: other.reaches > own.reaches}
+
+
+class Reasons:
+    """Which of them is acted on."""
+
+    def __init__(self) -> None:
+        self._since: dict[Reason, Instant] = {}
+        self._not_before: dict[Reason, Instant] = {}
+
+    def cause(self, given: Mapping[Reason, bool], now: Instant, *, is_taken: bool) -> str:
+        """Of the first that has lasted, and was not acted on for a while; empty: none. It is acted on then.
+
+        Args:
+            is_taken: the other one can take the lead; without room it would only hand it back.
+        """
+        self._since = {one: self._since.get(one, now) for one, is_so in given.items() if is_so}
+        for reason, since in self._since.items():
+            if is_taken and now >= since + reason.lasts_ns and now >= self._not_before.get(reason, now):
+                self._not_before[reason] = Instant(now + reason.again_ns)
+                return reason.cause
+        return ""

@@ -1,0 +1,1 @@
+"""The sending side: a producer, and whichever member of a pair it speaks to."""

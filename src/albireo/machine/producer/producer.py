@@ -1,0 +1,439 @@
+"""Producer: the sending half of exactly-once appends.
+
+A named producer numbers its batches 1, 2, 3... and keeps each one until CORE says that it is committed; one that was
+only acknowledged (durability `local`) is kept too. Whatever happens to CORE or to the link, the same bodies go out
+again under the same numbers; CORE takes each number once. So a restart or a takeover loses and doubles nothing.
+
+What it does not do: measure, connect, or read a clock. The shell hands in events and performs the effects in order.
+
+            Opened: hello            welcome: resend what is in flight
+    Closed ----------------> Greeting ----------------> Streaming
+                                ^                          |
+                                +--------------------------+
+                                 unknown producer, no answer in time, another epoch
+
+    offered -> waiting (row numbers, bounded in bytes, drop oldest) -> in flight (numbered, within credit) -> gone
+
+Invariants
+    in flight:  consecutive sequences; bodies are never changed while CORE may have them (see `_renumber`).
+    gone:       what was committed and is not in the log any more (a forced promotion) is said in a gap record, in its
+                place before what is in flight.
+    few:        while PARTLY_FILLED_MAX messages are under way, only large ones follow. Small batches that wait
+                meanwhile become one body: under load the messages grow, and nothing is ever held by a clock.
+    waiting:    at most `queue_bytes_max` together with what is in flight; what is dropped is counted and goes out as a
+                gap record in its place in the order.
+
+Spec: design/log-and-feed.md, Producers; codec/message.py (ProducerHello to AppendRefused).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from crc32c import crc32c
+from numpy.typing import NDArray
+
+from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
+from albireo.codec.record import PRODUCER
+from albireo.machine.producer.flight import MESSAGE_BYTES, Flight, Loss, batch_to, flight_of, flight_of_loss, messages
+from albireo.machine.producer.gone import Gone
+from albireo.machine.producer.waiting import Waiting, queued_bytes
+from albireo.model.instant import SECOND, Instant
+from albireo.model.item import DataItem
+from albireo.model.samples import SampleBatch
+
+PARTLY_FILLED_MAX: Final = 2
+"""One that the node works on, and one that it has when that is done."""
+WORTH_SENDING_BYTES: Final = 384 << 10
+"""What waits leaves by itself from here on, and need not wait for an answer (docs/adr/0135)."""
+REFUSED_KEPT: Final = 1024
+"""Numbers of refused batches that are remembered."""
+
+
+class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bounds of one producer."""
+
+    queue_bytes_max: int = 32 << 20
+    """Waiting and in flight together. At 400 items and 10 Hz, all of them moving, four minutes without CORE."""
+    answer_timeout_ns: int = 2 * SECOND
+    """Silence after which hello is said again; doubles up to `answer_timeout_ns_max` while nothing comes."""
+    answer_timeout_ns_max: int = 15 * SECOND
+    """A slow disk must not be answered with more load."""
+    admission_pause_ns: int = 1 * SECOND
+    """Wait after a refusal for want of room before one batch asks again."""
+
+    def __post_init__(self) -> None:
+        if self.queue_bytes_max < MESSAGE_BYTES:
+            raise ValueError(f"queue_bytes_max must hold at least one message of {MESSAGE_BYTES} bytes")
+        if not 0 < self.answer_timeout_ns <= self.answer_timeout_ns_max or self.admission_pause_ns <= 0:
+            raise ValueError("0 < answer_timeout_ns <= answer_timeout_ns_max and admission_pause_ns > 0")
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """The link to CORE exists: say hello."""
+
+
+class Offered(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What one poll gave, gaps before samples. `item_id` of the batches holds row numbers of the hello's items."""
+
+    losses: tuple[Loss, ...] = ()
+    batches: tuple[SampleBatch, ...] = ()
+
+
+class TimePassed(msgspec.Struct, frozen=True):
+    """The instant that `deadline` named has come."""
+
+
+class Send(msgspec.Struct, frozen=True, eq=False):
+    """Effect: give this to the link. Whether it arrives shows in the answer only."""
+
+    message: ProducerHello | Append
+    raw: tuple[bytes, ...] = ()
+
+
+Event = Opened | Offered | TimePassed | ProducerWelcome | Appended | AppendRefused
+
+
+class Producer:
+    """One named producer. `step` takes an event and gives the effects; nothing else changes the state."""
+
+    def __init__(
+        self, name: str, items: Sequence[DataItem], *, run: int, config: ProducerConfig, takes_orders: bool = False
+    ) -> None:
+        self._hello = ProducerHello(producer=name, items=tuple(items), run=run, takes_orders=takes_orders)
+        self._config = config
+        self._welcome: ProducerWelcome | None = None
+        self._ids: NDArray[np.uint32] = np.zeros(0, np.uint32)
+        self._is_open = False
+        self._is_greeting = False
+        self._next_sequence = 1
+        self._in_flight: deque[Flight] = deque()
+        self._in_flight_bytes = 0
+        self._gone = Gone()
+        self._answered = 0
+        """What is in flight up to this number is acknowledged, and may be cut by a takeover."""
+        self._under_way: deque[int] = deque()
+        """The last number in each message that is not acknowledged whole."""
+        self._waiting = Waiting()
+        self._overflow: Loss | None = None
+        self._last_numbered_ns = 0
+        self._answer_due: Instant | None = None
+        self._answer_timeout_ns = config.answer_timeout_ns
+        self._resume_at: Instant | None = None
+        self._is_probing = False
+        self._resent_from = 0
+        self.dropped = 0
+        """Samples lost by overflow or refusal since the start."""
+        self.refused = 0
+        """Refusals since the start, of any reason."""
+        self.greetings = 0
+        """Welcomes since the start: the first, and one for each time CORE came back."""
+        self.batches_numbered = 0
+        """Batches that left the queue for the link since the start."""
+        self.batch_acknowledged = 0
+        """The last batch that CORE acknowledged, counted from 1 as they were numbered; those before it as well, but for
+        `batches_refused`."""
+        self.batches_refused: deque[int] = deque(maxlen=REFUSED_KEPT)
+        """The last batches that CORE could not take: never committed."""
+
+    # What the shell may ask.
+
+    @property
+    def epoch(self) -> int:
+        """Epoch that CORE writes under, as last heard; 0 before the first welcome."""
+        return self._welcome.epoch if self._welcome else 0
+
+    @property
+    def is_streaming(self) -> bool:
+        return self._welcome is not None and not self._is_greeting
+
+    @property
+    def queue_bytes(self) -> int:
+        return self._waiting.size_bytes + self._in_flight_bytes
+
+    @property
+    def is_drained(self) -> bool:
+        """Everything that was offered is acknowledged, or counted as dropped."""
+        last = self._in_flight[-1].sequence if self._in_flight else 0
+        return last <= self._answered and not self._waiting and self._overflow is None
+
+    def row_of(self, item_id: int) -> int | None:
+        """Row of the item with this id; None when it is not one of this producer's."""
+        found = np.flatnonzero(self._ids == item_id)
+        return int(found[0]) if len(found) else None
+
+    def deadline(self) -> Instant | None:
+        """When `TimePassed` is due."""
+        due = [one for one in (self._answer_due, self._resume_at) if one is not None]
+        return min(due) if due else None
+
+    # Events.
+
+    def step(self, event: Event, now: Instant) -> list[Send]:
+        """Take one event.
+
+        Args:
+            event: what happened; messages of CORE are events as they are.
+            now: boot clock.
+        Returns:
+            What to send, in order.
+        """
+        match event:
+            case Opened():
+                self._is_open = True
+                return self._greet(now)
+            case Offered():
+                return self._offered(event, now)
+            case ProducerWelcome():
+                return self._welcomed(event, now)
+            case Appended():
+                return self._appended(event, now)
+            case AppendRefused():
+                return self._was_refused(event, now)
+            case TimePassed():
+                return self._time_passed(now)
+
+    def _greet(self, now: Instant) -> list[Send]:
+        self._is_greeting = True
+        self._is_probing = False
+        self._resume_at = None
+        self._resent_from = 0
+        self._answer_due = Instant(now + self._answer_timeout_ns)
+        return [Send(self._hello)]
+
+    def _offered(self, event: Offered, now: Instant) -> list[Send]:
+        for loss in event.losses:
+            self._waiting.add(loss)
+        for batch in event.batches:
+            self._waiting.add(batch)
+        self._drop_oldest()
+        return self._fill(now)
+
+    def _welcomed(self, event: ProducerWelcome, now: Instant) -> list[Send]:
+        if event.producer_id <= 0 or len(event.item_ids) != len(self._hello.items):
+            self.refused += 1
+            return []
+        before = self._welcome
+        self._welcome = event
+        self._ids = np.array(event.item_ids, np.uint32)
+        self._is_greeting = False
+        self.greetings += 1
+        self._answer_timeout_ns = self._config.answer_timeout_ns
+        self._answer_due = None
+        self._answered = 0
+        is_same_log = before is None or before.producer_id == event.producer_id
+        lost = self._gone.take_lost(event.last_sequence if is_same_log else 0)
+        if lost is not None:
+            self._put_first(self._said(lost))
+        if not self._in_flight:
+            self._next_sequence = event.last_sequence + 1
+        elif lost is not None or not self._fits(event, before):
+            self._renumber(event.last_sequence + 1)
+        # Even what CORE has already is sent again: a repeat is how it is asked whether the original is committed.
+        return self._resend_all(now)
+
+    def _put_first(self, flight: Flight) -> None:
+        self._in_flight.appendleft(flight)
+        self._in_flight_bytes += len(flight.body)
+
+    def _fits(self, welcome: ProducerWelcome, before: ProducerWelcome | None) -> bool:
+        """CORE's last number lies where the numbers in flight go on from it."""
+        same_log = before is not None and before.producer_id == welcome.producer_id
+        return same_log and self._in_flight[0].sequence - 1 <= welcome.last_sequence <= self._in_flight[-1].sequence
+
+    def _appended(self, event: Appended, now: Instant) -> list[Send]:
+        if self._welcome is None or event.producer_id != self._welcome.producer_id:
+            return []
+        progressed = False
+        while self._in_flight and self._in_flight[0].sequence <= event.producer_sequence - event.uncommitted:
+            committed = self._in_flight.popleft()
+            self._in_flight_bytes -= len(committed.body)
+            self._gone.committed(committed)
+            self.batch_acknowledged = max(self.batch_acknowledged, committed.batch)
+            progressed = True
+        if event.uncommitted and self._in_flight and event.producer_sequence > self._answered:
+            self._answered = event.producer_sequence
+            self.batch_acknowledged = max(self.batch_acknowledged, batch_to(self._in_flight, self._answered))
+            progressed = True
+        while self._under_way and self._under_way[0] <= event.producer_sequence:
+            self._under_way.popleft()
+        if event.position.epoch > self._welcome.epoch and not self._is_greeting:
+            return self._greet(now)
+        if self._is_greeting or not progressed:
+            return []
+        self._resent_from = 0
+        self._answer_timeout_ns = self._config.answer_timeout_ns
+        self._answer_due = Instant(now + self._answer_timeout_ns) if self._in_flight else None
+        if self._is_probing:
+            self._is_probing = False
+            self._resume_at = None
+            return self._resend_all(now)
+        return self._fill(now)
+
+    def _was_refused(self, event: AppendRefused, now: Instant) -> list[Send]:
+        self.refused += 1
+        if self._welcome is None or self._is_greeting:
+            return []
+        match event.reason:
+            case "gap" if self._in_flight and event.producer_id == self._welcome.producer_id:
+                return self._resend_from(event.wanted, now)
+            case "admission":
+                if self._resume_at is None:
+                    self._resume_at = Instant(now + self._config.admission_pause_ns)
+                    self._answer_due = None
+                    self._is_probing = True
+                return []
+            case "malformed" if event.producer_sequence > 0:
+                return self._give_up(event.producer_sequence, now)
+            case _:
+                return self._greet(now)
+
+    def _resend_from(self, wanted: int, now: Instant) -> list[Send]:
+        """One resend per number wanted: the refusals of everything behind it ask for the same."""
+        if wanted == self._resent_from:
+            return []
+        if not self._in_flight[0].sequence <= wanted <= self._in_flight[-1].sequence:
+            return self._greet(now)
+        self._resent_from = wanted
+        return self._resend(wanted, now)
+
+    def _give_up(self, sequence: int, now: Instant) -> list[Send]:
+        """CORE can't take this body: the rest moves up, and the loss is said in its place."""
+        flight = next((one for one in self._in_flight if one.sequence == sequence), None)
+        if flight is None:
+            return []
+        if len(flight.batches) > 1:
+            return self._take_apart(flight, now)
+        if flight.batch:
+            self.batches_refused.append(flight.batch)
+            self.dropped += flight.entry.record_count
+            self._waiting.add(
+                Loss(reason="refused", from_ns=flight.last_ns, to_ns=flight.last_ns, lost=flight.entry.record_count)
+            )
+        self._in_flight.remove(flight)
+        self._in_flight_bytes -= len(flight.body)
+        self._renumber(min(sequence, self._in_flight[0].sequence) if self._in_flight else sequence)
+        # NB: not sent again at once. What was sent twice is refused twice, and the second refusal would give up the
+        # body that has the number now; behind the answer to this hello no older refusal comes.
+        return self._greet(now)
+
+    def _take_apart(self, flight: Flight, now: Instant) -> list[Send]:
+        """One of its batches is at fault: each by itself, in the same place."""
+        first = flight.batch - len(flight.batches) + 1
+        parts = [self._encoded([one], first + offset) for offset, one in enumerate(flight.batches)]
+        place = self._in_flight.index(flight)
+        flights = list(self._in_flight)
+        self._in_flight = deque([*flights[:place], *parts, *flights[place + 1 :]])
+        self._in_flight_bytes += sum(len(one.body) for one in parts) - len(flight.body)
+        self._renumber(self._in_flight[0].sequence)
+        return self._greet(now)
+
+    def _time_passed(self, now: Instant) -> list[Send]:
+        if self._resume_at is not None and now >= self._resume_at:
+            self._resume_at = None
+            return self._resend(self._answered + 1, now, count_max=1)
+        if self._answer_due is not None and now >= self._answer_due:
+            self._answer_timeout_ns = min(2 * self._answer_timeout_ns, self._config.answer_timeout_ns_max)
+            return self._greet(now)
+        return []
+
+    # Waiting.
+
+    def _drop_oldest(self) -> None:
+        while self.queue_bytes > self._config.queue_bytes_max and self._waiting:
+            self._overflow = self._grown(self._waiting.take())
+
+    def _grown(self, oldest: SampleBatch | Loss) -> Loss:
+        """The pending overflow with one more batch (or gap record) in it."""
+        if isinstance(oldest, Loss):
+            first, last, lost = oldest.from_ns, oldest.to_ns, oldest.lost or 0
+        else:
+            first, last, lost = self._last_numbered_ns or int(oldest.source_ns[0]), int(oldest.source_ns[-1]), 0
+            lost = len(oldest)
+            self.dropped += lost
+        return Loss(reason="overflow", from_ns=first, to_ns=last, lost=lost).joined_to(self._overflow)
+
+    def _take_overflow(self) -> Loss | None:
+        """The gap that stands at the head of the queue, its end moved to the first sample after it."""
+        loss, self._overflow = self._overflow, None
+        if loss is None:
+            return None
+        after_ns = self._waiting.first_sample_ns
+        return loss if after_ns is None else msgspec.structs.replace(loss, to_ns=after_ns)
+
+    # In flight.
+
+    def _fill(self, now: Instant) -> list[Send]:
+        """Number and send what the credit allows, at least one batch when nothing is on its way."""
+        if self._welcome is None or self._is_greeting or self._resume_at is not None or self._is_probing:
+            return []
+        fresh: list[Flight] = []
+        while self._waiting or self._overflow is not None:
+            size_bytes = self._waiting.first_bytes if self._overflow is None else queued_bytes(self._overflow)
+            if self._in_flight and self._in_flight_bytes + size_bytes > self._welcome.credit_bytes:
+                break
+            if len(self._under_way) >= PARTLY_FILLED_MAX and self._waiting.size_bytes < WORTH_SENDING_BYTES:
+                break
+            overflow = self._take_overflow()
+            flight = self._said(overflow) if overflow is not None else self._numbered()
+            self._in_flight.append(flight)
+            self._in_flight_bytes += len(flight.body)
+            self._last_numbered_ns = max(self._last_numbered_ns, flight.last_ns)
+            fresh.append(flight)
+        if fresh and self._answer_due is None:
+            self._answer_due = Instant(now + self._answer_timeout_ns)
+        return self._sent(fresh)
+
+    def _numbered(self) -> Flight:
+        """The head of the queue: as much of one value type as a message takes and the credit allows."""
+        assert self._welcome is not None
+        size_max = min(MESSAGE_BYTES, self._welcome.credit_bytes - self._in_flight_bytes)
+        head = self._waiting.take_alike(size_max)
+        if isinstance(head, Loss):
+            return self._said(head)
+        self.batches_numbered += len(head)
+        return self._encoded(head, self.batches_numbered)
+
+    def _encoded(self, batches: Sequence[SampleBatch], last: int) -> Flight:
+        assert self._welcome is not None
+        sequence = self._next_sequence
+        self._next_sequence += 1
+        return flight_of(batches, last, self._welcome.producer_id, sequence, self._ids)
+
+    def _said(self, loss: Loss) -> Flight:
+        assert self._welcome is not None
+        sequence = self._next_sequence
+        self._next_sequence += 1
+        return flight_of_loss(loss, self._hello.producer, self._welcome.producer_id, sequence, self._ids)
+
+    def _renumber(self, first: int) -> None:
+        """Give what is in flight new numbers from `first` on.
+
+        Only where CORE provably holds none of these bodies: it refused them, or its log is another one.
+        """
+        assert self._welcome is not None
+        for offset, flight in enumerate(self._in_flight):
+            flight.sequence = first + offset
+            flight.body = PRODUCER.pack(self._welcome.producer_id, flight.sequence) + flight.body[PRODUCER.size :]
+            flight.entry = msgspec.structs.replace(flight.entry, body_crc=crc32c(flight.body))
+        self._next_sequence = first + len(self._in_flight)
+
+    def _resend_all(self, now: Instant) -> list[Send]:
+        """What is in flight, and what may follow it, in as few messages as that takes."""
+        self._under_way.clear()
+        self._fill(now)
+        return self._resend(0, now)
+
+    def _resend(self, sequence: int, now: Instant, count_max: int | None = None) -> list[Send]:
+        """What is in flight from `sequence` on, the same bodies once more."""
+        again = [one for one in self._in_flight if one.sequence >= sequence][:count_max]
+        self._answer_due = Instant(now + self._answer_timeout_ns) if self._in_flight else None
+        self._under_way.clear()
+        return self._sent(again)
+
+    def _sent(self, flights: Sequence[Flight]) -> list[Send]:
+        groups = messages(flights)
+        self._under_way += [group[-1].sequence for group in groups]
+        return [Send(Append(tuple(one.entry for one in group)), tuple(one.body for one in group)) for group in groups]

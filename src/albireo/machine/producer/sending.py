@@ -1,0 +1,244 @@
+"""PairSender: one producer whose node may be led by another member at any time.
+
+The exactly-once part is the producer machine (machine/producer/producer.py), used as it is: same name, same run, same
+numbers, whichever member it speaks to, because both have the same log. Around it the seeker says to whom. A takeover is
+nothing but a hello to another member: it answers how far the log has come, and everything behind that goes out again at
+once, as few messages as it fits into.
+
+    offered --> [producer] --message--> the chosen member, nobody while none is chosen
+    members --> [seeker] --Chose(m)--> producer says hello to m
+
+Invariants
+    bounded:   `offer` refuses what does not fit into the queue. Nothing offered is ever dropped to make room.
+    one voice: the producer hears the chosen member only; what another one still says is too late.
+    upward:    no number that was acknowledged is given again.
+
+Spec: design/pair.md, What may be promised; design/log-and-feed.md, Producers.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from albireo.codec.message import (
+    AnyMessage,
+    Appended,
+    AppendRefused,
+    ProducerHello,
+    ProducerWelcome,
+    RoleAsked,
+    RoleTold,
+)
+from albireo.machine.producer.producer import Event as ProducerEvent
+from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig
+from albireo.machine.producer.producer import TimePassed as ProducerTime
+from albireo.machine.producer.seeking import (
+    AskRole,
+    Chose,
+    Effect,
+    FellSilent,
+    LineDown,
+    LineUp,
+    SeekConfig,
+    Seeker,
+    TimePassed,
+    Told,
+    TurnedAway,
+)
+from albireo.machine.producer.waiting import queued_bytes
+from albireo.model.instant import Instant
+from albireo.model.item import DataItem
+from albireo.model.position import Position
+from albireo.model.samples import SampleBatch
+
+
+class Heard(msgspec.Struct, frozen=True, eq=False):
+    """A message of a member."""
+
+    member: int
+    message: AnyMessage
+
+
+class SayTo(msgspec.Struct, frozen=True, eq=False):
+    """Effect: send this to a member. Whether it arrives shows in the answer only."""
+
+    member: int
+    message: AnyMessage
+    raw: tuple[bytes, ...] = ()
+
+
+class Acknowledged(msgspec.Struct, frozen=True):
+    """Effect: every batch up to this one is recorded, but for those refused."""
+
+    batch: int
+    """Counted from 1 as they were offered."""
+    position: Position
+    """In the log, at or behind the last record of that batch."""
+    durability: str
+    """`both`: on the disks of both members; `local`: on that of one."""
+    members: tuple[int, ...] = ()
+    """Who has it, by index; empty: the node is no pair."""
+    may_be_cut: bool = False
+    """A takeover may still cut it (the stream's durability is `local`). This sender offers it again then: only if the
+    program dies as well it is lost."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Effect: the node can't take this batch, now or ever (too large, no valid samples). A gap stands in its place."""
+
+    batch: int
+
+
+Event = LineUp | LineDown | Heard | Offered | TimePassed
+Effects = list[SayTo | Acknowledged | Refused]
+
+
+class PairSender:
+    """The machine. `step` takes an event and gives the effects, in order; nothing else changes the state."""
+
+    def __init__(
+        self, name: str, items: Sequence[DataItem], *, run: int, config: ProducerConfig, seek: SeekConfig, now: Instant
+    ) -> None:
+        """`run`: random, the same for the whole life of the program."""
+        # Silence is the seeker's to judge: the producer must notice it as soon as one may leave, and not much later.
+        patience = {"answer_timeout_ns": seek.settle_ns, "answer_timeout_ns_max": 4 * seek.settle_ns}
+        self._name = name
+        self._config = config
+        self._producer = Producer(name, items, run=run, config=msgspec.structs.replace(config, **patience))
+        self._seeker = Seeker(seek, now)
+        self._acknowledged = Position()
+        """Highest producer sequence that was acknowledged, and the highest epoch in which one was."""
+        self.batches_offered = 0
+        self.late_welcomes = 0
+        """Welcomes of members that lacked what another had acknowledged; not taken."""
+
+    @property
+    def chosen(self) -> int | None:
+        """The member that is talked to."""
+        return self._seeker.chosen
+
+    @property
+    def lines(self) -> frozenset[int]:
+        """Members that are connected."""
+        return self._seeker.lines
+
+    @property
+    def is_streaming(self) -> bool:
+        """The member that is talked to has said where to go on."""
+        return self._seeker.chosen is not None and self._producer.is_streaming
+
+    @property
+    def epoch(self) -> int:
+        """Highest epoch heard of."""
+        return max(self._seeker.epoch, self._producer.epoch)
+
+    @property
+    def is_drained(self) -> bool:
+        """Everything that was offered is acknowledged, or was refused."""
+        return self._producer.is_drained
+
+    @property
+    def greetings(self) -> int:
+        """Welcomes so far: one, and one more for each change."""
+        return self._producer.greetings
+
+    def has_room(self, batches: Sequence[SampleBatch]) -> bool:
+        """Whether they may be offered now; otherwise wait for an acknowledgement."""
+        return sum(map(queued_bytes, batches)) <= self.room_bytes
+
+    @property
+    def room_bytes(self) -> int:
+        """How much may be offered now, as `queued_bytes` counts it."""
+        return self._config.queue_bytes_max - self._producer.queue_bytes
+
+    def deadline(self) -> Instant | None:
+        """When `TimePassed` is due."""
+        own = self._producer.deadline() if self._seeker.chosen is not None else None
+        due = [one for one in (own, self._seeker.deadline()) if one is not None]
+        return min(due) if due else None
+
+    def step(self, event: Event, now: Instant) -> Effects:
+        match event:
+            case Offered(batches=batches):
+                assert self.has_room(batches), "ask has_room first: nothing offered may be dropped"
+                self.batches_offered += len(batches)
+                return self._produce(event, now)
+            case Heard(member, message):
+                return self._heard(member, message, now)
+            case TimePassed():
+                effects = self._sought(self._seeker.step(event, now), now)
+                due = self._producer.deadline()
+                if due is not None and now >= due and self._seeker.chosen is not None:
+                    effects += self._time_ran_out(now)
+                return effects
+            case _:
+                return self._sought(self._seeker.step(event, now), now)
+
+    def _heard(self, member: int, message: AnyMessage, now: Instant) -> Effects:
+        if isinstance(message, RoleTold):
+            return self._sought(self._seeker.step(Told(member, message), now), now)
+        if member != self._seeker.chosen:
+            return []
+        match message:
+            case AppendRefused(reason="passive"):
+                return self._sought(self._seeker.step(TurnedAway(member), now), now)
+            case ProducerWelcome() if self._is_late(message):
+                self.late_welcomes += 1
+                return self._sought(self._seeker.step(FellSilent(member), now), now)
+            case ProducerWelcome() | Appended() | AppendRefused():
+                self._learn(message)
+                return self._produce(message, now)
+            case _:
+                return []
+
+    def _is_late(self, welcome: ProducerWelcome) -> bool:
+        """It lacks what was acknowledged, and is of an epoch before that: a member that was paused. To number anew
+        after it would give numbers that are taken. Of a higher epoch it would be true: records were lost by force."""
+        return welcome.epoch < self._acknowledged.epoch and welcome.last_sequence < self._acknowledged.sequence
+
+    def _learn(self, message: ProducerWelcome | Appended | AppendRefused) -> None:
+        match message:
+            case Appended():
+                last = max(self._acknowledged.sequence, message.producer_sequence)
+                self._acknowledged = Position(max(self._acknowledged.epoch, message.position.epoch), last)
+            case ProducerWelcome() if message.last_sequence < self._acknowledged.sequence:
+                self._acknowledged = Position(message.epoch, message.last_sequence)
+            case _:
+                pass
+
+    def _time_ran_out(self, now: Instant) -> Effects:
+        """Of the producer: a pause of its own is over, or nobody answers it. A hello then is the seeker's to repeat."""
+        sends = self._producer.step(ProducerTime(), now)
+        chosen = self._seeker.chosen
+        assert chosen is not None
+        if any(isinstance(one.message, ProducerHello) for one in sends):
+            return self._sought(self._seeker.step(FellSilent(chosen), now), now)
+        return [SayTo(chosen, one.message, one.raw) for one in sends]
+
+    def _sought(self, effects: Sequence[Effect], now: Instant) -> Effects:
+        done: Effects = []
+        for effect in effects:
+            match effect:
+                case AskRole(member):
+                    done.append(SayTo(member, RoleAsked(adapter=self._name)))
+                case Chose(None):
+                    pass
+                case Chose():
+                    done += self._produce(Opened(), now)
+        return done
+
+    def _produce(self, event: ProducerEvent, now: Instant) -> Effects:
+        before = self._producer.batch_acknowledged
+        sends = self._producer.step(event, now)
+        done: Effects = []
+        batch = self._producer.batch_acknowledged
+        if isinstance(event, Appended) and batch > before:
+            cuttable = event.uncommitted > 0
+            done.append(Acknowledged(batch, event.position, event.durability, event.members, cuttable))
+        refused = self._producer.batches_refused
+        while refused:
+            done.append(Refused(refused.popleft()))
+        chosen = self._seeker.chosen
+        if chosen is not None:
+            done += [SayTo(chosen, one.message, one.raw) for one in sends]
+        return done

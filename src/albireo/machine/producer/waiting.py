@@ -1,0 +1,65 @@
+"""Waiting: what was offered to a producer and has no number yet, in order. Sizes are measured once."""
+
+from collections import deque
+from typing import Final
+
+from albireo.machine.producer.flight import Loss
+from albireo.model.samples import SampleBatch, Strings
+
+BATCH_OVERHEAD_BYTES: Final = 1_024
+"""What a waiting batch costs beside its rows: five arrays and their objects."""
+ROW_BYTES: Final = 32
+
+
+def queued_bytes(one: SampleBatch | Loss) -> int:
+    """What it counts against the bound while it waits; close to what its body will have."""
+    if isinstance(one, Loss):
+        return BATCH_OVERHEAD_BYTES
+    text = len(one.value.data) if isinstance(one.value, Strings) else 0
+    return BATCH_OVERHEAD_BYTES + ROW_BYTES * len(one) + text
+
+
+class Waiting:
+    """The queue. Its bound is the producer's."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        self._entries: deque[tuple[SampleBatch | Loss, int]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    @property
+    def first_bytes(self) -> int:
+        return self._entries[0][1]
+
+    @property
+    def first_sample_ns(self) -> int | None:
+        """Source time of the first sample that waits."""
+        return next((int(one.source_ns[0]) for one, _ in self._entries if not isinstance(one, Loss)), None)
+
+    def add(self, one: SampleBatch | Loss) -> None:
+        self._entries.append((one, queued_bytes(one)))
+        self.size_bytes += self._entries[-1][1]
+
+    def take(self) -> SampleBatch | Loss:
+        """The first."""
+        one, size_bytes = self._entries.popleft()
+        self.size_bytes -= size_bytes
+        return one
+
+    def take_alike(self, bytes_max: int) -> list[SampleBatch] | Loss:
+        """The first, however large, and as many behind it as are of its value type and within `bytes_max` with it."""
+        left = bytes_max - self.first_bytes
+        first = self.take()
+        if isinstance(first, Loss):
+            return first
+        found = [first]
+        while self._entries:
+            one, size_bytes = self._entries[0]
+            left -= size_bytes
+            if isinstance(one, Loss) or one.value_type is not first.value_type or left < 0:
+                break
+            found.append(one)
+            self.take()
+        return found

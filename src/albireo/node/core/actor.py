@@ -1,0 +1,439 @@
+"""CORE: the actor around log, folds and feeds; the only one that appends.
+
+A thin shell: it opens the log, rebuilds the folds, and then only carries out what the root machine says. Every wake-up
+is one `step`: what one drain brought, what one sync made durable, or the deadline that came. Whether this node leads,
+and what is committed, its tenure says: alone (below) or as a member of a pair (member.py).
+
+Spec: design/log-and-feed.md, The loop of CORE.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Final
+
+import msgspec
+
+from albireo.codec.frame import Frame, frames
+from albireo.codec.message import AnyMessage, Ask, Carry, HistoryTold, VoterLost, VoterOffered, VoterRead, VoterWritten
+from albireo.log import (
+    Corrupted,
+    FileSystem,
+    Log,
+    LogConfig,
+    LogFailure,
+    OpenRefused,
+    OsFileSystem,
+    Pruned,
+    ReadFailed,
+    StoreIdentity,
+    WrongStore,
+)
+from albireo.machine.feed.leader import Pull, cut
+from albireo.machine.fold.folds import Folds
+from albireo.machine.node.events import (
+    AdmissionChanged,
+    Answered,
+    Committed,
+    DamagePassed,
+    Durable,
+    Event,
+    FramesAppended,
+    FramesFollowed,
+    LettersDrained,
+    PeerLost,
+    Restored,
+    Started,
+    Stopping,
+    TimePassed,
+)
+from albireo.machine.node.root import Root
+from albireo.machine.node.turn import Moment, Send, Turn
+from albireo.model.feature import FEATURE_LEVEL
+from albireo.model.instant import MS, Instant, WallTime, soonest
+from albireo.model.position import Position
+from albireo.node.core.alone import Alone
+from albireo.node.core.housekeeping import Housekeeping, Retention
+from albireo.node.core.level_check import check_level
+from albireo.node.core.private_log import OneLetter, PrivateLog, append_all, opened, whole
+from albireo.node.core.tenure import Tenure
+from albireo.node.member.arguments import PairArguments
+from albireo.node.member.member import MemberTenure
+from albireo.runtime import ActorContext, Letter, Link, TurnLimits
+from albireo.runtime.errors import ConfigurationRefused, StoreRefused
+
+FOR_TENURE: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, Carry, HistoryTold)
+"""What of the local link's messages the tenure may want; all others are the root machine's."""
+TURN_LIMITS: Final = TurnLimits(letters_max=128, bytes_max=512 << 10)
+"""Taken in one turn: some 20 batches of 1000 samples, 1 ms of checking and appending."""
+
+
+class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What boot tells CORE."""
+
+    node: str
+    cluster: str
+    log: LogConfig = LogConfig()
+    retention: Retention = Retention()
+    pair: PairArguments | None = None
+    """Nothing: this node stands alone."""
+    feature_level: int = FEATURE_LEVEL
+    """What this node writes and reads at most; less than the software's: held back."""
+
+
+def create(arguments: Mapping[str, object]) -> "Core":
+    """Factory for the runtime."""
+    return Core(msgspec.convert(arguments, CoreArguments))
+
+
+class Core:
+    """The behaviour of the actor `core`."""
+
+    name = "core"
+    log_type: ClassVar[type[Log]] = Log
+    private_log_type: ClassVar[type[Log]] = Log
+    """A simulation puts others without threads in their place."""
+
+    def __init__(
+        self,
+        arguments: CoreArguments,
+        files: FileSystem | None = None,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """`files`, `entropy`: the real ones, unless a simulation has others."""
+        self.files = files or OsFileSystem()
+        self.entropy = entropy
+        self._arguments = arguments
+        self._actor: ActorContext
+        self._link: Link
+        self._tenure: Tenure
+        self._house: Housekeeping
+        self.log: Log
+        self.private: PrivateLog | None = None  # Samples that are not replicated.
+        self.root: Root
+        self.is_complete = True
+        self._links: dict[bytes, Link] = {}
+        """Where who is not on the local link is heard."""
+        self._is_durable_posted = False
+        self._is_disk_awaited = True
+        self._durable_told = Position()
+        self._is_serving_posted = False
+        self._is_folding_posted = False
+        self._may_fold = False
+        """Behind a sync, or now and then: who follows folds."""
+        self._admission = ""
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._is_closed = False
+
+    # --- Start and stop ------------------------------------------------------------------------------------------
+
+    async def start(self, actor: ActorContext) -> None:
+        self._actor = actor
+        actor.turn_limits = TURN_LIMITS
+        arguments = self._arguments
+        pair = arguments.pair
+        identity = StoreIdentity(cluster=arguments.cluster, node=arguments.node)
+        if pair is not None:
+            identity = StoreIdentity(cluster=arguments.cluster, node=pair.place, log_id=pair.log_id)
+        try:
+            self.log, report = self.log_type.open(actor.data / "log", identity, arguments.log, self.files, self.entropy)
+            actor.at_end(self._release)
+            place = (actor, arguments.cluster, pair, arguments.log, self.files, self.entropy)
+            self.private = opened(self.private_log_type, self.log, lambda: self.root.folds.feature_level, *place)
+        except WrongStore as error:
+            raise ConfigurationRefused(str(error)) from error
+        except OpenRefused as error:
+            raise StoreRefused(str(error), may_pass=error.may_pass) from error
+        actor.log.info("log_opened", **msgspec.to_builtins(report))
+        self._tenure = Alone(self) if pair is None else MemberTenure(self, actor, pair)
+        folds = self._rebuild()
+        check_level(folds, self._uncommitted(), self.feature_level)
+        self.root = Root(arguments.node, folds, self.log.log_id, self.log.history, self.log.committed, self._moment())
+        self.root.first_sequence, self.root.has_folds = self.log.begin_sequence, self.is_complete
+        settings = (self.root, arguments.log, arguments.retention)
+        self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._tenure)
+        self._link = actor.bind("core")
+        self.log.start(self._sync_done, self._log_failed)
+        if self.private is not None:
+            self.private.start(actor.call, self._released, self._log_failed)
+        self.tell(Started(arguments.log.segment_bytes, self._uncommitted()))
+        self._tenure.begin()
+        self._end_turn()
+        if pair is None:
+            await self._committed(self.root.end.sequence)
+
+    @property
+    def feature_level(self) -> int:
+        """The highest that this node knows, or is held back to."""
+        return self._arguments.feature_level
+
+    def _logs(self) -> list[Log]:
+        return [self.log] if self.private is None else [self.log, self.private.log]
+
+    def _uncommitted(self) -> list[Frame]:
+        """What stands in the log above the commit position."""
+        found: list[Frame] = []
+        after = self.log.committed.sequence
+        while after < self.log.end.sequence:
+            found += [whole(self.private, Frame(*one)) for one in frames(self.log.read_appended(after, 1 << 20))]
+            after = found[-1].header.last_sequence
+        return found
+
+    def _rebuild(self) -> Folds:
+        """Newest usable snapshot, then the frames above it."""
+        folds, replayed_from = Folds(), 0
+        for snapshot in self.log.load_snapshots():
+            try:
+                folds = Folds.restore(snapshot.sections, snapshot.log_time // MS)
+            except ValueError as error:
+                self._actor.log.warning("snapshot_unusable", position=str(snapshot.position), reason=str(error))
+                continue
+            replayed_from = snapshot.position.sequence
+            break
+        self.is_complete = replayed_from + 1 >= self.log.begin_sequence
+        if not self.is_complete and self._arguments.pair is not None:
+            self._actor.log.error("folds_missing", begin=self.log.begin_sequence, remedy="the other member gives them")
+            return folds
+        after = replayed_from
+        while after < self.log.committed.sequence:
+            try:
+                for frame in self.log.replay(after, self.log.committed.sequence):
+                    folds.replay(whole(self.private, frame))
+                    after = frame.header.last_sequence
+            except Corrupted as damage:
+                self._actor.log.error("log_corrupt", reason=str(damage))
+                after = damage.last_sequence
+        self._actor.log.info("folds_rebuilt", snapshot=replayed_from, end=self.log.committed.sequence)
+        return folds
+
+    def fold_anew(self) -> None:
+        """What the log says was not all read: rebuild the folds from it."""
+        folds, log = self._rebuild(), self.log
+        begun = Restored(folds, log.committed, log.end, log.begin_sequence, log.history, self.is_complete)
+        self.tell(begun)
+        self.tell(FramesFollowed(self._uncommitted()))
+
+    async def stop(self) -> None:
+        """Clean stop: out of the pair, a last record, a snapshot, the header marked clean."""
+        await self._tenure.stop()
+        self.tell(Stopping())
+        self._end_turn()
+        if not self.root.admission.closed_because:  # On a full disk it may never be; closing writes what finds room.
+            await self._committed(self.root.end.sequence)
+        await self._house.stop()
+        self._actor.arm(None)
+        self._tenure.close()
+        self._link.close()
+        self._is_closed = True
+        for log in self._logs():
+            log.close(clean=True, shutdown_id=self._tenure.shutdown_id if log is self.log else "")
+
+    def _release(self) -> None:
+        """After a crash: in thread placement the process lives on, and so would the lock of the log."""
+        if not self._is_closed:
+            for log in self._logs():
+                with contextlib.suppress(OSError):
+                    log.close(clean=False)
+
+    async def _committed(self, sequence: int) -> None:
+        if self.root.committed.sequence < sequence:
+            done: asyncio.Future[None] = self._actor.loop.create_future()
+            self._waiters.append((sequence, done))
+            await done
+
+    # --- Wake-ups ------------------------------------------------------------------------------------------------
+
+    def drained(self, letters: Sequence[Letter]) -> None:
+        self._look_at_disk()
+        own: list[OneLetter] = []
+        for one in letters:
+            is_local = one.link is self._link
+            if (not is_local or isinstance(one.message, FOR_TENURE)) and self._tenure.hears(one):
+                continue
+            if not is_local:
+                self._links[one.sender] = one.link
+            own.append((one.sender, one.message, one.raw))
+        if self.private is not None:
+            own = self.private.hold(own, self._actor.wall_ns(), is_open=not self.root.admission.closed_because)
+        if own:
+            self.tell(LettersDrained(own))
+        self._end_turn()
+
+    def _released(self, letters: Sequence[OneLetter]) -> None:
+        """What they bring to be kept here only is on the disk."""
+        self.tell(LettersDrained(letters))
+        self._end_turn()
+
+    def ticked(self, now: Instant) -> None:
+        self._look_at_disk()
+        self._may_fold = True  # The disk may hang.
+        self._tenure.ticked(now)
+        self._house.ticked(now)
+        self.tell(TimePassed())
+        self._end_turn()
+
+    def _sync_done(self, position: Position) -> None:
+        """From the sync thread: have the position looked at, one call at a time. If nothing follows from it, the next
+        turn looks: whoever says that something does looks afterwards whether it has come (`_end_turn`)."""
+        del position  # Void by the time of the call if the log was cut meanwhile.
+        if self._is_disk_awaited and not self._is_durable_posted:
+            self._is_durable_posted = True
+            self._actor.call(self._durable)
+
+    def _durable(self) -> None:
+        self._is_durable_posted = False
+        self._look_at_disk()
+        self._end_turn()
+
+    def _look_at_disk(self) -> None:
+        durable = self.log.durable
+        if durable == self._durable_told:
+            return
+        self._durable_told = durable
+        self._may_fold = True
+        self._tenure.synced(durable)
+        if self.root.waits_for_disk:
+            self.tell(Durable(durable))
+
+    def commit(self, position: Position) -> None:
+        """While committed frames wait for a turn to be folded in, more of them wait with them. Who follows folds at the
+        end of a turn, behind a sync: the holder waits for that, and for no fold."""
+        self.log.commit(position)
+        if self.root.role.holds and not self._is_folding_posted:
+            self._fold()
+
+    def _fold(self) -> None:
+        self.tell(Committed(self.log.committed))
+        self.tell(Answered())
+
+    def _fold_more(self) -> None:
+        self._is_folding_posted = False
+        self._fold()
+        self._end_turn()
+
+    def _log_failed(self, failure: LogFailure) -> None:
+        """From the sync thread: what is appended may not be durable. Stop acknowledging, end."""
+        self._actor.call(self._actor.fail, f"log: {failure}")
+
+    # --- Effects -------------------------------------------------------------------------------------------------
+
+    def _moment(self) -> Moment:
+        return Moment(self._actor.now(), WallTime(self._actor.wall_ns()))
+
+    def tell(self, event: Event) -> None:
+        """One step of the root machine, and what it wants done."""
+        moment = self._moment()
+        self._perform(self.root.step(event, moment), moment)
+
+    def _perform(self, turn: Turn, moment: Moment) -> None:
+        """Append, then send; see machine.node.turn for why the order is enough."""
+        appended: list[Frame] = []
+        if turn.drafts:
+            appended = append_all(self.log, self.private, turn.drafts, self.root.elapsed_ms(moment.now), moment.wall)
+            self.root.step(FramesAppended(appended), moment)
+        for send in turn.sends:
+            self._send(send, moment)
+        for note in turn.notes:
+            getattr(self._actor.log, note.level)(note.event, **note.fields)
+        if appended:
+            self._tenure.appended()
+
+    def save_snapshot(self) -> None:
+        """Begin one soon."""
+        self._house.save_snapshot()
+
+    def wake(self) -> None:
+        """Something changed outside a wake-up: look at the deadlines again."""
+        self._actor.call(self._end_turn)
+
+    def say(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview] = ()) -> bool:
+        """Send to an actor of this node; False: it is gone."""
+        return self._link.send(message, raw, to=to)
+
+    def _send(self, send: Send, moment: Moment) -> None:
+        link = self._links.get(send.to, self._link)
+        if not link.send(send.message, send.raw, to=send.to):
+            self._links.pop(send.to, None)
+            self.root.step(PeerLost(send.to), moment)
+
+    def _end_turn(self) -> None:
+        """What every wake-up ends with: admission looked at, followers served, the next deadline armed."""
+        admission = self.log.admission() or ("" if self.private is None else self.private.log.admission())
+        if admission != self._admission:
+            self._admission = admission
+            self.tell(AdmissionChanged(admission))
+        is_behind = self.root.committed < self.log.committed and not self._is_folding_posted
+        if is_behind and not self.root.has_unfolded and (self._may_fold or self.log.durable == self.log.end):
+            self._fold()
+        self._may_fold = False
+        self._serve()
+        if self.root.has_unfolded and not self._is_folding_posted:
+            self._is_folding_posted = True
+            self._actor.call(self._fold_more)
+        while self._waiters and self._waiters[0][0] <= self.root.committed.sequence:
+            self._waiters.pop(0)[1].set_result(None)
+        self._is_disk_awaited = self.root.waits_for_disk or self._tenure.awaits_disk()
+        if self._is_disk_awaited and self.log.durable != self._durable_told:
+            self._sync_done(self.log.durable)
+        self._arm()
+
+    def _arm(self) -> None:
+        rested = None if self._is_serving_posted else self.root.leader.rest_ends(self.root.readable(self.log.committed))
+        self._actor.arm(soonest(self.root.deadline(), self._house.deadline(), self._tenure.deadline(), rested))
+
+    def _serve(self) -> None:
+        """One chunk to every follower that lags and has room; the next one in a turn of its own."""
+        root, leader = self.root, self.root.leader
+        readable, now = root.readable(self.log.committed), self._actor.now()
+        leader.passed(self.log.end.sequence, readable.sequence, self._actor.turns.total_ns, now)
+        pulls, waiting = leader.pulls(readable, now), 0
+        for pull in pulls:
+            try:
+                chunk = (self.private or self.log).read(pull.after, pull.bytes_max)
+            except Pruned:
+                leader.lost(pull.to)  # It says hello again, and is told SNAPSHOT.
+                continue
+            except ReadFailed as error:
+                self._actor.log.limited("log_unreadable", "feed", reason=str(error))
+                leader.lost(pull.to)  # The disk is asked again when it says hello.
+                continue
+            except Corrupted as damage:
+                if root.role.holds:
+                    self._pass_damage(pull, damage)
+                else:
+                    waiting += 1  # The holder has these records, and gives them soon.
+                continue
+            data, raw, scanned = cut(chunk, pull, root.history.epoch)
+            is_all = scanned >= readable.sequence
+            if data is None:
+                leader.pulled(pull, scanned, None, 0, is_all=is_all)
+            elif self._links.get(pull.to, self._link).send(data, [raw], to=pull.to):
+                leader.pulled(pull, scanned, data.last, len(raw), is_all=is_all)
+            else:
+                leader.lost(pull.to)
+        if pulls and not self._is_serving_posted and leader.ready_count(readable, now) > waiting:
+            self._is_serving_posted = True
+            self._actor.call(self._serve_more)
+
+    def _pass_damage(self, pull: Pull, damage: Corrupted) -> None:
+        """Go on behind records that can't be read. What the history will lack is a gap from here on."""
+        self._actor.log.limited("log_corrupt", "feed", reason=str(damage))
+        followed = self.root.leader.followers[pull.to]
+        self.root.leader.pulled(pull, damage.last_sequence, None, 0, is_all=False)
+        if followed.hello.is_named:
+            wall = self._actor.wall_ns()
+            from_ns = self._node_ns_at(damage.first_sequence - 1, wall)
+            self.tell(DamagePassed(from_ns, self._node_ns_at(damage.last_sequence + 1, wall)))
+
+    def _node_ns_at(self, sequence: int, otherwise: int) -> int:
+        """Node time of a record beside a damaged range."""
+        try:
+            return self.log.header_at(sequence).node_ns
+        except (Corrupted, Pruned, ReadFailed, ValueError):
+            return otherwise
+
+    def _serve_more(self) -> None:
+        self._is_serving_posted = False
+        self._serve()
+        self._arm()  # Who had its share is not ready, and nothing else may come.

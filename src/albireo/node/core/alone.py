@@ -1,0 +1,61 @@
+"""The tenure of a node without a pair.
+
+Spec: design/log-and-feed.md, Store header (a standalone node grants itself epoch + 1 at each start).
+"""
+
+import secrets
+
+from albireo.machine.node.events import Granted, LevelAgreed, PairFigures, Served
+from albireo.model.instant import Instant
+from albireo.model.position import EpochEntry, Position
+from albireo.node.core.tenure import LogAndFolds
+from albireo.runtime import Letter
+
+
+class Alone:
+    """It leads from its start on, and what is durable is committed."""
+
+    shutdown_id = ""
+
+    def __init__(self, core: LogAndFolds) -> None:
+        self._core = core
+        core.log.commit(core.log.durable)  # What recovery made durable.
+
+    def begin(self) -> None:
+        log = self._core.log
+        first = log.end.sequence + 1
+        log.grant(EpochEntry(epoch=log.history.epoch + 1, first_sequence=first, branch_id=secrets.randbits(64)))
+        self._core.tell(Granted(log.history, "standalone start"))
+        self._core.tell(Served())
+
+    def hears(self, letter: Letter) -> bool:
+        return False
+
+    def awaits_disk(self) -> bool:
+        return True
+
+    def appended(self) -> None: ...
+
+    def synced(self, position: Position) -> None:
+        self._core.commit(position)
+
+    def ticked(self, now: Instant) -> None:
+        level = self._core.root.folds.feature_level + 1
+        if level <= self._core.feature_level:
+            self._core.tell(LevelAgreed(level))
+
+    def deadline(self) -> Instant | None:
+        return None
+
+    def figures(self) -> PairFigures | None:
+        return None
+
+    def wanted_from(self) -> int | None:
+        return None
+
+    def has_all_folded(self) -> bool:
+        return True
+
+    async def stop(self) -> None: ...
+
+    def close(self) -> None: ...

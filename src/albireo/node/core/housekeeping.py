@@ -1,0 +1,204 @@
+"""Housekeeping of CORE's log: measurements, snapshots, pruning, scrub. Once a second, and never long.
+
+Spec: design/log-and-feed.md, Snapshots, Streams.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from albireo.codec.record import Stream
+from albireo.log import Corrupted, FileSystem, Log, LogConfig, ReadFailed
+from albireo.log.store.quarantine import Trimmer
+from albireo.machine.fold.folds import joined
+from albireo.machine.node.events import Measured
+from albireo.machine.node.root import Root
+from albireo.model.instant import MS, SECOND, Instant, LogTime
+from albireo.node.core.private_log import PrivateLog
+from albireo.node.core.tenure import Tenure
+from albireo.runtime import ActorContext
+
+EVERY_NS: Final = SECOND
+SNAPSHOT_RECORDS: Final = 2_000_000
+"""A snapshot after this many records bounds the replay at a start to about a second."""
+SCRUB_BYTES_MAX: Final = 4 << 20
+"""Checked in one housekeeping turn at most: about 2 ms."""
+PRUNE_NS: Final = 60 * SECOND
+"""Or as often as snapshots are made, for these let segments go."""
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long records stay once history and snapshots have them, and how often snapshots and checks are made."""
+
+    keep_h: float = 24.0
+    bytes_max: int = 64 << 30
+    snapshot_every_s: int = 300
+    scrub_bytes_per_s: int = 4 << 20
+
+
+class Housekeeping:
+    """What has to be done now and then, around one log and the folds of it."""
+
+    def __init__(
+        self,
+        actor: ActorContext,
+        files: FileSystem,
+        log: Log,
+        private: PrivateLog | None,
+        root: Root,
+        config: LogConfig,
+        retention: Retention,
+        step: Callable[[Measured], None],
+        tenure: Tenure,
+    ) -> None:
+        self._actor = actor
+        self._files = files
+        self._log = log
+        self._private = private
+        self._root = root
+        self._config = config
+        self._retention = retention
+        self._step = step
+        self._tenure = tenure
+        self._at = Instant(0)
+        self._snapshot_at = Instant(0)
+        self._prune_at = Instant(0)
+        self._snapshot_sequence = root.committed.sequence
+        self._saving: asyncio.Task[None] | None = None
+        self._is_saving = False
+        self._trouble = ""
+
+    def deadline(self) -> Instant:
+        return self._at
+
+    def ticked(self, now: Instant) -> None:
+        if now < self._at:
+            return
+        self._at = Instant(now + EVERY_NS)
+        size_bytes = sum(log.stats().size_bytes for log in self._logs())
+        self._step(
+            Measured(
+                turn_ms=self._actor.turns.recent_ns(now) / MS,
+                log_bytes=size_bytes,
+                corrupt_ranges=sum(len(log.corrupt) for log in self._logs()),
+                room_bytes=self._room_bytes(),
+                pair=self._tenure.figures(),
+            )
+        )
+        due = self._root.committed.sequence - self._snapshot_sequence >= SNAPSHOT_RECORDS
+        if (due or now >= self._snapshot_at) and not self._is_saving:
+            self._snapshot_at = Instant(now + self._retention.snapshot_every_s * SECOND)
+            self._is_saving = True
+            self._saving = self._actor.loop.create_task(self._save_snapshot())
+            self._saving.add_done_callback(self._snapshot_ended)
+        if now >= self._prune_at:
+            self._prune_at = Instant(now + min(PRUNE_NS, self._retention.snapshot_every_s * SECOND))
+            self._prune(size_bytes)
+            for log in self._logs():
+                log.trimmer.trim(self._actor.wall_ns())
+        self._scrub()
+        for log in self._logs():
+            self._tell_let_go(log.trimmer)
+        if self._log.trouble != self._trouble:
+            self._trouble = self._log.trouble
+            if self._trouble:
+                self._actor.log.error("log_housekeeping_failed", reason=self._trouble)
+
+    def _logs(self) -> list[Log]:
+        return [self._log] if self._private is None else [self._log, self._private.log]
+
+    def _tell_let_go(self, trimmer: Trimmer) -> None:
+        """What quarantine does not keep any more is said: somebody may have meant to look at it."""
+        log = self._actor.log
+        for gone in trimmer.let_go():
+            what = gone.what
+            records = f"{what.first_sequence} to {what.last_sequence}"
+            log.warning("quarantine_let_go", name=what.name, records=records, was=what.why, reason=gone.because)
+        if trimmer.trouble:
+            log.limited("quarantine_not_trimmed", "disk", reason=trimmer.trouble)
+
+    def save_snapshot(self) -> None:
+        """At the next wake-up."""
+        self._at = self._snapshot_at = Instant(0)
+
+    async def stop(self) -> None:
+        """The last snapshot."""
+        if self._saving is not None:
+            await self._saving
+        await self._save_snapshot()
+
+    def _room_bytes(self) -> int:
+        return max(0, self._files.free_bytes(self._actor.data) - self._config.free_bytes_min)
+
+    async def _save_snapshot(self) -> None:
+        """Copy the folds as they are at the commit position, encode them between turns, hand them to the log."""
+        folds, position = self._root.folds, self._root.committed
+        log_time, drawn = LogTime(folds.log_time_ms * MS), []
+        for one in folds.snapshot_slices():
+            drawn.append(one)
+            await asyncio.sleep(0)
+        is_here = self._log.begin_sequence <= position.sequence <= self._log.committed.sequence
+        is_here = is_here and folds is self._root.folds
+        if not is_here or not self._tenure.has_all_folded():
+            # A follower may have been given folds ahead of its log, have started over, or lack damaged records.
+            self._is_saving = False
+            return
+        try:
+            if self._log.save_snapshot(position, log_time, joined(drawn)):
+                self._snapshot_sequence = position.sequence
+        except (Corrupted, ReadFailed) as error:  # The frame that it is named after can't be read now.
+            self._actor.log.limited("log_unreadable", "snapshot", reason=str(error))
+        self._is_saving = False
+
+    def _snapshot_ended(self, task: asyncio.Task[None]) -> None:
+        """A bug in there must not pass for "no snapshot was due": the replay of the next start would only grow."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._actor.fail(f"snapshot: {type(error).__name__}: {error}")
+
+    def _scrub(self) -> None:
+        bytes_max = min(SCRUB_BYTES_MAX, self._retention.scrub_bytes_per_s)
+        if not bytes_max:
+            return
+        logs = self._logs()
+        try:
+            found = [damage for log in logs for damage in log.scrub_step(bytes_max // len(logs)).found]
+        except ReadFailed as error:
+            self._actor.log.limited("log_unreadable", "scrub", reason=str(error))
+            return
+        for damage in found:
+            self._actor.log.error("log_corrupt", first=damage.first_sequence, last=damage.last_sequence)
+
+    def _prune(self, size_bytes: int) -> None:
+        """Let go of segments that history has (snapshots bound it too) and that are old, or too much."""
+        history = self._root.leader.wanted_from("history")
+        retention = self._retention
+        begin, end = self._log.begin_sequence, self._log.committed.sequence
+        cut = self._first_since(self._actor.wall_ns() - round(retention.keep_h * 3600 * SECOND))
+        if size_bytes > retention.bytes_max:
+            cut = max(cut, begin + (end - begin) * (size_bytes - retention.bytes_max) // size_bytes)
+        lagging = self._tenure.wanted_from()
+        if lagging is not None and size_bytes <= retention.bytes_max:
+            cut = min(cut, lagging + 1)
+        low_water = dict.fromkeys((int(stream) for stream in Stream), min(history + 1, cut))
+        for segment in self._log.prune(low_water):
+            self._root.first_sequence = self._log.begin_sequence
+            self._actor.log.info("segment_pruned", last=segment.last_sequence)
+        if self._private is not None and (count := self._private.prune()):
+            self._actor.log.info("private_segments_pruned", count=count)
+
+    def _first_since(self, wall_ns: int) -> int:
+        """First sequence appended at or after `wall_ns`, by bisection: node time rises with the sequence, nearly."""
+        low, high = self._log.begin_sequence, self._log.committed.sequence + 1
+        while low < high:
+            middle = (low + high) // 2
+            try:
+                header = self._log.header_at(middle)
+            except (Corrupted, ReadFailed):
+                return self._log.begin_sequence  # Keep everything: damage is no reason to delete.
+            if header.node_ns < wall_ns:
+                low = header.last_sequence + 1
+            else:
+                high = header.first_sequence
+        return low

@@ -1,0 +1,1 @@
+"""A gate as a process."""

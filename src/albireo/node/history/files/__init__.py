@@ -1,0 +1,1 @@
+"""The Parquet files of the history and the manifest that lists them."""

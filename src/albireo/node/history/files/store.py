@@ -1,0 +1,430 @@
+"""The store: the history's folder, and the manifest that is the only truth about it.
+
+A change is always: new files written aside, synced, renamed; then a new manifest the same way; then what it no longer
+lists goes. So a crash leaves the old history or the new one, and files that nobody lists, which the next `open`
+removes. The manifest carries the durable position: what lies above it comes again from the log, what lies below never.
+
+The one before is kept as `manifest.previous.json`, with all its files: a damaged manifest costs one seal, which the
+log gives again. With both gone the folder is moved aside whole, never deleted.
+
+One thread writes at a time (the caller's obligation); `manifest` and `items` may be read by others, both are replaced,
+never changed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from albireo.codec.errors import DecodeError
+from albireo.codec.history import (
+    BUCKET_NS,
+    ITEMS,
+    MANIFEST_BYTES_MAX,
+    MANIFEST_NAME,
+    PREVIOUS_NAME,
+    FileEntry,
+    FileKind,
+    Hole,
+    Manifest,
+    Retired,
+    day_of,
+    decode_manifest,
+    encode_manifest,
+    file_path,
+    items_path,
+    partials_path,
+)
+from albireo.log.files import FileSystem, OsFileSystem
+from albireo.machine.history.aggregate import merge, partials_of
+from albireo.model.instant import SECOND
+from albireo.model.position import EpochEntry
+from albireo.node.history import hot as content_of
+from albireo.node.history.errors import HistoryDamaged
+from albireo.node.history.files import parquet
+from albireo.node.history.files.entries import entry_of
+from albireo.node.history.hot import Content, Row
+
+FOLDER: Final = "history"
+RETIRED_GRACE_NS: Final = 600 * SECOND
+"""How long a replaced file stays for readers of an older manifest; a query or a Spark job must not take longer to open
+its files."""
+_MISSING: Final = "there is none"
+
+
+class OpenReport(msgspec.Struct, frozen=True):
+    """What `Store.open` found."""
+
+    leftovers: int = 0
+    """Files of unfinished work that were removed."""
+    problem: str = ""
+    """Why the newest manifest could not be used; empty: it could."""
+    quarantine: str = ""
+    """Folder to which a history without a usable manifest was moved."""
+
+
+class Store:
+    """See the module."""
+
+    def __init__(self, root: Path, manifest: Manifest, previous: Manifest | None, files: FileSystem) -> None:
+        self.root = root
+        self.manifest = manifest
+        self.items: Mapping[int, Row] = {}
+        """Rows of the items file by item id."""
+        self._previous = previous
+        self._files = files
+        self._known_folders: set[Path] = set()
+
+    @classmethod
+    def open(cls, data: Path, node: str, files: FileSystem | None = None) -> tuple["Store", OpenReport]:
+        """The history of `node` below its data directory, made if there is none.
+
+        Raises:
+            OSError: of the disk.
+        """
+        files = files or OsFileSystem()
+        root = data / FOLDER
+        files.make_directory(root)
+        newest, problem = _load(root / MANIFEST_NAME)
+        previous, _ = _load(root / PREVIOUS_NAME)
+        quarantine = ""
+        if newest is None and previous is None and next(root.rglob("*.parquet"), None) is not None:
+            quarantine = _move_aside(root, files)
+        manifest = newest or previous or Manifest(node=node)
+        store = cls(root, manifest, previous, files)
+        leftovers = store._remove_leftovers()
+        store.items = store._load_items()
+        if newest is None and previous is None and not quarantine:
+            problem = ""  # A node's first start.
+        return store, OpenReport(leftovers, problem, quarantine)
+
+    def seal(self, content: Content, log_id: str, wall_ns: int, history: tuple[EpochEntry, ...] = ()) -> Manifest:
+        """Make everything in `content` durable, and the position with it.
+
+        Args:
+            log_id: hexadecimal id of the log that `content` came from.
+            history: its epoch history.
+            wall_ns: now, to let go of files that were replaced long ago.
+
+        Raises:
+            OSError: of the disk; the history is as it was, try again later.
+        """
+        items = dict(self.items) | {known.item_id: content_of.item_row(known) for known in content.items}
+        holes = [self._placed(hole) for hole in content.holes]
+        entries: list[FileEntry] = []
+        try:
+            for entry in chain(self._write_content(content, items), self._write_gaps(holes)):
+                entries.append(msgspec.structs.replace(entry, log_id=log_id))  # noqa: PERF401  # Kept when it fails.
+        except OSError:
+            self.discard(entries)
+            raise
+        manifest = self.manifest
+        gone = manifest.of_kind(FileKind.ITEMS) if items != self.items else []
+        changed = msgspec.structs.replace(
+            manifest,
+            log_id=log_id,
+            position=content.position,
+            history=history,
+            complete_to_ns=content.complete_to_ns,
+            files=(*(entry for entry in manifest.files if entry not in gone), *entries),
+            retired=(*manifest.retired, *(Retired(path=entry.path, since_ns=wall_ns) for entry in gone)),
+            holes=(*manifest.holes, *holes),
+        )
+        self._replace_manifest(changed, entries, wall_ns)
+        self.items = items
+        return self.manifest
+
+    def replace(self, inputs: Sequence[FileEntry], outputs: Sequence[FileEntry], wall_ns: int) -> Manifest:
+        """List `outputs` (already durable) instead of `inputs`.
+
+        Raises:
+            OSError: of the disk; the history is as it was, the outputs are removed.
+        """
+        gone = {entry.path for entry in inputs}
+        retired = (Retired(path=entry.path, since_ns=wall_ns) for entry in inputs)
+        changed = msgspec.structs.replace(
+            self.manifest,
+            files=(*(entry for entry in self.manifest.files if entry.path not in gone), *outputs),
+            retired=(*self.manifest.retired, *retired),
+        )
+        self._replace_manifest(changed, outputs, wall_ns)
+        return self.manifest
+
+    def fill(self, hole: Hole, left: Sequence[Hole], made: Sequence[FileEntry], wall_ns: int) -> Manifest:
+        """List files of records in `hole`, and what is left of it in its place.
+
+        Args:
+            left: the hole with its progress, or parts of it without a gap file of their own yet; empty: it is filled.
+            made: durable already, and of records that no other file has.
+
+        Raises:
+            OSError: of the disk; the history is as it was, `made` are removed.
+        """
+        manifest, entries = self.manifest, list(made)
+        holes = [one if one.gap else self._placed(one) for one in left]
+        gone = {hole.gap} - {one.gap for one in holes}
+        try:
+            for entry in self._write_gaps([one for one in holes if one.gap != hole.gap]):
+                entries.append(msgspec.structs.replace(entry, log_id=manifest.log_id))  # noqa: PERF401  # As in seal.
+        except OSError:
+            self.discard(entries)
+            raise
+        others = [one for one in manifest.holes if one.gap != hole.gap]
+        changed = msgspec.structs.replace(
+            manifest,
+            files=(*(entry for entry in manifest.files if entry.path not in gone), *entries),
+            retired=(*manifest.retired, *(Retired(path=path, since_ns=wall_ns) for path in gone)),
+            holes=(*others, *holes),
+            filled=manifest.filled + bool(entries or gone),
+        )
+        self._replace_manifest(changed, entries, wall_ns)
+        return self.manifest
+
+    def make_folder(self, path: Path) -> None:
+        """The folder of a file about to be written, durable up to the history's own."""
+        folder = path.parent
+        missing: list[Path] = []
+        while folder != self.root.parent and folder not in self._known_folders:
+            missing.append(folder)
+            folder = folder.parent
+        if missing:
+            self._files.make_directory(missing[0])
+            for made in missing:
+                self._files.sync_directory(made.parent)
+            self._known_folders.update(missing)
+
+    @property
+    def files(self) -> FileSystem:
+        return self._files
+
+    # --- Writing --------------------------------------------------------------------------------------------------
+
+    def _write_content(self, content: Content, items: Mapping[int, Row]) -> Iterator[FileEntry]:
+        generation = self.manifest.generation + 1
+        for (node, day), table in self._by_node_and_day(content, items).items():
+            yield from self._write_samples(node, day, table, content, generation)
+        yield from self._write_rows(FileKind.GAPS, content.gaps, content, generation)
+        yield from self._write_rows(FileKind.EVENTS, content.events, content, generation)
+        if items != self.items:
+            yield self._write_items(items, generation)
+
+    def _by_node_and_day(self, content: Content, items: Mapping[int, Row]) -> dict[tuple[str, str], pa.Table]:
+        """Samples by the partition they belong to. An item that nobody declared counts as the node's own."""
+        own = self.manifest.node
+        foreign: dict[str, list[int]] = {}
+        for item_id, row in items.items():
+            if row["node"] != own:
+                foreign.setdefault(str(row["node"]), []).append(item_id)
+        days: dict[str, list[content_of.Chunk]] = {}
+        for chunk in content.chunks:
+            days.setdefault(chunk.day, []).append(chunk)
+        tables: dict[tuple[str, str], pa.Table] = {}
+        for day, chunks in days.items():
+            table = content_of.samples_table(chunks)
+            for node, item_ids in foreign.items():
+                is_of_node = np.isin(parquet.ints(table, "item_id"), item_ids)
+                if is_of_node.any():
+                    tables[node, day] = table.filter(pa.array(is_of_node))
+                    table = table.filter(pa.array(~is_of_node))
+            if len(table):
+                tables[own, day] = table
+        return tables
+
+    def _write_samples(
+        self, node: str, day: str, table: pa.Table, content: Content, generation: int
+    ) -> Iterator[FileEntry]:
+        """A samples file and the partials beside it."""
+        path = file_path(FileKind.SAMPLES, node, day, parquet.span(table, "sequence"), generation)
+        partials = merge(
+            [partials_of(parquet.rows_from(block), BUCKET_NS) for block in parquet.blocks(table)], BUCKET_NS
+        ).partials
+        samples = self._write(FileKind.SAMPLES, path, table, (node, day), content.complete_to_ns)
+        yield samples
+        sums = parquet.partials_table(partials)
+        span = (samples.first_sequence, samples.last_sequence)
+        yield self._write(FileKind.PARTIALS, partials_path(path), sums, (node, day), content.complete_to_ns, span)
+
+    def _write_rows(
+        self, kind: FileKind, rows: Sequence[Row], content: Content, generation: int
+    ) -> Iterator[FileEntry]:
+        """Gaps or events, one file per day."""
+        days: dict[str, list[Row]] = {}
+        for row in rows:
+            days.setdefault(content.day_of_row(row), []).append(row)
+        for day, some in days.items():
+            table = (content_of.gaps_table if kind is FileKind.GAPS else content_of.events_table)(some)
+            path = file_path(kind, self.manifest.node, day, parquet.span(table, "sequence"), generation)
+            sequences = parquet.ints(table, "sequence")
+            table = table.take(np.argsort(sequences, kind="stable"))  # A fork stands before what followed it.
+            yield self._write(kind, path, table, (self.manifest.node, day), content.complete_to_ns)
+
+    def _placed(self, hole: Hole) -> Hole:
+        """With the path of its gap file: no other one can have a span that nothing was taken of."""
+        span = (hole.first_sequence, hole.last_sequence)
+        path = file_path(FileKind.GAPS, self.manifest.node, day_of(hole.to_ns), span, self.manifest.generation + 1)
+        return msgspec.structs.replace(hole, gap=path)
+
+    def _write_gaps(self, holes: Sequence[Hole]) -> Iterator[FileEntry]:
+        for hole in holes:
+            table = content_of.gaps_table([content_of.hole_row(hole)])
+            yield self._write(FileKind.GAPS, hole.gap, table, (self.manifest.node, day_of(hole.to_ns)), hole.to_ns)
+
+    def _write(
+        self,
+        kind: FileKind,
+        path: str,
+        table: pa.Table,
+        partition: tuple[str, str],
+        sealed_ns: int,
+        sequences: tuple[int, int] | None = None,
+    ) -> FileEntry:
+        target = self.root / path
+        self.make_folder(target)
+        written = parquet.write(self._files, target, kind, table)
+        return entry_of(kind, path, table, partition, written, sealed_ns, sequences)
+
+    def _write_items(self, items: Mapping[int, Row], generation: int) -> FileEntry:
+        path = items_path(generation)
+        table = content_of.items_table(items.values())
+        self.make_folder(self.root / path)
+        written = parquet.write(self._files, self.root / path, FileKind.ITEMS, table)
+        return FileEntry(
+            kind=FileKind.ITEMS,
+            path=path,
+            node=self.manifest.node,
+            day="",
+            rows=len(table),
+            min_source_ns=0,
+            max_source_ns=0,
+            first_sequence=0,
+            last_sequence=0,
+            size_bytes=written.size_bytes,
+            content_crc=written.crc,
+        )
+
+    def _replace_manifest(self, changed: Manifest, made: Sequence[FileEntry], wall_ns: int) -> None:
+        """Make `changed` the truth, then remove what it and the one before no longer need.
+
+        Args:
+            made: files that only `changed` lists; removed if it can't be written.
+        """
+        live = {entry.path for entry in self.manifest.files}
+        old = [one for one in changed.retired if wall_ns - one.since_ns > RETIRED_GRACE_NS and one.path not in live]
+        newest = msgspec.structs.replace(
+            changed,
+            generation=self.manifest.generation + 1,
+            retired=tuple(one for one in changed.retired if one not in old),
+        )
+        try:
+            if self.manifest.generation:
+                self._appear(self._write_aside(PREVIOUS_NAME, encode_manifest(self.manifest)), PREVIOUS_NAME)
+            aside = self._write_aside(MANIFEST_NAME, encode_manifest(newest))
+        except OSError:
+            self.discard(made)
+            raise
+        # If this fails either manifest may be the one that a crash leaves: the files of both must stay.
+        self._appear(aside, MANIFEST_NAME)
+        self._previous, self.manifest = self.manifest, newest
+        for one in old:
+            self._unlink(self.root / one.path)
+
+    def _write_aside(self, name: str, data: bytes) -> Path:
+        aside = self.root / f"{name}.tmp"
+        handle = self._files.open(aside, create=True)
+        try:
+            taken = 0
+            while taken < len(data):
+                taken += self._files.pwritev(handle, [data[taken:]], taken)
+            self._files.sync(handle)
+        finally:
+            self._files.close(handle)
+        return aside
+
+    def _appear(self, aside: Path, name: str) -> None:
+        self._files.rename(aside, self.root / name)
+        self._files.sync_directory(self.root)
+
+    def discard(self, entries: Sequence[FileEntry]) -> None:
+        """Remove files that no manifest lists."""
+        for entry in entries:
+            self._unlink(self.root / entry.path)
+
+    # --- Opening --------------------------------------------------------------------------------------------------
+
+    def _remove_leftovers(self) -> int:
+        """Remove files that no manifest lists; returns how many."""
+        listed = {entry.path for entry in self.manifest.files} | {one.path for one in self.manifest.retired}
+        if self._previous is not None:
+            listed |= {entry.path for entry in self._previous.files}
+        removed = 0
+        for pattern in ("*.parquet", "*.tmp"):
+            for path in self.root.rglob(pattern):
+                if path.relative_to(self.root).as_posix() not in listed:
+                    removed += self._unlink(path)
+        return removed
+
+    def _unlink(self, path: Path) -> int:
+        try:
+            self._files.unlink(path)
+        except OSError:
+            return 0  # Still there, or gone already: the next start looks again.
+        return 1
+
+    def _load_items(self) -> Mapping[int, Row]:
+        """The items file of the manifest, or of the one before. With neither the items come again from the log."""
+        for manifest in (self.manifest, self._previous):
+            entries = manifest.of_kind(FileKind.ITEMS) if manifest else []
+            if entries:
+                try:
+                    table = parquet.read(self.root, [entries[0].path], [field.name for field in ITEMS])
+                except HistoryDamaged:
+                    continue
+                return {row["item_id"]: row for row in table.to_pylist()}
+        return {}
+
+
+def read_manifest(root: Path) -> Manifest:
+    """The manifest of a history folder, for a reader; an empty one before the first seal.
+
+    Raises:
+        HistoryDamaged: neither it nor the one before can be used.
+    """
+    newest, problem = _load(root / MANIFEST_NAME)
+    if newest is None:
+        newest, _ = _load(root / PREVIOUS_NAME)
+    if newest is None and problem == _MISSING and next(root.rglob("*.parquet"), None) is None:
+        return Manifest(node="")
+    if newest is None:
+        raise HistoryDamaged(MANIFEST_NAME, problem)
+    return newest
+
+
+def _load(path: Path) -> tuple[Manifest | None, str]:
+    """A manifest, or why there is none."""
+    try:
+        with path.open("rb") as file:
+            buffer = file.read(MANIFEST_BYTES_MAX + 1)
+    except FileNotFoundError:
+        return None, _MISSING
+    except OSError as error:
+        return None, str(error)
+    try:
+        return decode_manifest(buffer), ""
+    except DecodeError as error:
+        return None, str(error)
+
+
+def _move_aside(root: Path, files: FileSystem) -> str:
+    """Rename the folder to the first free `history.damaged-<n>` and make a new one; returns the name."""
+    number = 1
+    while root.with_name(f"{root.name}.damaged-{number}").exists():
+        number += 1
+    target = root.with_name(f"{root.name}.damaged-{number}")
+    files.rename(root, target)
+    files.make_directory(root)
+    files.sync_directory(root.parent)
+    return target.name

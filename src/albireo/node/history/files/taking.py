@@ -1,0 +1,211 @@
+"""Take a file of the other member's history: read it all, judge it, write its rows within a hole as files of our own.
+
+Nothing of the file itself is kept. So its name and its layout are of no matter, the partials are ours, and rows that
+are here already, before and behind the hole, stay out.
+"""
+
+import threading
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+import crc32c
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from albireo.codec.history import SCHEMAS, FileEntry, FileKind, Hole, file_path, partials_path
+from albireo.machine.history.aggregate import Ints
+from albireo.node.history.errors import FileRefused, HistoryDamaged, MergeAbandoned
+from albireo.node.history.files import parquet
+from albireo.node.history.files.entries import TIMES
+from albireo.node.history.files.merging import KEYS, PartialsTail, open_writer
+from albireo.node.history.files.store import Store
+
+READ_BYTES: Final = 1 << 20
+GROUP_BYTES_MAX: Final = 256 << 20
+"""Of a row group, unpacked, as its file says: ours have some 3 MB."""
+LEVELS: Final = (0, 1, 2, 9)
+"""That a file may have (machine.history.sealing)."""
+
+
+def take(
+    store: Store, aside: Path, entry: FileEntry, hole: Hole, taken: Collection[str], abandon: threading.Event
+) -> list[FileEntry]:
+    """Files with the rows of `aside` that lie in `hole`, durable and not yet listed; none if there are no such rows.
+
+    Args:
+        aside: what was fetched.
+        entry: what the other's manifest says of it; judged already, as far as it can be without the file.
+        taken: paths of what was made of other files of this group.
+
+    Raises:
+        FileRefused: it is not such a file.
+        MergeAbandoned: `abandon` was set from another thread.
+        OSError: of the disk.
+    """
+    _check_bytes(aside, entry)
+    taker = _Taker(store, entry, hole, _free_path(store, entry, hole, taken))
+    try:
+        with _opened(aside, entry) as file:
+            for block in _blocks(file, entry):
+                _unless(abandon)
+                taker.add(block)
+        return taker.finish()
+    except HistoryDamaged as error:
+        taker.abandon()
+        raise FileRefused("unreadable_file") from error
+    except BaseException:  # Whatever it was goes on; the half-written files do not stay.
+        taker.abandon()
+        raise
+
+
+class _Taker:
+    """The files being written; none before there is a row for them."""
+
+    def __init__(self, store: Store, entry: FileEntry, hole: Hole, path: str) -> None:
+        self._path = path
+        self._store = store
+        self._entry = entry
+        self._hole = hole
+        self._writers: list[parquet.Writer] = []
+        self._tail: PartialsTail | None = None
+        self._times: list[tuple[int, int]] = []
+        self._sequences: list[tuple[int, int]] = []
+
+    def add(self, block: pa.Table) -> None:
+        sequence = parquet.ints(block, "sequence")
+        is_within = (sequence >= self._hole.first_sequence) & (sequence <= self._hole.last_sequence)
+        if not is_within.any():
+            return
+        if not is_within.all():
+            block, sequence = block.filter(pa.array(is_within)), sequence[is_within]
+        begin, end = (parquet.ints(block, name) for name in TIMES[self._entry.kind])
+        self._times.append((int(begin.min()), int(end.max())))
+        self._sequences.append((int(sequence.min()), int(sequence.max())))
+        if not self._writers:
+            self._begin()
+        self._writers[0].add(block)
+        if self._tail is not None:
+            self._tail.add(block)
+
+    def _begin(self) -> None:
+        self._writers.append(open_writer(self._store, self._path, self._entry.kind))
+        if self._entry.kind is FileKind.SAMPLES:
+            self._writers.append(open_writer(self._store, partials_path(self._path), FileKind.PARTIALS))
+            self._tail = PartialsTail(self._writers[1])
+
+    def finish(self) -> list[FileEntry]:
+        if self._tail is not None:
+            self._tail.finish()
+        kinds = (self._entry.kind, FileKind.PARTIALS)
+        paths = (self._path, partials_path(self._path))
+        return [
+            self._listed(kind, path, writer.rows, writer.finish())
+            for kind, path, writer in zip(kinds, paths, self._writers, strict=False)
+        ]
+
+    def _listed(self, kind: FileKind, path: str, rows: int, written: parquet.Written) -> FileEntry:
+        level = self._entry.level
+        return msgspec.structs.replace(
+            self._entry,
+            kind=kind,
+            path=path,
+            rows=rows,
+            min_source_ns=min(first for first, _ in self._times),
+            max_source_ns=max(last for _, last in self._times),
+            first_sequence=min(first for first, _ in self._sequences),
+            last_sequence=max(last for _, last in self._sequences),
+            size_bytes=written.size_bytes,
+            content_crc=written.crc,
+            level=level if level in LEVELS else 0,
+        )
+
+    def abandon(self) -> None:
+        for writer in self._writers:
+            writer.abandon()
+
+
+def _unless(abandon: threading.Event) -> None:
+    if abandon.is_set():
+        raise MergeAbandoned
+
+
+def _free_path(store: Store, entry: FileEntry, hole: Hole, taken: Collection[str]) -> str:
+    """No file of ours has this span in this group: what we have lies outside of the hole, and merges of it around it.
+
+    But two files of the other's can, where the log went another way. The second takes an older generation's number:
+    nobody could use it for this span then, and a merge of both, which takes a later one, does not.
+    """
+    span = (max(entry.first_sequence, hole.first_sequence), min(entry.last_sequence, hole.last_sequence))
+    for generation in range(store.manifest.generation + 1, 0, -1):
+        path = file_path(entry.kind, entry.node, entry.day, span, generation)
+        if path not in taken:
+            return path
+    raise FileRefused("too_many_of_one_span")
+
+
+def _check_bytes(aside: Path, entry: FileEntry) -> None:
+    size_bytes = crc = 0
+    with aside.open("rb") as file:
+        while data := file.read(READ_BYTES):
+            size_bytes += len(data)
+            crc = crc32c.crc32c(data, crc)
+    if size_bytes != entry.size_bytes:
+        raise FileRefused("wrong_size")
+    if entry.content_crc and crc != entry.content_crc:
+        raise FileRefused("wrong_crc")
+
+
+def _opened(aside: Path, entry: FileEntry) -> pq.ParquetFile:
+    file = parquet.open_file(aside.parent, aside.name)
+    fault = _shape_fault(file, entry)
+    if fault:
+        file.close()
+        raise FileRefused(fault)
+    return file
+
+
+def _shape_fault(file: pq.ParquetFile, entry: FileEntry) -> str:
+    """What its footer says that it must not."""
+    metadata = file.metadata
+    if not file.schema_arrow.equals(SCHEMAS[entry.kind]):
+        return "foreign_schema"
+    if metadata.num_rows != entry.rows:
+        return "wrong_rows"
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    is_large = any(one.num_rows > parquet.ROW_GROUP_ROWS or one.total_byte_size > GROUP_BYTES_MAX for one in groups)
+    return "large_row_group" if is_large else ""
+
+
+def _blocks(file: pq.ParquetFile, entry: FileEntry) -> Iterator[pa.Table]:
+    """Its rows, once they are seen to be in order and of the range that the manifest says."""
+    before: tuple[int, ...] | None = None
+    for index in range(file.num_row_groups):
+        block = parquet.read_group(file, entry.path, index)
+        if len(block) == 0:
+            continue
+        _validate(block)
+        keys = [parquet.ints(block, name) for name in KEYS[entry.kind]]
+        first, last = (tuple(int(column[at]) for column in keys) for at in (0, -1))
+        is_searched = entry.kind is FileKind.SAMPLES  # Older files of events can have a fork out of its place.
+        if is_searched and ((before is not None and first < before) or not _is_sorted(keys)):
+            raise FileRefused("unsorted")
+        sequence = keys[-1]
+        if sequence.min() < entry.first_sequence or sequence.max() > entry.last_sequence:
+            raise FileRefused("wrong_sequences")
+        before = last
+        yield block
+
+
+def _validate(block: pa.Table) -> None:
+    """Texts that are none would only show when somebody asks for them."""
+    try:
+        block.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise FileRefused("invalid_rows") from error
+
+
+def _is_sorted(keys: list[Ints]) -> bool:
+    return bool(np.array_equal(np.lexsort(list(reversed(keys))), np.arange(len(keys[0]))))

@@ -1,0 +1,1 @@
+"""CORE as a member of a pair: what the member machine says is carried out here."""

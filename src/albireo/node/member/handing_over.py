@@ -1,0 +1,85 @@
+"""Reasons for the active member to hand the lead over by itself: the other one can do what this one can't.
+
+    its disk takes nothing more
+    it reaches fewer devices
+
+The other one's heartbeats say whether it has room and how many it reaches; to one without room nothing is handed over.
+Each reason has to last, and none is acted on again for a while: two members with a bad cable each must not swap for
+ever. With a full disk the while is short, for nothing is served by this member meanwhile.
+
+And what every handover waits for, whoever ordered it: by when the last output write of this member has landed, and what
+became of it stands in the log.
+
+Spec: design/pair.md, rule 11; Outputs; ADR-0121.
+"""
+
+from typing import Final
+
+from albireo.log import Log
+from albireo.machine.node.root import Root
+from albireo.machine.pair.events import Event, OutputsEnded, State, SwitchoverAsked
+from albireo.machine.pair.member import Member
+from albireo.machine.pair.reasons import Reasons, holding
+from albireo.model import quality
+from albireo.model.instant import SECOND, Instant
+
+LOOK_NS: Final = SECOND // 2
+
+
+class HandingOver:
+    """Looks now and then; one per run of CORE."""
+
+    def __init__(self, member: Member, log: Log, root: Root) -> None:
+        self._member = member
+        self._log = log
+        self._root = root
+        self._look_at = Instant(0)
+        self._reasons = Reasons()
+        self._told: tuple[int, Instant] | None = None
+        """Stand-down, and by when all has landed, as the member machine was told."""
+
+    def events(self, now: Instant) -> list[Event]:
+        """What the member machine is to be told."""
+        ended, cause = self._outputs_ended(), self._due(now)
+        return [*([] if ended is None else [ended]), *([SwitchoverAsked(cause)] if cause else [])]
+
+    def _due(self, now: Instant) -> str:
+        """Why to hand over now; empty: not."""
+        if now < self._look_at:
+            return ""
+        self._look_at = Instant(now + LOOK_NS)
+        member, own = self._member, self._member.own
+        own.reaches, own.has_room = self.reached(), not self._log.admission()
+        other = member.peer.last
+        if other is None or member.state is not State.ACTIVE:
+            return self._reasons.cause({}, now, is_taken=False)
+        return self._reasons.cause(holding(own, other), now, is_taken=other.has_room)
+
+    def deadline(self) -> Instant | None:
+        """At once when there is news of the outputs."""
+        return None if self._news() is None else Instant(0)
+
+    def _outputs_ended(self) -> OutputsEnded | None:
+        """If that is news."""
+        news = self._news()
+        if news is not None or not self._root.role.is_draining:
+            self._told = news
+        return None if news is None else OutputsEnded(news[1])
+
+    def _news(self) -> tuple[int, Instant] | None:
+        root = self._root
+        if not root.role.is_draining or root.committed != root.end:
+            return None  # What is not folded yet may be an order that was to leave, or the outcome of one.
+        until = root.outputs.until()
+        news = None if until is None else (root.role.stand_down, until)
+        return None if news == self._told else news
+
+    def reached(self) -> int:
+        """Devices that the adapters here reach: as they say while they stand by, as their items say while acting."""
+        role = self._root.role
+        if not role.is_serving:
+            return sum(role.reaches.values())
+        names = [f"{self._root.node}:{one.name}/connected" for one in self._root.registry.adapters()]
+        items = [known for name in names if (known := self._root.folds.dim.by_name(name)) is not None]
+        readings = self._root.folds.readings(items)
+        return sum(bool(one.value) and quality.is_good(one.quality) for one in readings)

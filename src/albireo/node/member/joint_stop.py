@@ -1,0 +1,122 @@
+"""Both members stop with logs that end alike: three steps, asked by `albireo stop --all` of one member after the other.
+
+    passive   stop_hold    stands for nothing from now on, for HOLD_NS at most
+    active    stop_level   takes nothing new; both logs end at one committed position; leads no more
+    passive   stop_now     it has exactly that: stops, and leaves the set to nobody
+    active    stop_now     the same
+
+Whatever breaks in between heals itself: the hold ends, and an active member that is not told to stop leads on after
+`drain_ns`. The set of the voters' record stays as it was, both members, so either store may lead at the next start.
+
+Spec: design/pair.md, rule 8; ADR-0117.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Final, Protocol
+
+import msgspec
+
+from albireo.machine.pair.events import Event, State, SwitchoverAsked
+from albireo.machine.pair.handover import OTHER_NOT_LEVEL
+from albireo.machine.pair.member import Member
+from albireo.model.instant import SECOND, Instant
+from albireo.model.position import Position
+from albireo.node.member.order_replies import GIVEN_UP, Poll, Reply
+
+HOLD_NS: Final = 30 * SECOND
+"""A member that nobody tells to stop by then stands again."""
+LEVEL_NS: Final = 2 * SECOND
+"""The commit position reaches the passive member with the next heartbeat."""
+
+
+class Hold(Protocol):
+    def __call__(self, *, is_on: bool) -> None:
+        """Keep the member from standing, or let it again."""
+
+
+class StopNowAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`stop_now`."""
+
+    position: Position
+    shutdown_id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
+    """The same for both: written into both store headers."""
+    user: str = ""
+
+
+class JointStop:
+    """One per run of CORE."""
+
+    def __init__(
+        self, member: Member, step: Callable[[Event], list[str]], stop_node: Callable[[], object], hold: Hold
+    ) -> None:
+        self.shutdown_id = ""
+        """Not empty: this node stops together with the other one."""
+        self._member = member
+        self._step = step
+        self._stop_node = stop_node
+        self._hold = hold
+        self._held_until: Instant | None = None
+
+    def deadline(self) -> Instant | None:
+        return self._held_until
+
+    def ticked(self, now: Instant) -> None:
+        if self._held_until is not None and now >= self._held_until:
+            self._held_until = None
+            if not self.shutdown_id:
+                self._hold(is_on=False)
+
+    def hold(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+        state = self._member.state
+        if state is not State.READY:
+            return Reply(error=f"this member is {state.value}, not ready", remedy=_NOT_BOTH)
+        self._hold(is_on=True)
+        self._held_until = Instant(now + HOLD_NS)
+        return Reply({"end": self._member.own.end})
+
+    def level(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+        refused = self._step(SwitchoverAsked("stop", is_for_stop=True))
+        if refused:
+            return Reply(error=f"this member is {self._member.state.value}, alone in the set", remedy=_NOT_BOTH)
+        member = self._member
+        leading = member.leading
+        assert leading is not None
+
+        def outcome(now: Instant) -> Reply | None:
+            if member.leading is leading and leading.has_yielded:
+                return Reply({"position": member.own.end})
+            if member.leading is leading and member.handover.drain_until is not None:
+                return None
+            error, remedy = GIVEN_UP.get(member.handover.given_up, GIVEN_UP[OTHER_NOT_LEVEL])
+            return Reply(error=error, remedy=remedy)
+
+        return outcome
+
+    def now(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+        asked = msgspec.convert(arguments, StopNowAsked)
+        until = Instant(now + LEVEL_NS)
+
+        def outcome(now: Instant) -> Reply | None:
+            why_not = self._why_not(asked.position)
+            if not why_not:
+                self.shutdown_id = asked.shutdown_id
+                self._stop_node()
+                return Reply({"shutdown_id": asked.shutdown_id})
+            return Reply(error=why_not, remedy=_AGAIN) if now >= until else None
+
+        return outcome(now) or outcome
+
+    def _why_not(self, position: Position) -> str:
+        """What keeps this member from stopping level with the other."""
+        member, own = self._member, self._member.own
+        is_passive = member.state is State.READY and self._held_until is not None
+        is_active = member.state is State.SUSPENDED and member.leading is not None and member.leading.has_yielded
+        if not (is_passive or is_active):
+            return f"this member is {member.state.value} and was not made ready for it"
+        if own.end != position or own.durable.sequence < position.sequence or own.committed != position:
+            return f"this log ends at {own.end}, committed {own.committed}; the other one at {position}"
+        return ""
+
+
+_NOT_BOTH: Final = "wait until `albireo status` shows both in the set, or stop one alone with `albireo node stop`"
+_AGAIN: Final = "give the order again; `albireo status` shows how far the other one is behind"

@@ -1,0 +1,447 @@
+"""The tenure of a member of a pair: carries out what the member machine says, around one log and its folds.
+
+    letters of peers and voters, synced, appended, time --> Member.step --> effects, in order:
+    disk (promise, grant, cut, append)   peers and voters (links)   folds (commit, serve, stop serving)
+
+Invariants
+    order:   effects are carried out one after another; a step that an effect causes adds its own behind them.
+    appended: own drafts are told to the machine before anything else is.
+    effects first: whoever may not act any more has stopped serving before anything else of that step is done.
+
+Spec: design/pair.md, rules 2, 7, 10, 13.
+"""
+
+import asyncio
+import random
+from collections import Counter, deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from albireo.codec.message import Ask, Carry, HistoryTold
+from albireo.codec.pair_message import (
+    Carried,
+    FoldsSent,
+    FollowAcked,
+    FollowAnswered,
+    Frames,
+    Heartbeat,
+    PeerMessage,
+    Question,
+    RangeSent,
+    Voted,
+)
+from albireo.codec.record import Audited
+from albireo.log import FramesRefused
+from albireo.machine.node import events as root_events
+from albireo.machine.pair.events import (
+    ACTING,
+    LEADING,
+    Appended,
+    AppendFrames,
+    AppendNoOp,
+    AskVoter,
+    CaseTold,
+    CloseAdmission,
+    Commit,
+    CutTo,
+    Effect,
+    Event,
+    FromPeer,
+    FromVoter,
+    GrantEpoch,
+    PeerGone,
+    Permit,
+    PersistStore,
+    RaiseLevel,
+    Refused,
+    RepairLog,
+    Replicate,
+    SendFolds,
+    SendRange,
+    Serve,
+    SessionLost,
+    Started,
+    StartOver,
+    StopAsked,
+    StopNow,
+    StopServing,
+    Synced,
+    TakeFolds,
+    TellPeer,
+    TimePassed,
+    Transitioned,
+)
+from albireo.machine.pair.member import Member
+from albireo.model.instant import SECOND, Instant, soonest
+from albireo.model.position import Position
+from albireo.node.core.tenure import LogAndFolds
+from albireo.node.member.arguments import PairArguments
+from albireo.node.member.facts import facts_of, is_far_behind
+from albireo.node.member.handing_over import HandingOver
+from albireo.node.member.holder_watch import HolderWatch
+from albireo.node.member.marks import Marks
+from albireo.node.member.order_book import audits_at_end
+from albireo.node.member.orders import Orders, PairOrders
+from albireo.node.member.status import MemberStatus
+from albireo.node.transfer.history_relay import HistoryRelay
+from albireo.node.transfer.replication import Replication
+from albireo.node.transfer.restoring import Restoring
+from albireo.node.vote.plc_voters import Outside, PlcVoters
+from albireo.runtime import ActorContext, Letter, Link
+from albireo.runtime.link.keys import Keys
+
+RUN_MAX: Final = 2**32 - 1
+STOP_GRACE_NS: Final = SECOND
+
+
+class MemberTenure:
+    """See the module; one per run of CORE."""
+
+    def __init__(self, core: LogAndFolds, actor: ActorContext, arguments: PairArguments) -> None:
+        self._core = core
+        self._actor = actor
+        self._arguments = arguments
+        self._member: Member
+        self._orders: PairOrders
+        self._plcs: PlcVoters
+        self._replication: Replication
+        self._restoring: Restoring
+        self._relay: HistoryRelay
+        self._todo: deque[Effect] = deque()
+        self._is_busy = False
+        self._stopped = asyncio.Event()
+        self._boot: Link | None = None
+        """There once this member asks for its own stop."""
+        self._marks = Marks(actor.data, core.files, core.log.do)
+        self._status = MemberStatus(arguments.seats, arguments.config.voters, self._marks)
+        keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
+        self._voters: dict[str, Link] = {
+            name: actor.connect_tcp(name, endpoint, keys) for name, endpoint in arguments.witnesses.items()
+        }
+        self._others: list[Link] = [
+            actor.connect_tcp(f"peer.{path}", endpoint, keys, peer=arguments.other_place)
+            for path, endpoint in enumerate(arguments.other)
+        ]
+        self._own: list[Link] = [
+            actor.bind_tcp(f"member.{path}", endpoint, keys) for path, endpoint in enumerate(arguments.peer)
+        ]
+        self._watch = HolderWatch(actor, arguments.other_place, arguments.other, keys)
+        self._clients = actor.bind_tcp("clients", arguments.client, keys)
+        self._voter_of = {link: voter for voter, link in self._voters.items()}
+        self._paths = {link: path for path, link in enumerate(self._own)}
+
+    # --- Tenure --------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        log, header = self._core.log, self._core.log.header
+        run = 1 + int.from_bytes(self._core.entropy(4)) % RUN_MAX
+        levels = (self._core.feature_level, self._core.root.folds.feature_level)
+        facts = facts_of(log, self._arguments.member, run, is_complete=self._core.is_complete, levels=levels)
+        role = self._core.root.role
+        role.describe, role.member = self.describe, self._arguments.member
+        role.local_streams, role.private_streams = self._arguments.stream_numbers
+        outside = Outside(self._core.say, log.keep_registers, self._heard_voter)
+        self._plcs = PlcVoters(
+            self._arguments.config,
+            facts.index,
+            facts.run,
+            header.plc_registers,
+            outside,
+            self._actor.now(),
+            self._arguments.waits,
+        )
+        chance = random.Random(self._core.entropy(8))
+        self._member = Member(self._arguments.config, facts, chance, self._actor.now())
+        records = (self._journal, self._append_audit)
+        orders = Orders(self._ordered, self._ask_voter, self._actor.wall_ns, self._stop_node, *records)
+        self._orders = PairOrders(self._member, self._status, self._marks, orders)
+        own = self._member.own
+        told = (self._refuse, lambda session: self._step(SessionLost(session)))
+        self._replication = Replication(self._actor, log, own, self._others, *told)
+        self._restoring = Restoring(self._actor, self._core, own, self._others, self._refuse)
+        peer, status = self._member.peer, self._status
+        self._relay = HistoryRelay(self._actor, self._core, own, peer, self._others, status, self._refuse)
+        self._handing_over = HandingOver(self._member, log, self._core.root)
+        self._watch.run_of = lambda: self._member.peer.run
+        self._watch.on_gone = self._other_gone
+        self._watch.on_due = self._core.wake
+        self._step(Started())
+        self._orders.begin(audits_at_end(log))
+
+    def _other_gone(self, run: int, now: Instant) -> None:
+        """The process of the other member is gone, its host is not (rule 12)."""
+        self._plcs.holder_gone(run, now)
+        self._step(PeerGone(run))
+
+    def hears(self, letter: Letter) -> bool:
+        message = letter.message
+        path = self._paths.get(letter.link)
+        if path is not None:
+            self._watch.heard()
+            self._from_peer(message, letter.raw, path)
+        elif letter.link in self._voter_of:
+            self._from_witness(message, self._voter_of[letter.link])
+        elif isinstance(message, Ask):
+            return self._orders.asked(letter, message, self._actor.now())
+        elif letter.link is self._clients:
+            return False
+        elif letter.link is self._boot:
+            return True  # It says that the stop was asked for; the stop itself comes as to every actor.
+        elif isinstance(message, Carry | HistoryTold):
+            self._relay.from_history(letter)
+        else:
+            return self._plcs.hears(letter.sender, message, self._actor.now())
+        return True
+
+    def _from_witness(self, message: object, voter: str) -> None:
+        if isinstance(message, Voted) and message.voter == voter:
+            self._heard_voter(message)
+        else:
+            self._status.refused[f"{type(message).__name__} from {voter}"] += 1
+
+    def _heard_voter(self, voted: Voted) -> None:
+        self._status.voted(voted, self._actor.now())
+        self._orders.voted(voted)
+        self._step(FromVoter(voted))
+
+    def _from_peer(self, message: object, raw: list[bytes | memoryview], path: int) -> None:
+        if isinstance(message, Carried):
+            self._relay.from_peer(message, raw)
+            return
+        if not isinstance(message, PeerMessage):
+            self._status.refused[f"{type(message).__name__} from the other member"] += 1
+            return
+        self._status.heard(path, message, self._actor.now())
+        if isinstance(message, Frames | FoldsSent | RangeSent):
+            if not raw and not getattr(message, "is_gone", False):
+                self._status.refused[f"{type(message).__name__} without content"] += 1
+                return
+            if isinstance(message, Frames) and self._core.log.admission():
+                return  # No room now: the holder sends it again, or goes on without us.
+            message = msgspec.structs.replace(message, payload=raw[0] if raw else b"")
+        elif isinstance(message, FollowAnswered) and self._restoring.lacks_room(message, self._status.told):
+            return  # It is asked for again until there is room.
+        elif isinstance(message, FollowAcked):
+            self._replication.acked(message.session, message.durable)
+            self._restoring.given()
+        self._step(FromPeer(message, path))
+        if isinstance(message, Heartbeat) and message is self._member.peer.last:
+            self._orders.heard(message)
+        self._replication.pump()
+
+    def appended(self) -> None:
+        self._step(Appended(self._core.log.end))
+
+    def synced(self, position: Position) -> None:
+        self._step(Synced(position))
+
+    def awaits_disk(self) -> bool:
+        leading = self._member.leading
+        return leading is None or leading.awaits_disk
+
+    def ticked(self, now: Instant) -> None:
+        self._look_at_log(now)
+        if now >= self._member.deadline():
+            self._step(TimePassed())
+        self._orders.ticked(now)
+        self._plcs.ticked(now)
+        self._watch.pass_time(now)
+        self._replication.pump()
+        for event in self._handing_over.events(now):
+            self._step(event)
+
+    def _look_at_log(self, now: Instant) -> None:
+        """What retention, scrub, the housekeeper and repairs did to it, and the level that it was raised to."""
+        for event in self._restoring.news(now, is_leading=self._member.leading is not None):
+            self._step(event)
+
+    def deadline(self) -> Instant | None:
+        return soonest(
+            self._member.deadline(),
+            self._orders.deadline(),
+            self._plcs.deadline(),
+            self._watch.deadline(),
+            self._handing_over.deadline(),
+        )
+
+    @property
+    def shutdown_id(self) -> str:
+        """Of a stop of both members; empty: this one stops alone."""
+        return self._orders.joint_stop.shutdown_id
+
+    def _stop_node(self) -> None:
+        if self._boot is None:
+            self._boot = self._actor.connect("boot")
+        self._boot.send(Ask(request_id=0, what="stop"))
+
+    def _journal(self, what: str, user: str) -> None:
+        self._actor.log.info("pair_ordered", what=what, user=user)
+
+    def _append_audit(self, records: Sequence[Audited]) -> int:
+        root = self._core.root
+        if not root.role.is_serving:
+            return 0
+        self._core.tell(root_events.OrdersGiven(records))
+        return root.end.sequence
+
+    def figures(self) -> root_events.PairFigures | None:
+        return self._status.figures(self._member, self._actor.now())
+
+    def wanted_from(self) -> int | None:
+        leading = self._member.leading
+        return None if leading is None else leading.wanted_from(self._actor.now())
+
+    def has_all_folded(self) -> bool:
+        """Not while records are damaged that the other member has; who leads has nobody to get them from."""
+        return self._member.own.is_whole or self._member.leading is not None
+
+    async def stop(self) -> None:
+        self._step(StopAsked(is_joint=bool(self.shutdown_id)))
+        limit_s = (self._arguments.config.drain_ns + STOP_GRACE_NS) / SECOND
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._stopped.wait()
+        except TimeoutError:
+            self._actor.log.error("left_without_a_word", reason="the other member did not take over in time")
+
+    def close(self) -> None:
+        for link in (*self._voters.values(), *self._others, *self._own, self._clients):
+            link.close()
+
+    # --- Steps ---------------------------------------------------------------------------------------------------
+
+    def _ordered(self, event: Event) -> list[str]:
+        """A step for an order; what was refused in it."""
+        before = Counter(self._status.refused)
+        self._step(event)
+        return list(self._status.refused - before)
+
+    def _step(self, event: Event) -> None:
+        member = self._member
+        effects = member.step(event, self._actor.now())
+        self._stand_down()
+        self._todo.extend(effects)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        while self._todo:
+            self._do(self._todo.popleft())
+        self._is_busy = False
+
+    def _stand_down(self) -> None:
+        """What the machine may not do any more, the folds stop first."""
+        state, role = self._member.state, self._core.root.role
+        role.word = state
+        leading = self._member.leading
+        role.members = () if leading is None else leading.changes.confirmed
+        self._core.root.leader.is_catching_up = is_far_behind(self._core.log, self._member)
+        if role.holds and state not in LEADING:
+            self._replication.end()
+            self._restoring.given()
+            self._core.tell(root_events.Deposed(f"this member is {state.value}"))
+        elif (role.is_serving or role.is_draining) and state not in ACTING:
+            self._core.tell(root_events.Suspended(f"this member is {state.value}"))
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case TellPeer(path, message):
+                self._tell_peer(path, message)
+            case Replicate():
+                self._replication.asked(effect, self._actor.now())
+            case AppendFrames(payload):
+                self._append_frames(payload)
+            case StartOver() | TakeFolds() | SendFolds() | SendRange():
+                self._restoring.do(effect)
+            case RepairLog():
+                self._restoring.do(effect)
+                self._look_at_log(self._actor.now())
+            case Commit(position):
+                self._core.commit(position)
+            case AskVoter(voter, question):
+                self._ask_voter(voter, question)
+            case PersistStore() | GrantEpoch() | AppendNoOp() | CutTo():
+                self._change_log(effect)
+            case Serve():
+                self._core.tell(root_events.Served())
+            case CloseAdmission(cause):
+                self._core.tell(root_events.HandoverBegun(cause))
+            case StopServing(cause=cause):
+                self._core.tell(root_events.Suspended(cause))
+            case Permit():
+                self._core.tell(root_events.Permitted(effect))
+            case RaiseLevel(level):
+                self._core.tell(root_events.LevelAgreed(level))
+            case Transitioned() | CaseTold() | Refused() | StopNow():
+                self._note(effect)
+
+    def _refuse(self, reason: str) -> None:
+        self._status.refused[reason] += 1
+        self._actor.log.limited("pair_refused", reason, reason=reason)
+
+    def _note(self, effect: Transitioned | CaseTold | Refused | StopNow) -> None:
+        log = self._actor.log
+        match effect:
+            case Transitioned(old, new, cause):
+                self._status.moved(new, cause, self._actor.wall_ns())
+                log.info("member_state", old=old.value, new=new.value, cause=cause)
+            case CaseTold(case, is_on, detail):
+                self._status.told(effect, self._actor.wall_ns())
+                log.warning("pair_case", case=case, is_on=is_on, detail=detail)
+            case Refused(reason):
+                self._refuse(reason)
+            case StopNow():
+                self._stopped.set()
+
+    def _change_log(self, effect: PersistStore | GrantEpoch | AppendNoOp | CutTo) -> None:
+        core = self._core
+        match effect:
+            case PersistStore(tried_epoch, accepted_epoch, history):
+                core.log.promise(tried_epoch, accepted_epoch, history)
+                if history != core.root.history and not core.root.role.holds:
+                    core.tell(root_events.LogCut(core.log.end, history))
+            case GrantEpoch(entry):
+                self._replication.end()  # Who followed under the epoch before asks again.
+                self._restoring.given()
+                core.log.grant(entry)
+            case AppendNoOp():
+                core.tell(root_events.Granted(core.log.history, self._status.cause))
+            case CutTo(sequence):
+                end = core.log.cut_to(sequence, why="not in the holder's log", node_ns=self._actor.wall_ns())
+                if end.sequence == sequence >= core.root.committed.sequence:
+                    core.tell(root_events.LogCut(end, core.log.history))
+                    self._step(Synced(core.log.durable))  # No sync is under way that would tell it.
+                else:
+                    self._actor.fail(f"the log is cut to {end}, below what is folded or asked for: start anew")
+
+    def _append_frames(self, payload: object) -> None:
+        assert isinstance(payload, bytes | memoryview)
+        try:
+            appended = self._core.log.append_raw(payload)
+        except FramesRefused as error:
+            self._actor.fail(f"the holder's frames do not fit: {error}")
+            return
+        self._orders.followed(appended)
+        self._core.tell(root_events.FramesFollowed(appended))
+
+    # --- Links ---------------------------------------------------------------------------------------------------
+
+    def _tell_peer(self, path: int, message: PeerMessage) -> None:
+        if isinstance(message, Heartbeat):
+            message = self._orders.marked(self._replication.marked(message))
+        self._others[path].send(message)
+
+    def _ask_voter(self, voter: str, question: Question) -> None:
+        if voter in self._plcs:
+            self._plcs.ask(voter, question, self._actor.now())
+        elif voter in self._voters:
+            self._voters[voter].send(question)
+
+    # --- Status --------------------------------------------------------------------------------------------------
+
+    def describe(self) -> dict[str, object]:
+        """The pair as this member sees it, for `status`."""
+        told = self._status.describe(self._member, self._actor.now())
+        return told | {"plc_voters": self._plcs.describe()}

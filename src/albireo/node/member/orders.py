@@ -1,0 +1,355 @@
+"""What people order of a pair, asked of one of its members; docs/pair.md says what each order means.
+
+    pair_init                      the first record                              voter_admission.py
+    voter_reset                    a voter that lost its store votes again       voter_admission.py
+    switchover, drain, promote     who leads
+    stop_hold, _level, _now        both members stop level                       joint_stop.py
+    pair_seen                      somebody has looked at what was cut or lost
+
+An order is answered when it is known what became of it, at once or some time later; never is it silently given up.
+What the member machine refuses comes back with a remedy. That it was given, by whom, and how it ended, goes on record
+in the log (order_book.py).
+
+Spec: design/pair.md, rules 9, 11, 14; ADR-0117, 0118, 0123.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from albireo.codec.frame import Frame
+from albireo.codec.message import Answer, Ask
+from albireo.codec.pair_message import Heartbeat, Question, Voted
+from albireo.codec.record import Audited
+from albireo.machine.pair.events import LEADING, Event, ForceAsked, HoldAsked, State, SwitchoverAsked
+from albireo.machine.pair.member import Member
+from albireo.model.instant import MS, SECOND, Instant, WallTime, soonest
+from albireo.model.position import Position
+from albireo.node.member.joint_stop import JointStop
+from albireo.node.member.marks import Marks
+from albireo.node.member.order_book import OrderBook
+from albireo.node.member.order_replies import GIVEN_UP, Poll, Reply
+from albireo.node.member.status import MemberStatus
+from albireo.node.vote.admission import VoterAdmission
+from albireo.runtime import Letter
+
+WAITING_MAX: Final = 8
+"""Orders under way; one more is refused."""
+POLL_NS: Final = 20 * MS
+HANDOVER_NS: Final = 10 * SECOND
+FORCE_NS: Final = 10 * SECOND
+ACTIONS: Final = {
+    "pair_init": "pair_init",
+    "voter_reset": "voter_reset",
+    "switchover": "switchover",
+    "drain": "drain",
+    "promote": "promote_force",
+    "stop_level": "stop_all",
+    "pair_seen": "pair_seen",
+}
+"""Orders that go on record, as what. `stop_hold` and `stop_now` are steps of an order that `stop_level` stands for."""
+NOT_DETAIL: Final = frozenset({"user", "is_on"})
+"""Arguments that the record has elsewhere."""
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What the orders need of the tenure."""
+
+    step: Callable[[Event], list[str]]
+    """One step of the member machine; returns the reasons of what it refused in it."""
+    ask_voter: Callable[[str, Question], None]
+    wall_ns: Callable[[], WallTime]
+    stop_node: Callable[[], object]
+    """Ask boot to stop this node."""
+    journal: Callable[[str, str], object]
+    """Keep a line: what was ordered, by whom."""
+    append: Callable[[Sequence[Audited]], int]
+    """Append to the own log, if this member may; returns the sequence of the last record, 0 if it may not."""
+
+
+class DrainAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`drain`."""
+
+    is_on: bool = True
+    user: str = ""
+
+
+class Ordered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An order without anything but who gives it."""
+
+    user: str = ""
+
+
+class Given(msgspec.Struct, frozen=True):
+    """An order, and where its answer goes."""
+
+    letter: Letter
+    ask: Ask
+
+    @property
+    def user(self) -> str:
+        return str(self.ask.arguments.get("user") or self.letter.peer or "a client on this machine")
+
+    @property
+    def action(self) -> str:
+        """As it is put on record; empty: not of its own, it is a step of another one."""
+        is_over = self.ask.what == "drain" and self.ask.arguments.get("is_on") is False
+        return "drain_end" if is_over else ACTIONS.get(self.ask.what, "")
+
+
+class Waiting(msgspec.Struct):
+    """An order whose outcome is not known yet."""
+
+    given: Given
+    poll: Poll
+
+
+class PairOrders:
+    """One per run of CORE."""
+
+    def __init__(self, member: Member, status: MemberStatus, marks: Marks, orders: Orders) -> None:
+        self._member = member
+        self._status = status
+        self._marks = marks
+        self._orders = orders
+        self._waiting: list[Waiting] = []
+        self._poll_at = Instant(0)
+        seats, own = status.seats, member.own
+        places = (seats.place(own.index), seats.place(own.other))
+        self._book = OrderBook(member, marks, orders.append, orders.wall_ns, places)
+        self.admission = VoterAdmission(member, status, orders.ask_voter)
+        self.joint_stop = JointStop(member, orders.step, orders.stop_node, self._hold)
+        self._known: dict[str, Callable[[dict[str, object], Instant], Reply | Poll]] = {
+            "pair_init": self.admission.init,
+            "voter_reset": self.admission.reset,
+            "switchover": self._switchover,
+            "drain": self._drain,
+            "promote": self._promote,
+            "stop_hold": self.joint_stop.hold,
+            "stop_level": self.joint_stop.level,
+            "stop_now": self.joint_stop.now,
+            "pair_seen": self._seen,
+        }
+
+    def begin(self, on_record: Iterable[tuple[Audited, Position]]) -> None:
+        """A drain outlives the restart it was perhaps made for.
+
+        Args:
+            on_record: entries at the end of the log, with where they stand.
+        """
+        self._book.found(on_record)
+        self._hold(is_on=False)
+
+    def asked(self, letter: Letter, ask: Ask, now: Instant) -> bool:
+        """Take a question that is an order to the pair; False: it is none."""
+        handler = self._known.get(ask.what)
+        if handler is None:
+            return False
+        given = Given(letter, ask)
+        if len(self._waiting) >= WAITING_MAX:
+            self._say(given, Reply(error=f"{WAITING_MAX} orders are under way", remedy="wait for one to end"))
+            return True
+        self._orders.journal(ask.what, given.user)
+        self._note(given, "", _text({name: ask.arguments[name] for name in ask.arguments if name not in NOT_DETAIL}))
+        try:
+            outcome = handler(ask.arguments, now)
+        except msgspec.ValidationError as error:
+            outcome = Reply(error=f"{ask.what}: {error}")
+        if isinstance(outcome, Reply):
+            self._end(given, outcome)
+        else:
+            self._waiting.append(Waiting(given, outcome))
+            self._poll_at = now
+        return True
+
+    def voted(self, voted: Voted) -> None:
+        """An answer of a voter to any question."""
+        self.admission.voted(voted)
+
+    def heard(self, beat: Heartbeat) -> None:
+        """The other member's last heartbeat, fresh."""
+        self._book.heard(beat)
+
+    def followed(self, frames: Sequence[Frame]) -> None:
+        """Frames of the holder stand in the log."""
+        self._book.followed(frames)
+
+    def marked(self, beat: Heartbeat) -> Heartbeat:
+        """With what the other one should put on record, and show."""
+        cases = self._status.carried()
+        return self._book.marked(msgspec.structs.replace(beat, cases=cases) if cases else beat)
+
+    def deadline(self) -> Instant | None:
+        poll_at = self._poll_at if self._waiting else None
+        return soonest(self.admission.deadline(), self.joint_stop.deadline(), poll_at)
+
+    def ticked(self, now: Instant) -> None:
+        self.admission.ticked(now)
+        self.joint_stop.ticked(now)
+        self._book.ticked()
+        if not self._waiting or now < self._poll_at:
+            return
+        self._poll_at = Instant(now + POLL_NS)
+        for one in list(self._waiting):
+            reply = one.poll(now)
+            if reply is not None:
+                self._waiting.remove(one)
+                self._end(one.given, reply)
+
+    def _end(self, given: Given, reply: Reply) -> None:
+        self._note(given, "_refused" if reply.error else "_done", reply.error or _text(reply.result))
+        self._say(given, reply)
+
+    def _note(self, given: Given, ending: str, detail: str) -> None:
+        if given.action:
+            place = self._status.seats.place(self._member.own.index)
+            self._book.note(given.user, given.action + ending, place, detail)
+
+    def _say(self, given: Given, reply: Reply) -> None:
+        result = reply.result | {"state": self._member.state.value}
+        answer = Answer(request_id=given.ask.request_id, result=result, error=reply.text)
+        given.letter.link.send(answer, to=given.letter.sender)
+
+    def _hold(self, *, is_on: bool) -> None:
+        self._orders.step(HoldAsked(is_on or self._marks.drained_since_ns > 0))
+
+    def _seen(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+        """Somebody has looked at what was cut here, or may be lost: the cases end until there is a new cause."""
+        msgspec.convert(arguments, Ordered)
+        return Reply({"ended": self._status.seen()})
+
+    # --- Who leads -------------------------------------------------------------------------------------------------
+
+    def _switchover(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+        msgspec.convert(arguments, Ordered)
+        return self._hand_over("operator", now)
+
+    def _hand_over(self, cause: str, now: Instant) -> Reply | Poll:
+        refused = self._orders.step(SwitchoverAsked(cause))
+        if refused:
+            return refusal(refused, _SWITCHOVER)
+        member, until = self._member, Instant(now + HANDOVER_NS)
+        leading = member.leading
+        assert leading is not None, "only a leading member hands over"
+
+        def outcome(now: Instant) -> Reply | None:
+            if member.leading is not leading and member.peer.is_led_by(now, member.config):
+                heard = member.peer.last
+                assert heard is not None
+                return Reply({"active": self._status.seats.place(member.own.other), "epoch": heard.epoch})
+            given_up = GIVEN_UP.get(member.handover.given_up)
+            if given_up is not None:
+                return Reply(error=given_up[0], remedy=given_up[1])
+            is_over = member.leading is leading and member.handover.drain_until is None and not leading.has_yielded
+            if is_over or now >= until:
+                return Reply(error="the other member did not take over, so this one leads on", remedy=_NOT_TAKEN)
+            return None
+
+        return outcome
+
+    def _drain(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+        """Hand over if it leads, and do not stand again until told so."""
+        asked = msgspec.convert(arguments, DrainAsked)
+        if not asked.is_on:
+            return self._end_drain()
+        state = self._member.state
+        if state in LEADING and state is not State.ACTIVE:
+            error = f"this member is {state.value} and the other one could not take over"
+            return Reply(error=error, remedy=_WAIT_FOR_OTHER)
+        try:
+            self._marks.drained(self._marks.drained_since_ns or self._orders.wall_ns())
+        except OSError as error:
+            return Reply(error=f"the drain can't be kept over a restart: {error.strerror}", remedy=_DISK)
+        self._hold(is_on=True)
+        drained: dict[str, object] = {"drained_since_ns": self._marks.drained_since_ns}
+        outcome = self._hand_over("drain", now) if state is State.ACTIVE else Reply(drained)
+        if isinstance(outcome, Reply):
+            return self._drained(outcome, drained)
+        waited = outcome
+
+        def then(now: Instant) -> Reply | None:
+            reply = waited(now)
+            return None if reply is None else self._drained(reply, drained)
+
+        return then
+
+    def _drained(self, reply: Reply, drained: dict[str, object]) -> Reply:
+        """A drain that could not hand over is none: somebody has to lead."""
+        if not reply.error:
+            return Reply(reply.result | drained)
+        undone = self._end_drain()
+        return undone if undone.error else Reply(error=reply.error, remedy=reply.remedy)
+
+    def _end_drain(self) -> Reply:
+        try:
+            self._marks.drained(0)
+        except OSError as error:
+            return Reply(error=f"the end of the drain can't be written: {error.strerror}", remedy=_DISK)
+        self._hold(is_on=False)
+        return Reply({"drained_since_ns": 0})
+
+    def _promote(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+        """The operator's act: see rule 9."""
+        msgspec.convert(arguments, Ordered)
+        member, until = self._member, Instant(now + FORCE_NS)
+        before = self._status.refused["other_is_alive"]
+        refused = self._orders.step(ForceAsked())
+        if refused:
+            return refusal(refused, _PROMOTE)
+
+        def outcome(now: Instant) -> Reply | None:
+            if member.state in LEADING and member.leading is not None:
+                is_forced = member.leading.grant.is_forced
+                return Reply({"epoch": member.leading.epoch, "end": member.own.end.sequence, "is_forced": is_forced})
+            if self._status.refused["other_is_alive"] > before:
+                return refusal(["other_is_alive"], _PROMOTE)
+            late = Reply(error="it did not begin to lead", remedy="`albireo status` shows its state and why")
+            return late if now >= until else None
+
+        return outcome
+
+
+def _text(said: dict[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in said.items())
+
+
+def refusal(refused: list[str], known: dict[str, tuple[str, str]]) -> Reply:
+    """What the machine refused, in words, with the remedy where there is one."""
+    found = [known[one] for one in refused if one in known]
+    if not found:
+        return Reply(error="; ".join(refused), remedy="`albireo status` shows the state of both members")
+    return Reply(error="; ".join(error for error, _ in found), remedy=found[0][1])
+
+
+_DISK: Final = "make room on this disk, or replace it, then order again"
+_WAIT_FOR_OTHER: Final = "wait until `albireo status` shows the other one ready, or stop this one: albireo node stop"
+_NOT_TAKEN: Final = (
+    "see with `albireo status` whether the other one is drained, or its log far behind; then order again"
+)
+_SWITCHOVER: Final = {
+    "other_not_in_set": ("the other member is not in the set", _WAIT_FOR_OTHER),
+    "other_is_held": ("the other member is drained", "end that first, on its machine: albireo drain --end"),
+    "SwitchoverAsked while solo": ("the other member is not in the set", _WAIT_FOR_OTHER),
+    **{
+        f"SwitchoverAsked while {state.value}": (
+            f"only the active member hands over; this one is {state.value}",
+            "order it with --data of the active one",
+        )
+        for state in State
+        if state is not State.SOLO
+    },
+}
+_PROMOTE: Final = {
+    "other_is_alive": (
+        "the other member shows signs of life, so nothing was forced",
+        "switch its machine off, or let it lead; `albireo status` shows what it says",
+    ),
+    **{
+        f"ForceAsked while {state.value}": (
+            f"this member is {state.value}: it leads, or can never lead in this run",
+            "nothing, if it leads; start it again if it is fenced",
+        )
+        for state in (State.RECOVERING, State.ACTIVE, State.SOLO, State.FENCED)
+    },
+}

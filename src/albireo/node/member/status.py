@@ -1,0 +1,268 @@
+"""What a member tells of its pair: who leads, who has what, who hears whom and what was refused. For `status`.
+
+It only listens: nothing here decides anything.
+Spec: design/pair.md, rules 3, 13 and Bad input; docs/pair.md.
+"""
+
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from albireo.codec.message import CopyTold, HistoryTold
+from albireo.codec.pair_message import HeartbeatAnswered, PeerMessage, Record, Voted
+from albireo.machine.node.events import PairFigures
+from albireo.machine.pair.events import CaseTold, State
+from albireo.machine.pair.levels import why_apart
+from albireo.machine.pair.member import Member
+from albireo.machine.vote.voter import Refusal
+from albireo.model.instant import MS, SECOND, Instant
+from albireo.node.member.marks import Case, Marks
+
+MEMBERS: Final = ("primary", "backup")
+VOTER_SILENT_NS: Final = 3 * SECOND
+"""A voter is asked at least once a second; this long without an answer it counts as lost."""
+REASONS: Final = frozenset(one.value for one in Refusal)
+"""What a voter may say against a question; any other word of a voter is counted as `other`."""
+
+
+UNTIL_SEEN: Final = frozenset({"history_at_risk", "tail_quarantined"})
+"""Cases that stand, over restarts, until somebody has looked: nothing else can say that nothing is lost."""
+CARRIED: Final = UNTIL_SEEN | {"store_refused"}
+"""Cases that the other member shows too."""
+DETAIL_CHARS_MAX: Final = 200
+"""Of what the other one says of a case."""
+
+
+class Seats(msgspec.Struct, frozen=True, kw_only=True):
+    """Names and addresses of the pair, as the topology has them."""
+
+    node: str
+    member: int
+    """Own index."""
+    clients: tuple[str, str]
+    """By index: where clients connect."""
+    peers: tuple[tuple[str, ...], tuple[str, ...]]
+    """By index: where the other member connects, one per path."""
+    guards: dict[str, str] = {}
+    """By adapter: what refuses a late order to its outputs."""
+
+    def place(self, index: int) -> str:
+        return f"{self.node}[{MEMBERS[index]}]"
+
+    def places(self, members: tuple[int, ...]) -> list[str]:
+        return [self.place(one) for one in members]
+
+
+class VoterSeen(msgspec.Struct):
+    """A voter as this run of the member knows it."""
+
+    at: Instant = Instant(0)
+    """Its last answer; 0: none yet."""
+    last: Voted | None = None
+    refused: Counter[str] = msgspec.field(default_factory=Counter)
+
+
+class MemberStatus:
+    """Takes notes beside the member machine. One per run of CORE."""
+
+    def __init__(self, seats: Seats, voters: tuple[str, ...], marks: Marks) -> None:
+        self.seats = seats
+        self.refused: Counter[str] = Counter()
+        self.cause = ""
+        """Of the last change of state."""
+        self.since_ns = 0
+        """Wall time of it."""
+        self.voters = {voter: VoterSeen() for voter in voters}
+        self._marks = marks
+        self._cases = {name: (case.detail, case.since_ns) for name, case in marks.cases.items() if name in UNTIL_SEEN}
+        self._unmeasured: set[str] = set()
+        """Cases that began since `figures` was asked: each is in one measurement at least, however short it stood."""
+        self._paths: list[Instant | None] = [None for _ in seats.peers[seats.member]]
+        self._answered_at: Instant | None = None
+        self._history = HistoryTold(own=CopyTold(), other=CopyTold())
+
+    # --- Notes -----------------------------------------------------------------------------------------------------
+
+    def moved(self, new: State, cause: str, wall_ns: int) -> None:
+        self.cause, self.since_ns = cause, wall_ns
+        if new is State.SOLO:
+            self._marks.at_risk(wall_ns)
+        elif new in (State.ACTIVE, State.READY):
+            self._marks.at_risk(0)
+            self._cases.pop("store_refused", None)  # Both are in the set again.
+
+    def told(self, case: CaseTold, wall_ns: int) -> None:
+        """A case of the pair begins or ends."""
+        if not case.is_on:
+            self._cases.pop(case.case, None)
+            return
+        _, since_ns = self._cases.get(case.case, ("", wall_ns))
+        self._cases[case.case] = (case.detail, since_ns)
+        self._unmeasured.add(case.case)
+        if case.case in UNTIL_SEEN:
+            self._marks.case(case.case, Case(since_ns, case.detail))
+
+    def seen(self) -> list[str]:
+        """Somebody has looked: what ends by that."""
+        ended = sorted(self._cases.keys() & UNTIL_SEEN)
+        for case in ended:
+            del self._cases[case]
+            self._marks.case(case, None)
+        return ended
+
+    def carried(self) -> tuple[tuple[str, str], ...]:
+        """What the other member shows too."""
+        return tuple((case, detail) for case, (detail, _) in self._cases.items() if case in CARRIED)
+
+    def history_told(self, told: HistoryTold, wall_ns: int) -> None:
+        """How complete the stored history is, here and at the other member."""
+        self._history = told
+        for case, copy in (("history_incomplete", told.own), ("other_history_incomplete", told.other)):
+            _, since_ns = self._cases.get(case, ("", wall_ns))
+            self.told(CaseTold(case, copy.is_incomplete, copy_text(copy)), since_ns)
+
+    def voted(self, voted: Voted, now: Instant) -> None:
+        """An answer of a voter of the list, on its own link."""
+        seen = self.voters.get(voted.voter)
+        if seen is None:
+            return
+        seen.at, seen.last = now, voted
+        if not voted.is_granted:
+            seen.refused[voted.reason if voted.reason in REASONS else "other"] += 1
+
+    def figures(self, member: Member, now: Instant) -> PairFigures:
+        """The pair as its items have it; asked of the active member."""
+        own, leading = member.own, member.leading
+        granted = () if leading is None else leading.grant.members
+        epochs = [one.epoch for one in own.history.entries[-2:]]
+        was_other = len(epochs) == 2 and epochs[0] % 2 == own.other  # An epoch's parity is its member.
+        is_alone = leading is not None and leading.changes.confirmed == (own.index,)
+        shown = self._cases.keys() | self._unmeasured | _heard_cases(member).keys()
+        self._unmeasured.clear()
+        silent = sum(now - seen.at > VOTER_SILENT_NS for seen in self.voters.values())
+        return PairFigures(
+            at_risk=float(is_alone),
+            other_lost=float(not member.peer.is_present(now, own.config)),
+            voters_silent=float(silent),
+            taken_over=float(is_alone and was_other and granted == (own.index,)),
+            store_refused=float("store_refused" in shown),
+            tail_quarantined=float("tail_quarantined" in shown),
+            history_at_risk=float("history_at_risk" in shown),
+            history_incomplete=float(sum(_missing(one) for one in (self._history.own, self._history.other))),
+        )
+
+    def heard(self, path: int, message: PeerMessage, now: Instant) -> None:
+        """The other member spoke on that path."""
+        if path < len(self._paths):
+            self._paths[path] = now
+        if isinstance(message, HeartbeatAnswered):
+            self._answered_at = now
+
+    # --- What is told ----------------------------------------------------------------------------------------------
+
+    def describe(self, member: Member, now: Instant) -> dict[str, object]:
+        """The pair as this member sees it. Ages in ms; null: never."""
+        own, leading, other = member.own, member.leading, member.peer.last
+        confirmed = leading.changes.confirmed if leading is not None else (other.members if other else ())
+        return {
+            "member": own.index,
+            "place": self.seats.place(own.index),
+            "state": member.state.value,
+            "cause": self.cause,
+            "since_ns": self.since_ns,
+            "epoch": _epoch(member),
+            "run": own.run,
+            "members": list(confirmed),
+            "set": self.seats.places(confirmed),
+            "end": own.end.sequence,
+            "durable": own.durable.sequence,
+            "committed": own.committed.sequence,
+            "accepted_epoch": own.accepted_epoch,
+            "feature_level": own.feature_level,
+            "log_level": own.log_level,
+            "apart": "" if other is None else why_apart(own, other),
+            "lag": own.end.sequence - leading.match if leading is not None else None,
+            "lease_left_ms": max(0, leading.lease.until - now) // MS if leading is not None else None,
+            "client": self.seats.clients[own.index],
+            "peer": list(self.seats.peers[own.index]),
+            "guards": dict(self.seats.guards),
+            "other": self._other(member, now),
+            "voters": list(own.config.voters),
+            "voters_seen": {voter: _seen(one, now) for voter, one in self.voters.items()},
+            "drained_since_ns": self._marks.drained_since_ns,
+            "at_risk_since_ns": self._marks.at_risk_since_ns,
+            "cases": {case: detail for case, (detail, _) in self._cases.items()},
+            "cases_since_ns": {case: since_ns for case, (_, since_ns) in self._cases.items()},
+            "refused": {**self.refused, **{f"history_{one}": count for one, count in self._history.refused.items()}},
+        }
+
+    def _other(self, member: Member, now: Instant) -> dict[str, object]:
+        peer, index = member.peer, member.own.other
+        heard = peer.last
+        told: dict[str, object] = {
+            "place": self.seats.place(index),
+            "client": self.seats.clients[index],
+            "heard_ms": None if heard is None else (now - peer.heard_at) // MS,
+            "is_present": peer.is_present(now, member.config),
+            "answers_ms": None if self._answered_at is None else (now - self._answered_at) // MS,
+            "paths_ms": [None if at is None else (now - at) // MS for at in self._paths],
+            "state": "unknown" if heard is None else heard.state,
+            "cases": _heard_cases(member),
+        }
+        if heard is not None:
+            told |= {
+                "epoch": heard.epoch,
+                "run": heard.run,
+                "end": heard.end.sequence,
+                "committed": heard.committed.sequence,
+                "accepted_epoch": heard.accepted_epoch,
+                "is_held": heard.is_held,
+                "feature_level": heard.feature_level,
+            }
+        return told
+
+
+def _heard_cases(member: Member) -> dict[str, str]:
+    """What the other one said last."""
+    heard = member.peer.last
+    cases = () if heard is None else heard.cases
+    return {case: detail[:DETAIL_CHARS_MAX] for case, detail in cases if case in CARRIED}
+
+
+def copy_text(copy: CopyTold) -> str:
+    """How far a copy of history files is, for people."""
+    counted = f"{copy.done} of {copy.files} files" if copy.files else "its files are not counted yet"
+    return f"{counted}; {copy.trouble}" if copy.trouble else counted
+
+
+def _missing(copy: CopyTold) -> int:
+    """Files, at least."""
+    return max(1, copy.files - copy.done) if copy.is_incomplete else 0
+
+
+def _epoch(member: Member) -> int:
+    if member.leading is not None:
+        return member.leading.epoch
+    return member.following.epoch if member.following is not None else member.own.history.epoch
+
+
+def _seen(one: VoterSeen, now: Instant) -> dict[str, object]:
+    last = one.last
+    if last is None:
+        return {"answered_ms": None}
+    return {
+        "answered_ms": (now - one.at) // MS,
+        "promised": last.promised,
+        "record": None if last.record is None else _record(last.record),
+        "is_lease_running": last.lease_left_ns > 0,
+        "lease_left_ms": max(0, last.lease_left_ns - (now - one.at)) // MS,
+        "floor": [last.floor.epoch, last.floor.sequence],
+        "reason": "" if last.is_granted else last.reason,
+        "refused": dict(one.refused),
+    }
+
+
+def _record(record: Record) -> dict[str, object]:
+    names = ("epoch", "version", "holder", "run", "members", "is_forced")
+    return {name: getattr(record, name) for name in names}

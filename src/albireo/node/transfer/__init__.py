@@ -1,0 +1,1 @@
+"""All that one member of a pair sends the other: frames, folds, ranges for repair, history files."""

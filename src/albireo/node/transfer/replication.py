@@ -1,0 +1,114 @@
+"""Replication: sends the follower what it lacks of the log, piece by piece, out of the turns of CORE.
+
+How far it got and how much is under way is `machine.pair.outflow`'s to know; here the pieces are read and sent.
+
+Spec: design/pair.md, rule 3; design/log-and-feed.md, Feed.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from albireo.codec.frame import frames
+from albireo.codec.pair_message import Frames, Heartbeat
+from albireo.log import Corrupted, Log, Pruned, ReadFailed
+from albireo.machine.pair.events import Replicate
+from albireo.machine.pair.outflow import Outflow
+from albireo.machine.pair.own import Own
+from albireo.model.instant import Instant
+from albireo.runtime import ActorContext, Link
+
+PIECES_PER_TURN: Final = 4
+
+
+class Replication:
+    """The sending side of one run of CORE."""
+
+    def __init__(
+        self,
+        actor: ActorContext,
+        log: Log,
+        own: Own,
+        links: list[Link],
+        refuse: Callable[[str], None],
+        lost: Callable[[int], None],
+    ) -> None:
+        """`refuse`: told why nothing more is sent in this session; `lost`: told it if only a new one helps."""
+        self._actor = actor
+        self._log = log
+        self._own = own
+        self._links = links
+        self._refuse = refuse
+        self._lost = lost
+        self._outflow = Outflow()
+        self._is_posted = False
+
+    def asked(self, more: Replicate, now: Instant) -> None:
+        """The member machine says that there is more."""
+        self._outflow.asked(more, now)
+        self.pump()
+
+    def acked(self, session: int, durable: int) -> None:
+        self._outflow.acked(session, durable)
+
+    def end(self) -> None:
+        """Nobody is led any more."""
+        self._outflow.end()
+
+    def marked(self, beat: Heartbeat) -> Heartbeat:
+        """A heartbeat says what was sent, not what is to be sent: a follower that catches up has no gap."""
+        outflow = self._outflow
+        if beat.session and beat.session == outflow.session:
+            return msgspec.structs.replace(beat, sent_to=min(beat.sent_to, outflow.sent))
+        return beat
+
+    def pump(self) -> None:
+        """Send what fits; the rest in a turn of its own."""
+        end, committed = self._log.end.sequence, self._own.committed.sequence
+        self._outflow.passed(end, committed, self._actor.turns.total_ns, self._actor.now())
+        for _ in range(PIECES_PER_TURN):
+            size = self._wanted()
+            piece = self._read(size) if size else b""
+            if not piece or not self._send(piece):
+                return  # What no link takes now goes with the next heartbeat's turn.
+        if self._wanted() and not self._is_posted:
+            self._is_posted = True
+            self._actor.call(self._pump_more)
+
+    def _wanted(self) -> int:
+        return self._outflow.wanted(self._log.end.sequence, self._own.committed.sequence)
+
+    def _pump_more(self) -> None:
+        self._is_posted = False
+        self.pump()
+
+    def _read(self, size: int) -> bytes:
+        """Ends the session where the log can't go on: the follower is not harmed, it only stays behind."""
+        try:
+            return self._log.read_appended(self._outflow.sent, size)
+        except (Pruned, Corrupted, ReadFailed) as error:
+            self._refuse(f"{type(error).__name__.lower()} behind {self._outflow.sent}")
+            self._actor.log.error("follower_not_served", after=self._outflow.sent, reason=str(error))
+            session = self._outflow.session
+            self._outflow.end()
+            if isinstance(error, Pruned):
+                self._lost(session)
+            return b""
+
+    def _send(self, piece: bytes) -> bool:
+        own, outflow = self._own, self._outflow
+        last = max(header.last for header, _ in frames(piece, verify=False))
+        message = Frames(
+            **own.peer_head,
+            to_run=outflow.to_run,
+            epoch=outflow.epoch,
+            session=outflow.session,
+            previous=outflow.sent,
+            last=last,
+            committed=own.committed,
+        )
+        if not self._links[own.path].send(message, [piece]):
+            return False
+        outflow.took(last.sequence, len(piece))
+        return True

@@ -1,0 +1,94 @@
+"""Restoring: what makes the log of a member whole and complete again, its own or the other's; and news of it.
+
+Spec: design/pair.md, rule 6; ADR-0119, ADR-0120.
+"""
+
+from collections.abc import Callable, Sequence
+
+from albireo.codec.pair_message import FollowAnswered
+from albireo.machine.pair.events import (
+    BeginMoved,
+    CaseTold,
+    Completed,
+    DamageFound,
+    Event,
+    LevelFolded,
+    RepairLog,
+    SendFolds,
+    SendRange,
+    StartOver,
+    TakeFolds,
+)
+from albireo.machine.pair.own import Own
+from albireo.model.instant import Instant
+from albireo.node.core.tenure import LogAndFolds
+from albireo.node.member.facts import beginning_of
+from albireo.node.transfer.folds import FoldsGiven, FoldsTaken
+from albireo.node.transfer.peer_repair import PeerRepair
+from albireo.runtime import ActorContext, Link
+
+
+class Restoring:
+    """Snapshot and repair of one run of CORE, both sides."""
+
+    def __init__(
+        self, actor: ActorContext, core: LogAndFolds, own: Own, links: Sequence[Link], refuse: Callable[[str], None]
+    ) -> None:
+        self._actor = actor
+        self._core = core
+        self._own = own
+        self._given = FoldsGiven(actor, core, own, links)
+        self._taken = FoldsTaken(actor, core)
+        self._repair = PeerRepair(actor, core, own, links, refuse)
+
+    def do(self, effect: StartOver | TakeFolds | SendFolds | SendRange | RepairLog) -> None:
+        match effect:
+            case StartOver() | TakeFolds():
+                self._taken.do(effect)
+            case SendFolds():
+                self._given.asked(effect)
+            case SendRange() | RepairLog():
+                self._repair.do(effect)
+
+    def lacks_room(self, answer: FollowAnswered, told: Callable[[CaseTold, int], object]) -> bool:
+        """For what the log is to be cut by, which is kept. A cut that the disk refuses half-way would end this run.
+
+        Args:
+            told: takes the case, and the wall time.
+        """
+        log = self._core.log
+        is_cut = not answer.is_snapshot and answer.position < log.end.sequence
+        lacked = log.room_lacked_by_cut(answer.position) if is_cut else 0
+        if lacked:
+            self._actor.log.limited("cut_waits_for_room", "follow", bytes=lacked, remedy="make room on this disk")
+        told(CaseTold("no_room", lacked > 0, f"{lacked} bytes more"), self._actor.wall_ns())
+        return lacked > 0
+
+    def given(self) -> None:
+        """The follower goes on without more of it, or nobody is led any more."""
+        self._given.end()
+
+    def news(self, now: Instant, *, is_leading: bool) -> list[Event]:
+        """What retention, scrub, repairs and the housekeeper did to the log, for the member machine; and its level."""
+        own, log = self._own, self._core.log
+        found: list[Event] = []
+        level = self._core.root.folds.feature_level
+        if level != own.log_level:
+            found.append(self._raised(level))
+        if log.begin_sequence != own.begin.position.sequence + 1:
+            found.append(BeginMoved(beginning_of(log)))
+        if self._taken.is_completed(now):
+            found.append(Completed(True))
+        if not is_leading and (log.corrupt or own.damaged_from):
+            first = self._repair.damaged_from()
+            if first != own.damaged_from:
+                found.append(DamageFound(first))
+        return found
+
+    def _raised(self, level: int) -> LevelFolded:
+        """A log above what this member knows has records that it does not fold: it must not go on."""
+        known = self._own.feature_level
+        self._actor.log.info("feature_level", log=level, known=known)
+        if level > known:
+            self._actor.fail(f"the log is raised to feature level {level}, this member knows {known}")
+        return LevelFolded(level)

@@ -1,0 +1,89 @@
+"""From a topology to a running witness: one process, LOGGER and WITNESS as two threads under boot.
+
+Supervised like a node's actors, with one difference: no restart. Whoever forgot a promise, or can't say whether it is
+on the disk, must not come back by itself within the lease; the service manager or an operator starts it again.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from albireo.machine.pair import PairConfig
+from albireo.model.topology import NodeConfig, Place, Topology
+from albireo.node.boot import supervision_of
+from albireo.node.vote.witness import WitnessArguments, WitnessMember, WitnessPair
+from albireo.runtime import ActorSpec, run_node
+
+PREFIX: Final = "witness:"
+"""Before its name in a voter list."""
+
+
+class NoSuchWitness(LookupError):
+    """Nobody of that name votes in this topology."""
+
+    def __init__(self, wanted: str, known: tuple[str, ...]) -> None:
+        super().__init__(f"no witness {wanted!r} in the topology; it has {', '.join(known) or 'none'}")
+        self.wanted = wanted
+        self.known = known
+
+
+class NoPairs(LookupError):
+    """The witness is listed by no pair."""
+
+    def __init__(self, wanted: str) -> None:
+        super().__init__(f"no pair lists {PREFIX}{wanted} as a voter")
+
+
+def arguments_of(topology: Topology, name: str, keys: Path | None = None) -> WitnessArguments:
+    """What the witness `name` is told.
+
+    Raises:
+        NoSuchWitness, NoPairs: it has nothing to do here.
+    """
+    endpoints = {one.name: one.endpoint for one in topology.witness}
+    if name not in endpoints:
+        raise NoSuchWitness(name, tuple(endpoints))
+    voter = PREFIX + name
+    pairs = tuple(_pair(topology, node) for node in topology.node if node.is_pair and voter in node.voters)
+    if not pairs:
+        raise NoPairs(name)
+    directory = str(keys.absolute()) if keys is not None else ""
+    return WitnessArguments(voter=voter, endpoint=endpoints[name], keys=directory, pairs=pairs)
+
+
+def _pair(topology: Topology, node: NodeConfig) -> WitnessPair:
+    config = PairConfig(cluster=f"{topology.cluster}/{node.id}", voters=node.voters)
+    members = []
+    for member, endpoints in (("primary", node.primary), ("backup", node.backup)):
+        peer = endpoints.peer if endpoints is not None else ()
+        members.append(WitnessMember(place=Place(node=node, member=member).name, peer=peer))
+    return WitnessPair(
+        node=node.id, cluster=config.cluster, voters=config.voters, members=tuple(members), drift=config.drift
+    )
+
+
+def run(topology: Topology, name: str, data: Path, keys: Path | None = None) -> int:
+    """Run a witness in this process until a signal stops it.
+
+    Args:
+        keys: directory of its CURVE keys; None: no keys, its endpoint on loopback.
+    Returns:
+        The exit code, as `runtime.run_node` says; 1 after a disk error.
+    Raises:
+        NoSuchWitness, NoPairs: before anything was started.
+        DataLocked, DirectoryUnsafe: so does `runtime.run_node`.
+    """
+    arguments = arguments_of(topology, name, keys)
+    runtime = topology.runtime
+    logger: dict[str, object] = {
+        "target": runtime.log_target,
+        "level": runtime.log_level,
+        "file_mib": runtime.log_file_mib,
+    }
+    specs = [
+        ActorSpec("logger", "albireo.node.logger:create", logger, stage=0, is_essential=False),
+        ActorSpec("witness", "albireo.node.vote.witness:create", msgspec.to_builtins(arguments), stage=1),
+    ]
+    config = msgspec.structs.replace(supervision_of(runtime), intensity=0)
+    return run_node(data, specs, "thread", config=config, log_level=runtime.log_level.value)

@@ -1,0 +1,68 @@
+"""What a voter must not forget, on its disk: a keepsake (log/store/keepsake.py) per pair, in <data>/voters/<node>.
+
+An answer tells only of what `save` has brought to the disk. Without a store the voter is empty and votes for nobody,
+until `albireo pair init` or a holder admits it.
+
+Spec: design/pair.md, The voter protocol, exactly; ADR-0103.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from albireo.log import FileSystem
+from albireo.log.store.copies import Kind
+from albireo.log.store.keepsake import Keepsake
+from albireo.machine.vote import VoterStore
+from albireo.model.position import BEGINNING, Position
+
+FOLDER: Final = "voters"
+KIND: Final = Kind(magic=b"ALBV", version=1, bytes_max=64 * 1024)
+"""A store takes some 500 bytes: five voters, one record."""
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """Body of a copy. Later versions may add fields with defaults."""
+
+    voter: str
+    """Whose promises these are: under another name they would count twice."""
+    store: VoterStore
+
+
+class VoterDisk:
+    """The store of one voter for one pair. Opened once per start; for one thread."""
+
+    def __init__(self, files: FileSystem, data: Path, node: str, voter: str, cluster: str) -> None:
+        """Read what is there; raises what `Keepsake` does.
+
+        Args:
+            data: the witness's data directory.
+            node: of the pair.
+            voter: its name in the topology, such as `witness:w1`.
+            cluster: identity of the pair.
+        """
+        self._owner = (voter, cluster)
+        folder = f"{FOLDER}/{node.replace('/', '~')}"
+        self.keepsake = Keepsake(files, data, folder, KIND, Kept, self._foreign, "this witness votes no more")
+
+    @property
+    def store(self) -> VoterStore | None:
+        """As it stands on the disk."""
+        kept = self.keepsake.body
+        return None if kept is None else kept.store
+
+    @property
+    def floor(self) -> Position:
+        """The highest commit position that a restart would still know."""
+        return self.store.floor if self.store else BEGINNING
+
+    def save(self, store: VoterStore) -> None:
+        """Durable when this returns; raises what `Keepsake.save` does."""
+        self.keepsake.save(Kept(voter=self._owner[0], store=store))
+
+    def _foreign(self, kept: Kept) -> str:
+        voter, cluster = self._owner
+        if kept.voter != voter:
+            return f"the promises of {kept.voter}, not of {voter}"
+        return "" if kept.store.cluster == cluster else f"the vote of {kept.store.cluster}, not of {cluster}"

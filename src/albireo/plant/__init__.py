@@ -1,0 +1,1 @@
+"""Simulated plants for the demo, for drills and for tests."""

@@ -1,0 +1,1 @@
+"""The PLCs of the tunnel: real Modbus TCP servers over the physics."""

@@ -1,0 +1,115 @@
+"""What a PLC of the tunnel holds for a pair of nodes: voter's blocks, output mailboxes, outputs with a stamp.
+
+    first  registers  what
+    9000      64      two blocks of the voter (codec/register_block.py): plain, anybody writes
+    9100      28      two output mailboxes and the guard's status (machine/output/mailbox.py)
+    9200      64      plain outputs without meaning to the plant, for guard levels that refuse nothing
+
+All are retained. The program looks at the mailboxes one scan after they changed, which is all a scan can find.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from albireo.machine.output.mailbox import Applied
+from albireo.model.topology import MAILBOX_AREA_REGISTERS, VOTER_REGISTERS
+from albireo.plant.tunnel.plc.guard import SCAN_S, OutputGuard
+from albireo.plant.tunnel.plc.memory import Area, Delays, Keep, PlainMemory, WordStore
+from albireo.plant.tunnel.wire import Faults
+
+VOTER_ADDRESS: Final = 9_000
+MAILBOX_ADDRESS: Final = 9_100
+PLAIN_ADDRESS: Final = 9_200
+PLAIN_REGISTERS: Final = 64
+
+OnApplied = Callable[[Sequence[Applied]], None]
+
+
+class PairArea:
+    """These registers; runs in the event loop of its caller."""
+
+    def __init__(self, store: WordStore, targets: int) -> None:
+        """This is a start of the PLC: `store` gets another boot number."""
+        self.voter = Area(VOTER_ADDRESS, VOTER_REGISTERS)
+        self.on_applied: OnApplied = lambda applied: None
+        """Gets the orders of each scan that carried some out."""
+        self._store = store
+        self.plain = Area(PLAIN_ADDRESS, PLAIN_REGISTERS)
+        mailboxes = Area(MAILBOX_ADDRESS, MAILBOX_AREA_REGISTERS)
+        self._memory = PlainMemory((self.voter, mailboxes, self.plain), store)
+        self.guard = OutputGuard(self._memory, mailboxes.first, store.boot, targets)
+        self._is_frozen = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._started()
+
+    @property
+    def areas(self) -> tuple[Area, ...]:
+        return self._memory.areas
+
+    def holds(self, address: int, count: int) -> bool:
+        """Whether a request for these registers fits into one of the areas."""
+        return self._memory.holds(address, count)
+
+    def seen(self, connection: int, area: Area) -> list[int]:
+        """All registers of `area` as a reader on `connection` sees them now."""
+        return self._memory.seen(connection, area.first, area.count, _now())
+
+    async def write(self, connection: int, address: int, words: Sequence[int], faults: Faults) -> None:
+        """A client's write of registers that `holds` them; returns when it is to be answered."""
+        delays = Delays(
+            own=faults.own_delay_ms / 1e3,
+            others=faults.others_delay_ms / 1e3,
+            between_halves=faults.tear_ms / 1e3,
+            splits_register=faults.splits_register,
+        )
+        self._memory.write(connection, address, words, delays, _now())
+        self._arm(_now() + SCAN_S)
+        if len(words) > 1:
+            await asyncio.sleep(delays.between_halves)
+
+    def freeze(self, is_frozen: bool) -> None:
+        """The program stands still: writes are kept, but no order is looked at until it goes on."""
+        was_frozen, self._is_frozen = self._is_frozen, is_frozen
+        if was_frozen and not is_frozen:
+            self._arm(_now() + SCAN_S)
+
+    def zero_voter(self) -> None:
+        self._memory.zero(self.voter)
+
+    def restart(self, keep: Keep, age_s: float) -> None:
+        """The PLC starts anew."""
+        self._memory.restart(keep, age_s, _now())
+        self.guard.restart()
+        self._started()
+        self._arm(_now() + SCAN_S)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _started(self) -> None:
+        self._store.boot = self.guard.state.boot
+
+    def _arm(self, at: float) -> None:
+        """A scan at `at`, unless one comes before."""
+        if self._timer is None or at < self._timer.when():
+            self.close()
+            self._timer = asyncio.get_running_loop().call_at(at, self._scan)
+
+    def _scan(self) -> None:
+        self._timer = None
+        self._memory.advance(_now())
+        if not self._is_frozen:
+            applied = self.guard.scan()
+            if applied:
+                self.on_applied(applied)
+        due = self._memory.due()
+        if due is not None:
+            self._arm(due + SCAN_S)
+
+
+def _now() -> float:
+    """The loop's clock, in seconds."""
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,1 @@
+"""Actors: loop, mailboxes, placement, supervision."""

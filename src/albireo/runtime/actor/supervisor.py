@@ -1,0 +1,415 @@
+"""Boot: the shell around supervision. It holds the data directory, binds `boot`, and starts and stops the actors.
+
+    supervisor = Supervisor(data, specs, placement="process", config=SupervisionConfig(), on_change=None)
+    await supervisor.start()          # all run, or StartFailed / DataLocked
+    ...
+    await supervisor.stop()           # all stopped, sockets gone, lock released
+
+Boot is an actor like the others, in the caller's loop. It answers `Ask("actors")` with what `states()` says, and takes
+`Ask("stop")` as the wish to stop the node.
+"""
+
+import asyncio
+import os
+import secrets
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Final, Literal
+
+import msgspec
+import psutil
+
+from albireo.codec import message
+from albireo.codec.message import AliveAnswered, AliveAsked, Answer, Started, StopAsked, Stopped
+from albireo.model.instant import SECOND, Instant
+from albireo.runtime.actor.actor import ActorContext, run_actor
+from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.actor.directory import DataLock, RunDirectory
+from albireo.runtime.actor.placement import ActorSpec, Ending, Placement, ProcessPlacement, ThreadPlacement
+from albireo.runtime.actor.supervision import (
+    ActorAnswered,
+    ActorExited,
+    ActorStarted,
+    AllStarted,
+    AllStopped,
+    Ask,
+    Effect,
+    Escalated,
+    Event,
+    Kill,
+    RequestStop,
+    Spawn,
+    StartAsked,
+    Supervision,
+    SupervisionConfig,
+    TimePassed,
+    Transitioned,
+    Watched,
+)
+from albireo.runtime.actor.supervision import StopAsked as NodeStopAsked
+from albireo.runtime.errors import ActorHung, DataLocked, StartFailed
+from albireo.runtime.link.sockets import Letter, new_identity
+
+LOCK_WAIT_S: Final = 5.0
+"""How long a start waits for the last process of a killed boot to be gone."""
+LOCK_RETRY_S: Final = 0.05
+DEFAULT_CONFIG: Final = SupervisionConfig()
+
+PlacementName = Literal["process", "thread"]
+
+
+class ActorState(msgspec.Struct, frozen=True, kw_only=True):
+    """One actor, for `albireo status` and for cases."""
+
+    name: str
+    stage: int
+    state: str
+    """waiting, starting, running, ending, ended"""
+    pid: int
+    """0 while there is none."""
+    run: int
+    """Runs begun since the start of the node."""
+    restarts: int
+    """Deaths since the start of the node."""
+    cause: str
+    """Of the last change of state."""
+    since_ns: int
+    """Boot clock: the last change of state."""
+    cpu_ns: int
+    """As of the last answer; of the process or the thread."""
+    longest_turn_ns: int
+    """Of the last 10..20 s."""
+    longest_turn_cpu_ns: int
+    """The most CPU time that a turn used in them: a turn that took longer waited for a core, a disk or the host."""
+    malformed: int
+    log_dropped: int
+
+
+class ActorChanged(msgspec.Struct, frozen=True):
+    """An actor's state has changed."""
+
+    name: str
+    old: str
+    new: str
+    cause: str
+    restarts: int
+
+
+class _Seen:
+    """What boot knows of an actor beside its state of supervision."""
+
+    def __init__(self, spec: ActorSpec) -> None:
+        self.spec = spec
+        self.identity = b""
+        self.run = 0
+        self.pid = 0
+        self.state = "waiting"
+        self.cause = ""
+        self.since = Instant(0)
+        self.answer = AliveAnswered(nonce=0, actor=spec.name)
+
+
+class Supervisor:
+    """Runs a node's actors. One per data directory: a second one is refused. For one loop only."""
+
+    def __init__(
+        self,
+        data: Path,
+        specs: Sequence[ActorSpec],
+        placement: PlacementName = "process",
+        *,
+        config: SupervisionConfig = DEFAULT_CONFIG,
+        on_change: Callable[[ActorChanged], object] | None = None,
+        seed: int | None = None,
+        log_level: str = "info",
+    ) -> None:
+        """Nothing is touched before `start`.
+
+        Args:
+            data: the node's data directory.
+            specs: its actors; names are unique and none is `boot`.
+            placement: where they live.
+            config: times and limits.
+            on_change: told of each change of an actor's state, in boot's loop.
+            seed: of the jitter; None draws one.
+            log_level: below it the actors' log lines are not made.
+        Raises:
+            ValueError: a name is used twice.
+        """
+        names = ["boot", *(spec.name for spec in specs)]
+        if len(set(names)) != len(names):
+            raise ValueError(f"actor names are unique and not boot: {sorted(names)}")
+        self.name = "boot"
+        self._data = data.absolute()
+        self._placement_name = placement
+        self._config = config
+        self._log_level = log_level
+        self._on_change = on_change
+        self._seen = {spec.name: _Seen(spec) for spec in specs}
+        self._machine = Supervision(
+            [Watched(spec.name, spec.stage, spec.is_essential) for spec in specs],
+            config,
+            can_kill=placement == "process",
+            random=Random(secrets.randbits(64) if seed is None else seed),
+        )
+        self._events: deque[Event] = deque()
+        self._is_stepping = False
+        self._nonce = 0
+        self._escalated: Escalated | None = None
+        self._hung: tuple[str, ...] = ()
+        self._is_stop_asked = False
+        self._is_bound = False
+
+    # --- For the owner -----------------------------------------------------------------------------------------------
+
+    async def start(self) -> bool:
+        """Take the data directory and start everything; returns when all run.
+
+        Returns:
+            False: a stop was asked for meanwhile, and all is stopped.
+        Raises:
+            DataLocked: another node holds it.
+            DirectoryUnsafe: it is not ours alone.
+            StartFailed: gave up; everything is stopped again.
+        """
+        self._lock = await _lock(self._data)
+        self._placement: Placement = (
+            ProcessPlacement(self._data, self._lock, self._log_level)
+            if self._placement_name == "process"
+            else ThreadPlacement(self._data, self._lock, self._log_level)
+        )
+        self._all_started = asyncio.Event()
+        self._all_stopped = asyncio.Event()
+        self._boot = asyncio.create_task(run_actor(_Boot(self), self._data))
+        try:
+            await self._until(self._all_started)
+        except BaseException:  # Ctrl-C too: whatever it was goes on, actors and the lock do not stay.
+            self._boot.cancel()
+            self._lock.release()
+            raise
+        if self._escalated is not None:
+            await self.wait()
+            raise StartFailed(self._escalated.reason, self._escalated.exit_code)
+        return not self._all_stopped.is_set()
+
+    def request_stop(self) -> None:
+        """Ask for the stop of the node; `wait` returns when it is done."""
+        self._is_stop_asked = True
+        if self._is_bound:
+            self._actor.call(self._take, NodeStopAsked())
+
+    async def stop(self) -> None:
+        """Stop everything, in reverse order of the stages; returns when all is released.
+
+        Raises:
+            ActorHung: a thread did not end; the process must.
+        """
+        self.request_stop()
+        await self.wait()
+        if self._hung:
+            raise ActorHung(self._hung)
+
+    async def wait(self) -> Escalated | None:
+        """Wait until the node has stopped, because it was asked to or because it gave up (then: why)."""
+        try:
+            await self._until(self._all_stopped)
+            self._actor.stop()
+            await self._boot
+        finally:
+            self._lock.release()
+        return self._escalated
+
+    def states(self) -> tuple[ActorState, ...]:
+        """Every actor, in the order of the specs."""
+        return tuple(self._state(seen) for seen in self._seen.values())
+
+    @property
+    def hung(self) -> tuple[str, ...]:
+        """Actors whose thread did not end."""
+        return self._hung
+
+    # --- Boot's behaviour --------------------------------------------------------------------------------------------
+
+    def bind(self, actor: ActorContext) -> None:
+        self._actor = actor
+        self._is_bound = True
+        run = RunDirectory(self._data)
+        stale = run.remove_stale()
+        run.close()
+        if stale:
+            actor.log.info("stale_sockets_removed", names=stale)
+        self._link = actor.bind("boot")
+        actor.log.info("node_starting", pid=os.getpid(), placement=self._placement_name, actors=list(self._seen))
+
+    def begin(self) -> None:
+        self._take(StartAsked())
+        if self._is_stop_asked:
+            self._take(NodeStopAsked())
+
+    def take_letters(self, letters: Sequence[Letter]) -> None:
+        by_identity = {seen.identity: seen for seen in self._seen.values() if seen.identity}
+        for letter in letters:
+            seen = by_identity.get(letter.sender)
+            match letter.message:
+                case message.Ask() as ask:
+                    letter.link.send(self._answer(ask), to=letter.sender)
+                case Started() if seen is not None:
+                    self._take(ActorStarted(seen.spec.name, seen.run))
+                case AliveAnswered() as answer if seen is not None:
+                    seen.answer = answer
+                    self._take(ActorAnswered(seen.spec.name, seen.run))
+                case Stopped() if seen is not None:
+                    pass  # The end of its process or thread says so with certainty.
+                case other:
+                    self._actor.log.limited("message_unexpected", type(other).__name__, sender=letter.sender)
+
+    def pass_time(self) -> None:
+        self._take(TimePassed())
+
+    def _answer(self, ask: message.Ask) -> Answer:
+        match ask.what:
+            case "actors":
+                return Answer(request_id=ask.request_id, result=msgspec.to_builtins(self.states()))
+            case "stop":
+                self.request_stop()
+                return Answer(request_id=ask.request_id, result=True)
+            case other:
+                return Answer(request_id=ask.request_id, error=f"boot does not know {other!r}: actors, stop")
+
+    # --- Effects -----------------------------------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        """Step and perform. An event that an effect causes waits until the effects before it are done."""
+        self._events.append(event)
+        if self._is_stepping:
+            return
+        self._is_stepping = True
+        while self._events:
+            for effect in self._machine.step(self._events.popleft(), boot_ns()):
+                self._perform(effect)
+        self._is_stepping = False
+        self._actor.arm(self._machine.deadline())
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Spawn(name=name, run=run):
+                self._spawn(self._seen[name], run)
+            case Ask(name=name):
+                self._nonce += 1
+                self._link.send(AliveAsked(nonce=self._nonce), to=self._seen[name].identity)
+            case RequestStop(name=name):
+                if not self._link.send(StopAsked(), to=self._seen[name].identity):
+                    self._placement.request_stop(name)
+            case Kill(name=name):
+                self._placement.kill(name)
+            case Transitioned():
+                self._note(effect)
+            case Escalated(reason=reason, exit_code=exit_code):
+                self._escalated = effect
+                self._actor.log.error("node_gives_up", reason=reason, exit_code=exit_code)
+                self._all_started.set()
+            case AllStarted():
+                self._actor.log.info("node_started")
+                self._all_started.set()
+            case AllStopped(hung=hung):
+                self._hung = hung
+                self._actor.log.info("node_stopped", hung=list(hung))
+                self._all_started.set()
+                self._all_stopped.set()
+
+    def _spawn(self, seen: _Seen, run: int) -> None:
+        seen.run = run
+        seen.identity = new_identity(seen.spec.name)
+        seen.answer = AliveAnswered(nonce=0, actor=seen.spec.name)
+
+        def ended(ending: Ending) -> None:
+            # By `call`: what on_change raises in there ends boot, instead of being printed by asyncio.
+            self._actor.call(self._take, ActorExited(seen.spec.name, run, ending.exit_code, ending.reason))
+
+        try:
+            seen.pid = self._placement.spawn(seen.spec, seen.identity, ended)
+        except OSError as error:  # No memory, no process slots: it has died before it lived.
+            ended(Ending(1, f"could not be started: {error}"))
+
+    def _note(self, change: Transitioned) -> None:
+        seen = self._seen[change.name]
+        seen.state, seen.cause, seen.since = change.new, change.cause, boot_ns()
+        if change.new in ("waiting", "ended"):
+            seen.pid = 0
+        restarts = self._machine.restarts_of(change.name)
+        is_death = change.new == "waiting" or (change.new == "ending" and change.cause != "stop asked")
+        tell = self._actor.log.warning if is_death else self._actor.log.info
+        tell("actor_changed", name=change.name, old=change.old, new=change.new, cause=change.cause, restarts=restarts)
+        if self._on_change is not None:
+            self._on_change(ActorChanged(change.name, change.old, change.new, change.cause, restarts))
+
+    def _state(self, seen: _Seen) -> ActorState:
+        return ActorState(
+            name=seen.spec.name,
+            stage=seen.spec.stage,
+            state=seen.state,
+            pid=seen.pid,
+            run=seen.run,
+            restarts=self._machine.restarts_of(seen.spec.name),
+            cause=seen.cause,
+            since_ns=seen.since,
+            cpu_ns=seen.answer.cpu_ns,
+            longest_turn_ns=seen.answer.longest_turn_ns,
+            longest_turn_cpu_ns=seen.answer.longest_turn_cpu_ns,
+            malformed=seen.answer.malformed,
+            log_dropped=seen.answer.log_dropped,
+        )
+
+    async def _until(self, event: asyncio.Event) -> None:
+        """Wait for `event`; raises what boot failed with if that comes first."""
+        waiting = asyncio.ensure_future(event.wait())
+        try:
+            await asyncio.wait({waiting, self._boot}, return_when=asyncio.FIRST_COMPLETED)
+            if self._boot.done():
+                self._boot.result()
+        finally:
+            waiting.cancel()
+
+
+class _Boot:
+    """The supervisor as a behaviour: its names `start` and `stop` mean something else to its owner."""
+
+    name = "boot"
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    async def start(self, actor: ActorContext) -> None:
+        self._supervisor.bind(actor)
+        actor.at_ready(self._supervisor.begin)
+
+    def drained(self, letters: Sequence[Letter]) -> None:
+        self._supervisor.take_letters(letters)
+
+    def ticked(self, now: Instant) -> None:
+        self._supervisor.pass_time()
+
+    async def stop(self) -> None:
+        pass
+
+
+async def _lock(data: Path) -> DataLock:
+    """The lock of `data`. What a killed boot leaves behind ends within moments, so this waits for that."""
+    deadline = boot_ns() + int(LOCK_WAIT_S * SECOND)
+    while True:
+        try:
+            return DataLock.acquire(data)
+        except DataLocked as locked:
+            if boot_ns() >= deadline or _lives(locked.pid):
+                raise
+        await asyncio.sleep(LOCK_RETRY_S)
+
+
+def _lives(pid: int) -> bool:
+    """Whether `pid` is a process that can still run; a killed one that nobody has waited for can't."""
+    try:
+        return pid != 0 and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

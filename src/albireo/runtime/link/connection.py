@@ -1,0 +1,74 @@
+"""What libzmq tells of a socket's connections: made, proven, refused, ended."""
+
+import struct
+from enum import Enum
+from typing import Final
+
+import zmq
+
+from albireo.runtime.link.link import SyncSocket
+
+WATCHED: Final = (
+    zmq.EVENT_CONNECTED
+    | zmq.EVENT_CONNECT_RETRIED
+    | zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_DISCONNECTED
+)
+
+
+class Told(Enum):
+    """What happened to one connection."""
+
+    CONNECTED = "tcp connection made"
+    PROVEN = "handshake done"
+    REFUSED = "our key is not trusted there"
+    BROKEN_OFF = "handshake broken off: the other side has another key, or went away"
+    ENDED = "connection ended"
+    RETRIED = "tried again"
+
+
+_MEANING: Final = {
+    zmq.EVENT_CONNECTED: Told.CONNECTED,
+    zmq.EVENT_CONNECT_RETRIED: Told.RETRIED,
+    zmq.EVENT_HANDSHAKE_SUCCEEDED: Told.PROVEN,
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: Told.BROKEN_OFF,
+    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: Told.BROKEN_OFF,
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH: Told.REFUSED,
+    zmq.EVENT_DISCONNECTED: Told.ENDED,
+}
+
+
+class Monitor:
+    """The events of one socket, in their order."""
+
+    def __init__(self, watched: SyncSocket, socket: SyncSocket) -> None:
+        """`socket`: a PAIR of the same context, which brings the events of `watched`."""
+        address = f"inproc://events-{int(watched.getsockopt(zmq.FD))}"
+        watched.monitor(address, WATCHED)
+        socket.connect(address)
+        self._watched = watched
+        self._socket = socket
+
+    def descriptor(self) -> int:
+        return int(self._socket.getsockopt(zmq.FD))
+
+    def take(self) -> list[Told]:
+        """All that is there."""
+        told = []
+        while not self._socket.closed and int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+            event, _value = struct.unpack("=HI", self._socket.recv_multipart(zmq.DONTWAIT)[0])
+            told.append(_MEANING[zmq.Event(event)])
+        return told
+
+    def wait(self, timeout_s: float) -> bool:
+        """Block until something is there; False after `timeout_s`. For programs without a loop."""
+        return bool(self._socket.poll(int(timeout_s * 1000), zmq.POLLIN))
+
+    def close(self) -> None:
+        """Before the watched socket is closed."""
+        if not self._socket.closed:
+            self._watched.disable_monitor()
+            self._socket.close(0)

@@ -1,0 +1,254 @@
+"""The two ends of a TCP link: a listener that can be bound anew, a dialer that finds the right key.
+
+libzmq makes a connection anew by itself after it has broken. It does not, or not well, when a handshake was refused: it
+gives up for ever when our key is not trusted there (yet), and knocks fifty times a second when the server has another
+key than we expect. A dialer therefore hangs up after each refused handshake, waits, and tries the server's other
+trusted key in turn; that is how a server changes its key on a port that stays.
+
+Not done here: the loop (tcp.py). Decisions: docs/adr/0101, 0102.
+"""
+
+import contextlib
+import os
+import socket
+from typing import Final
+
+import zmq
+
+from albireo.model.instant import SECOND, Instant
+from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.errors import AddressTaken, PeerUnreachable
+from albireo.runtime.link import curve
+from albireo.runtime.link.connection import Monitor, Told
+from albireo.runtime.link.keys import Keys
+from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
+
+Port = socket.socket
+BACKLOG: Final = 128
+"""Connections that wait to be accepted; then new ones get no answer for a while."""
+TCP_LIMITS: Final = LinkLimits(holds_for_peer=False)
+"""What waited through an outage is stale to these protocols: `send` says False until the peer is there."""
+RECONNECT_MS: Final = 20
+RECONNECT_MS_MAX: Final = 500
+STANDSTILL_S: Final = 1.0
+"""An ended connection of which libzmq has said nothing for so long is dialled anew."""
+MIND_S: Final = 0.25
+"""How often a program without a loop looks after its connection while it waits for a message."""
+
+
+class Listener:
+    """One endpoint where others connect.
+
+    The port is ours, libzmq gets a copy of its descriptor. So the port never closes while the listener is bound anew:
+    whoever connects meanwhile waits in the kernel's queue instead of being refused, because a refusal says that our
+    process is gone (probe.py), and nobody else can take the port.
+    """
+
+    def __init__(self, link: Link, socket: SyncSocket, endpoint: str, keys: Keys | None, domain: str) -> None:
+        """`domain`: under which the handler of handshakes knows this listener.
+
+        Raises:
+            EndpointRefused: no such endpoint, or not without keys.
+        """
+        curve.prepare(socket, endpoint, keys)
+        self.link = link
+        link.endpoint = endpoint
+        if keys is not None:
+            link.name_of = keys.name_of
+        self._socket = socket
+        self._keys = keys
+        self._domain = domain
+        self._port: Port | None = None
+        self._made_with = self._wanted()
+
+    def bind(self) -> None:
+        """Begin to listen, or go on with the keys of now.
+
+        Raises:
+            AddressTaken: somebody else listens there, or it is no address of this machine.
+        """
+        if self._port is None:
+            self._port = _opened(self.link)
+            self.link.at_close.append(self._port.close)
+        self._made_with = self._wanted()
+        if self._keys is not None:
+            curve.serve_as(self._socket, self._keys.pair, self._domain)
+        self._socket.setsockopt(zmq.USE_FD, os.dup(self._port.fileno()))
+        self._socket.bind(self.link.endpoint)
+        self.link.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+
+    def release(self) -> None:
+        """End every session, and begin none until `bind`."""
+        with contextlib.suppress(zmq.ZMQError):  # Not bound just now.
+            self._socket.unbind(self.link.endpoint)
+        self.link.settle()  # A session ends when its socket has heard of it.
+
+    def is_outdated(self) -> bool:
+        """Whether the sessions were begun with a key that is ours or trusted no more."""
+        own, trusted = self._made_with
+        own_now, trusted_now = self._wanted()
+        self._made_with = (own, trusted | trusted_now)
+        return own != own_now or not trusted <= trusted_now
+
+    def _wanted(self) -> tuple[str, frozenset[str]]:
+        return (self._keys.public, self._keys.trusted) if self._keys is not None else ("", frozenset())
+
+
+def _opened(link: Link) -> Port:
+    """The port of a listener's endpoint, listening."""
+    host, number = curve.host_and_port(link.endpoint)
+    host = "0.0.0.0" if host == "*" else host
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0]
+        port = socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            port.bind(address)
+            port.listen(BACKLOG)
+        except OSError:
+            port.close()
+            raise
+    except OSError as error:
+        raise AddressTaken(link.name, f"{link.endpoint}: {error.strerror}") from error
+    return port
+
+
+class Dialer:
+    """One connection to one named peer."""
+
+    def __init__(self, link: Link, socket: SyncSocket, endpoint: str, keys: Keys | None, peer: str) -> None:
+        """`peer`: whose key is expected.
+
+        Raises:
+            EndpointRefused: no such endpoint, or not without keys.
+        """
+        curve.prepare(socket, endpoint, keys)
+        self.link = link
+        link.endpoint = endpoint
+        link.peer = peer if keys is not None else ""
+        self.is_up = False
+        self.is_told_down = False
+        """The outage was logged."""
+        self._socket = socket
+        self._keys = keys
+        self._tries = 0
+        """Refused handshakes since the last good one."""
+        self._made_with: tuple[str, str] | None = None
+        """Our key and the peer's of the last dialling; None when there was no key to expect."""
+        self._is_dialling = False
+
+    def dial(self) -> None:
+        """Connect, with the server key whose turn it is; nothing happens while no key of the peer is trusted."""
+        self.hang_up()
+        if self._keys is not None:
+            servers = self._servers()
+            if not servers:
+                self._made_with = None
+                return
+            server = servers[self._tries % len(servers)]
+            curve.call_as(self._socket, self._keys.pair, server)
+            self._made_with = (self._keys.public, server)
+        self._socket.connect(self.link.endpoint)
+        self._is_dialling = True
+
+    def has_key(self) -> bool:
+        """Whether there is a key to expect."""
+        return self._keys is None or bool(self._servers())
+
+    def hang_up(self) -> None:
+        if self._is_dialling:
+            self._is_dialling = False
+            with contextlib.suppress(zmq.ZMQError):  # libzmq has given it up by itself.
+                self._socket.disconnect(self.link.endpoint)
+            self.link.settle()
+
+    def is_outdated(self) -> bool:
+        """Whether a key of the last dialling is ours or trusted no more, or one that was missing is there now."""
+        if self._keys is None:
+            return False
+        if self._made_with is None:
+            return self.has_key()
+        own, server = self._made_with
+        return own != self._keys.public or self._keys.name_of(server) != self.link.peer
+
+    def pause_s(self) -> float:
+        """A handshake was refused: how long to wait before the next try. The peer's other key is tried soon."""
+        self._tries += 1
+        round_, is_same_round = divmod(self._tries, max(1, len(self._servers())))
+        pause_ms = RECONNECT_MS if is_same_round else min(RECONNECT_MS_MAX, RECONNECT_MS << min(10, round_))
+        return pause_ms / 1000
+
+    def succeeded(self) -> None:
+        """The connection is there and proven. Its key is the first to be tried the next time."""
+        self.is_up = True
+        self.link.settle()  # A socket looks for news at most once per ms when it sends, so `send` could say False.
+        servers = self._servers()
+        self._tries = servers.index(self._made_with[1]) if self._made_with and self._made_with[1] in servers else 0
+
+    def _servers(self) -> tuple[str, ...]:
+        return self._keys.keys_of(self.link.peer) if self._keys is not None else ()
+
+
+class BlockingDialer:
+    """A dialer for a program without a loop: it does what is due whenever `mind` is called."""
+
+    def __init__(self, dialer: Dialer, monitor: Monitor) -> None:
+        self._dialer = dialer
+        self._monitor = monitor
+        self._dial_at: Instant | None = None
+        self._last = "nobody answers"
+        dialer.link.at_close.append(monitor.close)
+
+    def wait_until_up(self, timeout_s: float) -> None:
+        """Dial and wait for a proven connection.
+
+        Raises:
+            PeerUnreachable: none within `timeout_s`; says what became of the last try.
+        """
+        link = self._dialer.link
+        if not self._dialer.has_key():
+            raise PeerUnreachable(link.endpoint, f"no key of {link.peer!r} is trusted here; albireo keys trust")
+        self._dialer.dial()
+        deadline = boot_ns() + int(timeout_s * SECOND)
+        while not self._dialer.is_up:
+            now = boot_ns()
+            if now >= deadline:
+                raise PeerUnreachable(link.endpoint, self._last)
+            self._monitor.wait((min(deadline, self._dial_at or deadline) - now) / SECOND)
+            self.mind()
+
+    def mind(self) -> list[bool]:
+        """Take what has happened to the connection, and dial when it is time to.
+
+        Returns:
+            In order: True for each time it was made, False for each time it ended.
+        """
+        changes = []
+        for told in self._monitor.take():
+            match told:
+                case Told.PROVEN:
+                    self._dialer.succeeded()
+                    self._dial_at = None
+                    changes.append(True)
+                case Told.REFUSED | Told.BROKEN_OFF:
+                    self._dialer.hang_up()
+                    self._last = told.value
+                    self._dial_at = Instant(boot_ns() + int(self._dialer.pause_s() * SECOND))
+                case Told.ENDED:
+                    self._dialer.is_up = False
+                    self._dial_at = self._dial_at or Instant(boot_ns() + int(STANDSTILL_S * SECOND))
+                    changes.append(False)
+                case Told.CONNECTED | Told.RETRIED:
+                    pass
+        if self._dial_at is not None and boot_ns() >= self._dial_at:
+            self._dial_at = None
+            self._dialer.dial()
+        return changes
+
+    def begin(self) -> None:
+        """Dial without waiting; `mind` says when the connection is there."""
+        self._dialer.dial()
+
+    def descriptor(self) -> int:
+        """Readable when `mind` has something to take."""
+        return self._monitor.descriptor()

@@ -1,0 +1,133 @@
+"""The links of one actor: which of them are due, and who gets what they bring.
+
+A link is due when its descriptor became readable, when a drain left something over, or when a send may have swallowed
+the descriptor's signal. Links wait in the order in which they became due; who was cut short comes last.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from albireo.codec.errors import DecodeError
+from albireo.runtime.actor.loop import ActorLoop
+from albireo.runtime.link.link import Letter, Link
+from albireo.runtime.link.sockets import Sockets
+
+
+class TurnLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one wake-up may drain. A behaviour sets its own in `start`: `actor.turn_limits = TurnLimits(...)`."""
+
+    letters_max: int = 256
+    bytes_max: int = 2 * 1024 * 1024
+    """Reached: no further message in this turn. A single larger one is still taken whole."""
+
+
+class ActorLinks:
+    """Watched by the actor's loop; drained in its turns."""
+
+    def __init__(
+        self,
+        sockets: Sockets,
+        turn_soon: Callable[[], object],
+        on_malformed: Callable[[Link, bytes, DecodeError], object],
+    ) -> None:
+        self.sockets = sockets
+        self.is_in_turn = False
+        """Set by the actor: a send is followed up at the end of the turn instead of at once."""
+        self._turn_soon = turn_soon
+        self._on_malformed = on_malformed
+        self._loop = asyncio.get_running_loop()
+        self._due: dict[Link, None] = {}
+        self._sent_in_turn: set[Link] = set()
+        self._takers: dict[Link, Callable[[Sequence[Letter]], object]] = {}
+        self._is_listening = False
+
+    def watch(self, link: Link, taker: Callable[[Sequence[Letter]], object] | None = None) -> Link:
+        """Have the loop look after a link.
+
+        Args:
+            link: open.
+            taker: who gets its letters; None: the behaviour.
+        """
+        link.on_malformed = self._on_malformed
+        link.on_sent = self._sent
+        link.at_close.append(lambda: self._unlisten(link))
+        if taker is not None:
+            self._takers[link] = taker
+        if self._is_listening:
+            self._listen(link)
+        return link
+
+    def listen(self) -> None:
+        """Take letters from now on. Not before the start is over: a descriptor that nobody drains would keep the loop
+        spinning."""
+        self._is_listening = True
+        for link in self.sockets.links:
+            if not link.is_closed:
+                self._listen(link)
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self._due) and self._is_listening
+
+    @property
+    def malformed(self) -> int:
+        """Malformed messages on all links."""
+        return sum(link.malformed for link in self.sockets.links)
+
+    def drain(self, limits: TurnLimits) -> list[Letter]:
+        """Letters for the behaviour, from the links that are due. What a bound leaves over stays due, at the end."""
+        count_left, bytes_left = limits.letters_max, limits.bytes_max
+        letters: list[Letter] = []
+        for link in list(self._due):
+            if count_left <= 0 or bytes_left <= 0:
+                break
+            del self._due[link]
+            if link.is_closed:
+                continue
+            drained = link.drain(count_left, bytes_left)
+            count_left -= drained.count
+            bytes_left -= drained.bytes_taken
+            if not drained.is_empty:
+                self._due[link] = None
+            if (taker := self._takers.get(link)) is not None:
+                taker(drained.letters)
+            else:
+                letters += drained.letters
+        return letters
+
+    def end_turn(self) -> None:
+        """See to what was sent in this turn: a send may have swallowed a descriptor's signal."""
+        self._due |= {link: None for link in self._sent_in_turn if not link.is_closed and link.has_input()}
+        self._sent_in_turn.clear()
+
+    def _listen(self, link: Link) -> None:
+        if isinstance(self._loop, ActorLoop):
+            self._loop.watch(link.descriptor(), lambda: self._readable(link))
+        else:
+            self._loop.add_reader(link.descriptor(), self._readable, link)
+        self._readable(link)
+
+    def _unlisten(self, link: Link) -> None:
+        if isinstance(self._loop, ActorLoop):
+            self._loop.unwatch(link.descriptor())
+        else:
+            self._loop.remove_reader(link.descriptor())
+
+    def _readable(self, link: Link) -> None:
+        # Not the turn itself: several links and calls of one round are one turn, so that the timers come between two.
+        self._due[link] = None
+        self._turn_soon()
+
+    def _sent(self, link: Link) -> None:
+        """Whoever sends asks the socket again: in a turn once at its end, else at once. After the first message of a
+        turn the core is left to the thread that carries it away: on a full machine it begins when the turn is over else
+        (docs/adr/0133)."""
+        if self.is_in_turn:
+            if not self._sent_in_turn:
+                os.sched_yield()
+            self._sent_in_turn.add(link)
+        elif link.has_input():
+            self._readable(link)

@@ -1,0 +1,237 @@
+"""TCP links of one actor: encrypted, both ends proven, and ended when a key is revoked.
+
+A listener (ROUTER) is a CURVE server that lets in whoever has a trusted key; a dialer (DEALER) is a CURVE client that
+expects one named server (dialing.py). The handshakes are judged (zap.py) and the connections watched (connection.py)
+in the actor's loop.
+
+A session is asked for its key only when it begins. When a key is revoked, or our own pair changes, the listener is
+bound anew, which ends every session of it; the honest ones are back within a fraction of a second. Until then what the
+revoked one says is dropped letter by letter.
+
+Decisions: docs/adr/0100 (keys), 0101 (who is let in), 0102 (times, probes).
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from albireo.runtime.actor.journal import Journal
+from albireo.runtime.errors import AddressTaken, EndpointRefused, KeysRefused
+from albireo.runtime.link.connection import Monitor, Told
+from albireo.runtime.link.dialing import STANDSTILL_S, Dialer, Listener
+from albireo.runtime.link.keys import Keys
+from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
+from albireo.runtime.link.sockets import Sockets, new_identity
+from albireo.runtime.link.zap import Gate, Refusal
+
+LOOK_S: Final = 0.25
+"""How often the key directory is looked at; a revocation has to bite within a second."""
+
+Call = Callable[..., object]
+
+
+class TcpLinks:
+    """Makes TCP links and looks after them in the actor's loop."""
+
+    def __init__(self, sockets: Sockets, actor: str, call: Call, log: Journal) -> None:
+        """`call`: run a function in the actor's next turn."""
+        self._sockets = sockets
+        self._actor = actor
+        self._call = call
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._gate: Gate | None = None
+        self._domains = 0
+        self._all_keys: list[Keys] = []
+        self._unreadable: set[Keys] = set()
+        self._listeners: list[Listener] = []
+        self._dialers: list[Dialer] = []
+        self._timers: dict[object, asyncio.TimerHandle] = {}
+
+    def bind(self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits) -> Link:
+        """Listen at `endpoint`; port `*` takes a free one, see `link.endpoint`.
+
+        Args:
+            name: of the link, in logs.
+            endpoint: tcp://HOST:PORT.
+            keys: ours and the trusted ones; None lets everybody in, on a loopback address only.
+            limits: of the link.
+        Raises:
+            EndpointRefused: no such endpoint, or not without keys.
+            AddressTaken: somebody else listens there.
+        """
+        socket = self._sockets.router(limits)
+        link = self._sockets.keep(Link(name, b"", socket, limits.linger_ms))
+        self._domains += 1
+        domain = f"{name}#{self._domains}"
+        try:
+            listener = Listener(link, socket, endpoint, keys, domain)
+            if keys is not None:
+                self._admit(domain, keys)
+            self._monitor(link, socket, lambda told: self._heard_by_listener(listener, told))
+            listener.bind()
+        except (AddressTaken, EndpointRefused):
+            link.close()
+            raise
+        self._listeners.append(listener)
+        return link
+
+    def connect(self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits, peer: str) -> Link:
+        """Connect to `endpoint`, now or when it is there; again after each outage, which loses what was on its way.
+
+        Args:
+            name: of the link, in logs.
+            endpoint: tcp://HOST:PORT.
+            keys: ours and the trusted ones; None trusts everybody, on a loopback address only.
+            limits: of the link.
+            peer: whose key is expected there. Not trusted yet: it is dialled as soon as it is.
+        Raises:
+            EndpointRefused: no such endpoint, or not without keys.
+        """
+        identity = new_identity(self._actor)
+        socket = self._sockets.dealer(limits, identity)
+        link = self._sockets.keep(Link(name, identity, socket, limits.linger_ms))
+        try:
+            dialer = Dialer(link, socket, endpoint, keys, peer)
+        except EndpointRefused:
+            link.close()
+            raise
+        if keys is not None:
+            self._look_after(keys)
+        self._monitor(link, socket, lambda told: self._heard_by_dialer(dialer, told))
+        dialer.dial()
+        self._dialers.append(dialer)
+        return link
+
+    def look_at_keys(self) -> None:
+        """Take what has changed in the key directories, and end the sessions of keys that are trusted no more."""
+        for keys in self._all_keys:
+            self._refresh(keys)
+        self._listeners = [one for one in self._listeners if not one.link.is_closed]
+        self._dialers = [one for one in self._dialers if not one.link.is_closed]
+        for listener in filter(Listener.is_outdated, self._listeners):
+            self._log.info("listener_bound_anew", link=listener.link.name, endpoint=listener.link.endpoint)
+            listener.release()
+            listener.bind()
+        for dialer in filter(Dialer.is_outdated, self._dialers):
+            self._log.info("dialled_anew", link=dialer.link.name, endpoint=dialer.link.endpoint)
+            self._went_down(dialer, "keys have changed")
+            self._redial(dialer)
+
+    def close(self) -> None:
+        """Before the sockets are closed."""
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._gate is not None:
+            self._loop.remove_reader(self._gate.descriptor())
+            self._gate.close()
+
+    # --- Who is let in -----------------------------------------------------------------------------------------------
+
+    def _admit(self, domain: str, keys: Keys) -> None:
+        if self._gate is None:
+            self._gate = gate = Gate(self._sockets.router(LinkLimits()), self._report_refusal)
+            self._loop.add_reader(gate.descriptor(), self._call, gate.answer)
+            self._call(gate.answer)
+        self._gate.domains[domain] = keys.name_of
+        self._look_after(keys)
+
+    def _look_after(self, keys: Keys) -> None:
+        if keys not in self._all_keys:
+            self._all_keys.append(keys)
+        self._look_soon()
+
+    def _refresh(self, keys: Keys) -> None:
+        """Read the keys again if they have changed. What can't be read changes nothing: a slip of the operator's in the
+        key directory is no reason to end the control of a plant; it is told once."""
+        try:
+            keys.refresh()
+        except KeysRefused as error:
+            if keys not in self._unreadable:
+                self._unreadable.add(keys)
+                self._log.error("keys_unreadable", path=str(error.path), reason=error.reason, remedy=error.remedy)
+        else:
+            if keys in self._unreadable:
+                self._unreadable.remove(keys)
+                self._log.info("keys_readable", path=str(keys.directory))
+
+    def _look_soon(self) -> None:
+        def look() -> None:
+            self.look_at_keys()
+            self._look_soon()
+
+        self._after("keys", LOOK_S, look)
+
+    def _report_refusal(self, refusal: Refusal) -> None:
+        self._log.limited(
+            "peer_refused", refusal.address, address=refusal.address, public=refusal.public, reason=refusal.reason
+        )
+
+    # --- What becomes of connections ---------------------------------------------------------------------------------
+
+    def _monitor(self, link: Link, socket: SyncSocket, hear: Callable[[Told], object]) -> None:
+        monitor = Monitor(socket, self._sockets.pair())
+        descriptor = monitor.descriptor()
+
+        def take() -> None:
+            for told in monitor.take():
+                hear(told)
+
+        def release() -> None:
+            self._loop.remove_reader(descriptor)
+            monitor.close()
+
+        self._loop.add_reader(descriptor, self._call, take)
+        self._call(take)  # The descriptor signals only after the socket was once found empty.
+        link.at_close.append(release)
+
+    def _heard_by_listener(self, listener: Listener, told: Told) -> None:
+        if told in (Told.PROVEN, Told.ENDED):
+            listener.link.on_connection(told is Told.PROVEN)
+
+    def _heard_by_dialer(self, dialer: Dialer, told: Told) -> None:
+        match told:
+            case Told.PROVEN:
+                self._drop_timer(dialer)
+                dialer.succeeded()
+                dialer.is_told_down = False
+                self._log.info("peer_connected", link=dialer.link.name, endpoint=dialer.link.endpoint)
+                dialer.link.on_connection(True)
+            case Told.REFUSED | Told.BROKEN_OFF:
+                dialer.hang_up()
+                self._went_down(dialer, told.value)
+                self._after(dialer, dialer.pause_s(), lambda: self._redial(dialer))
+            case Told.ENDED:
+                self._went_down(dialer, told.value)
+                if dialer not in self._timers:
+                    self._after(dialer, STANDSTILL_S, lambda: self._redial(dialer))
+            case Told.CONNECTED | Told.RETRIED:
+                pass
+
+    def _went_down(self, dialer: Dialer, reason: str) -> None:
+        was_up, dialer.is_up = dialer.is_up, False
+        if was_up or not dialer.is_told_down:
+            dialer.is_told_down = True
+            self._log.warning("peer_lost", link=dialer.link.name, endpoint=dialer.link.endpoint, reason=reason)
+        if was_up:
+            dialer.link.on_connection(False)
+
+    def _redial(self, dialer: Dialer) -> None:
+        self._drop_timer(dialer)
+        if not dialer.link.is_closed:
+            dialer.dial()
+
+    # --- Time --------------------------------------------------------------------------------------------------------
+
+    def _after(self, what: object, delay_s: float, work: Callable[[], object]) -> None:
+        """Do `work` in a turn of its own; replaces what `what` waits for."""
+        self._drop_timer(what)
+        self._timers[what] = self._loop.call_later(delay_s, self._call, self._due, what, work)
+
+    def _due(self, what: object, work: Callable[[], object]) -> None:
+        self._timers.pop(what, None)
+        work()
+
+    def _drop_timer(self, what: object) -> None:
+        if (timer := self._timers.pop(what, None)) is not None:
+            timer.cancel()

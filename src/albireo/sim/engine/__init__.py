@@ -1,0 +1,1 @@
+"""Parts of a seeded world."""

@@ -1,0 +1,1 @@
+"""The world of the pair's machines, without the shells around them."""

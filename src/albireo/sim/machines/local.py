@@ -1,0 +1,270 @@
+"""A producer of the simulated pair whose stream is `local`, and the judge of what it is told.
+
+It is told of a batch as soon as the disk of the member that leads has it, and keeps it until it is committed. It may
+die: then a new run opens, and the member that leads writes the gap. A batch is known by its body, whatever its number.
+
+    offered --> appended --> synced: told early, kept --> committed: told, let go
+                                  \\--> cut by a takeover: offered again, or dead with its producer: a gap
+
+Checked here
+    at each early receipt: the batch is on the disk of the member that says so;
+    at each grant: what was told early is missing only if another member said it;
+    in the log: bodies of one producer rise, so none is doubled or out of order;
+    at the end: what was told early is committed, or its run is dead and a later run opened with a gap.
+
+Spec: ADR-0122.
+"""
+
+import random
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from albireo.machine.pair.events import ACTING
+from albireo.model.instant import MS
+from albireo.sim.machines.parts import PRESS_AFTER_MS, PRESS_EVERY_MS, WINDOW, Entry, MemberNode, Producer
+
+if TYPE_CHECKING:
+    from albireo.sim.machines.world import World
+
+LOCAL: Final = 1
+"""Number of the producer."""
+KEPT_MAX: Final = 4 * WINDOW
+"""Batches that it may have told of or under way."""
+BODIES: Final = 1_000_000
+"""Of one run; the body of an opening is the negative of its run."""
+DIES_MS: Final = 4_000.0
+DIES_WITH_MEMBER: Final = 0.3
+
+
+class Told(msgspec.Struct, frozen=True):
+    """An early receipt."""
+
+    number: int
+    by: int
+    epoch: int
+
+
+class LocalProducer(Producer):
+    """`acked` is what it knows to be committed, `told` what it was told of at all."""
+
+    def __init__(self) -> None:
+        super().__init__(LOCAL)
+        self.told = 0
+        self.run = 1
+        self.is_opening = False
+
+    def body(self, number: int) -> int:
+        return self.run * BODIES + number
+
+    def begin(self, last: int, *, is_opening: bool) -> None:
+        """Nothing is known but where to go on."""
+        self.offered = self.acked = self.told = last
+        self.is_opening = is_opening
+
+
+class LocalStream:
+    """The producer, its admission, and the judge."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.chance = random.Random(f"local {world.seed}")
+        self.producer = LocalProducer()
+        self.is_quiet = False
+        self.early: dict[int, Told] = {}
+        """By body: told early and not known to be committed."""
+        self.cut: set[int] = set()
+        """Told early, and not in the log of a later holder."""
+        self.stored: list[int] = []
+        """Bodies in the committed log, openings among them."""
+        self._heard: dict[int, tuple[int, int, int]] = {}
+        """By member: life, epoch and run of the last hello."""
+        self._epoch = 0
+        self._told_to: dict[int, tuple[int, int]] = {}
+        """By member: life, and sequence up to which was told early."""
+        self._produce()
+        self._press()
+        self._die_some_day()
+
+    # --- The producer --------------------------------------------------------------------------------------------
+
+    def _produce(self) -> None:
+        one = self.producer
+        has_room = one.offered - one.told < WINDOW and one.offered - one.acked < KEPT_MAX
+        if has_room and not one.is_opening and not self.is_quiet:
+            one.offered += 1
+            self._put(one.offered, is_hello=False)
+        self.world.after_ms(self.world.swarm.batch_every_ms * (0.5 + self.chance.random()), self._produce)
+
+    def _press(self) -> None:
+        """What is not committed after a while is offered to the other member, with a hello."""
+        one = self.producer
+        is_waiting = one.is_opening or one.acked < one.offered
+        if is_waiting and self.world.at - one.sent_at > PRESS_AFTER_MS * MS:
+            one.target = 1 - one.target
+            one.sent_at = self.world.at
+            self._put(one.acked + 1, is_hello=True)
+        self.world.after_ms(PRESS_EVERY_MS, self._press)
+
+    def _put(self, first: int, *, is_hello: bool) -> None:
+        world, one = self.world, self.producer
+        node, run = world.members[one.target], one.run
+        batches = [(number, one.body(number)) for number in range(first, one.offered + 1)]
+        if first == one.acked + 1:
+            one.sent_at = world.at
+
+        def arrive() -> None:
+            if is_hello:
+                self._hello(node, run)
+            for number, body in batches:
+                self._offered(node, run, number, body)
+
+        world.send("client", node.name, 0, lambda: world.awake(node, node.life, arrive))
+
+    def _die_some_day(self) -> None:
+        self.world.after_ms(self.chance.expovariate(1 / DIES_MS), self._dies)
+
+    def _dies(self) -> None:
+        if self.world.has_faults:
+            self.die()
+            self._die_some_day()
+
+    def die(self) -> None:
+        """A new run; what the old one had under way still arrives."""
+        self.producer.run += 1
+        self.producer.begin(0, is_opening=True)
+        self.world.tell("client", f"begins run {self.producer.run}")
+
+    def _welcomed(self, run: int, last: int) -> None:
+        if self.producer.run == run and self.producer.is_opening:
+            self.producer.begin(last, is_opening=False)
+
+    def _hears(self, run: int, number: int, *, is_committed: bool) -> None:
+        one, world = self.producer, self.world
+        if is_committed:
+            world.ledger.acknowledged.setdefault((LOCAL, number), world.at)
+        if run != one.run or one.is_opening:
+            return
+        if number > one.told or (is_committed and number > one.acked):
+            one.sent_at = world.at
+        one.told = max(one.told, number)
+        if is_committed or world.variant.forgets_early:
+            one.acked = max(one.acked, number)
+
+    # --- Admission -----------------------------------------------------------------------------------------------
+
+    def _serves(self, node: MemberNode) -> bool:
+        return node.is_up and node.is_open and node.is_leading and node.machine.state in ACTING
+
+    def _hello(self, node: MemberNode, run: int) -> None:
+        leading = node.machine.leading
+        if not self._serves(node) or leading is None:
+            return
+        place = next((at for at, one in enumerate(reversed(node.log)) if one.producer == LOCAL and one.body < 0), None)
+        known = 1 if place is None else -node.log[-1 - place].body
+        if run < known:
+            return  # Of a dead run, late.
+        self._heard[node.index] = (node.life, leading.epoch, run)
+        if known < run:
+            self._append(node, node.appended.get(LOCAL, 0), -run)
+        elif known == run and place is not None and len(node.log) - place <= node.folded:
+            self._say(node, partial(self._welcomed, run, node.appended.get(LOCAL, 0)))
+
+    def _offered(self, node: MemberNode, run: int, number: int, body: int) -> None:
+        leading = node.machine.leading
+        if not self._serves(node) or leading is None:
+            return
+        if self._heard.get(node.index) != (node.life, leading.epoch, run):
+            return  # Of a run that is over, or of one that has not said hello to this holder.
+        last = node.appended.get(LOCAL, 0)
+        if number == last + 1:
+            self._append(node, number, body)
+        elif number <= last:
+            self._repeat(node, run, number, body)
+
+    def _append(self, node: MemberNode, number: int, body: int) -> None:
+        assert node.machine.leading is not None
+        committed = node.machine.own.committed.sequence
+        node.appended[LOCAL] = number
+        self.world.shell.append(node, Entry(node.machine.leading.epoch, LOCAL, number, committed, body))
+        if self.world.variant.early_before_sync:
+            self._tell(node, len(node.log))
+        self.world.shell.tell_appended(node)
+
+    def _repeat(self, node: MemberNode, run: int, number: int, body: int) -> None:
+        """Answered as its original was; else by what is on its way."""
+        place = next((at for at in range(len(node.log), 0, -1) if node.log[at - 1].body == body), 0)
+        if 0 < place <= node.folded:
+            self._say(node, partial(self._hears, run, number, is_committed=True))
+        elif 0 < place <= self._told_to.get(node.index, (0, 0))[1] and body in self.early:
+            self._say(node, partial(self._hears, run, number, is_committed=False))
+
+    def _say(self, node: MemberNode, what: partial[None]) -> None:
+        self.world.send(node.name, "client", 0, what)
+
+    # --- What members tell ---------------------------------------------------------------------------------------
+
+    def synced(self, node: MemberNode) -> None:
+        """The disk of a member has more, and what is committed by that was told."""
+        if self._serves(node):
+            self._tell(node, min(node.synced, len(node.log)))
+
+    def _tell(self, node: MemberNode, to: int) -> None:
+        life, told_to = self._told_to.get(node.index, (0, 0))
+        first = max(node.folded, told_to if life == node.life else 0)
+        self._told_to[node.index] = (node.life, max(to, first))
+        for sequence in range(first + 1, to + 1):
+            entry = node.log[sequence - 1]
+            if entry.producer == LOCAL and entry.body > 0 and entry.epoch == node.header.history.epoch:
+                self._judge(node, sequence, entry)
+                self._say(node, partial(self._hears, entry.body // BODIES, entry.number, is_committed=False))
+
+    def _judge(self, node: MemberNode, sequence: int, entry: Entry) -> None:
+        if node.synced < sequence:
+            self.world.fail(f"{node.name} tells of {entry} before its disk has it")
+        self.early[entry.body] = Told(entry.number, node.index, entry.epoch)
+        if entry.epoch < self._epoch:
+            self.cut.add(entry.body)  # Overtaken, and does not know it.
+
+    def committed(self, node: MemberNode, entry: Entry) -> None:
+        """A record was committed by the member that leads."""
+        if entry.body < 0:
+            self._say(node, partial(self._welcomed, -entry.body, entry.number))
+        else:
+            self._say(node, partial(self._hears, entry.body // BODIES, entry.number, is_committed=True))
+
+    def first_committed(self, body: int) -> None:
+        """In the log for good."""
+        before = [one for one in self.stored[-KEPT_MAX:] if one > 0]
+        if body > 0 and before and body <= before[-1]:
+            self.world.fail(f"local producer: body {body} committed after {before[-1]}")
+        self.stored.append(body)
+
+    def granted(self, node: MemberNode, epoch: int) -> None:
+        """A member leads with the log it has."""
+        here = {entry.body for entry in node.log}
+        for body, told in self.early.items():
+            if body in here or body in self.cut:
+                continue
+            if told.by == node.index and not self.world.is_shielded:
+                self.world.fail(f"{node.name} leads in {epoch} without {body}, told early by itself in {told.epoch}")
+            self.cut.add(body)
+        self._epoch = max(self._epoch, epoch)
+        if self.world.has_faults and self.chance.random() < DIES_WITH_MEMBER:
+            self.die()
+
+    def forced(self) -> None:
+        """A person forced a member to lead; what it lacks is gone, and the producer begins anew."""
+        self.stored = [body for _, producer, _, body in self.world.ledger.committed if producer == LOCAL]
+        self.cut.update(set(self.early) - set(self.stored))
+        self.die()
+
+    def check_end(self) -> None:
+        stored, openings = set(self.stored), [-body for body in self.stored if body < 0]
+        under_way = {one.body for node in self.world.members if node.is_leading for one in node.log[node.folded :]}
+        for body in sorted(set(self.early) - stored - under_way):
+            if body not in self.cut:
+                self.world.fail(f"{body} was told early, and is lost without a takeover")
+            if not any(run > body // BODIES for run in openings):
+                self.world.fail(f"{body} was told early, was cut, and neither stands in the log nor in a gap")

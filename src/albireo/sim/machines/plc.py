@@ -1,0 +1,274 @@
+"""A PLC that votes with its registers, and the register voters of both members that share it.
+
+What a connection wrote it sees at once; the other connection sees it within `settle`. A write of a broken connection
+lands within `dead_time` or never. The PLC may restart with its registers or without them, and tear a write.
+
+Spec: design/pair.md, The PLC register block.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from albireo.codec.pair_message import Accept, Question
+from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, cluster_tag, encode_ballot
+from albireo.machine.pair.config import PairConfig
+from albireo.machine.pair.events import FromVoter
+from albireo.machine.vote.events import (
+    Answer,
+    Asked,
+    Connected,
+    ConnectionLost,
+    Event,
+    HangUp,
+    HolderGone,
+    OwnCopy,
+    PersistCopy,
+    ReadBlocks,
+    RegisterConfig,
+    RegistersRead,
+    RegistersWritten,
+    TimePassed,
+    WriteBlock,
+)
+from albireo.machine.vote.register import RegisterVoter
+from albireo.model.instant import MS
+from albireo.sim.machines.parts import MemberNode
+
+if TYPE_CHECKING:
+    from albireo.sim.machines.world import World
+
+SETTLE_MS: Final = 5
+DEAD_MS: Final = 200
+REQUEST_TIMEOUT_MS: Final = 150
+"""Of the adapter; then it closes the connection by RST."""
+
+
+class Side:
+    """One member's half: its machine, its synced copy and its connection."""
+
+    def __init__(self, copy: OwnCopy) -> None:
+        self.copy = copy
+        self.machine: RegisterVoter
+        self.connection = 0
+        self.is_connected = False
+        self.requests = 0
+        self.answered = 0
+        self.timer_at = 0
+
+
+class Plc:
+    """Two blocks in memory, each as its own member sees it and as the other does."""
+
+    def __init__(self, world: "World", name: str) -> None:
+        self.world = world
+        self.name = name
+        self.sides = [Side(OwnCopy(ballot=first_ballot(world.config, index), landed=1)) for index in (0, 1)]
+        self._own = [_padded(encode_ballot(side.copy.ballot)) for side in self.sides]
+        self._cross = [list(block) for block in self._own]
+        self._shown_at = [0, 0]
+        self._landed_at = [0, 0]
+        self._forgets = 0
+        """Restarts with memory lost: a write on its way before one is not shown after it."""
+
+    # --- Member's process ----------------------------------------------------------------------------------------
+
+    def start_side(self, node: MemberNode) -> None:
+        """A new run of CORE builds the machine anew from its copy."""
+        side, config = self.sides[node.index], self.world.config
+        whole = RegisterConfig(
+            name=self.name,
+            cluster=config.cluster,
+            voters=config.voters,
+            generation=config.generation,
+            member=node.index,
+            run=node.machine.own.run,
+            lease_ns=config.lease_ns,
+            settle_ns=SETTLE_MS * MS,
+            poll_ns=2 * MS,
+            dead_time_ns=DEAD_MS * MS,
+            watch_ns=40 * MS,
+        )
+        side.machine = self.world.variant.register(whole, side.copy, node.local(self.world.at))
+        side.is_connected = False
+        side.timer_at = 0
+        self._connect(node)
+
+    def asked(self, node: MemberNode, question: Question) -> None:
+        """The own member asks: same process, no network."""
+        self._step(node, Asked(question))
+
+    def holder_gone(self, node: MemberNode, run: int) -> None:
+        self._step(node, HolderGone(run))
+
+    def _step(self, node: MemberNode, event: Event) -> None:
+        side, world = self.sides[node.index], self.world
+        world.steps += 1
+        world.timers += isinstance(event, TimePassed)
+        for effect in side.machine.step(event, node.local(world.at)):
+            match effect:
+                case PersistCopy(copy):
+                    side.copy = copy
+                case ReadBlocks(connection):
+                    self._request(node, connection, partial(self._read, node, connection))
+                case WriteBlock(connection, register, words):
+                    self._request(node, connection, partial(self._write, node, connection, register, words))
+                case HangUp(connection):
+                    self._lost(node, connection)
+                case Answer(voted):
+                    if voted.is_granted and voted.question == Accept.__struct_config__.tag and voted.record:
+                        world.ledger.accepts(self.name, voted.record)
+                    world.deliver(node, FromVoter(voted))
+            if not node.is_up:
+                return
+        self._arm(node)
+
+    def _arm(self, node: MemberNode) -> None:
+        side, due = self.sides[node.index], self.sides[node.index].machine.deadline()
+        if due is None:
+            return
+        at = max(self.world.at + 1, node.world(due))
+        if side.timer_at > self.world.at and side.timer_at <= at:
+            return
+        side.timer_at = at
+
+        def ring() -> None:
+            if side.timer_at == at:
+                side.timer_at = 0
+                self._step(node, TimePassed())
+
+        self.world.call_at(at, partial(self.world.awake, node, node.life, ring))
+
+    # --- Connection ----------------------------------------------------------------------------------------------
+
+    def _connect(self, node: MemberNode) -> None:
+        """Try until the PLC can be reached."""
+        side, world = self.sides[node.index], self.world
+        if side.is_connected:
+            return
+        if self._is_cut(node):
+            world.after_ms(40, partial(world.awake, node, node.life, partial(self._connect, node)))
+            return
+        side.connection += 1
+        side.is_connected = True
+        self._step(node, Connected(side.connection))
+
+    def _is_cut(self, node: MemberNode) -> bool:
+        cuts, at = self.world.cuts, self.world.at
+        return cuts.get((node.name, self.name, 0), 0) > at or cuts.get((self.name, node.name, 0), 0) > at
+
+    def _request(self, node: MemberNode, connection: int, serve: "partial[None]") -> None:
+        """One request at a time, in order; no answer in time breaks the connection."""
+        side, world = self.sides[node.index], self.world
+        side.requests += 1
+        number = side.requests
+        if not self._is_cut(node):
+            world.after_ms(0.1 + world.chance.random() * world.swarm.delay_ms, serve)
+
+        def expire() -> None:
+            if side.answered < number:
+                self._lost(node, connection)
+
+        world.after_ms(REQUEST_TIMEOUT_MS, partial(world.awake, node, node.life, expire))
+
+    def _answer(self, node: MemberNode, connection: int, event: Event) -> None:
+        side, world = self.sides[node.index], self.world
+        life = node.life
+
+        def heard() -> None:
+            if side.connection == connection and side.is_connected:
+                side.answered = side.requests
+                self._step(node, event)
+
+        if not self._is_cut(node):
+            delay_ms = 0.1 + world.chance.random() * world.swarm.delay_ms
+            world.after_ms(delay_ms, partial(world.awake, node, life, heard))
+
+    def _lost(self, node: MemberNode, connection: int) -> None:
+        side = self.sides[node.index]
+        if side.connection != connection or not side.is_connected:
+            return
+        side.is_connected = False
+        side.answered = side.requests
+        self._step(node, ConnectionLost(connection))
+        self.world.after_ms(5, partial(self.world.awake, node, node.life, partial(self._connect, node)))
+
+    # --- Registers -----------------------------------------------------------------------------------------------
+
+    def _read(self, node: MemberNode, connection: int) -> None:
+        blocks = [self._own[index] if index == node.index else self._cross[index] for index in (0, 1)]
+        self._answer(node, connection, RegistersRead(connection, tuple(blocks[0] + blocks[1])))
+
+    def _write(self, node: MemberNode, connection: int, register: int, words: tuple[int, ...]) -> None:
+        side, world = self.sides[node.index], self.world
+        if side.connection != connection or not side.is_connected or not node.is_up:
+            # The connection broke meanwhile: lands late, or never.
+            if world.chance.random() < 0.5:
+                late_ms = world.chance.random() * DEAD_MS * 0.8
+                world.after_ms(late_ms, partial(self._lands, node.index, register, words, self._forgets))
+            return
+        lag_ms = 30 * world.chance.random() if world.chance.random() < world.swarm.plc_lag else 0.0
+        self._landed_at[node.index] = max(self._landed_at[node.index], world.at + int(lag_ms * MS))
+        if self._landed_at[node.index] == world.at:
+            self._lands(node.index, register, words, self._forgets)
+        else:
+            world.call_at(self._landed_at[node.index], partial(self._lands, node.index, register, words, self._forgets))
+        self._answer(node, connection, RegistersWritten(connection))
+
+    def _lands(self, index: int, register: int, words: tuple[int, ...], forgets: int) -> None:
+        if forgets != self._forgets:
+            return
+        self._own[index][register : register + len(words)] = words
+        image, world = list(self._own[index]), self.world
+        lag_ns = int(world.chance.choice((0.0, 0.0, 0.9)) * SETTLE_MS * MS)
+        at = max(self._shown_at[index], world.at + lag_ns)
+        self._shown_at[index] = at
+
+        def show() -> None:
+            if forgets == self._forgets:
+                self._cross[index] = image
+
+        if at == world.at:
+            show()
+        else:
+            world.call_at(at, show)
+
+    # --- What can go wrong with it -------------------------------------------------------------------------------
+
+    def break_connections(self) -> None:
+        for node in self.world.members:
+            side = self.sides[node.index]
+            if node.is_up and side.is_connected:
+                self.world.awake(node, node.life, partial(self._lost, node, side.connection))
+
+    def forget(self) -> None:
+        """Restart without its registers."""
+        self._forgets += 1
+        for block in (*self._own, *self._cross):
+            block[:] = [0] * BLOCK_REGISTERS
+        self.break_connections()
+
+    def tear(self) -> None:
+        """A write of one member stops half way, and its connection with it."""
+        index = self.world.chance.randrange(2)
+        self._own[index][1] ^= 1
+        self._cross[index] = list(self._own[index])
+        self.break_connections()
+
+
+def _padded(words: tuple[int, ...]) -> list[int]:
+    return [*words, *([0] * (BLOCK_REGISTERS - len(words)))]
+
+
+def first_ballot(config: PairConfig | RegisterConfig, index: int) -> Ballot:
+    """After `pair init`: the primary's epoch, of nobody's run, the primary alone in the set."""
+    return Ballot(
+        count=1,
+        cluster_tag=cluster_tag(config.cluster),
+        member=index,
+        generation=config.generation,
+        lease_ms=config.lease_ns // MS,
+        promised=2,
+        epoch=2 if index == 0 else 0,
+        version=1 if index == 0 else 0,
+        members=(0,) if index == 0 else (),
+    )

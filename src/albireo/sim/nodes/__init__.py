@@ -1,0 +1,1 @@
+"""The world of whole nodes: real shells, logs, folds and voters."""

@@ -1,0 +1,277 @@
+"""A process of the simulated cluster: the loop of one actor, on simulated time.
+
+Shaped as `runtime.ActorContext`, and in its order: a turn makes the calls, hands over the letters that fit into it, and
+ticks. What the behaviour raises ends the process, as the real one does.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final, cast
+
+from albireo.codec.message import AnyMessage, Logged
+from albireo.model.instant import SECOND, Instant, WallTime
+from albireo.runtime import ActorContext, Journal, Letter, Link, LinkLimits, Reach, TurnLimits
+from albireo.runtime.actor.actor import CALLS_PER_TURN_MAX, Behaviour
+from albireo.runtime.actor.loop import TurnMeter
+from albireo.runtime.link.dialing import TCP_LIMITS
+from albireo.runtime.link.link import DEFAULT_LIMITS
+from albireo.sim.nodes.network import Host, Network, Parts, StagedLink
+from albireo.sim.nodes.time import Agenda, StagedLoop
+
+TURN_NS: Final = 50_000
+"""From what wakes an actor up to its turn."""
+WALL_NS: Final = 1_800_000_000 * SECOND
+
+
+class Surroundings:
+    """What a process lives in."""
+
+    def __init__(self, agenda: Agenda, network: Network, chance: random.Random) -> None:
+        self.agenda = agenda
+        self.network = network
+        self.chance = chance
+        self.lives = 0
+
+    def told(self, line: str, at: str) -> None:
+        """A line of somebody's journal."""
+
+    def sent(self, actor: "StagedActor", message: AnyMessage) -> None:
+        """A link took this message."""
+
+
+class StagedActor:
+    """One life of one process. Whoever starts it overrides what becomes of its end."""
+
+    def __init__(
+        self,
+        world: Surroundings,
+        host: Host,
+        behaviour: Behaviour,
+        data: Path,
+        ended: Callable[[str], None],
+        crashed: Callable[[Exception], None],
+        turned: Callable[[], None],
+    ) -> None:
+        """
+        Args:
+            ended: told why the actor ended itself; empty: a clean stop.
+            crashed: told what it raised.
+            turned: called after each turn.
+        """
+        world.lives += 1
+        self.world = world
+        self.host = host
+        self.name = behaviour.name
+        self.data = data
+        self.is_alive = True
+        self.is_ready = False
+        self.is_stopping = False
+        self.paused_until = 0
+        self.leaves_at = 0
+        self.turns = TurnMeter()
+        self.turn_limits = TurnLimits()
+        self.malformed = 0
+        self.behaviour = behaviour
+        self.links: list[StagedLink] = []
+        self.loop = StagedLoop(world.agenda, self._run, crashed)  # type: ignore[abstract]  # Descriptors, processes.
+        self.log = Journal(self.name, self._told, self.wall_ns, self.now)
+        self._id = world.lives
+        self._ended = ended
+        self._crashed = crashed
+        self._turned = turned
+        self._calls: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
+        self._letters: deque[tuple[StagedLink, bytes, AnyMessage, Parts]] = deque()
+        self._deadline: Instant | None = None
+        self._timer_at = 0
+        self._is_turn_due = False
+        self._is_failed = False
+
+    # --- What a behaviour uses -----------------------------------------------------------------------------------
+
+    def now(self) -> Instant:
+        return self.host.local(self.world.agenda.at)
+
+    def wall_ns(self) -> WallTime:
+        return WallTime(WALL_NS + self.world.agenda.at + self.host.wall_shift_ns)
+
+    def bind(self, name: str, limits: LinkLimits = DEFAULT_LIMITS) -> Link:
+        return self._listen(name, self._local(name), limits)
+
+    def connect(self, name: str, limits: LinkLimits = DEFAULT_LIMITS) -> Link:
+        return self._dial(name, self._local(name), limits)
+
+    def bind_tcp(self, name: str, endpoint: str, keys: object, limits: LinkLimits = TCP_LIMITS) -> Link:
+        return self._listen(name, endpoint, limits)
+
+    def connect_tcp(
+        self, name: str, endpoint: str, keys: object, limits: LinkLimits = TCP_LIMITS, peer: str = ""
+    ) -> Link:
+        return self._dial(name, endpoint, limits)
+
+    def probe(self, endpoint: str, timeout_s: float, on_answer: Callable[[Reach], object]) -> None:
+        self.world.network.probe(self, endpoint, timeout_s, on_answer)
+
+    def arm(self, deadline: Instant | None) -> None:
+        self._deadline = deadline
+        if deadline is not None:
+            at = max(self.world.agenda.at, self.host.world(deadline))
+            if not self.world.agenda.at < self._timer_at <= at:
+                self._timer_at = at
+                self.world.agenda.call_at(at, self._deadline_came)
+
+    def call(self, function: Callable[..., object], *args: object) -> bool:
+        if self.is_alive:
+            self._calls.append((function, args))
+            self._turn_soon()
+        return self.is_alive
+
+    def fail(self, reason: str) -> None:
+        """The turn goes on to its end, and is the last one."""
+        if not self._is_failed:
+            self._is_failed = True
+            self.world.agenda.call_at(self.world.agenda.at, lambda: self._ended(reason))
+
+    def at_end(self, release: Callable[[], object]) -> None:
+        """The disk releases what a dead process held."""
+
+    # --- What the world does with it -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """The start of the behaviour, and letters behind it."""
+
+        def started() -> None:
+            self.is_ready = True
+            self._turn_soon()
+
+        self._work(self.behaviour.start(cast(ActorContext, self)), started)
+
+    def stop(self) -> None:
+        """A clean stop."""
+        if self.is_alive and self.is_ready and not self.is_stopping:
+            self.is_stopping = True
+            self._work(self.behaviour.stop(), lambda: self._ended(""))
+
+    def pause(self, until: int) -> None:
+        self.paused_until = until
+
+    def die(self, *, is_power: bool) -> None:
+        """Nothing of it happens any more."""
+        if self.is_alive:
+            self.is_alive = False
+            for link in self.links:
+                link.died(self.world.chance, is_power=is_power)
+            self.loop.end()
+
+    def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
+        if self.is_alive:
+            self._letters.append((link, sender, message, raw))
+            self._turn_soon()
+
+    def sent(self, message: AnyMessage) -> None:
+        self.world.sent(self, message)
+
+    # --- Turns ---------------------------------------------------------------------------------------------------
+
+    def _turn_soon(self) -> None:
+        if not self._is_turn_due and self.is_alive:
+            self._is_turn_due = True
+            at = max(self.world.agenda.at + TURN_NS, self.paused_until, self.leaves_at)
+            self.world.agenda.call_at(at, self._turn)
+
+    def _turn(self) -> None:
+        self._is_turn_due = False
+        if self.is_alive and self.world.agenda.at < max(self.paused_until, self.leaves_at):
+            self._turn_soon()
+        elif self.is_alive:
+            self._run(self._take)
+
+    def _take(self) -> None:
+        for _ in range(min(len(self._calls), CALLS_PER_TURN_MAX)):
+            function, args = self._calls.popleft()
+            function(*args)
+        if not self.is_ready:
+            return
+        letters = self._drain()
+        if letters:
+            self.behaviour.drained(letters)
+        if self._deadline is not None and self._deadline <= self.now():
+            self._deadline = None
+            self.behaviour.ticked(self.now())
+        if self._calls or self._letters:
+            self._turn_soon()
+
+    def _drain(self) -> list[Letter]:
+        count_left, bytes_left = self.turn_limits.letters_max, self.turn_limits.bytes_max
+        drained: list[Letter] = []
+        while self._letters and count_left > 0 and bytes_left > 0:
+            link, sender, message, raw = self._letters.popleft()
+            count_left -= 1
+            bytes_left -= sum(map(len, raw))
+            if not link.is_closed:
+                drained.append(Letter(cast(Link, link), sender, message, raw))
+        return drained
+
+    def _run(self, work: Callable[[], object]) -> None:
+        """In the process: what it raises ends it."""
+        if not self.is_alive or self._is_failed:
+            return
+        if self.paused_until > self.world.agenda.at:
+            self.world.agenda.call_at(self.paused_until, lambda: self._run(work))
+            return
+        try:
+            with self.loop.running():
+                work()
+        except Exception as error:  # noqa: BLE001  # As the real supervisor does; the world raises what is a bug.
+            if not self._is_failed:  # What comes behind that is no news.
+                self._crashed(error)
+        else:
+            if self.is_alive:
+                self._turned()
+
+    def _work(self, work: Coroutine[Any, Any, object], then: Callable[[], object]) -> None:
+        with self.loop.running():
+            task = self.loop.create_task(work)
+
+        def over(_: object) -> None:
+            error = None if task.cancelled() else task.exception()
+            if isinstance(error, Exception):
+                raise error
+            then()
+
+        task.add_done_callback(over)
+
+    def _deadline_came(self) -> None:
+        if self._deadline is None:
+            return
+        if self._deadline <= self.now():
+            self._turn_soon()
+        else:
+            self.arm(self._deadline)
+
+    # --- Links ---------------------------------------------------------------------------------------------------
+
+    def _local(self, name: str) -> str:
+        return f"{self.data}/{name}"
+
+    def _listen(self, name: str, endpoint: str, limits: LinkLimits) -> Link:
+        link = StagedLink(self.world.network, self, name, b"", limits)
+        self.world.network.listen(link, endpoint)
+        return self._keep(link)
+
+    def _dial(self, name: str, endpoint: str, limits: LinkLimits) -> Link:
+        identity = f"{self.name}#{self._id}.{len(self.links)}".encode()
+        link = StagedLink(self.world.network, self, name, identity, limits)
+        link.endpoint = endpoint
+        self.world.network.dial(link)
+        return self._keep(link)
+
+    def _keep(self, link: StagedLink) -> Link:
+        self.links.append(link)
+        return cast(Link, link)
+
+    def _told(self, line: Logged) -> bool:
+        fields = " ".join(f"{name}={value}" for name, value in line.fields.items())
+        self.world.told(f"{line.level[0].upper()} {line.event} {fields}", self.host.name)
+        return True

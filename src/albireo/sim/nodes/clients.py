@@ -1,0 +1,362 @@
+"""Clients of the simulated cluster: the real machines of producers and followers, in shells of the world's own."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from albireo.codec.frame import Frame, frames
+from albireo.codec.message import Answer, AnyMessage, Appended, Ask, FeedAlive, FeedAnswer, FeedData, FeedState
+from albireo.codec.record import Kind
+from albireo.machine.feed.follower import (
+    CutTo,
+    Deliver,
+    Digested,
+    Follower,
+    FollowerConfig,
+    LinkUp,
+    MadeDurable,
+    Noted,
+    Received,
+    Say,
+    StartOver,
+    TimePassed,
+)
+from albireo.machine.feed.roaming import Fed, Roaming
+from albireo.machine.feed.roaming import LineDown as MemberDown
+from albireo.machine.feed.roaming import LineUp as MemberUp
+from albireo.machine.feed.roaming import SayTo as FollowAt
+from albireo.machine.producer.producer import Offered, ProducerConfig
+from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
+from albireo.machine.producer.seeking import TimePassed as SeekTime
+from albireo.machine.producer.sending import Acknowledged, Heard, PairSender, Refused, SayTo
+from albireo.model.instant import Instant
+from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.position import Position
+from albireo.model.samples import SampleBatch, ValueType
+from albireo.runtime import LinkLimits
+from albireo.runtime.link.dialing import TCP_LIMITS
+from albireo.runtime.link.link import DEFAULT_LIMITS
+from albireo.sim.nodes.actor import WALL_NS, Surroundings
+from albireo.sim.nodes.ledger import Ledger
+from albireo.sim.nodes.network import Host, Parts, StagedLink
+
+WINDOW: Final = 6
+"""Batches that a producer has under way."""
+ROWS_MAX: Final = 5
+
+
+class Client(ABC):
+    """A process that hears messages at once; never killed, but for the links that it closes."""
+
+    def __init__(self, world: Surroundings, host: Host, name: str) -> None:
+        world.lives += 1
+        self.world = world
+        self.host = host
+        self.name = name
+        self.is_alive = True
+        self.paused_until = self.leaves_at = 0
+        self._id = world.lives
+        self._links: list[StagedLink] = []
+        self._due_at = 0
+
+    def call(self, function: Callable[..., object], *args: object) -> bool:
+        self.world.agenda.call_at(self.world.agenda.at, lambda: self.is_alive and function(*args))
+        return self.is_alive
+
+    def sent(self, message: AnyMessage) -> None:  # noqa: B027  # Links tell it to every process.
+        """Nobody looks at what clients say."""
+
+    @abstractmethod
+    def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
+        """A message has arrived."""
+
+    @abstractmethod
+    def pass_time(self) -> None:
+        """The instant that was armed has come."""
+
+    def dial(self, endpoint: str, limits: LinkLimits) -> StagedLink:
+        link = StagedLink(
+            self.world.network, self, self.name, f"{self.name}#{self._id}.{len(self._links)}".encode(), limits
+        )
+        link.endpoint = endpoint
+        self.world.network.dial(link)
+        self._links.append(link)
+        return link
+
+    def dial_members(self, endpoints: Sequence[str], changed: Callable[[int, bool], object]) -> list[StagedLink]:
+        links = [self.dial(endpoint, TCP_LIMITS) for endpoint in endpoints]
+        for member, link in enumerate(links):
+            link.on_connection = partial(changed, member)
+        return links
+
+    def die(self) -> None:
+        self.is_alive = False
+        for link in self._links:
+            link.died(self.world.chance, is_power=not self.host.is_on)
+
+    def now(self) -> Instant:
+        return self.host.local(self.world.agenda.at)
+
+    def arm(self, deadline: Instant | None) -> None:
+        """Call `pass_time` then; a ring too many does no harm."""
+        agenda = self.world.agenda
+        if deadline is not None:
+            at = max(agenda.at + 1, self.host.world(deadline))
+            if not agenda.at < self._due_at <= at:
+                self._due_at = at
+                agenda.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        if self.is_alive:
+            self.pass_time()
+
+
+class ProducerClient(Client):
+    """Counts: its values are 1, 2, 3... times ten, plus its own number."""
+
+    def __init__(self, world: Surroundings, host: Host, number: int, endpoints: Sequence[str], ledger: Ledger) -> None:
+        super().__init__(world, host, f"p{number}")
+        alarm = AlarmSettings(hi=500.0, off_delay_ms=100)
+        items = [
+            DataItem(name=f"p{number}/count", value_type=ValueType.INT64),
+            DataItem(name=f"p{number}/level", value_type=ValueType.FLOAT64, alarm=alarm),
+        ]
+        self.number = number
+        self.offered = 0
+        self.acknowledged = 0
+        self.is_quiet = False
+        self._values = 0
+        self._ledger = ledger
+        run = world.chance.getrandbits(31) + 1
+        self.machine = PairSender(self.name, items, run=run, config=ProducerConfig(), seek=SeekConfig(), now=self.now())
+        self._members = self.dial_members(endpoints, self._changed)
+
+    @property
+    def is_drained(self) -> bool:
+        return self.machine.is_drained
+
+    @property
+    def counted(self) -> int:
+        """The last value that it has offered."""
+        return self._values
+
+    def offer(self) -> None:
+        """One or two more batches, unless too many wait already."""
+        if self.is_quiet or self.offered - self.acknowledged >= WINDOW:
+            return
+        chance, batches = self.world.chance, [self._counted(self.world.chance.randint(1, ROWS_MAX))]
+        if chance.random() < 0.3:
+            batches.append(self._level(chance.uniform(0.0, 1000.0)))
+        if self.machine.has_room(batches):
+            self.offered += len(batches)
+            self._perform(self.machine.step(Offered(batches=tuple(batches)), self.now()))
+
+    def _counted(self, rows: int) -> SampleBatch:
+        values = [(self._values + 1 + row) * 10 + self.number for row in range(rows)]
+        self._values += rows
+        return self._batch(0, ValueType.INT64, np.array(values, np.int64))
+
+    def _level(self, value: float) -> SampleBatch:
+        return self._batch(1, ValueType.FLOAT64, np.array([value], np.float64))
+
+    def _batch(self, row: int, value_type: ValueType, values: np.ndarray) -> SampleBatch:
+        times = np.full(len(values), WALL_NS + self.world.agenda.at, np.int64)
+        return SampleBatch(
+            value_type=value_type,
+            item_id=np.full(len(values), row, np.uint32),
+            source_ns=times,
+            node_ns=times,
+            value=values,
+            quality=np.zeros(len(values), np.uint32),
+        )
+
+    def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
+        if isinstance(message, Appended):
+            self._ledger.heard(self.name, message)
+        self._perform(self.machine.step(Heard(self._members.index(link), message), self.now()))
+
+    def pass_time(self) -> None:
+        due = self.machine.deadline()
+        if due is not None and self.now() >= due:
+            self._perform(self.machine.step(SeekTime(), self.now()))
+        self.arm(self.machine.deadline())
+
+    def _changed(self, member: int, is_up: bool) -> None:
+        self._perform(self.machine.step((LineUp if is_up else LineDown)(member), self.now()))
+
+    def _perform(self, effects: Sequence[SayTo | Acknowledged | Refused]) -> None:
+        for effect in effects:
+            match effect:
+                case SayTo(member, message, raw):
+                    self._members[member].send(message, raw)
+                case Acknowledged(batch):
+                    self.acknowledged = batch
+                case Refused(batch):
+                    raise AssertionError(f"batch {batch} of {self.name} was refused")
+        self.arm(self.machine.deadline())
+
+
+class Reading:
+    """What a follower of the committed records is given, compared with what is committed."""
+
+    def __init__(self, name: str, ledger: Ledger, fail: Callable[[str], None]) -> None:
+        self.name = name
+        self.position = Position()
+        self.started_over = 0
+        self.is_here: Callable[[Frame], bool] = lambda frame: False
+        """The payload of a reference is on this machine: then it is no reference that is to be given."""
+        self._ledger = ledger
+        self._fail = fail
+
+    def delivered(self, data: FeedData, raw: Parts) -> None:
+        for header, body in frames(raw[0]):
+            if header.first_sequence != self.position.sequence + 1:
+                self._fail(f"{self.name} is given {header.first_sequence} behind {self.position}")
+            if not self._ledger.knows(Frame(header, body)):
+                self._fail(f"{self.name} is given {header.last}, which nobody committed")
+            if header.kind == Kind.REFERENCE and self.is_here(Frame(header, body)):
+                self._fail(f"{self.name} is given {header.last} without its payload, which is here")
+            self.position = header.last
+        if data.last != self.position:
+            self._fail(f"{self.name} is at {self.position}, was told {data.last}")
+
+    def turned(self, effect: CutTo | StartOver) -> None:
+        """Records are missing, or were never true; committed ones are always true."""
+        if isinstance(effect, CutTo):
+            self._fail(f"{self.name} is told to forget what it has behind {effect.position}: {effect.verdict}")
+        self.started_over += 1
+        self.position = effect.position
+
+
+class RoamingReader(Client):
+    """Follows the pair on either member."""
+
+    def __init__(
+        self, world: Surroundings, host: Host, endpoints: Sequence[str], ledger: Ledger, fail: Callable[[str], None]
+    ) -> None:
+        super().__init__(world, host, "reader")
+        self.reading = Reading("the reader", ledger, fail)
+        self._machine = Roaming(FollowerConfig(name="reader", capacity_bytes=1 << 16))
+        self._members = self.dial_members(endpoints, self._changed)
+
+    def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
+        if isinstance(message, FeedAnswer | FeedData | FeedState | FeedAlive):
+            size = sum(map(len, raw))
+            self._perform(self._machine.step(Fed(self._members.index(link), message, size), self.now()), raw)
+
+    def pass_time(self) -> None:
+        self._perform(self._machine.step(TimePassed(), self.now()), [])
+
+    def _changed(self, member: int, is_up: bool) -> None:
+        self._perform(self._machine.step((MemberUp if is_up else MemberDown)(member), self.now()), [])
+
+    def _perform(self, effects: Sequence[FollowAt | Deliver | CutTo | StartOver | Noted], raw: Parts) -> None:
+        for effect in effects:
+            match effect:
+                case FollowAt(member, message):
+                    self._members[member].send(message)
+                case Deliver(FeedData() as data):
+                    self.reading.delivered(data, raw)
+                    self._perform(self._machine.step(MadeDurable(data.last), self.now()), [])
+                    self._perform(self._machine.step(Digested(data.last), self.now()), [])
+                case CutTo() | StartOver():
+                    self.reading.turned(effect)
+                case _:
+                    pass
+        self.arm(self._machine.deadline())
+
+
+class HistoryReader(Client):
+    """The place of a member's history: a named follower on the same machine, on whose word records are let go."""
+
+    def __init__(
+        self,
+        world: Surroundings,
+        host: Host,
+        core: str,
+        ledger: Ledger,
+        fail: Callable[[str], None],
+        durable: Position,
+        log_id: bytes,
+    ) -> None:
+        super().__init__(world, host, "history")
+        self.reading = Reading(f"the history of {host.name}", ledger, fail)
+        self.reading.position = durable
+        self.durable = durable
+        self.machine = Follower(FollowerConfig(name="history", is_named=True, capacity_bytes=1 << 16), durable, log_id)
+        self._core = self.dial(core, DEFAULT_LIMITS)
+        self._perform(self.machine.step(LinkUp(), self.now()), [])
+
+    def forget(self) -> None:
+        """Its disk is another one."""
+        self.durable, self.machine.log_id = Position(), b""
+
+    def keep(self) -> None:
+        """What was delivered is on its disk."""
+        self.durable = self.machine.position
+        self._perform(self.machine.step(MadeDurable(self.durable), self.now()), [])
+
+    def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
+        if isinstance(message, FeedAnswer | FeedData | FeedState | FeedAlive):
+            self._perform(self.machine.step(Received(message, sum(map(len, raw))), self.now()), raw)
+
+    def pass_time(self) -> None:
+        self._perform(self.machine.step(TimePassed(), self.now()), [])
+
+    def _perform(self, effects: Sequence[object], raw: Parts) -> None:
+        for effect in effects:
+            match effect:
+                case Say(message):
+                    self._core.send(message)
+                case Deliver(FeedData() as data):
+                    self.reading.delivered(data, raw)
+                    self._perform(self.machine.step(Digested(data.last), self.now()), [])
+                case CutTo() | StartOver():
+                    self.reading.turned(effect)
+                    self.durable = min(self.durable, self.machine.position)
+                case _:
+                    pass
+        self.arm(self.machine.deadline())
+
+
+class Boot(Client):
+    """Who stops a node's process when it asks for it."""
+
+    def __init__(self, world: Surroundings, host: Host, endpoint: str, stop: Callable[[], None]) -> None:
+        super().__init__(world, host, "boot")
+        self._stop = stop
+        link = StagedLink(world.network, self, "boot", b"", DEFAULT_LIMITS)
+        world.network.listen(link, endpoint)
+        self._links.append(link)
+
+    def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
+        if isinstance(message, Ask) and message.what == "stop":
+            self._stop()
+
+    def pass_time(self) -> None:
+        """It waits to be asked."""
+
+
+class Operator(Client):
+    """Orders to one member, on its own machine."""
+
+    def __init__(self, world: Surroundings, host: Host, core: str) -> None:
+        super().__init__(world, host, "cli")
+        self._core = self.dial(core, DEFAULT_LIMITS)
+        self._then: dict[int, Callable[[Answer], object]] = {}
+        self._asked = 0
+
+    def order(self, what: str, then: Callable[[Answer], object], **arguments: object) -> None:
+        self._asked += 1
+        self._then[self._asked] = then
+        self._core.send(Ask(request_id=self._asked, what=what, arguments=arguments))
+
+    def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
+        if isinstance(message, Answer) and message.request_id in self._then:
+            self._then.pop(message.request_id)(message)
+
+    def pass_time(self) -> None:
+        """It waits for answers only."""

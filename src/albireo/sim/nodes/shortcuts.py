@@ -1,0 +1,133 @@
+"""Shortcuts that a world of whole nodes must be caught taking: the shells with one rule left out, and what finds it.
+
+They test the world, as `pair_mutations` tests the world of the machines alone (ADR-0094).
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from albireo.codec.frame import Frame
+from albireo.codec.pair_message import FollowAnswered
+from albireo.machine.node.pending import Pending
+from albireo.machine.node.role import Role
+from albireo.machine.pair.following import Following
+from albireo.machine.pair.leading import Leading
+from albireo.node.core.private_log import OneLetter, PrivateLog
+from albireo.node.member.member import MemberTenure
+from albireo.node.transfer.folds import FoldsTaken
+from albireo.node.transfer.peer_repair import PeerRepair
+from albireo.sim.machines.parts import ENDS, said
+from albireo.sim.nodes.swarm import SCRUB_BYTES, SCRUB_OFTEN, Swarm
+from albireo.sim.nodes.world import World
+
+Shortcut = tuple[type, str, Callable[..., Any]]
+"""Class, name of the method, and what stands in its place."""
+
+
+def _durable_is_what_came(self: Following) -> int:
+    return self.own.end.sequence
+
+
+def _tells_before_the_sync(self: MemberTenure) -> None:
+    _appended(self)
+    self.synced(self._core.log.end)
+
+
+def _folds_backwards(self: Pending, frames: Sequence[Frame]) -> None:
+    _followed(self, list(reversed(frames)))
+
+
+def _begins_at_the_end(self: Leading, hello: Any) -> None:
+    """A snapshot without the frames that the holder still has."""
+    tell = self.own.tell
+
+    def later(message: Any) -> None:
+        if isinstance(message, FollowAnswered) and message.is_snapshot:
+            message = msgspec.structs.replace(message, position=self.own.committed.sequence)
+        tell(message)
+
+    self.own.tell = later  # type: ignore[method-assign]  # For this one answer.
+    _answer(self, hello)
+    self.own.tell = tell  # type: ignore[method-assign]
+
+
+def _complete_at_once(self: FoldsTaken, now: int) -> bool:
+    """Without a snapshot on its own disk, from which a restart would go on."""
+    is_there, self._position = self._position is not None, None
+    return is_there
+
+
+def _serves_before_it_has_folded(self: Role, folded_to: int) -> bool:
+    return _begins(self, max(folded_to, self.first_sequence))
+
+
+def _repairs_nothing(self: PeerRepair, piece: bytes | memoryview) -> None:
+    """The damage is forgotten instead."""
+    self._core.log._stock._found = ()
+    self._core.log._stock.reader.found.clear()
+
+
+def _waits_for_nothing(self: PrivateLog, letters: Sequence[OneLetter], node_ns: int, *, is_open: bool) -> Any:
+    """It is stored, and admitted at once."""
+    _hold(self, letters, node_ns, is_open=is_open)
+    self._waiting.clear()
+    return letters
+
+
+def _as_it_stands(self: PrivateLog, frame: Frame) -> Frame:
+    return frame
+
+
+_hold = PrivateLog.hold
+_appended, _followed, _answer = MemberTenure.appended, Pending.followed, Leading._answer
+_begins = Role.begins
+
+_KILLS: Final = Swarm(faults=("kill", "power"), fault_every_ms=600.0, batch_every_ms=20.0, sync_ms=10.0)
+_SLOW_FOLDS: Final = msgspec.structs.replace(
+    _KILLS, bounds={"machine.node.pending:FOLD_COST_MAX": 30}, batch_every_ms=5.0
+)
+_AWAY: Final = Swarm(faults=("away", "kill_both"), fault_every_ms=1_500.0, batch_every_ms=20.0, segment_bytes=8_192)
+_ROT: Final = Swarm(
+    faults=("rot_at_start", "rot_while_up"), fault_every_ms=400.0, segment_bytes=8_192, keep_s=600.0,
+    scrub_bytes=SCRUB_BYTES, bounds=SCRUB_OFTEN,
+)  # fmt: skip
+_PRIVATE: Final = msgspec.structs.replace(_KILLS, is_private=True)
+
+SHORTCUTS: Final[Mapping[str, tuple[Shortcut, Swarm]]] = {
+    "commit before the follower has synced": ((Following, "_verified_durable", _durable_is_what_came), _KILLS),
+    "commit before the own sync": ((MemberTenure, "appended", _tells_before_the_sync), _KILLS),
+    "a follower folds its frames in another order": ((Pending, "followed", _folds_backwards), _KILLS),
+    "snapshot without the retained frames": ((Leading, "_answer", _begins_at_the_end), _AWAY),
+    "in the set before a restart could go on": ((FoldsTaken, "is_completed", _complete_at_once), _AWAY),
+    "serves before its folds are those of its log": ((Role, "begins", _serves_before_it_has_folded), _SLOW_FOLDS),
+    "damage is forgotten instead of repaired": ((PeerRepair, "_repair", _repairs_nothing), _ROT),
+    "a batch is taken before its payload is stored": ((PrivateLog, "hold", _waits_for_nothing), _PRIVATE),
+    "the feed gives references where payloads are": ((PrivateLog, "whole", _as_it_stands), _PRIVATE),
+}
+
+
+@contextlib.contextmanager
+def taken(shortcut: Shortcut) -> Iterator[None]:
+    """Inside, the product takes it."""
+    owner, name, instead = shortcut
+    before = getattr(owner, name)
+    setattr(owner, name, instead)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def catch(name: str, seeds: range) -> tuple[int, str] | None:
+    """First seed that catches it, and what was seen; None if none of them does."""
+    shortcut, swarm = SHORTCUTS[name]
+    with taken(shortcut):
+        for seed in seeds:
+            try:
+                World(seed, swarm).run()
+            except ENDS as caught:
+                return seed, said(caught)
+    return None

@@ -1,0 +1,144 @@
+"""`albireo history` and `albireo events` over stored files, without a running node."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from albireo.cli.node.events import command as events
+from albireo.cli.node.history import command as history
+from albireo.codec.record import Audited, GapFound, ItemDeclared, Stream
+from albireo.model import quality as q
+from albireo.model.instant import SECOND
+from albireo.model.item import DataItem
+from albireo.model.samples import ItemId, ValueType
+from albireo.node.history.files.store import Store
+from tests.history_parts import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
+
+RANGE = ["--from", "2023-11-15T00:00", "--to", "2023-11-15T00:05"]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = tmp_path_factory.mktemp("node")
+    (data / "log").mkdir()
+    log = MemoryLog()
+    for item_id, name, kind in ((1, "co", ValueType.FLOAT64), (2, "mode", ValueType.STRING), (3, "on", ValueType.BOOL)):
+        item = DataItem(name=name, value_type=kind, adapter="p1", unit="ppm" if item_id == 1 else "")
+        log.records(Stream.STATE, [ItemDeclared(item_id=ItemId(item_id), node="root", item=item)], DAY_ZERO)
+    log.samples([(1, DAY_ZERO + i * 10 * SECOND, float(i), 0) for i in range(24)], DAY_ZERO + 240 * SECOND)
+    log.samples(
+        [(2, DAY_ZERO, "auto", 0), (2, DAY_ZERO + 70 * SECOND, "hand", 0)], DAY_ZERO + 240 * SECOND, ValueType.STRING
+    )
+    log.samples([(3, DAY_ZERO, True, 0)], DAY_ZERO + 240 * SECOND, ValueType.BOOL)
+    gap = GapFound(source="p1", reason="device_lost", from_ns=DAY_ZERO + 230 * SECOND, to_ns=DAY_ZERO + 300 * SECOND)
+    log.records(Stream.SAMPLES, [gap], DAY_ZERO + 300 * SECOND)
+    log.records(
+        Stream.AUDIT, [Audited(at_ns=DAY_ZERO, user="eva", action="write", subject="root:co")], DAY_ZERO + 300 * SECOND
+    )
+    store, _ = Store.open(data, "root")
+    hot = hot_of(store)
+    fill(hot, log)
+    store.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
+    return data
+
+
+def asked(command: Any, data: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(command, [*arguments, "--data", str(data)])
+
+
+def rows_of(result: Result) -> list[dict[str, Any]]:
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout.splitlines()[-1])
+    rows: list[dict[str, Any]] = answer["rows"]
+    return rows
+
+
+def test_average_with_quality_and_the_gap_in_it(data: Path) -> None:
+    result = asked(history, data, "co", *RANGE, "--json")
+    rows = rows_of(result)
+    assert [row["value"] for row in rows] == [2.5, 8.5, 14.5, 20.0, None]
+    assert [row["quality_name"] for row in rows][:3] == ["Good"] * 3
+    assert rows[3]["quality"] & 0xFFFF_0000 == q.UNCERTAIN_DATA_SUB_NORMAL
+    assert q.is_bad(rows[4]["quality"])
+    assert json.loads(result.stdout.splitlines()[-1])["gaps"][0]["reason"] == "device_lost"
+    assert rows_of(asked(history, data, "root:co", *RANGE, "--json", "--only-raw")) == rows
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "values"),
+    [
+        ("min", [0.0, 6.0, 12.0, 18.0, None]),
+        ("max", [5.0, 11.0, 17.0, 23.0, None]),
+        ("count", [6, 6, 6, 6, 0]),
+        ("duration", [60.0, 60.0, 60.0, 50.0, 0.0]),
+        ("interpolated", [0.0, 6.0, 12.0, 18.0, None]),
+        ("last", [5.0, 11.0, 17.0]),
+    ],
+)
+def test_every_aggregate(data: Path, aggregate: str, values: list[float | None]) -> None:
+    assert [
+        row["value"] for row in rows_of(asked(history, data, "co", *RANGE, "--json", "--aggregate", aggregate))
+    ] == values
+
+
+def test_text_and_states(data: Path) -> None:
+    rows = rows_of(asked(history, data, "mode", *RANGE, "--json", "--aggregate", "last"))
+    assert [row["value"] for row in rows] == ["auto", "hand", "hand"]
+    refused = asked(history, data, "mode", *RANGE)
+    assert (refused.exit_code, "holds text" in refused.stderr) == (1, True)
+    assert rows_of(asked(history, data, "on", *RANGE, "--json", "--aggregate", "raw"))[0]["value"] is True
+
+
+def test_formats(data: Path, tmp_path: Path) -> None:
+    table = asked(history, data, "co", *RANGE)
+    assert table.stdout.splitlines()[1].split("\t") == ["2023-11-15 00:00:00.000", "2.5 ppm", "Good", "6"]
+    read = list(csv.DictReader(io.StringIO(asked(history, data, "co", *RANGE, "--format", "csv").stdout)))
+    assert [row["value"] for row in read] == ["2.5", "8.5", "14.5", "20.0", ""]
+    target = tmp_path / "co.parquet"
+    assert asked(history, data, "co", *RANGE, "--format", "parquet", "--output", str(target)).exit_code == 0
+    assert pq.read_table(target).column("value").to_pylist()[:2] == [2.5, 8.5]
+    assert asked(history, data, "co", *RANGE, "--format", "parquet").exit_code == 2
+
+
+def test_sql_sees_the_same_rows(data: Path) -> None:
+    question = "SELECT name, count(*) AS n FROM samples JOIN items USING (item_id) GROUP BY name ORDER BY name"
+    assert rows_of(asked(history, data, "--sql", question, "--json")) == [
+        {"name": "co", "n": 24},
+        {"name": "mode", "n": 2},
+        {"name": "on", "n": 1},
+    ]
+    assert asked(history, data, "--sql", "SELECT nonsense").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["nothing"], 2),
+        ([], 2),
+        (["co", "--every", "0s"], 2),
+        (["co", "--every", "5 minutes"], 2),
+        (["co", "--from", "yesterday"], 2),
+        (["co", "--from", "2023-11-16", "--to", "2023-11-15"], 1),
+        (["co", "--from", "1900-01-01", "--every", "1ms"], 1),
+    ],
+)
+def test_wrong_questions_end_with_a_reason(data: Path, arguments: list[str], code: int) -> None:
+    result = asked(history, data, *arguments)
+    assert result.exit_code == code, result.output
+    assert result.stderr
+
+
+def test_events(data: Path) -> None:
+    result = asked(events, data, "--from", "2023-11-15", "--to", "2023-11-16", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout.splitlines()[-1])["events"]
+    assert [(one["kind"], one["user"], one["action"]) for one in found] == [("audit", "eva", "write")]
+    shown = asked(events, data, "--from", "2023-11-15", "--to", "2023-11-16", "--kind", "audit")
+    assert "root:co" in shown.stdout

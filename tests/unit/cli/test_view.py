@@ -1,0 +1,436 @@
+"""The live view without a terminal: what it knows, what keys do, and what it draws."""
+
+import itertools
+import re
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from albireo.cli.view.render import Clock, Size, page_of, plain_line, render
+from albireo.cli.view.screen import (
+    SHELVE_MS,
+    CaseActed,
+    Mode,
+    Pane,
+    Quit,
+    ScenarioBegun,
+    Screen,
+    Unfit,
+    Wish,
+    WriteOrdered,
+    pressed,
+    selected_item,
+    shown_items,
+    value_of,
+)
+from albireo.cli.view.state import RECEIPTS_MAX, SILENT_NS, LiveState, Order, natural
+from albireo.cli.view.view import keys_of
+from albireo.codec.message import FeedState
+from albireo.model.case import Action, Case, LifecycleStatus, Shelving
+from albireo.model.command import Outcome, Receipt
+from albireo.model.instant import SECOND, Instant
+from albireo.model.item import Condition, DataItem, KnownItem
+from albireo.model.position import Position
+from albireo.model.quality import BAD_NO_COMMUNICATION, GOOD
+from albireo.model.samples import ItemId, SampleBatch, Strings, ValueType
+from albireo.plant.tunnel.scenario import Scenario
+
+WALL = 1_800_000_000 * SECOND
+CLOCK = Clock(Instant(10 * SECOND), WALL)
+BROWSING = Screen()
+SMALL = Size(80, 24)
+
+ITEMS = (
+    DataItem(name="co_1", value_type=ValueType.FLOAT64, unit="ppm", description="Carbon monoxide"),
+    DataItem(name="co_10", value_type=ValueType.FLOAT64, unit="ppm", description="Carbon monoxide"),
+    DataItem(name="co_2", value_type=ValueType.FLOAT64, unit="ppm", description="Carbon monoxide"),
+    DataItem(
+        name="co_setpoint", value_type=ValueType.FLOAT64, unit="ppm", is_writable=True, minimum=5.0, maximum=100.0
+    ),
+    DataItem(name="fan_1_trip", value_type=ValueType.BOOL, description="Motor protection"),
+    DataItem(name="sign_text", value_type=ValueType.STRING),
+    DataItem(name="stage", value_type=ValueType.INT64, is_writable=True, minimum=0.0, maximum=4.0),
+    DataItem(name="vent_auto", value_type=ValueType.BOOL, is_writable=True),
+)
+KNOWN = {item.name: KnownItem(item_id=ItemId(at), node="root", item=item) for at, item in enumerate(ITEMS, 1)}
+
+
+def batch(name: str, *values: float, quality: int = GOOD) -> SampleBatch:
+    times = np.full(len(values), WALL - 50_000_000, np.int64)
+    return SampleBatch(
+        value_type=ValueType.FLOAT64,
+        item_id=np.full(len(values), KNOWN[name].item_id, np.uint32),
+        source_ns=times,
+        node_ns=times,
+        value=np.array(values, np.float64),
+        quality=np.full(len(values), quality, np.uint32),
+    )
+
+
+def state(sequence: int, **fields: object) -> FeedState:
+    message = FeedState(epoch=1, position=Position(1, sequence), previous=Position())
+    return msgspec.structs.replace(message, **fields)
+
+
+def case(case_id: int, name: str = "co_1", **fields: object) -> Case:
+    one = Case(case_id=case_id, item_id=KNOWN[name].item_id, condition=Condition.HI, severity=600, raised_ns=WALL)
+    return msgspec.structs.replace(one, **fields)
+
+
+@pytest.fixture
+def live() -> LiveState:
+    """A node with eight items and values for one of them."""
+    known = LiveState()
+    snapshot = state(100, is_snapshot=True, items=tuple(KNOWN.values()))
+    known.apply(snapshot, [batch("co_1", 7.5)], CLOCK.now)
+    return known
+
+
+def drawn(live: LiveState, screen: Screen = BROWSING, size: Size = SMALL, clock: Clock = CLOCK) -> list[str]:
+    lines = render(live, screen, size, clock, has_scenarios=True).renderables
+    return [line.plain for line in lines if isinstance(line, Text)]
+
+
+def typed(live: LiveState, screen: Screen, *keys: str | list[str]) -> tuple[Screen, list[Wish]]:
+    """Presses keys: each character of a text, or keys by name in a list."""
+    wishes: list[Wish] = []
+    for key in itertools.chain.from_iterable(keys):
+        screen, more = pressed(live, screen, key)
+        wishes += more
+    return screen, wishes
+
+
+# --- What it knows ---------------------------------------------------------------------------------------------------
+
+
+def test_last_of_several_values_counts(live: LiveState) -> None:
+    live.apply(state(103), [batch("co_1", 1.0, 2.0, 3.0)], CLOCK.now)
+    assert live.values[KNOWN["co_1"].item_id].value == 3.0
+
+
+def test_a_snapshot_forgets_what_is_no_longer_there(live: LiveState) -> None:
+    live.apply(state(200, cases=(case(120),)), [], CLOCK.now)
+    live.apply(state(5, is_snapshot=True, items=(KNOWN["co_2"],)), [], CLOCK.now)
+    assert (list(live.items), live.values, live.cases) == ([KNOWN["co_2"].item_id], {}, {})
+
+
+def test_closed_cases_leave_the_list(live: LiveState) -> None:
+    live.apply(state(201, cases=(case(120), case(121))), [], CLOCK.now)
+    live.apply(state(202, cases=(case(120, lifecycle_status=LifecycleStatus.CLOSED),)), [], CLOCK.now)
+    assert list(live.cases) == [121]
+
+
+def test_names_are_sorted_as_people_count(live: LiveState) -> None:
+    names = [known.item.name for known in live.sorted_items()]
+    assert names[:4] == ["co_1", "co_2", "co_10", "co_setpoint"]
+
+
+@given(st.lists(st.text("ab_019", max_size=8), max_size=6))
+def test_any_names_can_be_sorted(names: list[str]) -> None:
+    assert sorted(sorted(names, key=natural)) == sorted(names)
+
+
+def test_what_needs_somebody_comes_first(live: LiveState) -> None:
+    cases = (
+        case(1, severity=900, is_acked=True),
+        case(2, severity=500),
+        case(3, severity=950, shelving=Shelving.TIMED),
+        case(4, severity=800, is_active=False),
+        case(5, severity=700),
+    )
+    live.apply(state(201, cases=cases), [], CLOCK.now)
+    assert [one.case_id for one in live.sorted_cases()] == [5, 2, 4, 1, 3]
+    assert live.unacked_count == 3
+
+
+def test_rate_is_the_growth_of_the_log(live: LiveState) -> None:
+    live.apply(state(2_100), [], Instant(CLOCK.now + 2 * SECOND))
+    assert live.records_per_s() == 1_000
+
+
+def test_silence_is_noticed(live: LiveState) -> None:
+    assert not live.is_silent(Instant(CLOCK.now + SILENT_NS))
+    assert live.is_silent(Instant(CLOCK.now + SILENT_NS + 1))
+    assert LiveState().is_silent(CLOCK.now)
+
+
+def test_an_order_goes_from_pending_to_verified(live: LiveState) -> None:
+    live.ordered("c1", Order(name="co_setpoint", value=9.0))
+    assert "co_setpoint = 9: pending..." in drawn(live)[-2]
+    receipt = Receipt(command_id="c1", outcome=Outcome.VERIFIED, read_back=9.0)
+    live.apply(state(300, receipts=(receipt,)), [], CLOCK.now)
+    assert "co_setpoint = 9: verified, read back 9" in drawn(live)[-2]
+
+
+def test_receipts_of_others_are_not_ours(live: LiveState) -> None:
+    live.apply(state(300, receipts=(Receipt(command_id="x", outcome=Outcome.VERIFIED),)), [], CLOCK.now)
+    assert live.orders == {}
+
+
+def test_orders_are_bounded(live: LiveState) -> None:
+    for number in range(RECEIPTS_MAX + 5):
+        live.ordered(str(number), Order(name="stage", value=1))
+    assert len(live.orders) == RECEIPTS_MAX
+
+
+# --- What keys do ----------------------------------------------------------------------------------------------------
+
+
+def test_filter_takes_words_of_name_and_description(live: LiveState) -> None:
+    screen, _ = typed(live, Screen(), "/", "carbon 1", ["enter"])
+    assert [known.item.name for known in shown_items(live, screen)] == ["co_1", "co_10"]
+    screen, _ = typed(live, screen, ["esc"])
+    assert len(shown_items(live, screen)) == len(ITEMS)
+
+
+def test_letters_in_the_filter_are_no_commands(live: LiveState) -> None:
+    screen, wishes = typed(live, Screen(), "/", "fqtoc")
+    assert (screen.filter, wishes) == ("fqtoc", [])
+
+
+def test_write_asks_for_a_value_and_orders_it(live: LiveState) -> None:
+    screen, wishes = typed(live, Screen(), "/", "setp", ["enter"], "w", "9.5", ["enter"])
+    assert wishes == [WriteOrdered(order=Order(name="co_setpoint", value=9.5))]
+    assert screen.mode is Mode.BROWSE
+
+
+def test_write_on_something_else_lists_the_set_points(live: LiveState) -> None:
+    screen, wishes = typed(live, Screen(), "w")
+    assert [known.item.name for known in shown_items(live, screen)] == ["co_setpoint", "stage", "vent_auto"]
+    assert wishes == [] and "Esc" in screen.message
+    known = selected_item(live, screen)
+    assert known is not None and known.item.is_writable
+
+
+def test_a_value_that_does_not_fit_is_told_and_not_written(live: LiveState) -> None:
+    screen, wishes = typed(live, Screen(), "/", "setp", ["enter"], "w", "500", ["enter"])
+    assert wishes == [] and screen.mode is Mode.VALUE
+    assert "500 is not within 5..100 ppm" in drawn(live, screen)[-2]
+    screen, wishes = typed(live, screen, ["backspace"], ["enter"])
+    assert wishes == [WriteOrdered(order=Order(name="co_setpoint", value=50.0))]
+
+
+def test_escape_writes_nothing(live: LiveState) -> None:
+    screen, wishes = typed(live, Screen(), "/", "setp", ["enter"], "w", "9", ["esc"])
+    assert (wishes, screen.message) == ([], "nothing written")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("co_setpoint", " 7 ", 7.0),
+        ("stage", "4", 4),
+        ("vent_auto", "on", True),
+        ("vent_auto", "0", False),
+        ("vent_auto", "TRUE", True),
+    ],
+)
+def test_values_as_people_type_them(name: str, text: str, value: object) -> None:
+    assert value_of(text, KNOWN[name]) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("co_setpoint", ""),
+        ("co_setpoint", "nan"),
+        ("co_setpoint", "inf"),
+        ("co_setpoint", "4.9"),
+        ("stage", "1.5"),
+        ("stage", "5"),
+        ("stage", "-1"),
+        ("vent_auto", "maybe"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_a_reason(name: str, text: str) -> None:
+    assert isinstance(value_of(text, KNOWN[name]), Unfit)
+
+
+def test_a_case_is_acted_on_only_where_it_is_seen_selected(live: LiveState) -> None:
+    live.apply(state(201, cases=(case(7), case(8, severity=900))), [], CLOCK.now)
+    screen, wishes = typed(live, Screen(), "a")
+    assert wishes == [] and screen.pane is Pane.CASES
+    screen, wishes = typed(live, screen, "a")
+    assert wishes == [CaseActed(action=Action.ACK, case_id=8)]
+    _, wishes = typed(live, screen, ["down"], "s")
+    assert wishes == [CaseActed(action=Action.SHELVE, case_id=7, duration_ms=SHELVE_MS)]
+
+
+def test_the_cursor_stays_on_its_case_when_a_worse_one_comes(live: LiveState) -> None:
+    live.apply(state(201, cases=(case(7),)), [], CLOCK.now)
+    screen, _ = typed(live, Screen(), ["tab"])
+    live.apply(state(202, cases=(case(9, severity=990),)), [], CLOCK.now)
+    assert typed(live, screen, "a")[1] == [CaseActed(action=Action.ACK, case_id=7)]
+
+
+def test_acting_without_a_case_is_told(live: LiveState) -> None:
+    screen, wishes = typed(live, Screen(pane=Pane.CASES), "asru")
+    assert (screen.message, wishes) == ("there is no open case", [])
+
+
+def test_scenario_keys(live: LiveState) -> None:
+    _, wishes = typed(live, Screen(), "ftozjc")
+    assert [one.scenario for one in wishes if isinstance(one, ScenarioBegun)] == [
+        Scenario.FIRE,
+        Scenario.FAN_TRIP,
+        Scenario.PLC_OFF,
+        Scenario.SENSOR_FROZEN,
+        Scenario.JAM,
+        Scenario.CLEAR,
+    ]
+
+
+def test_quit(live: LiveState) -> None:
+    assert typed(live, Screen(), "q")[1] == [Quit()]
+
+
+def test_any_key_leaves_the_help(live: LiveState) -> None:
+    screen, _ = typed(live, Screen(), "?")
+    assert "fan trip" in "\n".join(drawn(live, screen))
+    screen, wishes = typed(live, screen, "q")
+    assert (screen.mode, wishes) == (Mode.BROWSE, [])
+
+
+def test_the_cursor_stays_within_the_list(live: LiveState) -> None:
+    screen, _ = typed(live, Screen(page=3), ["up"], ["pgup"])
+    assert screen.item == 0
+    screen, _ = typed(live, screen, ["end"], ["down"], ["pgdn"])
+    assert screen.item == len(ITEMS) - 1
+    screen, _ = typed(live, screen, ["pgup"])
+    assert screen.item == len(ITEMS) - 4
+
+
+_KEYS = st.one_of(
+    st.sampled_from(["up", "down", "pgup", "pgdn", "home", "end", "tab", "enter", "esc", "backspace"]),
+    st.characters(min_codepoint=32, max_codepoint=126),
+)
+
+
+@given(st.lists(_KEYS, max_size=40), st.integers(60, 200), st.integers(12, 60))
+def test_no_sequence_of_keys_breaks_the_screen(keys: list[str], width: int, height: int) -> None:
+    """Whatever is pressed, the screen has as many lines as the terminal, each exactly as wide."""
+    live = LiveState()
+    cases = (case(1), case(2, "co_2", severity=900, is_active=False))
+    live.apply(state(9, is_snapshot=True, items=tuple(KNOWN.values()), cases=cases), [batch("co_2", 4.0)], CLOCK.now)
+    screen = Screen()
+    for key in keys:
+        screen, _ = pressed(live, screen, key)
+        screen = msgspec.structs.replace(screen, page=max(1, page_of(live, screen, Size(width, height))))
+    lines = drawn(live, screen, Size(width, height))
+    assert len(lines) == height
+    assert {cell_len(line) for line in lines} == {width}
+
+
+# --- What it draws ---------------------------------------------------------------------------------------------------
+
+
+def test_a_calm_screen_has_no_colour(live: LiveState) -> None:
+    """ISA-101: colour for abnormal only."""
+    live.apply(state(110), [batch(name, 1.0) for name in KNOWN], CLOCK.now)
+    console = Console(width=80, height=24, force_terminal=True, color_system="truecolor")
+    with console.capture() as capture:
+        console.print(render(live, Screen(), SMALL, CLOCK, has_scenarios=True))
+    attributes = {int(one) for part in re.findall(r"\x1b\[([0-9;]*)m", capture.get()) for one in part.split(";") if one}
+    assert attributes <= {0, 1, 2, 4, 7}, "plain, bold, dim, underlined, reversed"
+
+
+def test_an_alarm_says_itself_without_colour(live: LiveState) -> None:
+    live.apply(state(110, cases=(case(105, severity=850),)), [], CLOCK.now)
+    lines = drawn(live)
+    item = next(line for line in lines if " co_1 " in line and "ppm" in line)
+    assert item.startswith("!!!") and "hi UNACKED" in item
+    assert any(line.startswith("!!! co_1 hi") and "active UNACKED" in line for line in lines)
+
+
+def test_unknown_is_neither_zero_nor_blank(live: LiveState) -> None:
+    line = next(line for line in drawn(live) if " co_2 " in line)
+    assert " - " in line and "no value yet" in line
+
+
+def test_a_bad_value_is_not_shown_as_a_value(live: LiveState) -> None:
+    live.apply(state(110), [batch("co_1", 7.5, quality=BAD_NO_COMMUNICATION)], CLOCK.now)
+    line = next(line for line in drawn(live) if " co_1 " in line)
+    assert "7.5" not in line and "BadNoCommunication" in line and line.startswith("?")
+    assert "(1 bad)" in drawn(live)[1]
+
+
+def test_silence_stands_above_everything(live: LiveState) -> None:
+    late = Clock(Instant(CLOCK.now + 3 * SECOND), WALL)
+    assert drawn(live, clock=late)[1].startswith("!!! NO NEWS FROM THE NODE for 3.0 s")
+
+
+def test_a_full_disk_and_a_dead_actor_are_told(live: LiveState) -> None:
+    live.status = {"actors": [{"name": "core", "state": "running"}, {"name": "comm.p1", "state": "waiting"}]}
+    assert drawn(live)[1].startswith("!! actors: comm.p1 waiting")
+    live.status = {"core": {"log": {"admission": "disk full"}}}
+    assert drawn(live)[1].startswith("!!! NOTHING IS RECORDED: disk full")
+
+
+def test_a_device_cannot_steer_the_terminal(live: LiveState) -> None:
+    text = SampleBatch(
+        value_type=ValueType.STRING,
+        item_id=np.array([KNOWN["sign_text"].item_id], np.uint32),
+        source_ns=np.array([WALL], np.int64),
+        node_ns=np.array([WALL], np.int64),
+        value=Strings.of(["a\x1b[2Jb\rc\n"]),
+        quality=np.zeros(1, np.uint32),
+    )
+    live.apply(state(110), [text], CLOCK.now)
+    assert not any(ord(one) < 32 or 127 <= ord(one) < 160 for line in drawn(live) for one in line)
+
+
+def test_wide_terminals_show_items_and_cases_side_by_side(live: LiveState) -> None:
+    live.apply(state(110, cases=(case(105),)), [], CLOCK.now)
+    lines = drawn(live, size=Size(160, 24))
+    assert "items" in lines[2] and "cases" in lines[2]
+
+
+def test_a_tiny_terminal_is_told_what_is_needed(live: LiveState) -> None:
+    (line,) = drawn(live, size=Size(30, 5))
+    assert line.startswith("60x12 cells are needed")
+
+
+def test_cases_get_room_when_there_are_many(live: LiveState) -> None:
+    live.apply(state(110, cases=tuple(case(number) for number in range(1, 40))), [], CLOCK.now)
+    assert sum("UNACKED" in line and "co_1 hi" in line for line in drawn(live)) == 9
+
+
+def test_the_plain_line_says_the_same(live: LiveState) -> None:
+    live.status = {"core": {"samples_committed": 1234}}
+    line = plain_line(live, CLOCK)
+    assert "log 1:100" in line and "items 8 (0 bad)" in line and "1234 samples committed" in line
+
+
+# --- Keys of a terminal ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "keys"),
+    [
+        (b"q", ["q"]),
+        (b"\x1b[A\x1b[B", ["up", "down"]),
+        (b"\x1b[5~x\x1b[6~", ["pgup", "x", "pgdn"]),
+        (b"\x1bOA", ["up"]),
+        (b"\x1b", ["esc"]),
+        (b"\x1b\x1b[A", ["esc", "up"]),
+        (b"12.5\r", ["1", "2", ".", "5", "enter"]),
+        (b"\x7f\t", ["backspace", "tab"]),
+        (b"\x1b[1;5C\x1b[99~z", ["z"]),
+        ("ä".encode(), ["ä"]),
+        (b"\xff\xfe\x00\x07a", ["a"]),
+        (b"\x1b[", []),
+    ],
+)
+def test_keys(data: bytes, keys: list[str]) -> None:
+    assert keys_of(data) == keys
+
+
+@given(st.binary(max_size=64))
+def test_no_bytes_break_the_keyboard(data: bytes) -> None:
+    assert all(key.isprintable() for key in keys_of(data))

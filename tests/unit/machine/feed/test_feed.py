@@ -1,0 +1,462 @@
+"""Verdicts on a hello, and what a follower makes of each message."""
+
+import msgspec
+import pytest
+
+from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
+from albireo.machine.feed import Follower, FollowerConfig, Leader, LogFacts
+from albireo.machine.feed.follower import (
+    ASK_AGAIN_NS,
+    SILENCE_NS,
+    CutTo,
+    Deliver,
+    Digested,
+    LinkDown,
+    LinkUp,
+    Noted,
+    Phase,
+    Received,
+    Say,
+    StartOver,
+    TimePassed,
+)
+from albireo.machine.feed.leader import BEHIND_RECORDS, FAR_RECORDS, FOLLOWERS_MAX, GONE_NS, REST_LEAST_NS, WAIT_MS_MAX
+from albireo.machine.feed.pace import LEAST, LOOK_NS, PATIENCE_NS, SAVED_LOOKS
+from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.position import EpochEntry, EpochHistory, Position
+
+LOG = b"L" * 16
+HISTORY = EpochHistory((EpochEntry(1, 1, 11), EpochEntry(2, 50, 22)))
+FACTS = LogFacts(LOG, HISTORY, first_sequence=10, committed=Position(2, 100))
+
+VERDICTS = [
+    ("from the start of a pruned log", FeedHello(follower="f"), "snapshot", Position(1, 9)),
+    ("at a kept position", FeedHello(follower="f", log_id=LOG, position=Position(1, 20)), "resume", Position(1, 20)),
+    ("at the head", FeedHello(follower="f", log_id=LOG, position=Position(2, 100)), "resume", Position(2, 100)),
+    (
+        "just before the oldest",
+        FeedHello(follower="f", log_id=LOG, position=Position(1, 9)),
+        "resume",
+        Position(1, 9),
+    ),
+    ("too old", FeedHello(follower="f", log_id=LOG, position=Position(1, 8)), "snapshot", Position(1, 9)),
+    ("of another log", FeedHello(follower="f", log_id=b"X" * 16, position=Position(1, 20)), "refused", Position()),
+    ("in an unknown mode", FeedHello(follower="f", mode="all"), "refused", Position()),
+    (
+        "ahead in the same epoch",
+        FeedHello(follower="f", log_id=LOG, history=HISTORY.entries, position=Position(2, 101)),
+        "behind",
+        Position(2, 100),
+    ),
+    (
+        "with a tail of the epoch before",
+        FeedHello(follower="f", log_id=LOG, history=HISTORY.entries[:1], position=Position(1, 60)),
+        "fork",
+        Position(1, 49),
+    ),
+    (
+        "ahead, in the epoch before",
+        FeedHello(follower="f", log_id=LOG, history=HISTORY.entries[:1], position=Position(1, 400)),
+        "fork",
+        Position(1, 49),
+    ),
+    (
+        "in an epoch of the same number and another branch",
+        FeedHello(
+            follower="f",
+            log_id=LOG,
+            history=(HISTORY.entries[0], EpochEntry(2, 50, 99)),
+            position=Position(2, 60),
+        ),
+        "fork",
+        Position(1, 49),
+    ),
+    (
+        "in an epoch that it does not name, and that this log never had",
+        FeedHello(follower="f", log_id=LOG, history=HISTORY.entries[:1], position=Position(7, 60)),
+        "fork",
+        Position(),
+    ),
+    (
+        "in an epoch that it does not name, behind its end here",
+        FeedHello(follower="f", log_id=LOG, position=Position(1, 60)),
+        "fork",
+        Position(1, 49),
+    ),
+    (
+        "with a history that goes backwards",
+        FeedHello(
+            follower="f",
+            log_id=LOG,
+            history=(EpochEntry(3, 50, 1), EpochEntry(2, 1, 1)),
+            position=Position(2, 400),
+        ),
+        "refused",
+        Position(),
+    ),
+    ("of states, new", FeedHello(follower="f", mode="state"), "resume", Position()),
+    (
+        "of states, again",
+        FeedHello(follower="f", mode="state", log_id=LOG, position=Position(2, 80)),
+        "snapshot",
+        Position(),
+    ),
+]
+
+
+@pytest.mark.parametrize(("hello", "verdict", "position"), [row[1:] for row in VERDICTS], ids=[r[0] for r in VERDICTS])
+def test_verdict(hello: FeedHello, verdict: str, position: Position) -> None:
+    leader = Leader()
+    answer = leader.hello(b"f", hello, FACTS, Instant(0))
+    assert (answer.verdict, answer.position) == (verdict, position)
+    assert (b"f" in leader.followers) == (verdict not in ("refused", "behind"))
+
+
+def _own(position: Position) -> FeedHello:
+    return FeedHello(follower="history", is_named=True, log_id=LOG, position=position)
+
+
+FOLLOWS = msgspec.structs.replace(FACTS, committed=Position(1, 40), leads=False)
+"""Of a member that knows of the new epoch, and has heard only that 40 is committed."""
+
+
+@pytest.mark.parametrize(
+    ("what", "hello", "verdict", "position"),
+    [
+        ("it has what follows", FeedHello(follower="f", log_id=LOG, position=Position(1, 20)), "resume", (1, 20)),
+        ("it will have it", FeedHello(follower="f", log_id=LOG, position=Position(1, 45)), "behind", (1, 40)),
+        ("of another branch", FeedHello(follower="f", log_id=LOG, position=Position(1, 60)), "behind", (1, 40)),
+        ("too old", FeedHello(follower="f", log_id=LOG, position=Position(1, 8)), "behind", (1, 40)),
+        ("its own, of another branch", _own(Position(1, 60)), "fork", (1, 49)),
+        ("its own, too old", _own(Position(1, 8)), "snapshot", (1, 9)),
+    ],
+)
+def test_only_who_leads_takes_anything_from_a_follower_but_its_own(
+    what: str, hello: FeedHello, verdict: str, position: tuple[int, int]
+) -> None:
+    answer = Leader().hello(b"f", hello, FOLLOWS, Instant(0))
+    assert (answer.verdict, answer.position) == (verdict, Position(*position)), what
+
+
+def test_followers_are_bounded_and_a_silent_unnamed_one_is_forgotten() -> None:
+    leader = Leader()
+    for number in range(FOLLOWERS_MAX):
+        leader.hello(b"%d" % number, FeedHello(follower=f"f{number}"), FACTS, Instant(0))
+    assert leader.hello(b"x", FeedHello(follower="x"), FACTS, Instant(0)).verdict == "refused"
+    leader.alive(2, Position(2, 100), Position(2, 100), Instant(GONE_NS + 1))
+    assert not leader.followers
+
+
+def test_a_second_hello_of_the_same_follower_replaces_the_first() -> None:
+    leader = Leader()
+    leader.hello(b"a", FeedHello(follower="f"), FACTS, Instant(0))
+    leader.hello(b"b", FeedHello(follower="f"), FACTS, Instant(0))
+    assert list(leader.followers) == [b"b"]
+
+
+def test_a_named_follower_holds_records_also_while_it_is_away() -> None:
+    leader = Leader()
+    hello = FeedHello(follower="history", is_named=True, log_id=LOG, position=Position(1, 20))
+    leader.hello(b"h", hello, FACTS, Instant(0))
+    pull = leader.pulls(FACTS.committed, Instant(0))[0]
+    leader.pulled(pull, 60, Position(2, 60), 100)
+    leader.ack(b"h", FeedAck(received=Position(2, 60), durable=Position(1, 40), credit_bytes=1), Instant(0))
+    leader.lost(b"h")
+    assert leader.wanted_from("history") == 40
+
+
+@pytest.mark.parametrize(
+    ("max_wait_ms", "rest_ns"), [(0, REST_LEAST_NS), (-7, REST_LEAST_NS), (100, 100 * MS), (1 << 62, WAIT_MS_MAX * MS)]
+)
+def test_a_follower_that_got_everything_rests(max_wait_ms: int, rest_ns: int) -> None:
+    leader, now = Leader(), Instant(7)
+    leader.hello(b"f", FeedHello(follower="f", max_wait_ms=max_wait_ms), FACTS, now)
+    pull = leader.pulls(Position(2, 60), now)[0]
+    leader.pulled(pull, 60, Position(2, 60), 100)
+    assert leader.rest_ends(Position(2, 60)) is None
+    assert not leader.pulls(Position(2, 61), Instant(now + rest_ns - 1))
+    assert leader.rest_ends(Position(2, 61)) == now + rest_ns
+    assert [one.after for one in leader.pulls(Position(2, 61), Instant(now + rest_ns))] == [60]
+
+
+def test_a_follower_is_level_when_the_leader_has_looked_at_everything() -> None:
+    leader, machine = Leader(), Follower(FollowerConfig(name="f", streams=(1,)))
+
+    def heard(message: FeedAnswer | FeedAlive) -> bool:
+        machine.step(Received(message), Instant(0))
+        return machine.is_level
+
+    def alive() -> FeedAlive:
+        ((_, message),) = leader.alive(2, FACTS.committed, FACTS.committed, Instant(0))
+        return message
+
+    (said,) = machine.step(LinkUp(), Instant(0))
+    assert isinstance(said, Say)
+    assert isinstance(said.message, FeedHello)
+    assert not heard(leader.hello(b"f", said.message, FACTS, Instant(0)))
+    assert not heard(alive())
+    (pull,) = leader.pulls(FACTS.committed, Instant(0))
+    leader.pulled(pull, FACTS.committed.sequence, None, 0)
+    leader.hello(b"other", FeedHello(follower="other", streams=(9,)), FACTS, Instant(0))
+    assert heard(next(one for to, one in leader.alive(2, FACTS.committed, FACTS.committed, Instant(0)) if to == b"f"))
+    machine.step(LinkUp(), Instant(0))
+    assert not machine.is_level
+
+
+def test_a_follower_that_is_behind_does_not_rest() -> None:
+    leader, now = Leader(), Instant(7)
+    leader.hello(b"f", FeedHello(follower="f", max_wait_ms=100), FACTS, now)
+    pull = leader.pulls(Position(2, 60), now)[0]
+    leader.pulled(pull, 40, Position(2, 40), 100, is_all=False)
+    assert [one.after for one in leader.pulls(Position(2, 60), now)] == [40]
+    leader.pulled(pull, 60, Position(2, 60), 100)
+    assert not leader.pulls(Position(2, 60 + BEHIND_RECORDS - 1), now)
+    assert leader.ready_count(Position(2, 60 + BEHIND_RECORDS), now) == 1
+
+
+def test_who_may_wait_rests_while_the_log_itself_catches_up() -> None:
+    """One chunk per rest, however much is new; nobody else is kept waiting, and it neither once the log is there."""
+    leader, now, far = Leader(), Instant(7), Position(2, 60 + 10 * BEHIND_RECORDS)
+    leader.is_catching_up = True
+    for name, max_wait_ms in (("h", 100), ("f", 0)):
+        leader.hello(name.encode(), FeedHello(follower=name, max_wait_ms=max_wait_ms), FACTS, now)
+    for pull in leader.pulls(far, now):
+        leader.pulled(pull, 40, Position(2, 40), 100, is_all=False)
+    assert [one.to for one in leader.pulls(far, now)] == [b"f"]
+    leader.lost(b"f")
+    assert leader.ready_count(far, now) == 0
+    assert leader.rest_ends(far) == now + 100 * MS
+    assert leader.ready_count(far, Instant(now + 100 * MS)) == 1
+    leader.is_catching_up = False
+    assert leader.ready_count(far, now) == 1
+
+
+CHUNK = 2_000
+"""Records of what one pull reads."""
+LIVE = 4_000
+"""Records that a busy live path appends in TURN_NS."""
+TURN_NS = 10 * MS
+AT_ONCE = SAVED_LOOKS * LOOK_NS // TURN_NS * LIVE
+"""Saved up by a follower that stood still."""
+
+
+class Behind:
+    """A leader with one follower far behind, in a loop that is busy all the time, or never."""
+
+    def __init__(self, *, max_wait_ms: int = 100, records: int = 100 * FAR_RECORDS, uncommitted: int = 0) -> None:
+        self.leader, self.now, self.end, self.uncommitted = Leader(), Instant(SECOND), 100 + records, uncommitted
+        self.busy_ns = 0
+        hello = FeedHello(follower="f", max_wait_ms=max_wait_ms, log_id=LOG, position=Position(2, 100))
+        self.leader.hello(b"f", hello, FACTS, self.now)
+
+    def turns(self, count: int, appended: int, *, ns: int = TURN_NS, is_busy: bool = True) -> int:
+        """Records that the follower is given, at most FAR_RECORDS in a turn: then there is no limit but its room."""
+        records = 0
+        for _ in range(count):
+            self.now, self.end = Instant(self.now + ns), self.end + appended
+            self.busy_ns += ns * is_busy
+            records += self._turn(Position(2, self.end - self.uncommitted))
+        return records
+
+    def _turn(self, committed: Position) -> int:
+        self.leader.passed(self.end, committed.sequence, self.busy_ns, self.now)
+        records = 0
+        while records < FAR_RECORDS and (pulls := self.leader.pulls(committed, self.now)):
+            (pull,) = pulls
+            scanned = min(committed.sequence, pull.after + CHUNK)
+            records += scanned - pull.after
+            self.leader.pulled(pull, scanned, Position(2, scanned), 0, is_all=scanned == committed.sequence)
+        return records
+
+
+@pytest.mark.parametrize("was_catching_up", [False, True])
+def test_who_may_wait_and_is_far_behind_gets_a_share_while_the_loop_is_busy(was_catching_up: bool) -> None:
+    """While the log itself catches up the distance only grows: that says nothing of whether it gains later."""
+    behind, count = Behind(), 500
+    if was_catching_up:
+        behind.leader.is_catching_up = True
+        behind.turns(3 * PATIENCE_NS // TURN_NS, LIVE)
+        behind.leader.is_catching_up = False
+    share = LEAST * LIVE * count
+    assert 0.95 * share < behind.turns(count, LIVE) < 1.05 * share + AT_ONCE
+
+
+def test_a_follower_far_behind_gets_all_there_is_where_that_costs_nobody() -> None:
+    """The loop has time, or nothing is appended and all of it committed."""
+    assert Behind().turns(30, 1, ns=LOOK_NS, is_busy=False) >= FAR_RECORDS
+    idle, in_need = Behind(), Behind(uncommitted=1)
+    for one in (idle, in_need):
+        one.turns(10, LIVE)
+    assert idle.turns(10, 0, ns=LOOK_NS) >= FAR_RECORDS
+    assert in_need.turns(10, 0, ns=LOOK_NS) < FAR_RECORDS / 2, "the disk, or the other member, is slow"
+
+
+@pytest.mark.parametrize(
+    ("max_wait_ms", "behind"), [(0, 100 * FAR_RECORDS), (100, FAR_RECORDS - 1)], ids=["must not wait", "is near"]
+)
+def test_nobody_else_gets_a_share_only(max_wait_ms: int, behind: int) -> None:
+    one = Behind(max_wait_ms=max_wait_ms, records=behind)
+    assert one.turns(1, 0) >= min(behind, FAR_RECORDS)
+
+
+def test_what_a_follower_gained_when_it_was_far_behind_before_does_not_count() -> None:
+    behind = Behind(records=2 * FAR_RECORDS)
+    behind.turns(30, 1, ns=LOOK_NS, is_busy=False)
+    assert behind.leader.followers[b"f"].scanned == behind.end
+    behind.turns(1, 50 * FAR_RECORDS)
+    assert behind.turns(100, LIVE) < 1.05 * LEAST * LIVE * 100 + AT_ONCE
+
+
+def test_an_acknowledgement_never_counts_for_more_than_was_sent() -> None:
+    leader = Leader()
+    leader.hello(b"h", FeedHello(follower="h", is_named=True, log_id=LOG, position=Position(1, 20)), FACTS, Instant(0))
+    leader.ack(b"h", FeedAck(received=Position(9, 999), durable=Position(9, 999), credit_bytes=1), Instant(0))
+    assert leader.wanted_from("h") == 20
+    assert not leader.ack(b"?", FeedAck(received=Position(), durable=Position(), credit_bytes=1), Instant(0))
+
+
+def follower() -> Follower:
+    return Follower(FollowerConfig(name="f"), Position(1, 20), LOG)
+
+
+RESUMED = FeedAnswer(verdict="resume", position=Position(1, 20), log_id=LOG, history=HISTORY.entries)
+
+
+def data(previous: int, last: int, epoch: int = 2) -> FeedData:
+    return FeedData(
+        epoch=epoch, first=Position(2, previous + 1), last=Position(2, last), previous=Position(1, previous)
+    )
+
+
+def test_follower_resumes_and_delivers_what_continues() -> None:
+    machine = follower()
+    assert isinstance(machine.step(LinkUp(), Instant(0))[0], Say)
+    assert machine.step(Received(RESUMED), Instant(0)) == []
+    assert machine.step(Received(data(20, 30)), Instant(1)) == [Deliver(data(20, 30))]
+    assert machine.position == Position(2, 30)
+    assert machine.deadline() == 1 + SILENCE_NS
+
+
+def test_follower_asks_again_at_a_gap_and_ignores_a_repeat() -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    machine.step(Received(RESUMED), Instant(0))
+    noted, say = machine.step(Received(data(25, 30)), Instant(1))
+    assert isinstance(noted, Noted)
+    assert noted.event == "feed_gap"
+    assert isinstance(say, Say)
+    machine.step(Received(RESUMED), Instant(2))
+    machine.step(Received(data(20, 30)), Instant(2))
+    assert machine.step(Received(data(20, 30)), Instant(3)) == []
+
+
+def test_follower_tells_of_room_when_a_quarter_of_it_has_become_free() -> None:
+    """Nobody waits for it before; and what it has told by another way needs no telling again."""
+    machine = Follower(FollowerConfig(name="f", capacity_bytes=1000), Position(1, 20), LOG)
+    machine.step(LinkUp(), Instant(0))
+    machine.step(Received(RESUMED), Instant(0))
+    previous = Position(1, 20)
+    for last in range(21, 31):
+        piece = FeedData(epoch=2, first=Position(2, last), last=Position(2, last), previous=previous)
+        assert machine.step(Received(piece, 100), Instant(1)) == [Deliver(piece)]
+        previous = piece.last
+    alive = FeedAlive(epoch=2, is_acting=True, committed=previous, end=previous, sent=previous)
+    told: list[int] = []
+    for last in range(21, 31):
+        heard = machine.step(Received(alive), Instant(1)) if last == 26 else []
+        for say in [*heard, *machine.step(Digested(Position(2, last)), Instant(1))]:
+            assert isinstance(say, Say) and isinstance(say.message, FeedAck)
+            told.append(say.message.credit_bytes)
+    assert told == [300, 500, 800]
+
+
+def test_a_viewer_tells_of_room_for_each_state() -> None:
+    machine = Follower(FollowerConfig(name="f", mode="state", capacity_bytes=1000))
+    machine.step(LinkUp(), Instant(0))
+    answer = FeedAnswer(verdict="snapshot", log_id=LOG, history=HISTORY.entries)
+    machine.step(Received(answer), Instant(0))
+    state = FeedState(epoch=2, position=Position(2, 60), previous=Position(), is_snapshot=True)
+    assert machine.step(Received(state, 10), Instant(1)) == [Deliver(state)]
+    (say,) = machine.step(Digested(Position(2, 60)), Instant(1))
+    assert isinstance(say, Say) and isinstance(say.message, FeedAck)
+    assert say.message.credit_bytes == 1000
+
+
+@pytest.mark.parametrize("verdict", ["truncate", "fork"])
+def test_follower_cuts(verdict: str) -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    answer = FeedAnswer(verdict=verdict, position=Position(1, 9), log_id=LOG, history=HISTORY.entries)
+    assert machine.step(Received(answer), Instant(0)) == [CutTo(Position(1, 9), verdict)]
+    assert (machine.position, machine.durable) == (Position(1, 9), Position(1, 9))
+
+
+def test_follower_starts_over_from_a_snapshot() -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    answer = FeedAnswer(verdict="snapshot", position=Position(1, 50), log_id=LOG, history=HISTORY.entries)
+    assert machine.step(Received(answer), Instant(0)) == [StartOver(Position(1, 50))]
+
+
+@pytest.mark.parametrize("verdict", ["refused", "behind"])
+def test_follower_reports_a_refusal_and_asks_again_later(verdict: str) -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    assert machine.step(Received(FeedAnswer(verdict=verdict, reason="why")), Instant(0)) == [Noted(verdict, "why")]
+    assert machine.phase is Phase.ASKING
+    assert machine.step(TimePassed(), Instant(ASK_AGAIN_NS - 1)) == []
+    assert isinstance(machine.step(TimePassed(), Instant(ASK_AGAIN_NS))[0], Say)
+
+
+def test_follower_refuses_an_epoch_below_the_highest_it_followed() -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    machine.step(Received(RESUMED), Instant(0))
+    assert machine.step(Received(data(20, 30, epoch=1)), Instant(1)) == [Noted("stale_epoch", "data of epoch 1")]
+    alive = FeedAlive(epoch=1, is_acting=True, committed=Position(1, 5), end=Position(1, 5))
+    assert machine.step(Received(alive), Instant(1)) == [Noted("stale_epoch", "alive of epoch 1")]
+    assert machine.committed == Position()
+
+
+@pytest.mark.parametrize("verdict", ["truncate", "fork", "snapshot"])
+def test_follower_gives_nothing_up_at_the_word_of_a_lower_epoch_than_it_followed(verdict: str) -> None:
+    machine = Follower(FollowerConfig(name="f"), Position(4, 60), LOG)
+    machine.step(LinkUp(), Instant(0))
+    answer = FeedAnswer(verdict=verdict, position=Position(1, 9), log_id=LOG, history=HISTORY.entries)
+    assert machine.step(Received(answer), Instant(0)) == [Noted("stale_epoch", f"{verdict} of epoch 2")]
+    assert (machine.position, machine.phase) == (Position(4, 60), Phase.ASKING)
+    assert isinstance(machine.step(TimePassed(), Instant(ASK_AGAIN_NS))[0], Say)
+
+
+def test_follower_asks_where_a_new_epoch_began() -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    machine.step(Received(RESUMED), Instant(0))
+    delivered, say = machine.step(Received(data(20, 30, epoch=5)), Instant(1))
+    assert isinstance(delivered, Deliver) and isinstance(say, Say)
+    assert isinstance(say.message, FeedHello) and say.message.position == Position(2, 30)
+
+
+def test_a_viewer_follows_the_log_that_took_the_place_of_another() -> None:
+    """A node set up anew in the same directory begins again with epoch 1."""
+    follower = Follower(FollowerConfig(name="view", mode="state"))
+    follower.step(LinkUp(), Instant(1))
+    answer = FeedAnswer(verdict="snapshot", log_id=LOG, history=HISTORY.entries)
+    follower.step(Received(answer), Instant(2))
+    follower.step(TimePassed(), Instant(3 + SILENCE_NS))
+    other = FeedAnswer(verdict="snapshot", log_id=b"X" * 16, history=(EpochEntry(1, 1, 33),))
+    follower.step(Received(other), Instant(4 + SILENCE_NS))
+    data = FeedState(epoch=1, position=Position(1, 5), previous=Position())
+    assert follower.step(Received(data), Instant(5 + SILENCE_NS)) == [Deliver(data)]
+
+
+def test_follower_says_hello_again_after_silence_and_nothing_while_lost() -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    machine.step(Received(RESUMED), Instant(0))
+    effects = machine.step(TimePassed(), Instant(SILENCE_NS))
+    assert effects[0] == Noted("leader_silent")
+    assert isinstance(effects[1], Say)
+    machine.step(LinkDown(), Instant(SILENCE_NS))
+    assert machine.step(Received(RESUMED), Instant(SILENCE_NS)) == []
+    assert machine.deadline() is None

@@ -1,0 +1,405 @@
+"""Conditions: each detector by itself, on log time."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from albireo.codec.errors import DecodeError
+from albireo.codec.record import ItemDeclared
+from albireo.machine.fold import AlarmConfig, Conditions, Dim
+from albireo.model import quality as q
+from albireo.model.item import AlarmSettings, Condition, DataItem
+from albireo.model.samples import ItemId, Value, ValueType
+from tests.alarm_parts import WALL_0, AlarmNode, batch_of
+
+NEVER_CHATTER = AlarmConfig(chatter_window_ms=1, chatter_activations=16)
+
+
+def node_with(alarm: AlarmSettings, value_type: ValueType = ValueType.FLOAT64, adapter: str = "") -> AlarmNode:
+    node = AlarmNode(NEVER_CHATTER)
+    node.declare("a", alarm, value_type, adapter)
+    return node
+
+
+def active(node: AlarmNode) -> set[str]:
+    """Conditions judged to hold now."""
+    conditions = node.folds.conditions
+    return {conditions.condition_at(row).value for row in np.flatnonzero(conditions.is_active()).tolist()}
+
+
+def after_each(node: AlarmNode, values: list[Value], every_ms: int = 1000) -> list[set[str]]:
+    found = []
+    for value in values:
+        node.pass_time(every_ms)
+        node.sample("a", value)
+        found.append(active(node))
+    return found
+
+
+def test_four_limits_each_hold_beyond_and_not_at_their_limit() -> None:
+    node = node_with(AlarmSettings(lo_lo=-10.0, lo=0.0, hi=10.0, hi_hi=20.0))
+    values: list[Value] = [5.0, 10.0, 10.1, 20.0, 20.1, 15.0, 0.0, -0.1, -10.0, -10.1]
+    assert after_each(node, values) == [
+        set(),
+        set(),
+        {"hi"},
+        {"hi"},
+        {"hi", "hi_hi"},
+        {"hi"},
+        set(),
+        {"lo"},
+        {"lo"},
+        {"lo", "lo_lo"},
+    ]
+
+
+def test_limit_clears_only_inside_by_the_hysteresis() -> None:
+    node = node_with(AlarmSettings(lo=0.0, hi=10.0, hysteresis=2.0))
+    assert after_each(node, [11.0, 9.0, 8.1, 8.0, -1.0, 1.9, 2.0]) == [
+        {"hi"},
+        {"hi"},
+        {"hi"},
+        set(),
+        {"lo"},
+        {"lo"},
+        set(),
+    ]
+
+
+def test_limits_judge_integers_too() -> None:
+    node = node_with(AlarmSettings(hi=10.0), ValueType.INT64)
+    assert after_each(node, [10, 11]) == [set(), {"hi"}]
+    assert [(case.value, type(case.value)) for case in node.open_cases()] == [(11, int)]
+
+
+def test_infinite_value_is_beyond_every_limit_and_nan_judges_nothing() -> None:
+    node = node_with(AlarmSettings(hi=10.0))
+    assert after_each(node, [float("nan"), float("inf"), float("nan"), 1.0]) == [set(), {"hi"}, {"hi"}, set()]
+
+
+def test_on_delay_raises_at_its_end_although_nothing_comes() -> None:
+    node = node_with(AlarmSettings(hi=10.0, on_delay_ms=3000))
+    node.pass_time(1000)
+    node.sample("a", 11.0)
+    node.pass_time(2999)
+    assert active(node) == set()
+    node.pass_time(1)
+    assert active(node) == {"hi"}
+    assert [case.raised_ns - WALL_0 for case in node.open_cases()] == [4_000_000_000]
+
+
+def test_condition_gone_within_the_on_delay_raises_nothing_and_the_next_delay_is_whole() -> None:
+    node = node_with(AlarmSettings(hi=10.0, on_delay_ms=3000))
+    assert after_each(node, [11.0, 11.0, 9.0, 11.0, 11.0, 11.0], 1000)[-1] == set()
+    node.pass_time(1000)
+    assert active(node) == {"hi"}
+
+
+def test_off_delay_holds_the_condition_for_its_time() -> None:
+    node = node_with(AlarmSettings(hi=10.0, off_delay_ms=2000))
+    assert after_each(node, [11.0, 9.0, 11.0, 9.0]) == [{"hi"}] * 4
+    node.pass_time(1999)
+    assert active(node) == {"hi"}
+    node.pass_time(1)
+    assert active(node) == set()
+
+
+def test_bad_quality_keeps_the_judgement_and_drops_a_delay_under_way() -> None:
+    node = node_with(AlarmSettings(hi=10.0, on_delay_ms=2000))
+    node.sample("a", 11.0)
+    node.pass_time(1000)
+    node.sample("a", 0.0, q.BAD_SENSOR_FAILURE)
+    node.pass_time(60_000)
+    assert active(node) == set(), "not raised while nobody knows the value"
+    node.sample("a", 11.0)
+    node.pass_time(2000)
+    assert active(node) == {"hi"}
+    node.sample("a", 0.0, q.BAD_SENSOR_FAILURE)
+    node.pass_time(60_000)
+    assert active(node) == {"hi"}, "nor cleared"
+
+
+def test_uncertain_quality_is_judged() -> None:
+    node = node_with(AlarmSettings(hi=10.0))
+    node.sample("a", 11.0, q.UNCERTAIN_SENSOR_NOT_ACCURATE)
+    assert active(node) == {"hi"}
+
+
+@pytest.mark.parametrize("is_alarm", [True, False])
+def test_off_normal_holds_at_the_declared_value(is_alarm: bool) -> None:
+    node = node_with(AlarmSettings(off_normal=is_alarm), ValueType.BOOL)
+    assert active(node) == set(), "unknown is not false"
+    assert after_each(node, [is_alarm, not is_alarm]) == [{"off_normal"}, set()]
+
+
+def test_device_state_raises_device_lost() -> None:
+    node = node_with(AlarmSettings(off_normal=False, is_device_state=True, severity=900), ValueType.BOOL)
+    node.sample("a", False)
+    assert [(one.condition, one.severity, one.value) for one in node.open_cases()] == [
+        (Condition.DEVICE_LOST, 900, False)
+    ]
+
+
+# --- Rate of change ------------------------------------------------------------------------------------------------
+
+
+def test_rate_is_the_change_over_the_source_times_either_way() -> None:
+    node = node_with(AlarmSettings(rate_per_s=2.0))
+    assert after_each(node, [0.0, 2.0, 4.1, 4.1, 1.9]) == [set(), set(), {"rate"}, set(), {"rate"}]
+
+
+def test_rate_verdict_falls_by_itself_when_a_dead_band_sends_nothing_more() -> None:
+    """6 units in 1 s at 2 per s: three seconds after the sample before, the mean is at the limit."""
+    node = node_with(AlarmSettings(rate_per_s=2.0))
+    node.sample("a", 0.0)
+    node.pass_time(1000)
+    node.sample("a", 6.0)
+    node.pass_time(1999)
+    assert active(node) == {"rate"}
+    node.pass_time(1)
+    assert active(node) == set()
+
+
+def test_rate_judges_nothing_over_a_source_time_that_stood_or_went_back() -> None:
+    node = node_with(AlarmSettings(rate_per_s=2.0))
+    node.sample("a", 0.0, source_ns=WALL_0)
+    node.sample("a", 100.0, source_ns=WALL_0)
+    assert active(node) == set()
+
+
+def test_rate_over_infinite_values_raises_no_warning() -> None:
+    node = node_with(AlarmSettings(rate_per_s=2.0))
+    after_each(node, [float("inf"), float("inf"), float("-inf")])
+    node.pass_time(10_000)
+    assert active(node) == {"rate"}
+    assert node.folds.deadline() is not None, "an infinite change holds its verdict until the next sample judges"
+
+
+# --- Stale ---------------------------------------------------------------------------------------------------------
+
+
+def test_stale_after_its_time_without_a_sample_and_well_at_the_next() -> None:
+    node = node_with(AlarmSettings(stale_s=5.0))
+    node.pass_time(3000)
+    node.sample("a", 1.0)
+    node.pass_time(4999)
+    assert active(node) == set()
+    node.pass_time(1)
+    assert active(node) == {"stale"}
+    node.sample("a", 1.0)
+    assert active(node) == set()
+
+
+def test_item_that_never_came_is_stale_after_its_time() -> None:
+    node = node_with(AlarmSettings(stale_s=5.0))
+    node.pass_time(5000)
+    assert [(one.condition, one.value) for one in node.open_cases()] == [(Condition.STALE, None)]
+
+
+def test_stale_judges_strings_too() -> None:
+    node = node_with(AlarmSettings(stale_s=5.0), ValueType.STRING)
+    node.sample("a", "on")
+    node.pass_time(5000)
+    assert active(node) == {"stale"}
+    node.sample("a", "on")
+    assert active(node) == set()
+
+
+def test_lost_device_is_not_stale_and_a_stale_item_that_is_lost_is_stale_no_more() -> None:
+    node = node_with(AlarmSettings(stale_s=5.0))
+    node.sample("a", 0.0, q.BAD_NO_COMMUNICATION)
+    node.pass_time(60_000)
+    assert active(node) == set()
+    node.sample("a", 1.0)
+    node.pass_time(5000)
+    assert active(node) == {"stale"}
+    node.sample("a", 0.0, q.BAD_NO_COMMUNICATION)
+    assert active(node) == set()
+
+
+def test_other_bad_quality_is_a_sign_of_life_and_does_get_stale() -> None:
+    node = node_with(AlarmSettings(stale_s=5.0))
+    node.sample("a", 0.0, q.BAD_SENSOR_FAILURE)
+    node.pass_time(4999)
+    assert active(node) == set()
+    node.pass_time(1)
+    assert active(node) == {"stale"}
+
+
+def test_diagnostics_of_the_adapter_keep_its_items_alive_and_wake_them() -> None:
+    """A dead band may keep a steady value silent for hours; the adapter that polls it says that it does."""
+    node = node_with(AlarmSettings(stale_s=5.0), adapter="p1")
+    node.declare("b", AlarmSettings(stale_s=5.0), adapter="p2")
+    node.declare("p1/polls", None, ValueType.INT64, adapter="p1")
+    for count in range(10):
+        node.sample("p1/polls", count)
+        node.pass_time(1000)
+    assert {(one.item_id, one.condition.value) for one in node.open_cases()} == {(2, "stale")}
+    node.pass_time(5000)
+    assert active(node) == {"stale"}
+    assert len(node.open_cases()) == 2
+    node.sample("p1/polls", 99)
+    assert {one.item_id for one in node.open_cases() if one.is_active} == {2}
+
+
+def test_deadline_costs_few_marks_while_samples_come() -> None:
+    node = node_with(AlarmSettings(stale_s=5.0))
+    for _ in range(600):
+        node.pass_time(100)
+        node.sample("a", 1.0)
+    assert node.marks <= 12, "one for each time that an item might have become stale"
+
+
+# --- Suppression and settings --------------------------------------------------------------------------------------
+
+
+def test_suppressed_while_its_equipment_is_off_in_whatever_order_they_are_declared() -> None:
+    node = AlarmNode(NEVER_CHATTER)
+    node.declare("flow", AlarmSettings(lo=1.0, suppressed_by="pump_off"))
+    node.sample("flow", 0.0)
+    node.declare("pump_off", None, ValueType.BOOL)
+    node.sample("pump_off", True)
+    assert [(one.is_active, one.is_suppressed) for one in node.open_cases()] == [(True, True)]
+    node.sample("pump_off", False, q.BAD_NO_COMMUNICATION)
+    assert [one.is_suppressed for one in node.open_cases()] == [True], "nobody knows: as it was"
+    node.sample("pump_off", False)
+    assert [(one.is_suppressed, one.is_acked) for one in node.open_cases()] == [(False, False)]
+
+
+def test_only_a_bool_item_suppresses() -> None:
+    node = AlarmNode(NEVER_CHATTER)
+    node.declare("level", None)
+    node.declare("flow", AlarmSettings(lo=1.0, suppressed_by="level"))
+    node.sample("level", 1.0)
+    node.sample("flow", 0.0)
+    assert [one.is_suppressed for one in node.open_cases()] == [False]
+
+
+def test_new_settings_judge_the_present_value() -> None:
+    node = node_with(AlarmSettings(hi=10.0))
+    node.sample("a", 11.0)
+    node.declare("a", AlarmSettings(hi=12.0, lo=11.5))
+    assert active(node) == {"lo"}
+    node.declare("a", AlarmSettings(hi=5.0))
+    assert active(node) == {"hi"}
+
+
+def test_settings_that_ask_no_longer_clear_what_they_raised() -> None:
+    node = node_with(AlarmSettings(hi=10.0, stale_s=1.0, rate_per_s=1.0))
+    after_each(node, [0.0, 20.0])
+    node.pass_time(1000)
+    assert active(node) == {"hi", "stale", "rate"}
+    node.declare("a", None)
+    assert active(node) == set()
+    after_each(node, [0.0, 20.0])
+    node.pass_time(10_000)
+    assert active(node) == set()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"hysteresis": float("inf")},
+        {"hysteresis": float("nan")},
+        {"rate_per_s": float("inf")},
+        {"stale_s": float("inf")},
+        {"on_delay_ms": 2**62},
+        {"off_delay_ms": -1},
+    ],
+)
+def test_endless_settings_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"must be|within"):
+        AlarmSettings(hi=1.0, **settings)
+
+
+def test_huge_and_tiny_settings_do_not_overflow() -> None:
+    node = node_with(AlarmSettings(stale_s=1e300, rate_per_s=1e-300))
+    after_each(node, [0.0, 1e308, -1e308])
+    node.declare("a", AlarmSettings(stale_s=1e-9, rate_per_s=1e300))
+    node.pass_time(10)
+    assert active(node) == {"stale"}
+
+
+# --- Chatter -------------------------------------------------------------------------------------------------------
+
+CHATTER = AlarmConfig(chatter_activations=3, chatter_window_ms=60_000, chatter_calm_ms=180_000)
+
+
+def flap(node: AlarmNode, times: int, every_ms: int) -> None:
+    for _ in range(times):
+        node.sample("a", 11.0)
+        node.pass_time(every_ms // 2)
+        node.sample("a", 9.0)
+        node.pass_time(every_ms // 2)
+
+
+def test_third_activation_within_the_window_chatters_and_is_held() -> None:
+    node = AlarmNode(CHATTER)
+    node.declare("a", AlarmSettings(hi=10.0))
+    flap(node, 2, 20_000)
+    assert [(one.is_chattering, one.is_active) for one in node.open_cases()] == [(False, False)]
+    flap(node, 10, 20_000)
+    assert [(one.is_chattering, one.is_active, one.activations) for one in node.open_cases()] == [(True, True, 3)]
+    assert [one.cause for _, one in node.transitions] == [
+        "raised",
+        "cleared",
+        "activated",
+        "cleared",
+        "activated",
+        "chattering",
+    ]
+
+
+def test_chatter_ends_when_it_was_calm_and_the_count_starts_afresh() -> None:
+    node = AlarmNode(CHATTER)
+    node.declare("a", AlarmSettings(hi=10.0))
+    flap(node, 3, 20_000)
+    node.pass_time(180_000 - 10_000 - 1)
+    assert [one.is_chattering for one in node.open_cases()] == [True]
+    node.pass_time(1)
+    assert [(one.is_chattering, one.is_active) for one in node.open_cases()] == [(False, False)]
+    flap(node, 2, 20_000)
+    assert [one.is_chattering for one in node.open_cases()] == [False]
+
+
+def test_slow_flapping_does_not_chatter() -> None:
+    node = AlarmNode(CHATTER)
+    node.declare("a", AlarmSettings(hi=10.0))
+    flap(node, 10, 30_002)
+    assert [(one.is_chattering, one.activations) for one in node.open_cases()] == [(False, 10)]
+
+
+# --- Snapshot ------------------------------------------------------------------------------------------------------
+
+
+def test_damaged_snapshot_is_a_typed_error() -> None:
+    node = node_with(AlarmSettings(hi=10.0, stale_s=1.0), adapter="p1")
+    node.sample("a", 11.0)
+    data, dim = node.folds.conditions.snapshot(), node.folds.dim
+    for cut in range(len(data)):
+        with pytest.raises(DecodeError):
+            Conditions.restore(data[:cut], dim)
+    with pytest.raises(DecodeError, match="out of its columns"):
+        Conditions.restore(data, Dim())
+
+
+def test_many_items_in_one_batch_are_judged_each_by_its_own_limits() -> None:
+    node = AlarmNode(NEVER_CHATTER)
+    count = 300
+    node.append_records(
+        [
+            ItemDeclared(
+                item_id=ItemId(one),
+                node="root",
+                item=DataItem(
+                    name=f"i{one}",
+                    value_type=ValueType.FLOAT64,
+                    alarm=AlarmSettings(hi=float(one)) if one % 3 else None,
+                ),
+            )
+            for one in range(1, count + 1)
+        ]
+    )
+    node.append_batch(batch_of(ValueType.FLOAT64, [(one, 150.5, 0, None) for one in range(1, count + 1)]))
+    assert {one.item_id for one in node.open_cases()} == {one for one in range(1, 151) if one % 3}

@@ -1,0 +1,434 @@
+"""CORE's root machine as one of two: it follows, is promoted, is suspended, is deposed, is cut."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from albireo.codec import record
+from albireo.codec.frame import Frame, body_crc
+from albireo.codec.message import (
+    Answer,
+    AnyMessage,
+    Append,
+    Appended,
+    AppendEntry,
+    AppendRefused,
+    Ask,
+    ProducerHello,
+    ProducerWelcome,
+    RoleAsked,
+    RoleTold,
+    WriteDone,
+    WriteOrder,
+)
+from albireo.codec.record import Kind, Stream
+from albireo.machine.fold.folds import Folds
+from albireo.machine.node.answers import status_of
+from albireo.machine.node.events import (
+    Answered,
+    Committed,
+    Deposed,
+    Event,
+    FramesAppended,
+    FramesFollowed,
+    Granted,
+    LettersDrained,
+    LogCut,
+    OrdersGiven,
+    Permitted,
+    Served,
+    Started,
+    Suspended,
+    TimePassed,
+)
+from albireo.machine.node.root import Root
+from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.pair.events import Permit
+from albireo.model.command import Outcome, Receipt
+from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.item import DataItem
+from albireo.model.position import EpochEntry, EpochHistory, Position
+from albireo.model.samples import SampleBatch, ValueType
+from tests.drafted_parts import frames_of
+
+LOG = b"P" * 16
+T0 = 1_800_000_000 * SECOND
+ITEMS = (DataItem(name="fan", value_type=ValueType.FLOAT64, is_writable=True),)
+
+
+class Side:
+    """One member: a root machine and its log, which a test commits, cuts and copies by hand."""
+
+    def __init__(self) -> None:
+        self.now = Instant(5 * SECOND)
+        self.frames: list[Frame] = []
+        self.history = EpochHistory()
+        self.sent: list[AnyMessage] = []
+        self.root = Root("root", Folds(), LOG, self.history, Position(), self.moment())
+        self.step(Started(segment_bytes=1 << 26))
+
+    def moment(self) -> Moment:
+        return Moment(self.now, WallTime(T0 + self.now))
+
+    @property
+    def end(self) -> Position:
+        return self.frames[-1].header.last if self.frames else Position()
+
+    def step(self, event: Event) -> None:
+        moment = self.moment()
+        turn = self.root.step(event, moment)
+        self.sent += [one.message for one in turn.sends]
+        last = self.frames[-1] if self.frames else None
+        added = frames_of(turn.drafts, self.root, last, self.history.epoch, moment)
+        self.frames += added
+        if added:
+            self.step(FramesAppended(added))
+
+    def lead(self) -> None:
+        epoch = self.history.epoch + 1
+        self.history = self.history.granted(EpochEntry(epoch, self.end.sequence + 1, epoch * 7))
+        self.step(Granted(self.history, "test"))
+        self.commit()
+        self.step(Served())
+        self.commit()
+
+    def commit(self) -> None:
+        while self.root.committed != self.end:
+            self.step(Committed(self.end))
+            self.step(Answered())
+
+    def follow(self, other: "Side") -> None:
+        """Take from the other whatever is missing here."""
+        self.history = other.history
+        self.step(LogCut(self.end, other.history))
+        missing = other.frames[len(self.frames) :]
+        self.frames += missing
+        self.step(FramesFollowed(missing))
+
+    def letter(self, message: AnyMessage, raw: Sequence[bytes] = (), sender: bytes = b"plc") -> None:
+        self.step(LettersDrained([(sender, message, raw)]))
+
+    def take(self, kind: type[AnyMessage]) -> list[AnyMessage]:
+        found = [one for one in self.sent if isinstance(one, kind)]
+        self.sent = [one for one in self.sent if one not in found]
+        return found
+
+    def hello(self, run: int = 1) -> ProducerWelcome:
+        self.letter(ProducerHello(producer="p", items=ITEMS, run=run, takes_orders=True))
+        self.commit()
+        (welcome,) = self.take(ProducerWelcome)
+        assert isinstance(welcome, ProducerWelcome)
+        return welcome
+
+    def append(self, welcome: ProducerWelcome, sequence: int, value: float = 1.0) -> None:
+        times = np.array([T0 + self.now], np.int64)
+        rows = SampleBatch(
+            value_type=ValueType.FLOAT64,
+            item_id=np.array([welcome.item_ids[0]], np.uint32),
+            source_ns=times,
+            node_ns=times,
+            value=np.array([value]),
+            quality=np.zeros(1, np.uint32),
+        )
+        body = record.encode_samples(welcome.producer_id, sequence, rows)
+        self.letter(Append(entries=(AppendEntry(Stream.SAMPLES, Kind.FLOAT64, 1, body_crc(body)),)), [body])
+
+    def ask_write(self, command_id: str, value: float) -> None:
+        self.say_write(command_id, value)
+        self.commit()
+
+    def say_write(self, command_id: str, value: float) -> None:
+        ask = Ask(request_id=1, what="write", arguments={"item": "fan", "value": value, "command_id": command_id})
+        self.letter(ask, sender=b"cli")
+
+    def pass_to(self, seconds: int) -> None:
+        """So many seconds after the beginning."""
+        self.now = Instant((5 + seconds) * SECOND)
+        self.step(TimePassed())
+
+
+def pair() -> tuple[Side, Side]:
+    one, two = Side(), Side()
+    one.lead()
+    return one, two
+
+
+def test_a_follower_folds_what_is_committed_and_appends_nothing() -> None:
+    one, two = pair()
+    welcome = one.hello()
+    one.append(welcome, 1, 42.0)
+    one.commit()
+    two.follow(one)
+    before = len(two.frames)
+    two.commit()
+    assert two.root.folds.snapshot() == one.root.folds.snapshot()
+    two.now = Instant(two.now + 30 * SECOND)
+    two.step(TimePassed())
+    assert len(two.frames) == before, "no mark, no silent adapter, no case of its own"
+
+
+def test_what_is_not_committed_is_not_folded() -> None:
+    one, two = pair()
+    two.follow(one)
+    folded = two.root.folds.snapshot()
+    one.hello()
+    two.follow(one)
+    assert two.root.folds.snapshot() == folded
+
+
+def test_a_producer_is_sent_home_and_told_when_it_may_come() -> None:
+    _, two = pair()
+    two.letter(ProducerHello(producer="p", items=ITEMS, run=1))
+    assert two.take(RoleTold) == [RoleTold(is_acting=False, epoch=0)]
+    two.lead()
+    assert two.take(RoleTold) == [RoleTold(is_acting=True, epoch=1)]
+
+
+def test_nothing_is_taken_from_a_producer_that_comes_anyway() -> None:
+    one, two = pair()
+    welcome = one.hello()
+    two.follow(one)
+    two.commit()
+    before = len(two.frames)
+    two.append(welcome, 1)
+    (refused,) = two.take(AppendRefused)
+    assert isinstance(refused, AppendRefused)
+    assert (refused.reason, len(two.frames)) == ("passive", before)
+
+
+def test_dedup_goes_on_where_the_other_stood() -> None:
+    """The successor knows every batch of the one before: a repeat is answered, not appended; a gap is refused."""
+    one, two = pair()
+    welcome = one.hello()
+    one.append(welcome, 1, 1.0)
+    one.append(welcome, 2, 2.0)
+    two.follow(one)  # Not committed there when it died.
+    two.lead()
+    again = two.hello()
+    assert (again.producer_id, again.last_sequence, again.item_ids) == (welcome.producer_id, 2, welcome.item_ids)
+    before = len(two.frames)
+    two.append(again, 2)
+    two.commit()
+    assert len(two.frames) == before
+    (answer,) = two.take(Appended)
+    assert isinstance(answer, Appended)
+    assert answer.producer_sequence == 2
+
+
+def test_ids_are_not_given_twice_after_a_promotion() -> None:
+    one, two = pair()
+    welcome = one.hello()
+    two.follow(one)
+    two.lead()
+    two.letter(ProducerHello(producer="q", items=(DataItem(name="new", value_type=ValueType.BOOL),), run=1))
+    two.commit()
+    (other,) = two.take(ProducerWelcome)
+    assert isinstance(other, ProducerWelcome)
+    assert not set(other.item_ids) & set(welcome.item_ids)
+    assert other.producer_id != welcome.producer_id
+
+
+def test_it_serves_only_when_everything_before_is_folded() -> None:
+    one, two = pair()
+    one.hello()
+    two.follow(one)
+    two.history = two.history.granted(EpochEntry(2, two.end.sequence + 1, 5))
+    two.step(Granted(two.history, "test"))
+    two.step(Served())
+    assert not two.root.role.is_serving
+    two.step(Committed(Position(1, two.end.sequence - 1)))
+    two.step(Answered())
+    assert not two.root.role.is_serving
+    two.commit()
+    assert two.root.role.is_serving
+
+
+def test_suspended_it_takes_nothing_but_what_commits_is_still_answered() -> None:
+    one, _ = pair()
+    welcome = one.hello()
+    one.append(welcome, 1)
+    one.step(Suspended("lease over"))
+    one.append(welcome, 2)
+    assert [type(one) for one in one.take(AppendRefused)] == [AppendRefused]
+    one.commit()
+    (answer,) = one.take(Appended)
+    assert isinstance(answer, Appended)
+    assert answer.producer_sequence == 1
+    one.step(Served())
+    one.append(welcome, 2)
+    one.commit()
+    (answer,) = one.take(Appended)
+    assert isinstance(answer, Appended)
+    assert answer.producer_sequence == 2, "the same tenure: the producer need not say hello again"
+
+
+def test_deposed_it_answers_nothing_that_it_did_not_see_committed() -> None:
+    one, _ = pair()
+    welcome = one.hello()
+    one.append(welcome, 1)
+    one.step(Deposed("higher epoch"))
+    one.commit()
+    assert one.take(Appended) == []
+    assert one.root.folds.producers.find("p") is not None, "what the successor commits is folded all the same"
+
+
+def test_a_cut_takes_back_what_was_not_committed() -> None:
+    one, two = pair()
+    welcome = one.hello()
+    two.follow(one)
+    two.commit()
+    one.append(welcome, 1, 66.0)
+    one.step(Deposed("higher epoch"))
+    two.lead()
+    common = two.history.entries[-1].first_sequence - 1
+    one.frames = [frame for frame in one.frames if frame.header.last_sequence <= common]
+    one.step(LogCut(one.end, two.history))
+    one.history = two.history
+    one.follow(two)
+    one.commit()
+    assert one.root.folds.snapshot() == two.root.folds.snapshot()
+
+
+def test_an_order_leaves_only_within_the_permit() -> None:
+    one, _ = pair()
+    one.hello()
+    one.step(Permitted(Permit(1, Instant(one.now + 100 * MS), Instant(one.now + 500 * MS))))
+    one.ask_write("early", 1.0)
+    assert one.take(WriteOrder) == [], "the lease of the one before may still run"
+    one.now = Instant(one.now + 200 * MS)
+    one.step(TimePassed())
+    one.commit()
+    (order,) = one.take(WriteOrder)
+    assert isinstance(order, WriteOrder)
+    assert order.not_after == one.now + 300 * MS
+    one.now = Instant(one.now + 400 * MS)
+    one.ask_write("late", 2.0)
+    assert one.take(WriteOrder) == []
+
+
+def outcomes(side: Side) -> list[str]:
+    """What was answered to orders since the last look."""
+    found = side.take(Answer)
+    assert all(isinstance(one, Answer) and isinstance(one.result, dict) for one in found)
+    return [one.result["outcome"] for one in found if isinstance(one, Answer) and isinstance(one.result, dict)]
+
+
+def test_who_ordered_of_a_member_that_leads_no_more_hears_the_outcome_from_the_log_of_the_new_one() -> None:
+    one, two = pair()
+    one.hello()
+    two.follow(one)
+    two.commit()
+    one.ask_write("there", 1.0)
+    two.follow(one)
+    two.commit()
+    one.step(Deposed("higher epoch"))
+    assert outcomes(one) == []
+    two.lead()
+    two.letter(WriteDone(Receipt(command_id="there", outcome=Outcome.VERIFIED)))
+    one.follow(two)
+    assert outcomes(one) == [], "not committed yet"
+    one.commit()
+    assert outcomes(one) == ["verified"]
+    one.pass_to(60)
+    assert outcomes(one) == [], "once"
+
+
+def test_an_order_whose_request_was_cut_is_unknown_in_the_end() -> None:
+    one, two = pair()
+    one.hello()
+    two.follow(one)
+    two.commit()
+    one.say_write("gone", 1.0)
+    one.step(Deposed("higher epoch"))
+    two.lead()
+    common = two.history.entries[-1].first_sequence - 1
+    one.frames = [frame for frame in one.frames if frame.header.last_sequence <= common]
+    one.step(LogCut(one.end, two.history))
+    one.follow(two)
+    one.commit()
+    one.pass_to(12)
+    assert outcomes(one) == [], "the outcome may still come"
+    one.pass_to(14)
+    assert outcomes(one) == ["unknown"]
+
+
+def test_a_suspended_member_does_not_keep_who_ordered_waiting_for_ever() -> None:
+    one, _ = pair()
+    one.hello()
+    one.ask_write("stuck", 1.0)
+    one.step(Suspended("lease over"))
+    one.pass_to(60)
+    assert outcomes(one) == ["unknown"]
+
+
+def test_a_question_that_waits_for_a_commit_hears_that_the_lead_is_gone() -> None:
+    one, _ = pair()
+    turn = Turn(one.end.sequence)
+    one.root.after(one.end.sequence + 1, b"me", Answer(request_id=3, result=[]), turn)
+    one.step(Deposed("higher epoch"))
+    (answer,) = one.take(Answer)
+    assert isinstance(answer, Answer)
+    assert answer.request_id == 3 and "what to do" in answer.error
+
+
+def test_an_adapter_that_asks_is_told_the_role_and_the_permit() -> None:
+    one, two = pair()
+    two.letter(RoleAsked(adapter="p", reaches=True))
+    assert two.take(RoleTold) == [RoleTold(is_acting=False, epoch=0)]
+    one.step(Permitted(Permit(1, Instant(7), Instant(one.now + SECOND))))
+    one.letter(RoleAsked(adapter="p", reaches=True))
+    told = RoleTold(is_acting=True, epoch=1, not_before=7, not_after=one.now + SECOND)
+    assert one.take(RoleTold) == [told]
+    one.step(Deposed("higher epoch"))
+    one.letter(RoleAsked(adapter="p", reaches=True))
+    assert one.take(RoleTold) == [RoleTold(is_acting=False, epoch=1, stand_down=1)]
+
+
+def test_the_status_of_a_pair_names_the_durability_of_each_stream() -> None:
+    one, _ = pair()
+    assert status_of(one.root, one.moment())["durability"] == {}, "alone there is nothing to choose"
+    one.root.role.describe = dict
+    one.root.role.local_streams = frozenset({int(Stream.SAMPLES)})
+    told = status_of(one.root, one.moment())["durability"]
+    assert told == {one.name.lower(): "local" if one is Stream.SAMPLES else "both" for one in Stream}
+
+
+def test_orders_of_people_are_appended_by_who_serves_and_by_nobody_else() -> None:
+    one, two = pair()
+    audit = record.Audited(at_ns=1, user="rosa", action="drain", subject="root[backup]")
+    before = len(one.frames), len(two.frames)
+    two.step(OrdersGiven([audit]))
+    one.step(OrdersGiven([audit, audit]))
+    assert len(two.frames) == before[1]
+    (frame,) = one.frames[before[0] :]
+    assert frame.header.stream == Stream.AUDIT
+    assert record.decode_records(frame.body, frame.header.record_count) == [audit, audit]
+    two.follow(one)
+    two.commit()
+
+
+def test_a_receipt_says_how_many_disks_have_it() -> None:
+    one, _ = pair()
+    welcome = one.hello()
+    one.append(welcome, 1)
+    one.commit()
+    one.root.role.members = (0, 1)
+    one.append(welcome, 2)
+    one.commit()
+    one.append(welcome, 2)
+    told = [one for one in one.take(Appended) if isinstance(one, Appended)]
+    assert [(one.durability, one.members) for one in told] == [("local", ()), ("both", (0, 1)), ("both", (0, 1))]
+
+
+def test_receipts_of_private_samples_name_the_member_that_took_them() -> None:
+    one, _ = pair()
+    role = one.root.role
+    role.member, role.members = 1, (0, 1)
+    assert role.receipt(7, 1, Position(4, 9)).members == (0, 1)
+    role.private_streams = frozenset({int(Stream.SAMPLES)})
+    role.describe = dict
+    told = [role.receipt(7, 1, Position(epoch, 9)) for epoch in (4, 5)]
+    assert [(receipt.durability, receipt.members) for receipt in told] == [("local", (0,)), ("local", (1,))]
+    assert status_of(one.root, one.moment())["replication"] == {
+        name.name.lower(): "configuration" if name is Stream.SAMPLES else "all" for name in Stream
+    }

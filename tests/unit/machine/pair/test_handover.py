@@ -1,0 +1,197 @@
+"""A handover waits for the output writes under way: what it waits for, what bounds it, and how it is given up."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from albireo.codec.pair_message import Release, Yielded
+from albireo.machine.pair.events import (
+    Appended,
+    CloseAdmission,
+    Effect,
+    OutputsEnded,
+    Refused,
+    Serve,
+    State,
+    StopAsked,
+    StopServing,
+    SwitchoverAsked,
+    TellPeer,
+    TimePassed,
+)
+from albireo.machine.pair.handover import LEASE_OVER, OTHER_NOT_IN_SET, OTHER_NOT_LEVEL, OUTPUTS_NOT_ENDED
+from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.position import Position
+from albireo.node.member.order_replies import GIVEN_UP, WHAT_TO_DO
+from albireo.sim.machines.shortcuts import YieldsOverWrites
+from tests.pair_parts import Side, Table
+from tests.unit.node.member.test_pair_orders import done, order
+
+SWITCHOVER = SwitchoverAsked("test")
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Table:
+    table = Table(tmp_path)
+    done(table.sides[0], "pair_init")
+    table.wait_for(State.ACTIVE, State.READY)
+    return table
+
+
+def silent(table: Table) -> Side:
+    """The active member, whose adapters a test speaks for."""
+    active = table.sides[0]
+    active.writes_for_ns = None
+    table.pass_time(100 * MS)
+    return active
+
+
+def told(effects: list[Effect]) -> list[str]:
+    """What leaves or stops, in its order."""
+    shown: list[str] = []
+    for effect in effects:
+        match effect:
+            case TellPeer(_, Yielded()):
+                shown.append("yielded")
+            case CloseAdmission() | StopServing() | Serve():
+                shown.append(type(effect).__name__)
+            case Refused(reason):
+                shown.append(reason)
+            case _:
+                shown += ["release"] if isinstance(getattr(effect, "question", None), Release) else []
+    return shown
+
+
+def test_nothing_is_given_away_before_the_adapters_have_spoken(begun: Table) -> None:
+    active = silent(begun)
+    assert told(active.member.step(SWITCHOVER, begun.now)) == ["CloseAdmission"], "although both logs are level"
+    begun.pass_time(2 * SECOND)
+    assert begun.states() == (State.ACTIVE, State.READY)
+    active.step(OutputsEnded(Instant(0)))
+    begun.wait_for(State.READY, State.ACTIVE, within_ns=SECOND)
+
+
+def test_a_write_under_way_delays_it_until_it_has_landed_and_not_longer(begun: Table) -> None:
+    active = silent(begun)
+    active.step(SWITCHOVER)
+    lands = Instant(begun.now + 37 * MS)
+    assert "release" not in told(active.member.step(OutputsEnded(lands), begun.now))
+    assert active.member.deadline() <= lands
+    assert "release" not in told(active.member.step(TimePassed(), Instant(lands - 1)))
+    effects = told(active.member.step(TimePassed(), lands))
+    assert effects == ["StopServing", "release", "release", "release", "yielded"]
+
+
+def test_the_machine_asks_to_be_woken_when_the_write_has_landed(begun: Table) -> None:
+    active = silent(begun)
+    active.step(SWITCHOVER)
+    lands = Instant(active.member.deadline() - 1)
+    active.member.step(OutputsEnded(lands), begun.now)
+    assert active.member.deadline() == lands
+
+
+def test_its_outcome_ends_the_wait_at_once(begun: Table) -> None:
+    active = silent(begun)
+    active.step(SWITCHOVER)
+    active.step(OutputsEnded(Instant(begun.now + 600 * MS)))
+    begun.pass_time(100 * MS)
+    assert active.member.state is State.ACTIVE
+    assert "yielded" in told(active.member.step(OutputsEnded(Instant(0)), begun.now))
+
+
+def test_the_outcome_itself_is_recorded_and_replicated_first(begun: Table) -> None:
+    """What became of an order goes with the lead: the member that takes over knows it."""
+    active = silent(begun)
+    active.step(SWITCHOVER)
+    active.append(active.member.own.end.epoch)
+    begun.post(active, OutputsEnded(Instant(0)))
+    begun.wait_for(State.READY, State.ACTIVE, within_ns=SECOND)
+    last = next(one for one in begun.told if isinstance(one, Yielded)).position
+    assert begun.sides[1].member.own.committed >= last
+
+
+def break_link(table: Table) -> None:
+    table.sides[1].is_up = False
+
+
+def break_all(table: Table) -> None:
+    table.sides[1].is_up = False
+    table.silent = set(table.voters)
+
+
+@pytest.mark.parametrize(
+    ("what", "reason", "states"),
+    [
+        (lambda table: None, OUTPUTS_NOT_ENDED, {State.ACTIVE}),
+        (break_link, OTHER_NOT_IN_SET, {State.SOLO}),
+        (break_all, LEASE_OVER, {State.SUSPENDED}),
+    ],
+    ids=["an adapter is silent", "the other is lost", "nobody is heard"],
+)
+def test_one_that_can_not_go_through_is_given_up_with_a_reason_and_a_remedy(
+    begun: Table, what: Callable[[Table], None], reason: str, states: set[State]
+) -> None:
+    active = silent(begun)
+    answered = order(active, "switchover")
+    what(begun)
+    until = begun.now + begun.config.drain_ns + SECOND
+    while (answer := answered()) is None:
+        assert begun.now < until, "bounded by the drain"
+        begun.pass_time(20 * MS)
+    error, remedy = GIVEN_UP[reason]
+    assert answer.error == f"{error}{WHAT_TO_DO}{remedy}"
+    assert active.member.state in states
+    assert active.status.refused[reason] == 1
+    assert active.member.handover.drain_until is None
+    assert not any(isinstance(one, Yielded) for one in begun.told)
+
+
+def test_an_outcome_that_comes_too_late_to_be_replicated_leaves_the_lead_where_it_is(begun: Table) -> None:
+    active = silent(begun)
+    active.step(SWITCHOVER)
+    begun.pass_time(begun.config.drain_ns - 40 * MS)
+    end = active.member.own.end
+    active.member.step(Appended(Position(end.epoch, end.sequence + 1)), begun.now)
+    active.member.step(OutputsEnded(Instant(0)), begun.now)
+    effects = active.member.step(TimePassed(), Instant(begun.now + 40 * MS))
+    assert told(effects) == [OTHER_NOT_LEVEL, "Serve"]
+
+
+def test_given_up_it_serves_on_and_the_next_one_needs_words_of_its_own(begun: Table) -> None:
+    active = silent(begun)
+    active.step(SWITCHOVER)
+    begun.pass_time(begun.config.drain_ns - 40 * MS)
+    assert told(active.member.step(TimePassed(), Instant(begun.now + 40 * MS))) == [OUTPUTS_NOT_ENDED, "Serve"]
+    assert active.member.state is State.ACTIVE
+    active.step(OutputsEnded(Instant(0)))
+    begun.pass_time(100 * MS)
+    assert active.member.state is State.ACTIVE, "words that come too late change nothing"
+    active.step(SWITCHOVER)
+    begun.pass_time(100 * MS)
+    assert active.member.state is State.ACTIVE, "and are none for the next handover"
+    active.step(OutputsEnded(Instant(0)))
+    begun.wait_for(State.READY, State.ACTIVE, within_ns=SECOND)
+
+
+def test_a_second_order_meanwhile_does_not_take_back_what_was_said(begun: Table) -> None:
+    active = silent(begun)
+    active.step(SWITCHOVER)
+    active.step(OutputsEnded(Instant(begun.now + 300 * MS)))
+    active.step(SWITCHOVER)
+    begun.wait_for(State.READY, State.ACTIVE, within_ns=SECOND)
+
+
+def test_a_stop_waits_for_the_drain_and_not_for_ever(begun: Table) -> None:
+    active = silent(begun)
+    active.step(StopAsked())
+    begun.pass_time(begun.config.drain_ns - 100 * MS)
+    assert not active.has_stopped
+    begun.pass_time(200 * MS)
+    assert active.has_stopped, "what is under way is then bounded by the lease, as at a crash"
+
+
+def test_one_that_does_not_wait_is_told_from_this_one(begun: Table) -> None:
+    active = silent(begun)
+    active.member.handover = YieldsOverWrites(active.member)
+    assert "yielded" in told(active.member.step(SWITCHOVER, begun.now))

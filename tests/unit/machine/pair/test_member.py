@@ -1,0 +1,232 @@
+"""The member by table: every state x event and every state x message, and sentences of the rules."""
+
+import random
+from typing import get_args
+
+import msgspec
+import pytest
+
+from albireo.codec.pair_message import Accept, FoldsSent, Heartbeat, PeerMessage, Prepare, Record, Voted, Yielded
+from albireo.machine.pair.config import PairConfig
+from albireo.machine.pair.events import (
+    ACTING,
+    HEARS,
+    MOVES,
+    TAKES,
+    AskVoter,
+    Effect,
+    Event,
+    FromPeer,
+    FromVoter,
+    LogBroken,
+    PersistStore,
+    Refused,
+    Started,
+    State,
+    StopServing,
+    TellPeer,
+    TimePassed,
+    Transitioned,
+)
+from albireo.machine.pair.member import Member
+from albireo.machine.pair.own import MemberFacts
+from albireo.machine.pair.set_changes import SetChanges
+from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.position import BEGINNING, EpochHistory, Position
+
+CONFIG = PairConfig(cluster="c", voters=("v0", "v1", "v2"))
+FIRST = Record(
+    cluster="c",
+    voters=CONFIG.voters,
+    generation=1,
+    epoch=2,
+    version=1,
+    holder=0,
+    run=0,
+    members=(0,),
+    lease_ns=600 * MS,
+)
+FACTS = MemberFacts(
+    index=0, run=7, store="a", history=EpochHistory(), end=BEGINNING, durable=BEGINNING, committed=BEGINNING
+)
+
+
+def member(**facts: object) -> Member:
+    machine = Member(CONFIG, msgspec.structs.replace(FACTS, **facts), random.Random(1), Instant(0))
+    machine.step(Started(), Instant(0))
+    return machine
+
+
+def heartbeat(**changes: object) -> Heartbeat:
+    beat = Heartbeat(
+        cluster="c", member=1, run=20, store="b", beat=1, sent=Instant(5), state="active", epoch=5, is_acting=True,
+        is_holder=True, members=(1,), end=Position(5, 9), committed=Position(5, 9), accepted_epoch=5,
+    )  # fmt: skip
+    return msgspec.structs.replace(beat, **changes)
+
+
+def voted(voter: str, number: int, question: str, record: Record = FIRST, **changes: object) -> FromVoter:
+    answer = Voted(
+        voter=voter, cluster="c", generation=1, to_run=7, round=number, question=question, is_granted=True,
+        promised=record.epoch, record=record,
+    )  # fmt: skip
+    return FromVoter(msgspec.structs.replace(answer, **changes))
+
+
+def asked(effects: list[Effect], kind: type) -> list[AskVoter]:
+    return [one for one in effects if isinstance(one, AskVoter) and isinstance(one.question, kind)]
+
+
+def test_tables_are_complete() -> None:
+    assert set(TAKES) == set(get_args(Event))
+    assert set(HEARS) == set(get_args(PeerMessage))
+    assert set(MOVES) == set(State)
+
+
+def test_states_are_left_only_by_moves_that_exist_and_fenced_by_none() -> None:
+    assert MOVES[State.FENCED] == frozenset()
+    for state in State:
+        assert state not in MOVES[state]
+        assert state is State.FENCED or State.FENCED in MOVES[state], "a sync error fences from anywhere"
+        assert not (MOVES[state] & ACTING) or state in ACTING | {State.RECOVERING, State.SUSPENDED, State.JOINING}
+
+
+@pytest.mark.parametrize("kind", sorted(HEARS, key=str))
+@pytest.mark.parametrize("state", list(State))
+def test_message_in_a_state_that_does_not_hear_it_is_refused_and_changes_nothing(
+    state: State, kind: type[PeerMessage]
+) -> None:
+    if state in HEARS[kind] or kind is Heartbeat:
+        return
+    machine = member()
+    machine.step(FromPeer(heartbeat(is_holder=False, is_acting=False, epoch=0, accepted_epoch=0)), Instant(1))
+    machine.state = state
+    fields = {"cluster": "c", "member": 1, "run": 20, "store": "b", "to_run": 7, "epoch": 5, "session": 1}
+    fields |= {"history": (), "end": (0, 0), "position": (5, 9) if kind in (Yielded, FoldsSent) else 0, "previous": 0}
+    fields |= {"last": (5, 1), "committed": (0, 0), "received": 0, "durable": 0, "echo": 0, "following_epoch": 0}
+    fields |= {"is_promised": True, "accepted_epoch": 0, "part": 0, "parts": 1, "log_time_ms": 0, "after": 0}
+    effects = machine.step(FromPeer(msgspec.convert(fields, kind)), Instant(2))
+    assert any(isinstance(effect, Refused) for effect in effects)
+    assert machine.state is state
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"cluster": "other"}, "foreign_cluster"),
+        ({"member": 0}, "same_member"),
+        ({"store": "a"}, "cloned_store"),
+    ],
+)
+def test_stray_heartbeat_is_refused_by_name(change: dict[str, object], reason: str) -> None:
+    machine = member()
+    effects = machine.step(FromPeer(heartbeat(**change)), Instant(1))
+    assert Refused(reason) in effects
+    assert machine.state is State.JOINING
+    assert machine.following is None
+
+
+def test_replayed_heartbeat_is_refused() -> None:
+    machine = member()
+    machine.step(FromPeer(heartbeat(beat=4)), Instant(1))
+    assert Refused("old_heartbeat") in machine.step(FromPeer(heartbeat(beat=3)), Instant(2))
+
+
+def test_copy_of_a_heartbeat_on_another_path_is_answered_there() -> None:
+    machine = member()
+    machine.step(FromPeer(heartbeat()), Instant(1))
+    effects = machine.step(FromPeer(heartbeat(), path=1), Instant(2))
+    assert [effect.path for effect in effects if isinstance(effect, TellPeer)] == [1]
+
+
+def test_no_candidacy_for_lease_and_drift_after_a_start() -> None:
+    machine = member()
+    assert not asked(machine.step(TimePassed(), Instant(CONFIG.lease_and_drift - 1)), object)
+    assert len(asked(machine.step(TimePassed(), Instant(CONFIG.lease_and_drift)), object)) == 3
+
+
+def elect(machine: Member, now: Instant) -> list[Effect]:
+    """READ, PREPARE, ACCEPT at two of three voters; the effects of the grant."""
+    machine.step(TimePassed(), now)
+    machine.step(voted("v0", 1, "pair_read"), now)
+    effects = machine.step(voted("v1", 1, "pair_read"), now)
+    prepare = asked(effects, Prepare)[0].question
+    assert isinstance(prepare, Prepare)
+    assert isinstance(effects[0], PersistStore)
+    assert effects[0].tried_epoch == prepare.epoch
+    machine.step(voted("v0", prepare.round, "pair_prepare"), now)
+    effects = machine.step(voted("v1", prepare.round, "pair_prepare"), now)
+    accept = asked(effects, Accept)[0].question
+    assert isinstance(accept, Accept)
+    assert isinstance(effects[0], PersistStore)
+    assert effects[0].accepted_epoch == accept.record.epoch
+    machine.step(voted("v0", accept.round, "pair_accept", accept.record), now)
+    return machine.step(voted("v1", accept.round, "pair_accept", accept.record), now)
+
+
+def test_epoch_is_on_the_disk_before_prepare_and_before_accept_and_is_of_this_member() -> None:
+    machine = member()
+    effects = elect(machine, Instant(SECOND))
+    assert machine.state is State.RECOVERING
+    assert machine.leading is not None
+    assert machine.leading.epoch == 4
+    moved = next(effect for effect in effects if isinstance(effect, Transitioned))
+    assert moved.cause == "epoch 4 granted"
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (msgspec.structs.replace(FIRST, members=(1,), epoch=3, holder=1), "not_in_set"),
+        (FIRST, "below_floor"),
+        (FIRST, "lease_runs"),
+    ],
+)
+def test_candidacy_stops_after_reading(record: Record, reason: str) -> None:
+    machine = member()
+    now = Instant(SECOND)
+    machine.step(TimePassed(), now)
+    seen: dict[str, dict[str, object]] = {
+        "below_floor": {"floor": Position(2, 1)},
+        "lease_runs": {"is_lease_running": True},
+    }
+    changes = seen.get(reason, {})
+    machine.step(voted("v0", 1, "pair_read", record, **changes), now)
+    effects = machine.step(voted("v1", 1, "pair_read", record, **changes), now)
+    assert not asked(effects, Prepare)
+    assert machine.standing.last_stop == reason
+
+
+def test_write_or_sync_error_fences_and_nothing_leaves_any_more() -> None:
+    machine = member()
+    elect(machine, Instant(SECOND))
+    machine.step(LogBroken("EIO"), Instant(SECOND))
+    assert machine.state is State.FENCED
+    assert machine.permit(Instant(SECOND)) is None
+    effects = machine.step(TimePassed(), Instant(2 * SECOND))
+    assert [type(effect) for effect in effects] == [Refused]
+
+
+def test_effects_stop_before_anything_tells_of_it() -> None:
+    machine = member()
+    elect(machine, Instant(SECOND))
+    machine.state = State.SOLO
+    effects = machine.step(FromPeer(heartbeat(epoch=99, accepted_epoch=99)), Instant(SECOND))
+    assert isinstance(effects[0], StopServing)
+
+
+def test_a_shrink_counts_when_confirmed_an_add_from_the_moment_it_is_asked() -> None:
+    changes = SetChanges((0, 1), majority=2)
+    assert changes.required == {0, 1}
+    assert changes.has_unresolved
+    changes.accepted("v0", 1)
+    changes.accepted("v1", 1)
+    changes.ask((0,))
+    assert changes.required == {0, 1}
+    changes.accepted("v0", 2)
+    assert changes.required == {0, 1}
+    changes.accepted("v2", 2)
+    assert changes.required == {0}
+    changes.ask((0, 1))
+    assert changes.required == {0, 1}
+    assert changes.confirmed == (0,)

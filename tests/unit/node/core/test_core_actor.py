@@ -1,0 +1,267 @@
+"""CORE as an actor on a real log, without the rest of a node."""
+
+import asyncio
+import errno
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from albireo.client import NodeClient
+from albireo.codec.frame import body_crc, frames
+from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, Logged
+from albireo.codec.record import Audited, GapFound, Kind, Marked, Record, Stream, decode_records, encode_records
+from albireo.log import Entry, FileSystem, Log, LogConfig, OsFileSystem, StoreIdentity
+from albireo.log.store.inspection import quarantined
+from albireo.machine.feed import Follower, FollowerConfig, Leader
+from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
+from albireo.machine.node.events import OrdersGiven
+from albireo.machine.node.pending import FOLD_COST_MAX, RECORD_COST
+from albireo.model.instant import SECOND, Instant
+from albireo.model.position import EpochEntry, Position
+from albireo.node.core.actor import Core, CoreArguments, create
+from albireo.runtime import SyncLink, running
+from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.actor.loop import ActorLoop
+from albireo.runtime.errors import ActorFailed, ConfigurationRefused, StoreRefused
+from tests.waiting_parts import PATIENCE_S
+
+ARGUMENTS = {"node": "root", "cluster": "c", "log": {"segment_bytes": 1 << 20, "free_bytes_min": 0}}
+
+
+async def status(data: Path) -> dict[str, object]:
+    def ask() -> object:
+        with NodeClient(data, timeout_s=PATIENCE_S) as client:
+            return client.ask("status")
+
+    found = await asyncio.get_running_loop().run_in_executor(None, ask)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_each_start_is_an_epoch_and_the_log_goes_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        ends = []
+        for epoch in (1, 2, 3):
+            async with running(create(ARGUMENTS), tmp_path):
+                found = await status(tmp_path)
+                log = found["log"]
+                assert isinstance(log, dict)
+                assert log["epoch"] == epoch
+                ends.append(log["sequence"])
+        assert ends == sorted(ends)
+
+    asyncio.run(story())
+
+
+def test_a_crash_lets_go_of_the_log_so_that_the_next_run_can_take_it(tmp_path: Path) -> None:
+    """In thread placement the process lives on after a crash of CORE."""
+
+    async def story() -> None:
+        with pytest.RaisesGroup(pytest.RaisesExc(ActorFailed, match="on purpose")):
+            async with running(create(ARGUMENTS), tmp_path) as context:
+                context.fail("on purpose")
+                await asyncio.Event().wait()
+        async with running(create(ARGUMENTS), tmp_path):
+            assert (await status(tmp_path))["node"] == "root"
+
+    asyncio.run(story())
+
+
+def test_the_log_of_another_node_is_refused(tmp_path: Path) -> None:
+    async def story() -> None:
+        log, _ = Log.open(tmp_path / "log", StoreIdentity("c", "root/north"))
+        log.close()
+        with pytest.RaisesGroup(pytest.RaisesExc(ConfigurationRefused, match="root/north")):
+            async with running(create(ARGUMENTS), tmp_path):
+                pass
+
+    asyncio.run(story())
+
+
+async def refusal(data: Path, files: FileSystem | None = None) -> StoreRefused:
+    """Of a CORE that can't open its log."""
+    with pytest.raises(ExceptionGroup) as caught:
+        async with running(Core(msgspec.convert(ARGUMENTS, CoreArguments), files), data):
+            pass
+    (refused,) = caught.value.exceptions
+    assert isinstance(refused, StoreRefused)
+    return refused
+
+
+def test_a_log_in_use_is_refused_and_may_be_free_soon(tmp_path: Path) -> None:
+    async def story() -> None:
+        log, _ = Log.open(tmp_path / "log", StoreIdentity("c", "root"))
+        refused = await refusal(tmp_path)
+        assert refused.may_pass and "in use" in str(refused)
+        log.close()
+
+    asyncio.run(story())
+
+
+def test_a_damaged_log_is_refused_for_good_with_what_to_do(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(create(ARGUMENTS), tmp_path):
+            pass
+        for copy in ("store.a", "store.b"):
+            (tmp_path / "log" / copy).write_bytes(bytes(4096))
+        refused = await refusal(tmp_path)
+        assert not refused.may_pass and "restore it from a copy" in str(refused)
+
+    asyncio.run(story())
+
+
+class NoRoom(OsFileSystem):
+    """A disk that takes nothing."""
+
+    def make_directory(self, path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_log_without_room_is_refused_until_there_is_some(tmp_path: Path) -> None:
+    async def story() -> None:
+        refused = await refusal(tmp_path, NoRoom())
+        assert refused.may_pass and "make room on this disk" in str(refused)
+
+    asyncio.run(story())
+
+
+@pytest.mark.slow
+def test_what_quarantine_does_not_keep_is_said_in_the_journal(tmp_path: Path) -> None:
+    settings = LogConfig(segment_bytes=1 << 20, free_bytes_min=0)
+    log, _ = Log.open(tmp_path / "log", StoreIdentity("c", "root"), settings)
+    log.grant(EpochEntry(1, 1, 1))
+    body = encode_records(0, 0, [Marked()])
+    for number in range(9):
+        log.append([Entry(Stream.CONTROL, Kind.RECORDS, 1, body, body_crc(body))], elapsed_ms=1, node_ns=1_000 + number)
+    log.flush()
+    for end in (8, 7, 6):
+        log.cut_to(end, why=f"cut to {end}", node_ns=SECOND * (10 - end))
+    log.close()
+    arguments = {**ARGUMENTS, "log": {**msgspec.to_builtins(settings), "quarantine_count_max": 1}}
+    said: list[Logged] = []
+
+    def keep(line: Logged) -> bool:
+        said.append(line)
+        return True
+
+    async def story() -> None:
+        async with running(create(arguments), tmp_path) as context:
+            context.log.redirect(keep)
+            async with asyncio.timeout(PATIENCE_S):
+                while not any(one.event == "quarantine_let_go" for one in said):
+                    await status(tmp_path)
+
+    asyncio.run(story())
+    lines = [one for one in said if one.event == "quarantine_let_go"]
+    assert [one.fields["was"] for one in lines] == ["cut to 8", "cut to 7"]
+    assert {one.fields["reason"] for one in lines} == {"more than 1 are kept"}
+    assert [one.why for one in quarantined(tmp_path / "log")] == ["cut to 6"]
+
+
+class Watched(Core):
+    """Sees what is committed while folding waits for its turn."""
+
+    def __init__(self) -> None:
+        super().__init__(msgspec.convert(ARGUMENTS, CoreArguments))
+        self.waited = 0
+
+    def commit(self, position: Position) -> None:
+        waits, before = self._is_folding_posted, self.root.committed
+        super().commit(position)
+        if waits:
+            assert self.root.committed == before, "folded beside the fold that was due"
+            self.waited += 1
+
+
+def test_what_is_committed_while_a_fold_waits_for_its_turn_waits_with_it(tmp_path: Path) -> None:
+    """What a turn may fold is bounded; a second fold in it would have a bound of its own."""
+    core = Watched()
+    one = Audited(at_ns=1, user="ada", action="test", subject="", detail="")
+    orders = OrdersGiven([one] * (FOLD_COST_MAX // RECORD_COST + 1))
+
+    async def story() -> None:
+        async with running(core, tmp_path), asyncio.timeout(PATIENCE_S):
+            while core.waited < 10:
+                core.tell(orders)
+                core.wake()
+                await asyncio.sleep(0)
+                core.commit(core.log.committed)
+
+    asyncio.run(story())
+    assert core.root.committed == core.root.end, "it is folded in the end"
+
+
+def test_the_pace_of_followers_hears_how_busy_the_loop_is_and_where_the_log_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, int, int]] = []
+    takes = Leader.passed
+
+    def passed(leader: Leader, end: int, committed: int, busy_ns: int, now: Instant) -> None:
+        told.append((end, committed, busy_ns))
+        takes(leader, end, committed, busy_ns, now)
+
+    monkeypatch.setattr(Leader, "passed", passed)
+    core = create(ARGUMENTS)
+    assert isinstance(core, Core)
+
+    async def story() -> None:
+        async with running(core, tmp_path) as context:
+            await status(tmp_path)
+            end = core.log.end.sequence
+            core.tell(OrdersGiven([Audited(at_ns=1, user="ada", action="test", subject="", detail="")]))
+            core.drained([])
+            assert told[-1][0] == core.log.end.sequence > max(end, told[-1][1]), "not on the disk yet"
+            assert 0 < told[-1][2] <= context.turns.total_ns
+            assert told[-1][2] > told[0][2]
+
+    with asyncio.Runner(loop_factory=ActorLoop) as runner:
+        runner.run(story())
+
+
+def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None:
+    """Rot in the middle of the log: the frames around it are served, and the hole has a record."""
+    log, _ = Log.open(tmp_path / "log", StoreIdentity("c", "root"), LogConfig(segment_bytes=1 << 20, free_bytes_min=0))
+    log.grant(EpochEntry(1, 1, 1))
+    body = encode_records(0, 0, [Marked()])
+    for number in range(50):
+        entry = Entry(Stream.CONTROL, Kind.RECORDS, 1, body, body_crc(body))
+        log.append([entry], elapsed_ms=1, node_ns=1_000 + number)
+    log.commit(log.flush())
+    log.close()
+    (segment,) = (tmp_path / "log" / "segments").glob("*.segment")
+    damaged = bytearray(segment.read_bytes())
+    damaged[damaged.index(body, len(damaged[: 25 * 200]) // 2)] ^= 0xFF
+    segment.write_bytes(bytes(damaged))
+
+    def follow() -> list[Record]:
+        machine = Follower(FollowerConfig(name="history", is_named=True))
+        found: list[Record] = []
+        raw: list[bytes | memoryview] = []
+        with SyncLink(tmp_path, "core") as link:
+            effects = machine.step(LinkUp(), boot_ns())
+            ends = boot_ns() + PATIENCE_S * SECOND
+            while boot_ns() < ends and not any(isinstance(one, GapFound) for one in found):
+                for effect in effects:
+                    if isinstance(effect, Say):
+                        link.send(effect.message)
+                    elif isinstance(effect, Deliver):
+                        for header, part in frames(raw[0]):
+                            found += decode_records(part, header.record_count) if header.kind == Kind.RECORDS else []
+                message, raw = link.receive(0.2) or (None, [])
+                effects = machine.step(TimePassed(), boot_ns())
+                if isinstance(message, FeedAnswer | FeedData | FeedAlive):
+                    effects += machine.step(Received(message, sum(map(len, raw))), boot_ns())
+                    effects += machine.step(Digested(machine.position), boot_ns())
+        return found
+
+    async def story() -> None:
+        async with running(create(ARGUMENTS), tmp_path):
+            found = await asyncio.get_running_loop().run_in_executor(None, follow)
+        gaps = [one for one in found if isinstance(one, GapFound)]
+        assert [(gap.source, gap.reason) for gap in gaps] == [("core", "log_damage")]
+        assert gaps[0].to_ns - gaps[0].from_ns == 2
+        assert sum(isinstance(one, Marked) for one in found) >= 49
+
+    asyncio.run(story())

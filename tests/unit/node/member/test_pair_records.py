@@ -1,0 +1,231 @@
+"""What people ordered, what was cut, what may be lost, over two real COREs: on record, shown by both, told as FORK."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albireo.client import NodeClient, NodeRefused
+from albireo.client.consumer import Delivered, PairConsumer, Rewound
+from albireo.codec.record import Audited
+from albireo.log import OsFileSystem
+from albireo.node.core.actor import Core
+from albireo.node.member.marks import Marks
+from albireo.node.member.order_book import audits_of
+from albireo.runtime.errors import ActorFailed
+from tests.core_pair_parts import Plant, aside, plant, until
+from tests.waiting_parts import PATIENCE_S
+
+pytestmark = [pytest.mark.slow]
+
+
+def audited(core: Core) -> list[Audited]:
+    """From the committed log."""
+    return [one for one, _ in audits_of(core.log.replay(core.log.begin_sequence - 1, core.log.committed.sequence))]
+
+
+def on_record(core: Core) -> list[tuple[str, str, str]]:
+    """(action, user, member it was ordered of), from the committed log."""
+    return [(one.action, one.user, one.subject) for one in audited(core)]
+
+
+async def order(made: Plant, member: int, what: str, **arguments: Any) -> dict[str, Any]:
+    def ask() -> dict[str, Any]:
+        with NodeClient(made.data(member), timeout_s=PATIENCE_S) as client:
+            answer = client.ask(what, **arguments)
+            assert isinstance(answer, dict)
+            return answer
+
+    answered: dict[str, Any] = await aside(ask)
+    return answered
+
+
+async def refused(made: Plant, member: int, what: str, **arguments: Any) -> str:
+    with pytest.raises(NodeRefused) as caught:
+        await order(made, member, what, **arguments)
+    return caught.value.reason
+
+
+async def pair_of(made: Plant, member: int) -> dict[str, Any]:
+    pair: dict[str, Any] = (await order(made, member, "status"))["pair"]
+    return pair
+
+
+def item(core: Core, name: str) -> object:
+    known = core.root.folds.dim.by_name(f"root:pair/{name}")
+    return None if known is None else core.root.folds.readings([known])[0].value
+
+
+def test_orders_to_either_member_are_in_the_log_of_both(tmp_path: Path) -> None:
+    wanted = [
+        ("pair_init", "a client on this machine", "root[primary]"),
+        ("pair_init_done", "a client on this machine", "root[primary]"),
+        ("drain", "rosa", "root[backup]"),
+        ("drain_done", "rosa", "root[backup]"),
+        ("drain_end", "rosa", "root[backup]"),
+        ("drain_end_done", "rosa", "root[backup]"),
+        ("switchover", "ida", "root[primary]"),
+        ("switchover_done", "ida", "root[primary]"),
+    ]
+
+    async def story() -> None:
+        async with plant(tmp_path) as made:
+            await made.start(1)
+            await made.wait_for("active", "ready")
+            await order(made, 1, "drain", is_on=True, user="rosa")
+            await order(made, 1, "drain", is_on=False, user="rosa")
+            await until(
+                lambda: len(on_record(made.cores[0])) == 6, "four entries that the passive one could not append"
+            )
+            await order(made, 0, "switchover", user="ida")
+            await made.wait_for("ready", "active")
+            await until(lambda: all(on_record(core) == wanted for core in made.cores.values()), "the same in both logs")
+
+    asyncio.run(story())
+
+
+def test_order_committed_right_before_a_restart_is_on_record_once(tmp_path: Path) -> None:
+    """The process ends with its record in the log, and not yet crossed off in the file."""
+
+    async def story() -> None:
+        async with plant(tmp_path) as made:
+            await order(made, 0, "drain", is_on=False, user="rosa")
+            await until(lambda: len(on_record(made.cores[0])) == 4, "first record and drain, each with its end")
+            records = audited(made.cores[0])[2:]
+            await made.kill(0)
+            Marks(made.data(0)).ordered(records)
+            core = await made.start(0)
+            await made.wait_for("solo", "")
+            await order(made, 0, "pair_seen", user="ida")
+            await until(lambda: len(on_record(core)) >= 6, "the order given after it")
+            assert [one.action for one in audited(core)][2:] == [
+                "drain_end",
+                "drain_end_done",
+                "pair_seen",
+                "pair_seen_done",
+            ]
+            await until(lambda: not Marks(made.data(0)).orders, "all crossed off")
+
+    asyncio.run(story())
+
+
+class Full(OsFileSystem):
+    """A disk without room, until somebody makes some."""
+
+    def __init__(self) -> None:
+        self.is_full = True
+
+    def free_bytes(self, directory: Path) -> int:
+        return 0 if self.is_full else super().free_bytes(directory)
+
+
+def test_a_log_that_must_be_cut_waits_for_room_and_goes_on_by_itself(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with plant(tmp_path) as made:
+            await made.start(1)
+            await made.wait_for("active", "ready")
+            await made.kill(1)
+            await made.wait_for("solo", "")
+            await refused(made, 0, "switchover", user="ida")  # Two records that only the primary has.
+            await made.kill(0)
+            backup = await made.start(1)
+            await order(made, 1, "promote", user="rosa")
+            await made.wait_for("", "solo")
+
+            disk = Full()
+            primary = await made.start(0, files=disk)
+            end = primary.log.end
+            while "no_room" not in (shown := await pair_of(made, 0))["cases"]:
+                pass
+            assert "bytes more" in shown["cases"]["no_room"]
+            heard = backup.log.end
+            await until(lambda: backup.log.committed > heard, "the other one goes on")
+            assert primary.log.end == end and not made.has_ended(0)
+            disk.is_full = False
+            await until(lambda: made.has_ended(0) or made.state(0) == "ready", "it is cut")
+            if made.has_ended(0):  # What it had folded is no more.
+                with pytest.raises(ActorFailed, match="start anew"):
+                    await made.kill(0)
+                await made.start(0)
+                await made.wait_for("ready", "active")
+            assert "no_room" not in (await pair_of(made, 0))["cases"]
+
+    asyncio.run(story())
+
+
+class Reader:
+    """A program that follows the pair: what it has, and what it was told to forget."""
+
+    def __init__(self, made: Plant) -> None:
+        self._consumer = PairConsumer("reader", made.lines, None)
+        self.sequences: list[int] = []
+        self.rewound: list[tuple[str, int]] = []
+
+    def read_to(self, core: Core) -> None:
+        """Until it has what that one has committed."""
+        while self._consumer.position != core.root.committed:
+            for one in self._consumer.take(0.1):
+                self._take(one)
+
+    def _take(self, one: Delivered | Rewound) -> None:
+        if isinstance(one, Rewound):
+            self.rewound.append((one.verdict, one.position.sequence))
+            self.sequences = [kept for kept in self.sequences if kept <= one.position.sequence]
+        else:
+            self.sequences += [frame.header.first_sequence for frame in one.frames]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def firsts(core: Core) -> Sequence[int]:
+    return [one.header.first_sequence for one in core.log.replay(0, core.log.committed.sequence)]
+
+
+def test_a_forced_promotion_is_on_record_told_to_readers_and_shown_until_somebody_has_looked(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with plant(tmp_path) as made:
+            await made.start(1)
+            await made.wait_for("active", "ready")
+            await made.kill(1)
+            await made.wait_for("solo", "")
+            await refused(made, 0, "switchover", user="ida")  # Two records that only the primary has.
+            reader = Reader(made)
+            await aside(lambda: reader.read_to(made.cores[0]))
+            primary = made.cores[0]
+            had = primary.log.committed.sequence
+            await until(lambda: primary.log.durable.sequence > had, "a later record says what is committed")
+            await made.kill(0)
+
+            backup = await made.start(1)
+            await order(made, 1, "promote", user="rosa")
+            await made.wait_for("", "solo")
+            await until(lambda: ("promote_force_done", "rosa", "root[backup]") in on_record(backup), "on record")
+            await aside(lambda: reader.read_to(backup))
+            ((verdict, common),) = reader.rewound
+            assert verdict == "fork" and common < had
+            assert reader.sequences == firsts(backup)
+            await until(lambda: item(backup, "history_at_risk") == 1.0, "the item of a forced promotion")
+
+            await made.start(0)  # It finds that it committed what is no more, and starts anew.
+            await until(lambda: made.has_ended(0), "its first run has ended")
+            with pytest.raises(ActorFailed, match="start anew"):
+                await made.kill(0)
+            await made.start(0)
+            await made.wait_for("ready", "active")
+            shown = await pair_of(made, 1)
+            assert "history_at_risk" in shown["cases"]
+            assert set(shown["other"]["cases"]) == {"history_at_risk", "tail_quarantined"}, "kept over its restart"
+            await until(lambda: item(backup, "tail_quarantined") == 1.0, "what was cut at the passive one is an item")
+            await aside(lambda: reader.read_to(backup))
+            assert len(reader.rewound) == 1, "the member that came back tells nobody anything else"
+            reader.close()
+
+            for member in (0, 1):
+                await order(made, member, "pair_seen", user="ida")
+            await until(lambda: item(backup, "history_at_risk") == 0.0, "somebody has looked")
+            await until(lambda: item(backup, "tail_quarantined") == 0.0, "at both")
+
+    asyncio.run(story())

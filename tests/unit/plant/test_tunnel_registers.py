@@ -1,0 +1,151 @@
+"""The register map: 400 items, every kind and type, no two in one place, and words that say what was meant."""
+
+import csv
+import struct
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albireo.cli.site.topology import read_topology
+from albireo.plant.tunnel import site
+from albireo.plant.tunnel.physics import channels, physics
+from albireo.plant.tunnel.plc.plcs import MOMENTARY, PLCS
+from albireo.plant.tunnel.plc.registers import (
+    EXACT_MAX,
+    Kind,
+    Register,
+    RegisterMap,
+    Row,
+    Type,
+    value_of,
+    words_of,
+    words_of_text,
+)
+
+EVERY = [one for plc in PLCS.values() for one in plc.registers]
+
+
+def register(type_: Type, *, scale: float = 1.0, word_order: str = "big") -> Register:
+    row = Row(name="one", channel="one", kind=Kind.INPUT, type=type_, scale=scale, word_order=word_order)
+    return RegisterMap((row,)).registers[0]
+
+
+def test_there_are_400_items_with_names_of_their_own() -> None:
+    assert len(EVERY) == 400
+    assert len({one.name for one in EVERY}) == 400
+
+
+def test_every_kind_and_type_appears() -> None:
+    assert {one.row.kind for one in EVERY} == set(Kind)
+    assert {one.row.type for one in EVERY} == set(Type)
+    assert {one.row.word_order for one in EVERY} == {"big", "little"}
+    assert any(one.bit is not None for one in EVERY)
+
+
+@pytest.mark.parametrize("plc", PLCS)
+def test_no_two_items_share_a_place(plc: str) -> None:
+    taken: set[tuple[Kind, int, int | None]] = set()
+    for one in PLCS[plc].registers:
+        for word in range(one.words):
+            place = (one.row.kind, one.address + word, one.bit)
+            assert place not in taken, one.name
+            taken.add(place)
+
+
+def test_suppressing_items_exist_and_are_switches() -> None:
+    switches = {one.name for one in EVERY if one.row.type is Type.BOOL}
+    suppressing = {one.alarm.suppressed_by for one in EVERY if one.alarm is not None}
+    assert suppressing - {""} <= switches
+
+
+def test_momentary_coils_exist() -> None:
+    assert MOMENTARY <= {one.name for one in EVERY if one.row.kind is Kind.COIL and one.row.is_writable}
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "packed"),
+    [
+        (Type.INT16, -2, struct.pack(">h", -2)),
+        (Type.UINT16, 65_535, struct.pack(">H", 65_535)),
+        (Type.INT32, -70_000, struct.pack(">i", -70_000)),
+        (Type.UINT32, 4_000_000_000, struct.pack(">I", 4_000_000_000)),
+        (Type.INT64, -(2**40), struct.pack(">q", -(2**40))),
+        (Type.UINT64, 2**45, struct.pack(">Q", 2**45)),
+        (Type.FLOAT32, 1.5, struct.pack(">f", 1.5)),
+        (Type.FLOAT64, -0.1, struct.pack(">d", -0.1)),
+    ],
+)
+@pytest.mark.parametrize("word_order", ["big", "little"])
+def test_words_are_big_endian_and_come_back(type_: Type, value: float, packed: bytes, word_order: str) -> None:
+    one = register(type_, word_order=word_order)
+    image = RegisterMap((one.row,)).encode(np.array([float(value)]))[Kind.INPUT]
+    expected = list(struct.unpack(f">{len(packed) // 2}H", packed))
+    assert image.tolist() == (expected if word_order == "big" else expected[::-1])
+    assert value_of(image.tolist(), one) == value
+
+
+def test_integers_are_rounded_and_held_at_their_ends() -> None:
+    words = words_of(np.array([-5.0, 70_000.0, 1.6]), Type.UINT16)
+    assert words[:, 0].tolist() == [0, 65_535, 2]
+    assert value_of(words_of(np.array([1e300]), Type.UINT64)[0].tolist(), register(Type.UINT64)) == EXACT_MAX
+
+
+def test_scale_makes_raw_values() -> None:
+    one = register(Type.UINT16, scale=0.1)
+    assert RegisterMap((one.row,)).encode(np.array([12.34]))[Kind.INPUT].tolist() == [123]
+
+
+def test_switches_share_a_status_word() -> None:
+    row = Row(name="door_{n}", channel="door", count=18, kind=Kind.INPUT, type=Type.BOOL)
+    table = RegisterMap((row, Row(name="next", channel="next", kind=Kind.INPUT, type=Type.UINT16)))
+    values = np.zeros(19)
+    values[[0, 3, 17, 18]] = [1, 1, 1, 7]
+    assert table.encode(values)[Kind.INPUT].tolist() == [0b1001, 0b10, 7]
+    assert [one.address for one in table.registers] == [0] * 16 + [1, 1, 2]
+
+
+def test_text_is_cut_and_padded() -> None:
+    assert words_of_text("AB") == [0x4142] + [0] * 7
+    assert len(words_of_text("x" * 99)) == 8
+    assert words_of_text("ä")[0] == 0x3F00, "what is no ASCII becomes a question mark"
+
+
+@pytest.mark.parametrize("plc", PLCS)
+def test_an_image_holds_what_the_channels_show(plc: str) -> None:
+    table = PLCS[plc]
+    shown = channels.read(physics.initial(seed=1))
+    image = table.encode(table.gathered(shown))
+    for one in table.live:
+        words = image[one.row.kind][one.address : one.address + one.words].tolist()
+        if one.bit is not None:
+            words = [words[0] >> one.bit & 1]
+        resolution = one.row.scale if one.row.type not in (Type.FLOAT32, Type.FLOAT64) else 1e-3
+        expected = float(shown[one.row.channel][one.index])
+        assert value_of(words, one) == pytest.approx(expected, abs=resolution, rel=1e-6), one.name
+
+
+def test_the_site_is_good_for_a_node(tmp_path: Path) -> None:
+    """The checker of topologies takes it as it is, without a warning, and finds 400 items."""
+    path = site.write_site(tmp_path / "site", {"p1": 15_020, "p2": 15_021})
+    loaded = read_topology(path)
+    assert loaded.warnings == ()
+    assert sum(len(one["items"]) for adapters in loaded.arguments.values() for one in adapters) == 400
+    assert [one.url for one in loaded.topology.node[0].adapter] == [
+        "tcp://127.0.0.1:15020",
+        "tcp://127.0.0.1:15021",
+        "",
+    ]
+    assert tomllib.loads(path.read_text())["cluster"] == str(site.CLUSTER)
+
+
+def test_a_row_says_what_its_register_is(tmp_path: Path) -> None:
+    site.write_site(tmp_path, {"p1": 1, "p2": 2})
+    with (tmp_path / "p1.csv").open(encoding="utf-8") as file:
+        rows = {row["name"]: row for row in csv.DictReader(file)}
+    trip = rows["fan_3_trip"]
+    assert (trip["kind"], trip["off_normal"], trip["latched"], trip["severity"]) == ("discrete", "true", "true", "700")
+    assert rows["fan_3_vibration"]["suppressed_by"] == "fan_3_off"
+    assert rows["co_setpoint"]["writable"] == "true" and rows["co_setpoint"]["maximum"] == "100"
+    assert rows["sign_text"]["length"] == "16"
