@@ -21,7 +21,7 @@ from tests.waiting_parts import PATIENCE_S
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
 SETTINGS = """
-[node.transfer.replication]
+[node.replication]
 samples = "configuration"
 [node.history]
 seal_every_s = 1

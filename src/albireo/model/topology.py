@@ -174,7 +174,7 @@ class DurabilitySettings(Config, frozen=True):
 
 
 class ReplicationSettings(Config, frozen=True):
-    """`[node.transfer.replication]` of a pair: by stream, what of it the other member gets."""
+    """`[node.replication]` of a pair: by stream, what of it the other member gets."""
 
     samples: Replication = Replication.ALL
     """`all`: everything. `configuration`: items, producers and the numbers of their batches; the values stay in the

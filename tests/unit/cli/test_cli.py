@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from albireo.cli import COMMANDS, cli
 from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show_table
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.samples import ValueType
 from albireo.model.topology import Placement, UnknownPlace, children, find_place, places
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CLUSTER = 'cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"\n'
 PAIR = """
 [[witness]]
@@ -172,7 +172,7 @@ def test_a_table_of_the_whole_node_names_the_owner_of_each_row() -> None:
         (CLUSTER + ONE + "[log]\nbytes_max_mib = 16\n", "log", 10, "segment_mib", "Change one"),
         (CLUSTER + "[log]\nsegment_mib = 256\n[[node]]\nid = 'root'\nlog.bytes_max_mib = 900\n",
          "node[0].log", 6, "with the keys of [log]", "Change one"),
-        (CLUSTER + "[runtime]\nplacement = 'fiber'\n" + ONE, "runtime.actor.placement", 3, "'fiber'", "Change"),
+        (CLUSTER + "[runtime]\nplacement = 'fiber'\n" + ONE, "runtime.placement", 3, "'fiber'", "Change"),
         (CLUSTER + "[[node]\n", "", 2, "not TOML", "quotes"),
         (CLUSTER + "x = " + "[" * 5_000, "", None, "not TOML", ""),
     ],
@@ -310,7 +310,7 @@ def test_a_stream_that_the_pair_decides_by_is_always_replicated(stream: str, wor
 
 def test_samples_are_replicated_unless_the_node_says_otherwise() -> None:
     assert loaded(CLUSTER + PAIR + NORTH).topology.node[0].replication.private_streams == ()
-    private = loaded(CLUSTER + PAIR + '[node.transfer.replication]\nsamples = "configuration"\n' + NORTH)
+    private = loaded(CLUSTER + PAIR + '[node.replication]\nsamples = "configuration"\n' + NORTH)
     assert private.topology.node[0].replication.private_streams == ("samples",)
     assert private.topology.node[1].replication.private_streams == (), "each node for itself"
     assert private.warnings == ()
@@ -323,7 +323,7 @@ def test_samples_of_which_the_other_knows_nothing_are_refused() -> None:
 
 
 def test_a_node_that_stands_alone_is_told_that_its_replication_changes_nothing() -> None:
-    (warning,) = loaded(CLUSTER + ONE + '[node.transfer.replication]\nsamples = "configuration"\n').warnings
+    (warning,) = loaded(CLUSTER + ONE + '[node.replication]\nsamples = "configuration"\n').warnings
     assert (warning.key_path, warning.line) == ("node[0].replication", 10)
     assert "no pair" in warning.text
 

@@ -68,7 +68,7 @@ class Tunnel:
         try:
             _ready_line(self._spawn("plant", "--seed", str(seed)))
             # All PLCs are started before the first is waited for: most of the time goes into imports.
-            servers = {plc: self._spawn("server", *self._options(plc, ports)) for plc in PLCS}
+            servers = {plc: self._spawn("plc.server", *self._options(plc, ports)) for plc in PLCS}
             self.ports = {plc: int(str(_ready_line(server)["port"])) for plc, server in servers.items()}
         except BaseException:  # Ctrl-C too: whatever it was goes on, no process stays behind.
             self.stop()
