@@ -421,11 +421,11 @@ def test_every_runtime_dependency_has_a_decision_that_names_its_licence(dependen
     told = [
         page for page in pages if dependency.lower() in page.lower() and re.search("licen[cs]e", page, re.IGNORECASE)
     ]
-    assert told, f"write docs/adr/NNNN-....md for {dependency}: why it, what else was looked at, its licence"
+    assert told, f"write docs/adr for {dependency}: why it, what else was looked at, its licence"
 
 
 def test_decisions_are_numbered_once_and_fill_one_page() -> None:
-    pages = sorted(DEPENDENCIES_WITH_ADR.glob("*.md"))
+    pages = sorted(DEPENDENCIES_WITH_ADR.glob("[0-9]*.md"))
     numbers = [path.name[:4] for path in pages]
     assert len(set(numbers)) == len(numbers), "two decisions have one number"
     for path in pages:
@@ -434,6 +434,38 @@ def test_decisions_are_numbered_once_and_fill_one_page() -> None:
         assert words <= 900, f"{path.name} has {words} words: one page, please"
         for heading in ("Problem", "Decision", "Consequences", "What would prove us wrong"):
             assert heading.lower() in path.read_text().lower(), f"{path.name} has no part {heading!r}"
+
+
+def test_the_index_of_decisions_names_each_once_under_its_title() -> None:
+    index = (DEPENDENCIES_WITH_ADR / "README.md").read_text()
+    titles = {path.name: path.read_text().splitlines()[0] for path in DEPENDENCIES_WITH_ADR.glob("[0-9]*.md")}
+    listed = Counter(re.findall(r"\((\d{4}-[a-z0-9-]+\.md)\)", index))
+    assert set(listed) == set(titles)
+    wrong = [name for name, title in titles.items() if re.sub(r"^#\s*(?:ADR-)?\d{4}[.:]?\s*", "", title) not in index]
+    assert wrong == []
+
+
+CITED = re.compile(
+    r"(?<![\w/.-])((?:docs|design|tests|src|bench|machine|codec|model|log|runtime|client|field|node|pipeline|sim|plant|drill|cli)(?:/[\w.-]+)+\.(?:md|py|json|st|csv|toml))\b"
+)
+DECISION = re.compile(r"\bADR-(\d{4})\b")
+
+
+def test_each_cited_file_and_decision_exists() -> None:
+    """In docstrings, comments and pages; what a room's file is called there starts at the room."""
+    known = {path.name[:4] for path in DEPENDENCIES_WITH_ADR.glob("[0-9]*.md")}
+    wrong = []
+    for name in tracked():
+        if not name.endswith((".py", ".md", ".st", ".txt")) or name.startswith(("docs/adr/", "CHANGELOG")):
+            continue
+        text = (ROOT / name).read_text()
+        places = [one for one in CITED.findall(text) if not any((base / one).exists() for base in CITED_FROM)]
+        wrong += [f"{name}: {one}" for one in places]
+        wrong += [f"{name}: ADR-{number}" for number in DECISION.findall(text) if number not in known]
+    assert sorted(set(wrong)) == []
+
+
+CITED_FROM = (ROOT, ROOT / "docs", SOURCE)
 
 
 def test_nothing_runs_under_python_O() -> None:

@@ -6,7 +6,7 @@
 Both members serve the same records under the same positions, so it follows either, and goes on with the other where it
 stopped. Nothing happens between two calls.
 
-The machine: machine/feed/roaming.py. Decision: docs/adr/0115.
+The machine: machine/feed/roaming.py. Decision: ADR-0115.
 """
 
 from collections.abc import Sequence

@@ -11,7 +11,7 @@ little more than one. Nothing happens but in `wait`.
 A receipt says on whose disks the batch is, and whether a takeover may still cut it: such a batch is kept here and sent
 again, as long as this producer is open.
 
-The machine: machine/producer/sending.py. Decisions: docs/adr/0115, docs/adr/0122.
+The machine: machine/producer/sending.py. Decisions: ADR-0115, ADR-0122.
 """
 
 import secrets

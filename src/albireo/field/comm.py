@@ -16,7 +16,7 @@ again: a new run of the producer, so CORE writes the gap.
 
 Letters and timers come as in every actor; nothing here waits for CORE.
 
-Spec: design/architecture.md, walks 1 and 2; ADR-0032, ADR-0108; field/contract.py (what an adapter owes).
+Spec: docs/ARCHITECTURE.md, walks 1 and 2; ADR-0032, ADR-0108; field/contract.py (what an adapter owes).
 """
 
 import asyncio

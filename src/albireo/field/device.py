@@ -7,7 +7,7 @@
 
 Runs as one task of COMM; what it finds goes to the two functions of `Listener`.
 
-Spec: design/architecture.md, walk 1; ADR-0108.
+Spec: docs/ARCHITECTURE.md, walk 1; ADR-0108.
 """
 
 import asyncio

@@ -110,7 +110,7 @@ class Preparer:
         return path
 
     def _forget_the_full(self) -> None:
-        """Who reads near the end is served from the log's tail: its memory goes to the next segment (ADR-0134)."""
+        """Who reads near the end is served from the log's tail: its memory goes to the next segment (ADR-0132)."""
         if self._full is None:
             return
         with contextlib.suppress(OSError):  # Pruned by now, perhaps.

@@ -14,7 +14,7 @@ Invariants
     accepted:   the order was sent at most once, in the epoch that accepted it.
     finished:   exactly one receipt; kept for `KEPT_MAX` commands so that a retry is answered, not repeated.
 
-Spec: design/architecture.md, walk 2; reference/scada.md, 6 (life cycle of a command).
+Spec: docs/ARCHITECTURE.md, walk 2; reference/scada.md, 6 (life cycle of a command).
 """
 
 from typing import Final

@@ -8,7 +8,7 @@ order that was not accepted before the restart expires: log time, by which it wo
           -> CommandRequested --committed, owner connected--> CommandAccepted --committed--> WriteOrder
           -> WriteDone from the owner -> CommandFinished --committed--> answer
 
-Spec: design/architecture.md, walk 2.
+Spec: docs/ARCHITECTURE.md, walk 2.
 """
 
 import math

@@ -3,7 +3,7 @@
 Item ids are allotted here, at first sight of (node, name), in a record; so an edited file can't remap history. A
 producer that comes back with another run than before has lost something, and CORE, who can tell, writes the gap.
 
-Spec: design/architecture.md, Names and files; design/log-and-feed.md, Producers.
+Spec: docs/ARCHITECTURE.md, Names and files; design/log-and-feed.md, Producers.
 """
 
 from typing import Final

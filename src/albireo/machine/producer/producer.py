@@ -47,7 +47,7 @@ from albireo.model.samples import SampleBatch
 PARTLY_FILLED_MAX: Final = 2
 """One that the node works on, and one that it has when that is done."""
 WORTH_SENDING_BYTES: Final = 384 << 10
-"""What waits leaves by itself from here on, and need not wait for an answer (docs/adr/0135)."""
+"""What waits leaves by itself from here on, and need not wait for an answer (ADR-0125)."""
 REFUSED_KEPT: Final = 1024
 """Numbers of refused batches that are remembered."""
 

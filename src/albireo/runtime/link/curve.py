@@ -3,7 +3,7 @@
 Without keys (NULL mechanism: everybody is let in, everything is readable) only a numeric loopback address is taken.
 Options hold for the bind or connect calls that follow, so they are set right before each of them.
 
-Decisions: docs/adr/0100 (keys), 0101 (who is let in), 0102 (times).
+Decisions: ADR-0100 (keys), ADR-0101 (who is let in), ADR-0102 (times).
 """
 
 import contextlib

@@ -5,7 +5,7 @@ gives up for ever when our key is not trusted there (yet), and knocks fifty time
 key than we expect. A dialer therefore hangs up after each refused handshake, waits, and tries the server's other
 trusted key in turn; that is how a server changes its key on a port that stays.
 
-Not done here: the loop (tcp.py). Decisions: docs/adr/0101, 0102.
+Not done here: the loop (tcp.py). Decisions: ADR-0101, ADR-0102.
 """
 
 import contextlib

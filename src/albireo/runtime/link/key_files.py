@@ -9,7 +9,7 @@ Public keys are written as 64 hexadecimal digits, because Z85 has characters tha
 read as well. A directory or file that others may reach is refused and not put right: a secret that was readable has to
 be replaced, not hidden again.
 
-Decision: docs/adr/0100.
+Decision: ADR-0100.
 """
 
 import contextlib

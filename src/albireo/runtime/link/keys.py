@@ -10,7 +10,7 @@ served all the time. A revoked key beats a trusted one and can't be trusted agai
 
 Writing syncs to disk: some ms, meant for commands and tests and not for a loop.
 
-Not done here: files (key_files.py), sockets (curve.py), who is let in (zap.py). Decisions: docs/adr/0100.
+Not done here: files (key_files.py), sockets (curve.py), who is let in (zap.py). Decisions: ADR-0100.
 """
 
 import contextlib

@@ -6,7 +6,7 @@ letters and for the connection's fate; the wait ends with whichever comes first.
     with Lines([LineTo("tcp://10.0.0.5:7001", "root[primary]"), ...], Keys.load(directory)) as lines:
         for news in lines.wait(0.5): ...
 
-Decisions: docs/adr/0021 (descriptors), 0101, 0115.
+Decisions: ADR-0021 (descriptors), ADR-0101, ADR-0115.
 """
 
 import os

@@ -1,6 +1,6 @@
 """One ZeroMQ socket of one actor: sends, drains, counts.
 
-Rules (docs/adr/0020, 0021):
+Rules (ADR-0020, ADR-0021):
 - The descriptor of a socket is edge-like: a drain goes on until the socket says that it is empty, or is continued in
   the next turn; after a send the socket is asked again (EVENTS).
 - A full or unknown peer makes `send` answer False.

@@ -124,7 +124,7 @@ class ActorLinks:
     def _sent(self, link: Link) -> None:
         """Whoever sends asks the socket again: in a turn once at its end, else at once. After the first message of a
         turn the core is left to the thread that carries it away: on a full machine it begins when the turn is over else
-        (docs/adr/0133)."""
+        (ADR-0133)."""
         if self.is_in_turn:
             if not self._sent_in_turn:
                 os.sched_yield()

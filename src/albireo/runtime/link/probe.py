@@ -10,7 +10,7 @@ Only REFUSED proves anything (rule 12 of the pair), and only if it came as an RS
 unreachable" of a firewall in between as ECONNREFUSED too; its error queue tells the two apart, and ICMP is SILENT here.
 A device that forges an RST can't be told from the real one.
 
-Decision: docs/adr/0102.
+Decision: ADR-0102.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ A link (link.py) is one socket, owned by one actor, never shared between threads
 
 Both over unix sockets; over TCP they are made by tcp.py, with keys.
 
-Rules (docs/adr/0020, 0022):
+Rules (ADR-0020, ADR-0022):
 - Queues are bounded by high-water marks, messages by ZMQ_MAXMSGSIZE.
 - ZeroMQ loses messages at a reconnect: position, acknowledgement and asking again live above, in the protocols.
 

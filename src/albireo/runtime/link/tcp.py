@@ -8,7 +8,7 @@ A session is asked for its key only when it begins. When a key is revoked, or ou
 bound anew, which ends every session of it; the honest ones are back within a fraction of a second. Until then what the
 revoked one says is dropped letter by letter.
 
-Decisions: docs/adr/0100 (keys), 0101 (who is let in), 0102 (times, probes).
+Decisions: ADR-0100 (keys), ADR-0101 (who is let in), ADR-0102 (times, probes).
 """
 
 import asyncio

@@ -8,7 +8,7 @@ libzmq asks at each handshake, over `inproc://zeromq.zap.01` of the same context
 Status 200 lets the peer in, and its public key as 64 hexadecimal digits becomes the user id of each of its messages;
 400 ends its handshake. No answer, or nobody to answer, lets nobody in, because every listener enforces its domain.
 
-Spec: RFC 27/ZAP 1.0. Decision: docs/adr/0101.
+Spec: RFC 27/ZAP 1.0. Decision: ADR-0101.
 """
 
 import contextlib
