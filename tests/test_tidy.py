@@ -64,7 +64,7 @@ LARGEST_FUNCTIONS: dict[str, int] = {
 }
 """The ten largest functions and the lines each may have; all others stay within FUNCTION_LINES or the least of them."""
 LARGEST_MODULES: dict[str, int] = {
-    "log/log.py": 539,
+    "log/log.py": 552,
     "machine/fold/conditions.py": 522,
     "runtime/actor/supervision.py": 500,
     "machine/fold/cases.py": 478,

@@ -16,7 +16,7 @@ Threads: everything is called from one thread (CORE's loop), but for the callbac
 sync thread, and for `save_snapshot`, which any one thread may call. Without `start` the log has no threads: `flush` and
 `keep_house` do the work in the caller's thread. That is how simulations and crash tests run it.
 
-Spec: shared design "log and feed"; ADR-0010 to 0016; docs/formats/log.md.
+Spec: design/log-and-feed.md, Log; ADR-0010 to 0016; docs/formats/log.md.
 """
 
 import os
@@ -55,6 +55,7 @@ from albireo.log.write.commit import LogFailure
 from albireo.log.write.work import Work
 from albireo.log.write.writer import Preparer, Queued, Writer
 from albireo.model.instant import MS, LogTime
+from albireo.model.log_view import LogView
 from albireo.model.position import EpochEntry, EpochHistory, Position
 
 
@@ -444,6 +445,18 @@ class Log:
     def begin_sequence(self) -> int:
         """First sequence that is not gone by retention; may be one above the end."""
         return self._stock.reader.begin_sequence
+
+    def view(self) -> LogView:
+        """All positions at this instant, for the machines that decide about this log."""
+        return LogView(
+            begin=self._stock.beginning(self.header),
+            committed=self.committed,
+            durable=self.durable,
+            end=self.end,
+            history=self.history,
+            damaged_from=min((one.first_sequence for one in self.corrupt), default=0),
+            refuses_because=self.admission(),
+        )
 
     @property
     def log_time(self) -> LogTime:

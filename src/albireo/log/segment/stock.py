@@ -14,6 +14,7 @@ import msgspec
 
 from albireo.codec.frame import Frame, frames
 from albireo.log.config import LogConfig
+from albireo.log.errors import Corrupted, ReadFailed
 from albireo.log.files import FileSystem
 from albireo.log.segment.reader import Reader
 from albireo.log.segment.recovery import CorruptRange, Recovered
@@ -21,6 +22,7 @@ from albireo.log.segment.repair import Piece, Repairer, shrunk
 from albireo.log.segment.scrub import Scrubber
 from albireo.log.store.store import Store, StoreHeader
 from albireo.log.write.writer import SegmentTable
+from albireo.model.log_view import Beginning
 
 _REPLAY_BYTES: Final = 4 * 1024 * 1024
 
@@ -49,6 +51,7 @@ class Stock:
         self.scrubber = Scrubber(files, self.table, self.reader)
         self._repairer = Repairer(files, directory, config, self.table, self.reader)
         self._found = found.corrupt
+        self._beginning: Beginning | None = None
         self._sidecars = threading.Lock()
         """Held while a sidecar is written, and while a segment is repaired."""
 
@@ -60,6 +63,26 @@ class Stock:
     @property
     def size_bytes(self) -> int:
         return sum(segment.summary.end_offset for segment in self.table.segments)
+
+    def beginning(self, header: StoreHeader) -> Beginning:
+        """Where the log begins; read from its first frame once, until retention or a repair changes that."""
+        if self._beginning is None or self._beginning.position.sequence + 1 != self.reader.begin_sequence:
+            self._beginning = self._look_for_beginning(header)
+        return self._beginning
+
+    def _look_for_beginning(self, header: StoreHeader) -> Beginning:
+        before, base = self.reader.begin_sequence - 1, header.base
+        if not before:
+            return Beginning()
+        if base is not None and base.position.sequence == before:
+            return Beginning(position=base.position, header_crc=base.header_crc, log_time_ms=base.log_time_ms)
+        position = header.history.position(before)
+        try:
+            first = self.reader.header_at(before + 1)
+        except (Corrupted, ReadFailed):
+            return Beginning(position=position, is_known=False)
+        log_time_ms = first.log_time_ms - first.elapsed_ms
+        return Beginning(position=position, header_crc=first.previous_header_crc, log_time_ms=log_time_ms)
 
     def replay(self, after_sequence: int, to_sequence: int) -> Iterator[Frame]:
         """Frames that begin in (after_sequence, to_sequence], in order. Raises as `Log.read` does."""
@@ -74,6 +97,7 @@ class Stock:
         piece = self._repairer.verified(chunk, self.corrupt, header.history, header.base)
         with self._sidecars:
             self._repairer.apply(piece)
+        self._beginning = None
         self._found = tuple(shrunk(self._found, piece))
         self.reader.found[:] = shrunk(self.reader.found, piece)
         return piece

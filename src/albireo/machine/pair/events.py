@@ -22,7 +22,8 @@ from albireo.codec.pair_message import (
     Yielded,
 )
 from albireo.model.instant import Instant
-from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
+from albireo.model.log_view import Beginning
+from albireo.model.position import EpochEntry, EpochHistory, Position
 
 
 class State(StrEnum):
@@ -76,18 +77,6 @@ class Completed(msgspec.Struct, frozen=True):
     """Whether every retained frame and every sealed history file below the log's end is here."""
 
     is_complete: bool
-
-
-class Beginning(msgspec.Struct, frozen=True, kw_only=True):
-    """Where this log begins: what a follower needs to begin there too."""
-
-    position: Position = BEGINNING
-    """Last record that is not there any more."""
-    header_crc: int = 0
-    """Of the frame that ended there, which the first one chains to."""
-    log_time_ms: int = 0
-    is_known: bool = True
-    """False: the first frame can't be read, so nobody can be told."""
 
 
 class BeginMoved(msgspec.Struct, frozen=True):

@@ -28,7 +28,6 @@ from albireo.codec.pair_message import (
 from albireo.machine.pair.config import after
 from albireo.machine.pair.events import (
     AppendFrames,
-    Beginning,
     CaseTold,
     Commit,
     CutTo,
@@ -38,6 +37,7 @@ from albireo.machine.pair.events import (
 )
 from albireo.machine.pair.own import Own
 from albireo.model.instant import Instant
+from albireo.model.log_view import Beginning
 from albireo.model.position import BEGINNING, EpochHistory, Position
 
 

@@ -31,13 +31,14 @@ from albireo.codec.pair_message import (
 )
 from albireo.machine.pair.candidacy import Grant
 from albireo.machine.pair.config import after
-from albireo.machine.pair.events import Beginning, CaseTold, Commit, Permit, Replicate, SendFolds, SendRange, State
+from albireo.machine.pair.events import CaseTold, Commit, Permit, Replicate, SendFolds, SendRange, State
 from albireo.machine.pair.hold_off import HoldOff
 from albireo.machine.pair.lease import Lease
 from albireo.machine.pair.levels import Levels
 from albireo.machine.pair.own import Own, Peer
 from albireo.machine.pair.set_changes import SetChanges
 from albireo.model.instant import Instant
+from albireo.model.log_view import Beginning
 from albireo.model.position import EpochHistory, Position
 
 SESSION_LOST: Final = -1

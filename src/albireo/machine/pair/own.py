@@ -13,7 +13,6 @@ from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import (
     AskVoter,
     BeginMoved,
-    Beginning,
     Completed,
     Effect,
     LevelFolded,
@@ -23,6 +22,7 @@ from albireo.machine.pair.events import (
 )
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant
+from albireo.model.log_view import Beginning
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 
 RUNS_MAX: Final = 8

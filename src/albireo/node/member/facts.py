@@ -3,13 +3,12 @@
 Spec: design/pair.md, rule 6; ADR-0119.
 """
 
-from albireo.log import Corrupted, Log, ReadFailed
+from albireo.log import Log
 from albireo.machine.feed.leader import BEHIND_RECORDS
-from albireo.machine.pair.events import Beginning, State
+from albireo.machine.pair.events import State
 from albireo.machine.pair.member import Member
 from albireo.machine.pair.own import MemberFacts
 from albireo.model.feature import FIRST_LEVEL
-from albireo.model.position import Position
 
 
 def facts_of(
@@ -35,26 +34,10 @@ def facts_of(
         is_whole=not log.corrupt,
         damaged_from=min((one.first_sequence for one in log.corrupt), default=0),
         is_complete=is_complete,
-        begin=beginning_of(log),
+        begin=log.view().begin,
         feature_level=levels[0],
         log_level=levels[1],
     )
-
-
-def beginning_of(log: Log) -> Beginning:
-    """Where a log begins, for a follower that has to begin there too."""
-    before, base = log.begin_sequence - 1, log.header.base
-    if not before:
-        return Beginning()
-    if base is not None and base.position.sequence == before:
-        return Beginning(position=base.position, header_crc=base.header_crc, log_time_ms=base.log_time_ms)
-    position = Position(log.history.epoch_of(before), before)
-    try:
-        first = log.header_at(before + 1)
-    except (Corrupted, ReadFailed, ValueError):
-        return Beginning(position=position, is_known=False)
-    log_time_ms = first.log_time_ms - first.elapsed_ms
-    return Beginning(position=position, header_crc=first.previous_header_crc, log_time_ms=log_time_ms)
 
 
 def is_far_behind(log: Log, member: Member) -> bool:

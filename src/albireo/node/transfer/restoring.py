@@ -22,7 +22,6 @@ from albireo.machine.pair.events import (
 from albireo.machine.pair.own import Own
 from albireo.model.instant import Instant
 from albireo.node.core.tenure import LogAndFolds
-from albireo.node.member.facts import beginning_of
 from albireo.node.transfer.folds import FoldsGiven, FoldsTaken
 from albireo.node.transfer.peer_repair import PeerRepair
 from albireo.runtime import ActorContext, Link
@@ -76,7 +75,7 @@ class Restoring:
         if level != own.log_level:
             found.append(self._raised(level))
         if log.begin_sequence != own.begin.position.sequence + 1:
-            found.append(BeginMoved(beginning_of(log)))
+            found.append(BeginMoved(log.view().begin))
         if self._taken.is_completed(now):
             found.append(Completed(True))
         if not is_leading and (log.corrupt or own.damaged_from):

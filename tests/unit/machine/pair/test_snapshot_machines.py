@@ -23,7 +23,6 @@ from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import (
     AppendFrames,
     AskVoter,
-    Beginning,
     CaseTold,
     CutTo,
     DamageFound,
@@ -50,6 +49,7 @@ from albireo.machine.pair.leading import SESSION_LOST, Leading
 from albireo.machine.pair.member import Member
 from albireo.machine.pair.own import MemberFacts, Own, Peer
 from albireo.model.instant import SECOND, Instant
+from albireo.model.log_view import Beginning
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 
 CONFIG = PairConfig(cluster="c", voters=("v0",))
