@@ -92,6 +92,11 @@ class Pair:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(PATIENCE_S)
 
+    def signal(self, number: int, *names: str) -> None:
+        """To all processes of each."""
+        for name in names:
+            os.killpg(self._processes[name].pid, number)
+
     def wait_for_end(self, *names: str) -> list[int]:
         return [self._processes.pop(name).wait(PATIENCE_S) for name in names]
 
