@@ -13,8 +13,12 @@ LEFT_OUT: Final = ("lock", "run", "keys", "logs")
 
 
 def kept() -> list[Path]:
-    """Every archive of every release."""
-    return sorted(FOLDER.glob("*/*.tar.xz"))
+    """Every archive of every release, the oldest release first."""
+    return sorted(FOLDER.glob("*/*.tar.xz"), key=lambda one: (release_of(one), one.name))
+
+
+def release_of(archive: Path) -> tuple[int, ...]:
+    return tuple(int(number) for number in archive.parent.name.split("."))
 
 
 def told_beside(archive: Path) -> Path:

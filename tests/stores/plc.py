@@ -7,6 +7,7 @@ It knows nothing of the product: what a later release is given is byte for byte 
 Spec: MODBUS Application Protocol V1.1b3, 6.
 """
 
+import contextlib
 import socketserver
 import struct
 import threading
@@ -117,6 +118,10 @@ class _Connection(socketserver.StreamRequestHandler):
     server: _Server
 
     def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):  # An adapter ends its connections by RST.
+            self._serve()
+
+    def _serve(self) -> None:
         while len(head := self.rfile.read(_HEAD.size)) == _HEAD.size:
             transaction, protocol, length, unit = _HEAD.unpack(head)
             answer = self.server.plc.answer(self.rfile.read(length - 1))

@@ -21,17 +21,17 @@ from click.testing import CliRunner
 
 from albireo.cli import cli
 from albireo.codec.frame import Frame, encode, frames
-from albireo.codec.record import Kind, decode_records
+from albireo.codec.record import Kind, Stream, decode_records
 from albireo.codec.reference import is_reference
-from albireo.core.folds import Folds
 from albireo.log import Log, OsFileSystem, RecoveryReport, StoreIdentity
+from albireo.machine.fold.folds import Folds
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS
 from albireo.model.position import Position
-from albireo.node.level_check import check_level
-from albireo.node.pair_marks import Marks
-from albireo.node.private_log import PrivateLog
-from albireo.node.voter_store import VoterDisk
+from albireo.node.core.level_check import check_level
+from albireo.node.core.private_log import PrivateLog
+from albireo.node.member.marks import Marks
+from albireo.node.vote.store import VoterDisk
 
 CHUNK_BYTES: Final = 1 << 20
 HEAD_BYTES: Final = 24
@@ -49,7 +49,7 @@ COLUMNS: Final = {
     "items": "item_id node name value_type unit description adapter",
 }
 """Columns of the stored tables as docs/formats/history.md has them; a later release may add some."""
-AGGREGATES: Final = ("raw", "average", "min", "max", "count", "duration", "last")
+AGGREGATES: Final = ("raw", "average", "max", "last")
 """`last` is asked for last, because texts have it too."""
 INTERVALS: Final = 8
 ROWS_SHOWN: Final = 100
@@ -63,7 +63,7 @@ def told_of(home: Path, asked: Sequence[str]) -> dict[str, Any]:
     """
     nodes = sorted(one.parent for one in home.glob("*/log"))
     beside = {f"{one.name} {two.name}": compared(one, two) for one, two in combinations(nodes, 2)}
-    voters = {one.parents[1].name: voter_told(one) for one in sorted(home.glob("*/voters/*"))}
+    voters = {one.parents[1].name: voter_told(one, voter_of(one)) for one in sorted(home.glob("*/voters/*"))}
     found = {"compared": beside, "nodes": {one.name: told(one, asked) for one in nodes}, "voters": voters}
     answer = plain(found)
     assert isinstance(answer, dict)
@@ -123,11 +123,16 @@ def compared(first: Path, second: Path) -> dict[str, Any]:
 # --- The log and its folds --------------------------------------------------------------------------------------------
 
 
+def owner_of(directory: Path) -> StoreIdentity:
+    """The cluster and the place that the log in `directory` belongs to."""
+    seen = store_of(directory.parent)
+    header = seen["header"] if directory.name == "log" else seen["private"]["header"]
+    return StoreIdentity(cluster=header["cluster"], node=header["node"])
+
+
 def opened(directory: Path) -> tuple[Log, RecoveryReport]:
-    """The log in `directory`, by whomever it belongs to."""
-    answer = command("stores", str(directory.parent), str(directory.parent), exit_codes=(1,))["stores"][0]
-    header = answer["header"] if directory.name == "log" else answer["private"]["header"]
-    return Log.open(directory, StoreIdentity(cluster=header["cluster"], node=header["node"]))
+    """The log in `directory`, as its owner opens it."""
+    return Log.open(directory, owner_of(directory))
 
 
 def reported(report: RecoveryReport) -> dict[str, Any]:
@@ -203,7 +208,7 @@ def counted(stored: Sequence[Frame]) -> dict[str, Any]:
     records: Counter[str] = Counter()
     for frame in stored:
         header = frame.header
-        kinds[f"{header.stream}/{header.kind}"] += header.record_count
+        kinds[f"{Stream(header.stream).name} {Kind(header.kind).name}".lower()] += header.record_count
         if header.kind == Kind.RECORDS:
             decoded = decode_records(frame.body, header.record_count)
             records.update(str(type(one).__struct_config__.tag) for one in decoded)
@@ -308,11 +313,15 @@ def moment(seconds: int) -> str:
 # --- A voter ----------------------------------------------------------------------------------------------------------
 
 
-def voter_told(folder: Path) -> dict[str, Any]:
-    """Promises of a voter, read from its store in <data>/voters/<node>."""
-    data, node = folder.parents[1], folder.name
+def voter_of(folder: Path) -> tuple[str, str]:
+    """Name and cluster of the voter with the store in <data>/voters/<node>."""
     kept = json.loads((folder / "store.a").read_bytes()[HEAD_BYTES:].rstrip(b"\0"))
-    disk = VoterDisk(OsFileSystem(), data, node, kept["voter"], kept["store"]["cluster"])
+    return kept["voter"], kept["store"]["cluster"]
+
+
+def voter_told(folder: Path, owner: tuple[str, str]) -> dict[str, Any]:
+    """Its promises."""
+    disk = VoterDisk(OsFileSystem(), folder.parents[1], folder.name, *owner)
     return {
         "store": disk.store,
         "repaired": disk.keepsake.repaired_copies,

@@ -27,7 +27,7 @@ import numpy as np
 from albireo.client import Acknowledged, NodeClient, NodeUnreachable, PairProducer
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.samples import SampleBatch, ValueType
-from albireo.runtime.lines import LineTo
+from albireo.runtime.link.lines import LineTo
 from tests.drill.test_pair_cli_drill import ALBIREO, ENVIRONMENT, VOTERS, Pair, until
 from tests.stores.archive import FOLDER, pack, told_beside, unpack
 from tests.stores.plc import COUNT, MUTE, STRICT, STUBBORN, TEXT_WORDS, TEXTS, Plc
@@ -418,7 +418,7 @@ def write_private(home: Path) -> None:
     """Samples are not replicated; each member took some."""
     pair = Pair(home)
     with (home / "plant.toml").open("a") as plant:
-        plant.write('[node.replication]\nsamples = "configuration"\n')
+        plant.write('[node.transfer.replication]\nsamples = "configuration"\n')
     try:
         begin(pair)
         commit(pair, 1, 40)

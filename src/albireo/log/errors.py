@@ -24,6 +24,8 @@ from albireo.model.position import Position
 
 _NO_ROOM: Final = "make room on this disk; the next start goes on where this one stopped"
 _NOT_OURS: Final = "give the user that runs the node this directory"
+NEWER: Final = "start the version that wrote it, or a newer one"
+"""What to do about a store that this program does not know; nothing in it has changed."""
 _REMEDIES: Final = {
     errno.ENOSPC: _NO_ROOM,
     errno.EDQUOT: _NO_ROOM,
@@ -61,10 +63,11 @@ class StoreDamaged(OpenRefused):
 
 
 class WrongStore(OpenRefused):
-    def __init__(self, directory: str, reason: str) -> None:
-        super().__init__(f"{directory}: {reason}")
+    def __init__(self, directory: str, reason: str, remedy: str = "") -> None:
+        super().__init__("; ".join(filter(None, (f"{directory}: {reason}", remedy))))
         self.directory = directory
         self.reason = reason
+        self.remedy = remedy
 
 
 class OpenFailed(OpenRefused):

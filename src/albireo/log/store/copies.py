@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 from crc32c import crc32c
 
-from albireo.log.errors import WrongStore
+from albireo.log.errors import NEWER, WrongStore
 from albireo.log.files import FileSystem, read_file, write_all
 
 NAMES: Final = ("store.a", "store.b")
@@ -60,7 +60,7 @@ def decode(kind: Kind, copy: bytes | None) -> tuple[int, bytes] | None:
     if crc32c(memoryview(copy)[_CRC_FROM : _PREFIX.size + length], crc32c(copy[: _LEAD.size])) != crc:
         return None
     if version != kind.version:
-        raise WrongStore("store", f"format version {version}; this program reads version {kind.version}")
+        raise WrongStore("store", f"format version {version}, this program reads version {kind.version}", NEWER)
     return generation, copy[_PREFIX.size : _PREFIX.size + length]
 
 

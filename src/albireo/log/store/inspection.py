@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from albireo.log.config import LogConfig
-from albireo.log.errors import StoreDamaged, WrongStore
+from albireo.log.errors import NEWER, StoreDamaged, WrongStore
 from albireo.log.files import FileSystem, OsFileSystem, opened
 from albireo.log.segment.recovery import CorruptRange, plan
 from albireo.log.segment.scan import Window, scan
@@ -94,7 +94,7 @@ def _header(files: FileSystem, directory: Path) -> tuple[StoreHeader, tuple[str,
     try:
         return msgspec.json.decode(body, type=StoreHeader), stale
     except msgspec.DecodeError as error:
-        raise WrongStore(str(directory), f"header is whole but not understood: {error}") from error
+        raise WrongStore(str(directory), f"header is whole but not understood: {error}", NEWER) from error
 
 
 def quarantined(directory: Path) -> list[Quarantined]:

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from albireo.log.errors import WrongStore
+from albireo.log.errors import NEWER, WrongStore
 from albireo.log.files import FileSystem
 from albireo.log.store.copies import Kind, TwoCopies
 
@@ -115,7 +115,7 @@ class Keepsake(Generic[Body]):
         try:
             body = msgspec.json.decode(encoded, type=self._form)
         except msgspec.DecodeError as error:
-            raise WrongStore(str(self.directory), f"is whole but not understood: {error}") from error
+            raise WrongStore(str(self.directory), f"is whole but not understood: {error}", NEWER) from error
         foreign = self._foreign(body)
         if foreign:
             raise WrongStore(str(self.directory), f"holds {foreign}")

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.log.errors import StoreDamaged, WrongStore
+from albireo.log.errors import NEWER, StoreDamaged, WrongStore
 from albireo.log.files import FileSystem
 from albireo.log.store.copies import PAGE, Kind, TwoCopies
 from albireo.model.position import EpochHistory, Position
@@ -105,7 +105,7 @@ class Store:
         try:
             header = msgspec.json.decode(body, type=StoreHeader)
         except msgspec.DecodeError as error:
-            raise WrongStore("store", f"header is whole but not understood: {error}") from error
+            raise WrongStore("store", f"header is whole but not understood: {error}", NEWER) from error
         copies.settle(body, stale)
         store = cls(copies, directory, header)
         store.repaired_copies = stale

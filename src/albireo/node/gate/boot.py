@@ -114,6 +114,7 @@ def _made(arguments: Mapping[str, object]) -> GateActor:
         try:
             return GateDisk(OsFileSystem(), data, told.cluster, told.name)
         except WrongStore as error:
-            raise ConfigurationRefused(f"{error}: give --data the right directory, or move that one away") from error
+            remedy = "" if error.remedy else ": give --data the right directory, or move that one away"
+            raise ConfigurationRefused(f"{error}{remedy}") from error
 
     return GateActor(told, remembers)

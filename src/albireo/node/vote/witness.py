@@ -244,7 +244,8 @@ class Witness:
         try:
             disk = VoterDisk(self._files, self._actor.data, pair.node, name, pair.cluster)
         except WrongStore as error:
-            raise ConfigurationRefused(f"{error}: give --data the right directory, or move that one away") from error
+            remedy = "" if error.remedy else ": give --data the right directory, or move that one away"
+            raise ConfigurationRefused(f"{error}{remedy}") from error
         voter = Voter(name, pair.cluster, disk.store, self._actor.now(), pair.drift, pair.voters)
         seat = Seat(pair, voter, disk)
         log, keepsake = self._actor.log, disk.keepsake
