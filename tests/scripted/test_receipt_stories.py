@@ -32,7 +32,7 @@ from albireo.machine.producer.sending import Acknowledged
 from albireo.model.instant import MS
 from tests.receipt_parts import LOCAL, NAMES, Member, Pair, Program
 
-STORIES = sorted((Path(__file__).parent / "receipts").glob("*.txt"))
+STORIES = sorted((Path(__file__).parent / "receipts").rglob("*.txt"))
 
 
 class Story:
