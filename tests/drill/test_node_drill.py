@@ -26,7 +26,7 @@ from albireo.log import Log, StoreIdentity
 from albireo.machine.feed import Follower, FollowerConfig
 from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
 from albireo.machine.fold.folds import Folds
-from albireo.model.samples import ValueType
+from albireo.model.value import ValueType
 from albireo.plant.tunnel.processes import Tunnel
 from albireo.plant.tunnel.scenario import Scenario
 from albireo.runtime import SyncLink

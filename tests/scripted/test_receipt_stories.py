@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from albireo.codec import record
+from albireo.codec import samples
 from albireo.codec.message import Append, Appended
 from albireo.codec.record import Kind
 from albireo.machine.node.events import Suspended
@@ -168,7 +168,7 @@ def kept(program: Program) -> list[str]:
         assert isinstance(send.message, Append)
         for entry, body in zip(send.message.entries, send.raw, strict=True):
             assert entry.kind != Kind.RECORDS
-            rows = record.decode_samples(body, entry.kind, entry.record_count)
+            rows = samples.decode_body(body, entry.kind, entry.record_count)
             found += [str(value) for value in rows.values()]
     return found
 

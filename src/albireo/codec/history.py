@@ -111,7 +111,7 @@ GAPS: Final = _schema(
     _required("epoch", pa.int64()),
     _required("sequence", pa.int64()),
 )
-"""model.samples.Gap, and when CORE appended it. Empty item_ids: every item of `source`. Sorted by sequence."""
+"""model.value.Gap, and when CORE appended it. Empty item_ids: every item of `source`. Sorted by sequence."""
 
 EVENTS: Final = _schema(
     _required("at_ns", pa.int64()),
@@ -155,7 +155,7 @@ ITEMS: Final = _schema(
     _required("description", pa.string()),
     _required("adapter", pa.string()),
 )
-"""Sorted by item_id. value_type as in model.samples.ValueType. `adapter` says which gaps touch the item."""
+"""Sorted by item_id. value_type as in model.value.ValueType. `adapter` says which gaps touch the item."""
 
 
 class FileKind(StrEnum):

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
-from albireo.model.samples import ItemId, Value, ValueType
+from albireo.model.value import ItemId, Value, ValueType
 
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.\-]{0,63}(/[A-Za-z][A-Za-z0-9_.\-]{0,63})?$"
 """Local name of an item; an adapter's own diagnostics carry its name before a slash (`p1/connected`)."""

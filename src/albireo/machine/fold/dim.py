@@ -42,7 +42,8 @@ from albireo.machine.fold.columns import (
 from albireo.model import quality as q
 from albireo.model.instant import SECOND, LogTime
 from albireo.model.item import KnownItem, Reading
-from albireo.model.samples import Column, ItemId, SampleBatch, Strings, Value, ValueType
+from albireo.model.samples import Column, SampleBatch, Strings
+from albireo.model.value import ItemId, Value, ValueType
 
 ITEMS_MAX: Final = 1_000_000
 """Items a node knows; a declaration beyond is counted and ignored, CORE refuses it before."""

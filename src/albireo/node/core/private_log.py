@@ -47,7 +47,7 @@ from albireo.log import (
 from albireo.machine.node.turn import Draft
 from albireo.model.instant import LogTime
 from albireo.model.position import EpochEntry, Position
-from albireo.model.samples import ValueType
+from albireo.model.value import ValueType
 from albireo.node.member.arguments import PairArguments
 from albireo.runtime import ActorContext
 
