@@ -22,7 +22,10 @@ from albireo.model.instant import MS, SECOND
 from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, RuntimeSettings, Topology
 from albireo.node.member.arguments import PairArguments
 from albireo.node.vote.plc_voters import PlcWaits
-from albireo.runtime import ActorSpec, SupervisionConfig, Supervisor, run_node
+from albireo.runtime import ActorSpec
+from albireo.runtime.actor.node import run_node
+from albireo.runtime.actor.supervision import SupervisionConfig
+from albireo.runtime.actor.supervisor import Supervisor
 
 HOST: Final = "host"
 """Kind, and name by default, of the adapter that every node has for its own machine."""
@@ -45,7 +48,7 @@ def run(
         keys: directory of the CURVE keys of a member; None: no keys, all endpoints on loopback.
         feature_level: to which the node is held back; None: what the topology says.
     Returns:
-        The exit code, as `runtime.run_node` says.
+        The exit code, as `run_node` says.
     """
     node = place.node
     return run_node(

@@ -17,7 +17,8 @@ from albireo.log import OsFileSystem, WrongStore
 from albireo.model.topology import AdapterConfig, NodeConfig
 from albireo.node.boot import supervision_of
 from albireo.node.gate.store import GateDisk
-from albireo.runtime import ActorSpec, ConfigurationRefused, run_node
+from albireo.runtime import ActorSpec, ConfigurationRefused
+from albireo.runtime.actor.node import run_node
 
 KIND: Final = "modbus"
 """The one protocol that a gate speaks."""
@@ -74,10 +75,10 @@ def run(loaded: LoadedTopology, name: str, data: Path, listen: str = "") -> int:
     """Run a gate in this process until a signal stops it.
 
     Returns:
-        The exit code, as `runtime.run_node` says; 1 after a disk error.
+        The exit code, as `run_node` says; 1 after a disk error.
     Raises:
         NoSuchGate, ConfigurationError: before anything was started.
-        DataLocked, DirectoryUnsafe: so does `runtime.run_node`.
+        DataLocked, DirectoryUnsafe: so does `run_node`.
     """
     arguments = msgspec.to_builtins(arguments_of(loaded, name, listen))
     _made(arguments)

@@ -13,7 +13,8 @@ from albireo.machine.pair import PairConfig
 from albireo.model.topology import NodeConfig, Place, Topology
 from albireo.node.boot import supervision_of
 from albireo.node.vote.witness import WitnessArguments, WitnessMember, WitnessPair
-from albireo.runtime import ActorSpec, run_node
+from albireo.runtime import ActorSpec
+from albireo.runtime.actor.node import run_node
 
 PREFIX: Final = "witness:"
 """Before its name in a voter list."""
@@ -69,10 +70,10 @@ def run(topology: Topology, name: str, data: Path, keys: Path | None = None) -> 
     Args:
         keys: directory of its CURVE keys; None: no keys, its endpoint on loopback.
     Returns:
-        The exit code, as `runtime.run_node` says; 1 after a disk error.
+        The exit code, as `run_node` says; 1 after a disk error.
     Raises:
         NoSuchWitness, NoPairs: before anything was started.
-        DataLocked, DirectoryUnsafe: so does `runtime.run_node`.
+        DataLocked, DirectoryUnsafe: so does `run_node`.
     """
     arguments = arguments_of(topology, name, keys)
     runtime = topology.runtime

@@ -16,7 +16,8 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, encode, frames
 from albireo.codec.message import AnyMessage, Append, AppendEntry, Ask
 from albireo.codec.record import REFERENCE_LEVEL, CaseChanged, ItemDeclared, Kind, Stream
-from albireo.log import Log, LogConfig, StoreIdentity
+from albireo.log import LogConfig, StoreIdentity
+from albireo.log.log import Log
 from albireo.log.store.opening import SEGMENTS
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.turn import Draft
