@@ -325,7 +325,7 @@ PUBLIC: dict[str, list[str]] = {
     ],
     "machine/feed": ["Follower", "FollowerConfig", "Leader", "LogFacts", "Pull"],
     "machine/fold": ["AlarmConfig", "Asked", "Cases", "Conditions", "Dim", "FloodMetrics", "Fresh", "Refused"],
-    "machine/pair": ["Member", "MemberFacts", "PairConfig"],
+    "machine/pair": ["PairConfig"],
     "machine/vote": ["Voter", "VoterStore"],
     "log": [
         "Backlogged",

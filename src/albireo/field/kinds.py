@@ -8,11 +8,9 @@ from typing import Final, cast
 
 import msgspec
 
+from albireo.field import ENTRY_POINTS
 from albireo.field.contract import Adapter, ConfigurationError
 from albireo.model.instant import Instant
-
-ENTRY_POINTS: Final = "albireo.adapters"
-"""Group under which another distribution offers adapters of its own: `kind = "module:create"`."""
 
 _OWN: Final = {"modbus": "albireo.field.modbus.adapter:create", "host": "albireo.field.host:create"}
 

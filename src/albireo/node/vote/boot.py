@@ -11,10 +11,9 @@ import msgspec
 
 from albireo.machine.pair import PairConfig
 from albireo.model.topology import NodeConfig, Place, Topology
-from albireo.node.boot import supervision_of
+from albireo.node.lone import run_alone
 from albireo.node.vote.witness import WitnessArguments, WitnessMember, WitnessPair
 from albireo.runtime import ActorSpec
-from albireo.runtime.actor.node import run_node
 
 PREFIX: Final = "witness:"
 """Before its name in a voter list."""
@@ -76,15 +75,5 @@ def run(topology: Topology, name: str, data: Path, keys: Path | None = None) -> 
         DataLocked, DirectoryUnsafe: so does `run_node`.
     """
     arguments = arguments_of(topology, name, keys)
-    runtime = topology.runtime
-    logger: dict[str, object] = {
-        "target": runtime.log_target,
-        "level": runtime.log_level,
-        "file_mib": runtime.log_file_mib,
-    }
-    specs = [
-        ActorSpec("logger", "albireo.node.logger:create", logger, stage=0, is_essential=False),
-        ActorSpec("witness", "albireo.node.vote.witness:create", msgspec.to_builtins(arguments), stage=1),
-    ]
-    config = msgspec.structs.replace(supervision_of(runtime), intensity=0)
-    return run_node(data, specs, "thread", config=config, log_level=runtime.log_level.value)
+    spec = ActorSpec("witness", "albireo.node.vote.witness:create", msgspec.to_builtins(arguments), stage=1)
+    return run_alone(spec, data, topology.runtime)
