@@ -20,10 +20,10 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
-import crc32c
 import msgspec
 import pyarrow as pa
 
+from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.model.position import EpochEntry, Position
 
@@ -270,7 +270,7 @@ _CRC_FIELD: Final = re.compile(rb'"crc":\d+')
 def encode_manifest(manifest: Manifest) -> bytes:
     """JSON with its checksum set."""
     plain = msgspec.json.encode(msgspec.structs.replace(manifest, crc=0))
-    return _CRC_FIELD.sub(b'"crc":%d' % crc32c.crc32c(plain), plain, count=1)
+    return _CRC_FIELD.sub(b'"crc":%d' % crc32c(plain), plain, count=1)
 
 
 def decode_manifest(buffer: bytes) -> Manifest:
@@ -289,7 +289,7 @@ def decode_manifest(buffer: bytes) -> Manifest:
     if manifest.version != FORMAT_VERSION:
         raise DecodeError(0, f"manifest version {manifest.version}, this program reads {FORMAT_VERSION}")
     # Over the bytes as they stand: a later version's fields, which this one does not know, must not look like damage.
-    if crc32c.crc32c(_CRC_FIELD.sub(b'"crc":0', buffer, count=1)) != manifest.crc:
+    if crc32c(_CRC_FIELD.sub(b'"crc":0', buffer, count=1)) != manifest.crc:
         raise DecodeError(0, "the manifest's checksum does not fit its content")
     paths = [entry.path for entry in manifest.files] + [one.path for one in manifest.retired]
     for path in paths + [hole.gap for hole in manifest.holes]:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
-from crc32c import crc32c
 
 from albireo.codec import record, samples
+from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused
 from albireo.codec.record import BODY_BYTES_MAX, GapFound, Kind, Record, Stream

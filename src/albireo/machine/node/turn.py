@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from crc32c import crc32c
 
 from albireo.codec import record, samples
+from albireo.codec.crc import crc32c
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import Kind, Record, Stream
 from albireo.model.feature import FIRST_LEVEL

@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from crc32c import crc32c
 from numpy.typing import NDArray
 
 from albireo.codec import record, samples
+from albireo.codec.crc import crc32c
 from albireo.codec.message import AppendEntry
 from albireo.codec.record import GapFound, Kind, Stream
 from albireo.model.samples import SampleBatch
