@@ -1,7 +1,7 @@
 """CRC-32C of any buffer, from the package `crc32c` (ADR-0085), without the `__init__` of that package.
 
 Its `__init__` asks importlib.metadata for its own version, and that brings email, csv, zipfile and tempfile: 4 MB in
-each process that checks a frame. So the compiled module is loaded by itself. Decision: ADR-0134.
+each process that checks a frame. So the compiled module is loaded by itself. Decision: ADR-0136.
 """
 
 from importlib.machinery import PathFinder

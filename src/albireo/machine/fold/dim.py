@@ -53,7 +53,6 @@ CLOCK_BACK_NS: Final = 5 * SECOND
 """ASSUMED: short enough that an operator is not misled for long, long enough to tell a replay from a clock.
 A field test with a PLC whose clock is set back would settle it."""
 REPLAY_FACTOR: Final = 1.5
-
 Rows = NDArray[np.intp]
 
 _NOT_FROM_DEVICE: Final = np.array(
