@@ -96,8 +96,11 @@ class Plant:
         self.data(member).mkdir(exist_ok=True)
         self._tasks[member] = asyncio.create_task(run_actor(core, self.data(member)))
         self.cores[member] = core
-        await until(lambda: (self.data(member) / "run").exists() and self._is_up(member), f"{PLACES[member]} is up")
+        await until(lambda: self.has_ended(member) or self._has_begun(member), f"{PLACES[member]} is up")
         return core
+
+    def _has_begun(self, member: int) -> bool:
+        return (self.data(member) / "run").exists() and hasattr(self.cores[member], "_link")
 
     def _is_up(self, member: int) -> bool:
         assert not self._tasks[member].done(), self._tasks[member].exception()
@@ -108,11 +111,17 @@ class Plant:
         return self._tasks[member].done()
 
     async def kill(self, member: int) -> None:
-        """It says nothing to anybody any more."""
-        self._tasks[member].cancel()
+        """It says nothing to anybody any more. Raises why it had ended by itself."""
+        del self.cores[member]
+        task = self._tasks.pop(member)
+        task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await self._tasks[member]
-        del self.cores[member], self._tasks[member]
+            await task
+
+    async def release(self, member: int) -> None:
+        """Kill it if it is there."""
+        if member in self.cores:
+            await self.kill(member)
 
     def state(self, member: int) -> str:
         return self.cores[member].root.role.word
@@ -174,14 +183,13 @@ async def private_plant(home: Path, **settings: int) -> AsyncIterator[Plant]:
 @contextlib.asynccontextmanager
 async def _begun(made: Plant) -> AsyncIterator[Plant]:
     (made.home / "w1").mkdir()
-    await made.start_witness()
-    try:
+    async with contextlib.AsyncExitStack() as ends:  # One that failed keeps no other from being released.
+        ends.push_async_callback(made.stop_witness)
+        for member in range(len(PLACES)):
+            ends.push_async_callback(made.release, member)
+        await made.start_witness()
         await made.start(0)
         await aside(lambda: begin(made.data(0)))
         await made.forget_leases_before()
         await made.wait_for("solo", "")
         yield made
-    finally:
-        for member in tuple(made.cores):
-            await made.kill(member)
-        await made.stop_witness()

@@ -170,27 +170,15 @@ def ended_in_order(data: Path, child: "subprocess.Popen[str]", number: signal.Si
     return answer
 
 
-def test_sigterm_ends_it_in_order(tmp_path: Path) -> None:
-    data = tmp_path / "demo"
-    with running(data) as child:
-        ended_in_order(data, child, signal.SIGTERM)
-
-
-def test_a_killed_demo_leaves_no_process_and_can_be_gone_on_with(tmp_path: Path) -> None:
+def test_a_killed_demo_leaves_no_process_and_is_gone_on_with_until_sigterm_ends_it_in_order(tmp_path: Path) -> None:
     data = tmp_path / "demo"
     with running(data) as child:
         child.kill()
         child.wait()
         until(lambda: processes_of(data) == [])
-    again = subprocess.run(
-        demo("--data", str(data), "--no-pipeline", "--json", "--for", "2"),
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        stdin=subprocess.DEVNULL,
-    )
-    assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout)["history"]["gaps"] > 0, "the time between both runs is a gap, and says so"
+    with running(data) as again:
+        answer = ended_in_order(data, again, signal.SIGTERM)
+    assert answer["history"]["gaps"] > 0, "the time between both runs is a gap, and says so"
 
 
 def test_on_a_terminal_it_is_a_screen_that_q_leaves(tmp_path: Path) -> None:

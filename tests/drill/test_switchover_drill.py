@@ -21,7 +21,7 @@ from albireo.plant.tunnel.plc.orders import Carried
 from albireo.plant.tunnel.wire import Faults
 from tests.waiting_parts import PATIENCE_S
 
-pytestmark = [pytest.mark.drill, pytest.mark.slow]
+pytestmark = [pytest.mark.drill, pytest.mark.slow, pytest.mark.xdist_group("switchover")]
 
 ANSWER_S = 20.0
 WRITE_MS = 250

@@ -16,11 +16,12 @@ from albireo.sim.nodes.machines import MemberMachine
 from albireo.sim.nodes.shortcuts import SHORTCUTS, catch
 from albireo.sim.nodes.swarm import Swarm
 from albireo.sim.nodes.world import World
+from tests.long_form import some
 
-SEEDS = 60
+SEEDS = some(range(60), 4)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS), ids=lambda seed: f"seed-{seed}")
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
 def test_nothing_acknowledged_is_lost_and_both_get_equal(seed: int) -> None:
     World(seed).run()
 

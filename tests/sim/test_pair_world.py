@@ -10,11 +10,12 @@ from albireo.sim.machines.local import BODIES
 from albireo.sim.machines.mutations import MUTATIONS, catch
 from albireo.sim.machines.swarm import Swarm
 from albireo.sim.machines.world import World
+from tests.long_form import some
 
-SEEDS = 200
+SEEDS = some(range(200), 4)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS), ids=lambda seed: f"seed-{seed}")
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
 def test_nothing_acknowledged_is_lost_and_the_pair_recovers(seed: int) -> None:
     World(seed).run()
 

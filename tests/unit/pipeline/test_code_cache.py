@@ -1,7 +1,9 @@
 """Room for what Java compiles: a session that lived for minutes once ended for want of it."""
 
+import pytest
 from pyspark.sql import SparkSession
 
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark")]
 MIB = 1 << 20
 
 

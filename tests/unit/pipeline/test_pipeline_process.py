@@ -100,8 +100,7 @@ def test_one_json_line_and_nothing_left(tmp_path: Path, without_java: bool) -> N
 @pytest.mark.parametrize(
     ("moment", "signal_number"),
     [
-        ("start", signal.SIGINT),
-        ("start", signal.SIGTERM),
+        *some([("start", signal.SIGINT), ("start", signal.SIGTERM)], 2),
         *some([("work", signal.SIGTERM), ("work", signal.SIGINT)], 2),
     ],
 )
