@@ -25,10 +25,8 @@ from albireo.codec.message import Appended, AppendRefused, FeedAlive, FeedAnswer
 from albireo.codec.record import Stream
 from albireo.machine.feed import Follower, FollowerConfig
 from albireo.machine.feed.follower import Digested, LinkUp, Received, Say
-from albireo.machine.feed.follower import TimePassed as FollowerTime
 from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig, Send
-from albireo.machine.producer.producer import TimePassed as ProducerTime
-from albireo.model.instant import MS, SECOND
+from albireo.model.instant import MS, SECOND, TimePassed
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, ValueType
@@ -139,7 +137,7 @@ def _follow(data: Path, seconds: float) -> tuple[int, float]:
         while not began or boot_ns() < began + seconds * SECOND:
             received = link.receive(0.5)
             if received is None:
-                _say(link, machine.step(FollowerTime(), boot_ns()))
+                _say(link, machine.step(TimePassed(), boot_ns()))
                 continue
             message, raw = received
             if not isinstance(message, FeedAnswer | FeedData | FeedAlive):
@@ -196,7 +194,7 @@ def produce(data: Path, seconds: float, number: int, pace: int) -> None:
             is_free = machine.queue_bytes < QUEUE_BYTES // 2 and machine.is_streaming
             received = link.receive((0.002 if pace else 0.0) if is_free else 0.2)
             if received is None:
-                _send(link, machine.step(ProducerTime(), boot_ns()))
+                _send(link, machine.step(TimePassed(), boot_ns()))
             elif isinstance(received[0], ProducerWelcome | Appended | AppendRefused):
                 _send(link, machine.step(received[0], boot_ns()))
 
@@ -284,7 +282,7 @@ def _pump(link: SyncLink, machine: Producer, is_done: Callable[[], bool]) -> Non
     while not is_done():
         received = link.receive(0.1)
         if received is None:
-            _send(link, machine.step(ProducerTime(), boot_ns()))
+            _send(link, machine.step(TimePassed(), boot_ns()))
         elif isinstance(received[0], ProducerWelcome | Appended | AppendRefused):
             _send(link, machine.step(received[0], boot_ns()))
 

@@ -24,12 +24,11 @@ from albireo.machine.history.copying import (
     Say,
     StorePiece,
     TakeFile,
-    TimePassed,
     Worked,
 )
 from albireo.machine.history.giving import group_sent
 from albireo.machine.history.sealing import merge_plan
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.samples import ValueType
 from albireo.node.history.copy_work import CopyWork, read_piece
 from albireo.node.history.errors import FileRefused

@@ -35,13 +35,12 @@ from albireo.machine.pair.events import (
     StopNow,
     Synced,
     TellPeer,
-    TimePassed,
     Transitioned,
 )
 from albireo.machine.pair.member import Member
 from albireo.machine.pair.own import MemberFacts
 from albireo.machine.vote.voter import Answer, Asked, Voter
-from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.position import BEGINNING, EpochHistory, Position
 from albireo.node.member.marks import Marks
 from albireo.node.member.orders import Orders, PairOrders

@@ -23,8 +23,6 @@ from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, cluster_tag, e
 from albireo.machine.vote.events import (
     LONG_AGO,
     NOT_WATCHED,
-    Answer,
-    Asked,
     Connected,
     ConnectionLost,
     Effect,
@@ -37,12 +35,12 @@ from albireo.machine.vote.events import (
     RegisterConfig,
     RegistersRead,
     RegistersWritten,
-    TimePassed,
     WriteBlock,
 )
 from albireo.machine.vote.look import Look
 from albireo.machine.vote.register import RegisterVoter
-from albireo.model.instant import MS, Instant
+from albireo.machine.vote.voter import Answer, Asked
+from albireo.model.instant import MS, Instant, TimePassed
 
 NOW = Instant(1_000 * MS)
 LEASE = 100 * MS

@@ -24,8 +24,9 @@ from albireo.codec.message import FeedAlive, FeedAnswer, FeedData
 from albireo.codec.record import GapFound, Kind, Stream, decode_records
 from albireo.log import Log, StoreIdentity
 from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
+from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, Say
 from albireo.machine.fold.folds import Folds
+from albireo.model.instant import TimePassed
 from albireo.model.samples import ValueType
 from albireo.plant.tunnel.processes import Tunnel
 from albireo.plant.tunnel.scenario import Scenario

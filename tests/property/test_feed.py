@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
 from albireo.machine.feed import Follower, FollowerConfig, Leader, LogFacts
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, Say, TimePassed
-from albireo.model.instant import MS, Instant
+from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, Say
+from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.position import EpochEntry, EpochHistory, Position
 
 HISTORY = EpochHistory((EpochEntry(1, 1, 7),))

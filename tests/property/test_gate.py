@@ -18,20 +18,9 @@ from albireo.field.modbus.gate.requests import (
 )
 from albireo.field.modbus.items import WORD_ORDERS, ModbusItem, parse_row
 from albireo.field.modbus.mailbox import value_of, words_of
-from albireo.machine.output.gate import (
-    Apply,
-    Gate,
-    GateConfig,
-    Keep,
-    Landed,
-    Ordered,
-    TimePassed,
-    deadline,
-    started,
-    step,
-)
+from albireo.machine.output.gate import Apply, Gate, GateConfig, Keep, Landed, Ordered, deadline, started, step
 from albireo.machine.output.mailbox import ORDER_REGISTERS, RAISE_ONLY, Order, Result, encode_order
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, TimePassed
 
 CONFIG = GateConfig(dead_ns=50, highest={1: 0xFFFF, 3: 1})
 BOOT = 7

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from albireo.codec import record, samples
 from albireo.codec.message import Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import Kind
-from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig, Send, TimePassed
-from albireo.model.instant import SECOND, Instant
+from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig, Send
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Strings, ValueType

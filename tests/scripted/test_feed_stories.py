@@ -38,7 +38,6 @@ from albireo.codec.message import AnyMessage, FeedAck, FeedAlive, FeedAnswer, Fe
 from albireo.machine.feed import Follower, FollowerConfig
 from albireo.machine.feed.follower import CutTo, Deliver, Digested, LinkDown, LinkUp, MadeDurable, Noted, Received, Say
 from albireo.machine.feed.follower import StartOver as ReaderStartsOver
-from albireo.machine.feed.follower import TimePassed as ReaderTime
 from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import (
@@ -54,12 +53,11 @@ from albireo.machine.node.events import (
     Measured,
     Served,
     Started,
-    TimePassed,
 )
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment
 from albireo.model import quality
-from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 from albireo.model.samples import ValueType
 
@@ -215,7 +213,7 @@ class Reader:
                 node.commit()
             node.serve()
             sent, node.sent = node.sent, []
-            said = self.take(self.machine.step(ReaderTime(), self.clock.now), ())
+            said = self.take(self.machine.step(TimePassed(), self.clock.now), ())
             for to, message, raw in sent:
                 if to == self.name and isinstance(message, FeedAnswer | FeedData | FeedState | FeedAlive):
                     matters |= isinstance(message, FeedData | FeedState)

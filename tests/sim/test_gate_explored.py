@@ -11,20 +11,9 @@ from typing import Final, NamedTuple
 import msgspec
 import pytest
 
-from albireo.machine.output.gate import (
-    Apply,
-    Gate,
-    GateConfig,
-    Keep,
-    Landed,
-    Ordered,
-    TimePassed,
-    registers,
-    started,
-    step,
-)
+from albireo.machine.output.gate import Apply, Gate, GateConfig, Keep, Landed, Ordered, registers, started, step
 from albireo.machine.output.mailbox import MAILBOX_REGISTERS, RAISE_ONLY, Order, Result, encode_order
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, TimePassed
 
 EPOCHS: Final = 3
 CONFIG: Final = GateConfig(dead_ns=10, highest={1: 0xFFFF})

@@ -30,7 +30,6 @@ from albireo.codec.message import (
 from albireo.codec.record import Kind
 from albireo.machine.feed import Follower, FollowerConfig
 from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, Say
-from albireo.machine.feed.follower import TimePassed as FollowerTime
 from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import (
@@ -42,15 +41,13 @@ from albireo.machine.node.events import (
     PeerLost,
     Served,
     Started,
-    TimePassed,
 )
 from albireo.machine.node.events import Event as RootEvent
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment
 from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig
-from albireo.machine.producer.producer import TimePassed as ProducerTime
 from albireo.model.command import Outcome, Receipt
-from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch, ValueType
@@ -264,8 +261,8 @@ class World:
         self.now = Instant(self.now + ns)
         self.step(TimePassed())
         for plc in self.plcs:
-            plc.feed(ProducerTime(), self.now)
-        self.say(self.follower.step(FollowerTime(), self.now))
+            plc.feed(TimePassed(), self.now)
+        self.say(self.follower.step(TimePassed(), self.now))
 
     def turn(self) -> None:
         draw = self.random.random()

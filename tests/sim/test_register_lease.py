@@ -14,8 +14,6 @@ import pytest
 from albireo.codec.pair_message import Accept, Prepare, Question, Read, Record, Release, Voted
 from albireo.codec.register_block import BLOCK_REGISTERS, RELEASED, Ballot, encode_ballot
 from albireo.machine.vote.events import (
-    Answer,
-    Asked,
     Connected,
     ConnectionLost,
     Effect,
@@ -29,13 +27,12 @@ from albireo.machine.vote.events import (
     RegisterConfig,
     RegistersRead,
     RegistersWritten,
-    TimePassed,
     WriteBlock,
 )
 from albireo.machine.vote.look import Look
 from albireo.machine.vote.register import RegisterVoter
-from albireo.machine.vote.voter import Refusal
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.machine.vote.voter import Answer, Asked, Refusal
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from tests.register_world import first_ballot, padded, record
 
 LEASE: Final = 100 * MS

@@ -16,9 +16,11 @@ import msgspec
 from albireo.client.members import OnLines
 from albireo.codec.frame import Frame, frames
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
-from albireo.machine.feed.follower import CutTo, Deliver, Digested, FollowerConfig, MadeDurable, StartOver, TimePassed
-from albireo.machine.feed.roaming import Fed, LineDown, LineUp, Roaming, SayTo
-from albireo.model.instant import SECOND, Instant
+from albireo.machine.feed.follower import CutTo, Deliver, Digested, FollowerConfig, MadeDurable, StartOver
+from albireo.machine.feed.roaming import Fed, Roaming
+from albireo.machine.producer.seeking import LineDown, LineUp
+from albireo.machine.producer.sending import SayTo
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING, Position
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.keys import Keys

@@ -12,17 +12,8 @@ from albireo.client.errors import NodeRefused, NodeUnreachable
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Answer, AnyMessage, Ask, FeedAlive, FeedAnswer, FeedData, FeedState
-from albireo.machine.feed.follower import (
-    Deliver,
-    Digested,
-    Effect,
-    Follower,
-    FollowerConfig,
-    LinkUp,
-    Received,
-    Say,
-    TimePassed,
-)
+from albireo.machine.feed.follower import Deliver, Digested, Effect, Follower, FollowerConfig, LinkUp, Received, Say
+from albireo.model.instant import TimePassed
 from albireo.model.samples import SampleBatch, ValueType
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.errors import NodeUnreachable as NoSuchNode

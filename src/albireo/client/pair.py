@@ -15,9 +15,9 @@ from albireo.client.errors import NodeRefused, NodeUnreachable
 from albireo.client.members import OnLines
 from albireo.codec.message import Answer, Ask
 from albireo.machine.producer.asking import Answered, Asked, Asker, GivenUp, Unanswered
-from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig, TimePassed
+from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.lines import LineTo

@@ -51,8 +51,8 @@ from albireo.field.diagnostics import Diagnostics, Health
 from albireo.field.kinds import Surroundings, create_adapter
 from albireo.field.role import BOUNDED_BY_TIME, Role
 from albireo.field.voter_line import VoterLine
-from albireo.machine.producer.producer import Event, Offered, Opened, Producer, ProducerConfig, TimePassed
-from albireo.model.instant import MS, SECOND, Instant, WallTime, soonest
+from albireo.machine.producer.producer import Event, Offered, Opened, Producer, ProducerConfig
+from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime, soonest
 from albireo.model.item import DataItem
 from albireo.model.topology import Guard
 from albireo.runtime.actor.actor import ActorContext

@@ -29,11 +29,7 @@ from albireo.codec.message import (
 )
 from albireo.codec.record import GapFound, Kind
 from albireo.machine.feed.follower import ASK_AGAIN_NS, SILENCE_NS, Deliver, FollowerConfig
-from albireo.machine.feed.follower import TimePassed as FeedTime
 from albireo.machine.feed.roaming import Fed, Roaming
-from albireo.machine.feed.roaming import LineDown as FeedLineDown
-from albireo.machine.feed.roaming import LineUp as FeedLineUp
-from albireo.machine.feed.roaming import SayTo as FeedSayTo
 from albireo.machine.fold.producers import Producers
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.receipts import Receipts
@@ -50,12 +46,11 @@ from albireo.machine.producer.seeking import (
     LineUp,
     SeekConfig,
     Seeker,
-    TimePassed,
     Told,
     TurnedAway,
 )
 from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairSender, Refused, SayTo
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, ValueType
@@ -593,10 +588,8 @@ def data(first: int, last: int, epoch: int = 2) -> FeedData:
 def roaming() -> Roaming:
     """Follows member 0 and has 1..5."""
     one = Roaming(FollowerConfig(name="f"))
-    assert [type(effect.message) for effect in one.step(FeedLineUp(0), at(0)) if isinstance(effect, FeedSayTo)] == [
-        FeedHello
-    ]
-    assert one.step(FeedLineUp(1), at(0)) == []
+    assert [type(effect.message) for effect in one.step(LineUp(0), at(0)) if isinstance(effect, SayTo)] == [FeedHello]
+    assert one.step(LineUp(1), at(0)) == []
     one.step(Fed(0, resumed(Position())), at(0))
     first = msgspec.structs.replace(data(1, 5), previous=Position())
     assert isinstance(one.step(Fed(0, first), at(0))[0], Deliver)
@@ -604,14 +597,14 @@ def roaming() -> Roaming:
 
 
 def hello_of(effects: list[object]) -> tuple[int, Position]:
-    (found,) = (one for one in effects if isinstance(one, FeedSayTo) and isinstance(one.message, FeedHello))
+    (found,) = (one for one in effects if isinstance(one, SayTo) and isinstance(one.message, FeedHello))
     assert isinstance(found.message, FeedHello)
     return found.member, found.message.position
 
 
 def test_a_follower_goes_on_with_the_other_member_where_it_stopped() -> None:
     one = roaming()
-    assert hello_of([*one.step(FeedLineDown(0), at(1))]) == (1, Position(2, 5))
+    assert hello_of([*one.step(LineDown(0), at(1))]) == (1, Position(2, 5))
     assert one.step(Fed(0, data(6, 7)), at(2)) == [], "whoever was left is not heard"
     one.step(Fed(1, resumed(Position(2, 5))), at(2))
     assert isinstance(one.step(Fed(1, data(6, 7)), at(3))[0], Deliver)
@@ -620,18 +613,18 @@ def test_a_follower_goes_on_with_the_other_member_where_it_stopped() -> None:
 
 def test_a_silent_member_is_left() -> None:
     one = roaming()
-    assert hello_of([*one.step(FeedTime(), Instant(SILENCE_NS))]) == (1, Position(2, 5))
+    assert hello_of([*one.step(TimePassed(), Instant(SILENCE_NS))]) == (1, Position(2, 5))
 
 
 def test_a_member_that_takes_a_hello_and_says_nothing_is_left() -> None:
     one = roaming()
-    one.step(FeedLineDown(0), at(0))
-    one.step(FeedLineUp(0), at(0))
+    one.step(LineDown(0), at(0))
+    one.step(LineUp(0), at(0))
     assert one.member == 1
     now = at(0)
     for _ in range(8):
         now = Instant(now + ASK_AGAIN_NS)
-        one.step(FeedTime(), now)
+        one.step(TimePassed(), now)
         if one.member == 0:
             return
     pytest.fail("it waits for ever")
@@ -640,32 +633,32 @@ def test_a_member_that_takes_a_hello_and_says_nothing_is_left() -> None:
 def test_two_members_that_know_less_are_asked_at_leisure() -> None:
     """A consumer may be ahead of both for the time of a takeover."""
     one = roaming()
-    one.step(FeedLineDown(0), at(0))
-    one.step(FeedLineUp(0), at(0))
+    one.step(LineDown(0), at(0))
+    one.step(LineUp(0), at(0))
     behind = FeedAnswer(verdict="behind", position=Position(2, 3), log_id=b"l" * 16)
     hellos = 0
     for ms in range(2_000):
-        effects = one.step(Fed(one.member or 0, behind), at(ms)) + one.step(FeedTime(), at(ms))
-        hellos += sum(isinstance(e, FeedSayTo) and isinstance(e.message, FeedHello) for e in effects)
+        effects = one.step(Fed(one.member or 0, behind), at(ms)) + one.step(TimePassed(), at(ms))
+        hellos += sum(isinstance(e, SayTo) and isinstance(e.message, FeedHello) for e in effects)
     assert 2 <= hellos <= 6
     assert one.position == Position(2, 5)
 
 
 def test_without_any_line_nothing_is_said() -> None:
     one = roaming()
-    one.step(FeedLineDown(1), at(0))
-    assert one.step(FeedLineDown(0), at(0)) == []
+    one.step(LineDown(1), at(0))
+    assert one.step(LineDown(0), at(0)) == []
     assert one.member is None
-    assert one.step(FeedTime(), Instant(10 * SECOND)) == []
-    assert hello_of([*one.step(FeedLineUp(1), Instant(11 * SECOND))]) == (1, Position(2, 5))
+    assert one.step(TimePassed(), Instant(10 * SECOND)) == []
+    assert hello_of([*one.step(LineUp(1), Instant(11 * SECOND))]) == (1, Position(2, 5))
 
 
 def test_acknowledgements_go_to_the_member_followed() -> None:
     one = roaming()
-    one.step(FeedLineDown(0), at(0))
+    one.step(LineDown(0), at(0))
     one.step(Fed(1, resumed(Position(2, 5))), at(1))
     one.step(Fed(1, data(6, 6)), at(2))
-    alive = [e for e in one.step(FeedTime(), Instant(at(2) + SILENCE_NS)) if isinstance(e, FeedSayTo)]
+    alive = [e for e in one.step(TimePassed(), Instant(at(2) + SILENCE_NS)) if isinstance(e, SayTo)]
     assert {e.member for e in alive} == {1}
     assert all(isinstance(e.message, FeedAck | FeedHello) for e in alive)
 

@@ -27,7 +27,7 @@ from typing import Final, assert_never
 import msgspec
 
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING, EpochHistory, Position
 
 SILENCE_NS: Final = 2 * SECOND
@@ -85,10 +85,6 @@ class MadeDurable(msgspec.Struct, frozen=True):
     """The owner has synced everything up to `position`."""
 
     position: Position
-
-
-class TimePassed(msgspec.Struct, frozen=True):
-    """The instant that `deadline` named has come."""
 
 
 class Say(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from typing import Final, assert_never
 
 import msgspec
 
-from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
+from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
 from albireo.machine.feed.follower import (
     ASK_AGAIN_NS,
     CutTo,
@@ -31,9 +31,10 @@ from albireo.machine.feed.follower import (
     Received,
     Say,
     StartOver,
-    TimePassed,
 )
-from albireo.model.instant import Instant
+from albireo.machine.producer.seeking import LineDown, LineUp
+from albireo.machine.producer.sending import SayTo
+from albireo.model.instant import Instant, TimePassed
 from albireo.model.position import BEGINNING, Position
 
 LEAVING: Final = frozenset({"leader_silent", "stale_epoch", "refused", "behind"})
@@ -42,31 +43,12 @@ HELLOS_MAX: Final = 2
 """Hellos to one member that nobody answered; then it is the other's turn."""
 
 
-class LineUp(msgspec.Struct, frozen=True):
-    """A connection to a member is there."""
-
-    member: int
-
-
-class LineDown(msgspec.Struct, frozen=True):
-    """It has ended."""
-
-    member: int
-
-
 class Fed(msgspec.Struct, frozen=True, eq=False):
     """A message of a member, with the size of its raw parts."""
 
     member: int
     message: FeedAnswer | FeedData | FeedState | FeedAlive
     size_bytes: int = 0
-
-
-class SayTo(msgspec.Struct, frozen=True):
-    """Effect: send this to a member."""
-
-    member: int
-    message: FeedHello | FeedAck
 
 
 Event = LineUp | LineDown | Fed | Digested | MadeDurable | TimePassed

@@ -28,7 +28,7 @@ from albireo.codec.history import FileEntry, Hole
 from albireo.codec.history_copy import PIECE_BYTES, GroupAsked, GroupSent, PieceAsked, PieceSent
 from albireo.codec.message import CopyTold
 from albireo.machine.history.judging import group_fault, holes_left
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 
 RATE_BYTES_PER_S: Final = 16 << 20
 """An eighth of a 1 Gbit/s link; a terabyte in 18 h."""
@@ -79,10 +79,6 @@ class Worked(msgspec.Struct, frozen=True):
     fault: str = ""
     """Why not: the name of what is wrong with a file, or the disk's words."""
     is_disk: bool = False
-
-
-class TimePassed(msgspec.Struct, frozen=True):
-    """The instant that `deadline` named has come."""
 
 
 class Say(msgspec.Struct, frozen=True):

@@ -37,7 +37,7 @@ from albireo.machine.output.mailbox import (
     encode_status,
     next_boot,
 )
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, TimePassed
 
 EMPTY: Final = (0,) * ORDER_REGISTERS
 """Registers 0..9 of a mailbox that nobody has written since the start."""
@@ -80,10 +80,6 @@ class Landed(msgspec.Struct, frozen=True):
     """What became of the order under way: DONE, REFUSED, UNREACHED or UNKNOWN."""
 
     result: Result
-
-
-class TimePassed(msgspec.Struct, frozen=True):
-    """`deadline` has come."""
 
 
 class Keep(msgspec.Struct, frozen=True):

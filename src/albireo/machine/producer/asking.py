@@ -19,19 +19,9 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import Answer, Ask, RoleAsked, RoleTold
-from albireo.machine.producer.seeking import (
-    AskRole,
-    Chose,
-    Effect,
-    LineDown,
-    LineUp,
-    SeekConfig,
-    Seeker,
-    TimePassed,
-    Told,
-)
+from albireo.machine.producer.seeking import AskRole, Chose, Effect, LineDown, LineUp, SeekConfig, Seeker, Told
 from albireo.machine.producer.sending import Heard, SayTo
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, TimePassed
 
 REPEATABLE: Final = frozenset({"status", "items", "read", "write", "cases", "flood", "stores", "quarantine"})
 """Asked twice they do what they do once. A `write` is known by its command id."""

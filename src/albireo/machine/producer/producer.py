@@ -40,7 +40,7 @@ from albireo.codec.record import PRODUCER
 from albireo.machine.producer.flight import MESSAGE_BYTES, Flight, Loss, batch_to, flight_of, flight_of_loss, messages
 from albireo.machine.producer.gone import Gone
 from albireo.machine.producer.waiting import Waiting, queued_bytes
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
 
@@ -80,10 +80,6 @@ class Offered(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     losses: tuple[Loss, ...] = ()
     batches: tuple[SampleBatch, ...] = ()
-
-
-class TimePassed(msgspec.Struct, frozen=True):
-    """The instant that `deadline` named has come."""
 
 
 class Send(msgspec.Struct, frozen=True, eq=False):

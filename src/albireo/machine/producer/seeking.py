@@ -20,7 +20,7 @@ from typing import Final, assert_never
 import msgspec
 
 from albireo.codec.message import RoleTold
-from albireo.model.instant import MS, Instant
+from albireo.model.instant import MS, Instant, TimePassed
 
 MEMBERS_MAX: Final = 8
 
@@ -69,10 +69,6 @@ class FellSilent(msgspec.Struct, frozen=True):
     """A member that should have answered has not, for `settle_ns`."""
 
     member: int
-
-
-class TimePassed(msgspec.Struct, frozen=True):
-    """The instant that `deadline` named has come."""
 
 
 class AskRole(msgspec.Struct, frozen=True):

@@ -31,7 +31,6 @@ from albireo.codec.message import (
 )
 from albireo.machine.producer.producer import Event as ProducerEvent
 from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig
-from albireo.machine.producer.producer import TimePassed as ProducerTime
 from albireo.machine.producer.seeking import (
     AskRole,
     Chose,
@@ -41,12 +40,11 @@ from albireo.machine.producer.seeking import (
     LineUp,
     SeekConfig,
     Seeker,
-    TimePassed,
     Told,
     TurnedAway,
 )
 from albireo.machine.producer.waiting import queued_bytes
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
@@ -208,7 +206,7 @@ class PairSender:
 
     def _time_ran_out(self, now: Instant) -> Effects:
         """Of the producer: a pause of its own is over, or nobody answers it. A hello then is the seeker's to repeat."""
-        sends = self._producer.step(ProducerTime(), now)
+        sends = self._producer.step(TimePassed(), now)
         chosen = self._seeker.chosen
         assert chosen is not None
         if any(isinstance(one.message, ProducerHello) for one in sends):

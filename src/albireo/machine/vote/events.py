@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.pair_message import Question, Voted
+from albireo.codec.pair_message import Question
 from albireo.codec.register_block import (
     GENERATION_MAX,
     LEASE_MS_MAX,
@@ -19,7 +19,8 @@ from albireo.codec.register_block import (
     Ballot,
     LifeSign,
 )
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.machine.vote.voter import Answer, Asked, HolderGone
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 
 LONG_AGO: Final = Instant(0)
 
@@ -89,10 +90,6 @@ class OwnCopy(msgspec.Struct, frozen=True, kw_only=True):
     """Run to which `ballot.promised` belongs."""
 
 
-class Asked(msgspec.Struct, frozen=True):
-    question: Question
-
-
 class Connected(msgspec.Struct, frozen=True):
     """The adapter has a connection; requests on it are carried out in their order."""
 
@@ -116,16 +113,6 @@ class RegistersWritten(msgspec.Struct, frozen=True):
     """Answer to `WriteBlock`. Not taken for a proof that the PLC keeps it."""
 
     connection: int
-
-
-class HolderGone(msgspec.Struct, frozen=True):
-    """The connections of this run were closed and a new one was refused: process gone, host alive (rule 12)."""
-
-    run: int
-
-
-class TimePassed(msgspec.Struct, frozen=True):
-    """The instant that `deadline` named has come."""
 
 
 class PersistCopy(msgspec.Struct, frozen=True):
@@ -152,12 +139,6 @@ class HangUp(msgspec.Struct, frozen=True):
     """Close the connection by RST and tell by `ConnectionLost`; a write on it may still be on its way."""
 
     connection: int
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """To the own member."""
-
-    message: Voted
 
 
 Event = Asked | Connected | ConnectionLost | RegistersRead | RegistersWritten | HolderGone | TimePassed

@@ -55,14 +55,11 @@ from albireo.codec.register_block import (
 from albireo.machine.vote.events import (
     NOT_WATCHED,
     TAKES,
-    Answer,
-    Asked,
     Connected,
     ConnectionLost,
     Effect,
     Event,
     HangUp,
-    HolderGone,
     OwnCopy,
     Part,
     PersistCopy,
@@ -73,7 +70,6 @@ from albireo.machine.vote.events import (
     RegistersRead,
     RegisterState,
     RegistersWritten,
-    TimePassed,
     Watched,
     WriteBlock,
 )
@@ -88,8 +84,8 @@ from albireo.machine.vote.look import (
     refusal_unseen,
     vote,
 )
-from albireo.machine.vote.voter import Refusal
-from albireo.model.instant import SECOND, Instant
+from albireo.machine.vote.voter import Answer, Asked, HolderGone, Refusal
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING
 
 WATCH_GAP_NS: Final = 10 * SECOND

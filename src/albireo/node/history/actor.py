@@ -34,10 +34,9 @@ from albireo.machine.feed.follower import (
     Received,
     Say,
     StartOver,
-    TimePassed,
 )
 from albireo.machine.history.sealing import Pace, PaceConfig
-from albireo.model.instant import Instant, soonest
+from albireo.model.instant import Instant, TimePassed, soonest
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochHistory, Position
 from albireo.node.history import hot

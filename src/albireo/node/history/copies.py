@@ -36,11 +36,10 @@ from albireo.machine.history.copying import (
     Say,
     StorePiece,
     TakeFile,
-    TimePassed,
     Worked,
 )
 from albireo.machine.history.giving import group_sent
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.node.history.copy_work import CopyWork, read_piece
 from albireo.node.history.errors import FileRefused, HistoryDamaged, MergeAbandoned
 from albireo.node.history.files.store import Store

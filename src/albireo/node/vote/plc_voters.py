@@ -28,24 +28,21 @@ from albireo.codec.message import (
 from albireo.codec.pair_message import Question, Voted
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.vote.events import (
-    Answer,
-    Asked,
     Connected,
     ConnectionLost,
     Event,
     HangUp,
-    HolderGone,
     OwnCopy,
     PersistCopy,
     ReadBlocks,
     RegisterConfig,
     RegistersRead,
     RegistersWritten,
-    TimePassed,
     WriteBlock,
 )
 from albireo.machine.vote.register import RegisterVoter
-from albireo.model.instant import MS, Instant, soonest
+from albireo.machine.vote.voter import Answer, Asked, HolderGone
+from albireo.model.instant import MS, Instant, TimePassed, soonest
 
 PREFIX: Final = "plc:"
 """Before the adapter's name in a voter list."""

@@ -14,24 +14,21 @@ from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, cluster_tag, e
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import FromVoter
 from albireo.machine.vote.events import (
-    Answer,
-    Asked,
     Connected,
     ConnectionLost,
     Event,
     HangUp,
-    HolderGone,
     OwnCopy,
     PersistCopy,
     ReadBlocks,
     RegisterConfig,
     RegistersRead,
     RegistersWritten,
-    TimePassed,
     WriteBlock,
 )
 from albireo.machine.vote.register import RegisterVoter
-from albireo.model.instant import MS
+from albireo.machine.vote.voter import Answer, Asked, HolderGone
+from albireo.model.instant import MS, TimePassed
 from albireo.sim.machines.parts import MemberNode
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from collections.abc import Callable
 from functools import partial
 
 from albireo.codec.pair_message import Accept, Question, Record
-from albireo.machine.pair.events import Event, FromVoter, PeerGone, Started, State, TimePassed
+from albireo.machine.pair.events import Event, FromVoter, PeerGone, Started, State
 from albireo.machine.pair.own import MemberFacts
 from albireo.machine.vote.voter import Answer, Asked, HolderGone, Persist, VoterStore
-from albireo.model.instant import MS, SECOND
+from albireo.model.instant import MS, SECOND, TimePassed
 from albireo.sim.machines.clients import Clients
 from albireo.sim.machines.ledger import Ledger
 from albireo.sim.machines.outputs import Outputs

@@ -22,17 +22,12 @@ from albireo.machine.feed.follower import (
     Received,
     Say,
     StartOver,
-    TimePassed,
 )
 from albireo.machine.feed.roaming import Fed, Roaming
-from albireo.machine.feed.roaming import LineDown as MemberDown
-from albireo.machine.feed.roaming import LineUp as MemberUp
-from albireo.machine.feed.roaming import SayTo as FollowAt
 from albireo.machine.producer.producer import Offered, ProducerConfig
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
-from albireo.machine.producer.seeking import TimePassed as SeekTime
 from albireo.machine.producer.sending import Acknowledged, Heard, PairSender, Refused, SayTo
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, ValueType
@@ -181,7 +176,7 @@ class ProducerClient(Client):
     def pass_time(self) -> None:
         due = self.machine.deadline()
         if due is not None and self.now() >= due:
-            self._perform(self.machine.step(SeekTime(), self.now()))
+            self._perform(self.machine.step(TimePassed(), self.now()))
         self.arm(self.machine.deadline())
 
     def _changed(self, member: int, is_up: bool) -> None:
@@ -251,12 +246,12 @@ class RoamingReader(Client):
         self._perform(self._machine.step(TimePassed(), self.now()), [])
 
     def _changed(self, member: int, is_up: bool) -> None:
-        self._perform(self._machine.step((MemberUp if is_up else MemberDown)(member), self.now()), [])
+        self._perform(self._machine.step((LineUp if is_up else LineDown)(member), self.now()), [])
 
-    def _perform(self, effects: Sequence[FollowAt | Deliver | CutTo | StartOver | Noted], raw: Parts) -> None:
+    def _perform(self, effects: Sequence[SayTo | Deliver | CutTo | StartOver | Noted], raw: Parts) -> None:
         for effect in effects:
             match effect:
-                case FollowAt(member, message):
+                case SayTo(member, message):
                     self._members[member].send(message)
                 case Deliver(FeedData() as data):
                     self.reading.delivered(data, raw)

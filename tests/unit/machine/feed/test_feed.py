@@ -18,11 +18,10 @@ from albireo.machine.feed.follower import (
     Received,
     Say,
     StartOver,
-    TimePassed,
 )
 from albireo.machine.feed.leader import BEHIND_RECORDS, FAR_RECORDS, FOLLOWERS_MAX, GONE_NS, REST_LEAST_NS, WAIT_MS_MAX
 from albireo.machine.feed.pace import LEAST, LOOK_NS, PATIENCE_NS, SAVED_LOOKS
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import EpochEntry, EpochHistory, Position
 
 LOG = b"L" * 16

@@ -8,16 +8,8 @@ from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello
 from albireo.codec.record import GapFound, Kind, Stream
 from albireo.machine.producer import gone
 from albireo.machine.producer.flight import MESSAGE_BYTES, Loss
-from albireo.machine.producer.producer import (
-    WORTH_SENDING_BYTES,
-    Offered,
-    Opened,
-    Producer,
-    ProducerConfig,
-    Send,
-    TimePassed,
-)
-from albireo.model.instant import SECOND, Instant
+from albireo.machine.producer.producer import WORTH_SENDING_BYTES, Offered, Opened, Producer, ProducerConfig, Send
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, ValueType

@@ -4,10 +4,10 @@ import numpy as np
 
 from albireo.codec.message import Append, Appended, ProducerHello, ProducerWelcome, RoleTold
 from albireo.machine.producer.flight import Loss
-from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig, Send, TimePassed
+from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig, Send
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Acknowledged, Heard, PairSender, SayTo
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, ValueType

@@ -10,14 +10,11 @@ from albireo.codec.register_block import BLOCK_REGISTERS, LIFE_START, Ballot, de
 from albireo.machine.vote.events import (
     LONG_AGO,
     TAKES,
-    Answer,
-    Asked,
     Connected,
     ConnectionLost,
     Effect,
     Event,
     HangUp,
-    HolderGone,
     OwnCopy,
     PersistCopy,
     Phase,
@@ -27,9 +24,9 @@ from albireo.machine.vote.events import (
     RegistersWritten,
     WriteBlock,
 )
-from albireo.machine.vote.events import TimePassed as Due
 from albireo.machine.vote.register import RegisterVoter
-from albireo.model.instant import MS, Instant
+from albireo.machine.vote.voter import Answer, Asked, HolderGone
+from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.position import Position
 from tests.register_world import ZEROS, config, first_ballot, padded, record
 
@@ -78,7 +75,7 @@ class Bench:
             assert due is not None
             assert steps, f"stays {self.voter.state.phase}"
             self.now = max(self.now, due)
-            self.give(Due())
+            self.give(TimePassed())
 
     def ask(self, question: Question) -> Voted:
         self.give(Asked(question))
@@ -94,7 +91,7 @@ class Bench:
         end = Instant(self.now + duration_ns)
         while (due := self.voter.deadline()) is not None and due <= end:
             self.now = due
-            self.give(Due())
+            self.give(TimePassed())
         self.now = end
 
 
@@ -263,7 +260,7 @@ def test_what_the_plc_does_not_keep_is_no_vote_and_ends_the_connection() -> None
         due = bench.voter.deadline()
         assert due is not None
         bench.now = max(bench.now, due)
-        bench.give(Due())
+        bench.give(TimePassed())
     assert bench.answers.pop().reason == "not_kept"
     assert bench.voter.state.phase is Phase.CLOSED
 

@@ -14,10 +14,10 @@ from albireo.codec.record import Audited, GapFound, Kind, Marked, Record, Stream
 from albireo.log import Entry, FileSystem, Log, LogConfig, OsFileSystem, StoreIdentity
 from albireo.log.store.inspection import quarantined
 from albireo.machine.feed import Follower, FollowerConfig, Leader
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
+from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, Say
 from albireo.machine.node.events import OrdersGiven
 from albireo.machine.node.pending import FOLD_COST_MAX, RECORD_COST
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.position import EpochEntry, Position
 from albireo.node.core.actor import Core, CoreArguments, create
 from albireo.runtime import SyncLink, running

@@ -26,8 +26,8 @@ from albireo.codec.message import (
 )
 from albireo.codec.record import Kind, Stream
 from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import Digested, Effect, LinkUp, MadeDurable, Received, Say, TimePassed
-from albireo.model.instant import SECOND
+from albireo.machine.feed.follower import Digested, Effect, LinkUp, MadeDurable, Received, Say
+from albireo.model.instant import SECOND, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings, ValueType
 from albireo.node.core.actor import Core

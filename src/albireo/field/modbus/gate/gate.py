@@ -54,14 +54,13 @@ from albireo.machine.output.gate import (
     Keep,
     Landed,
     Ordered,
-    TimePassed,
     deadline,
     registers,
     started,
     step,
 )
 from albireo.machine.output.mailbox import MAILBOX_REGISTERS, MEMBERS, ORDER_REGISTERS, Order, Result
-from albireo.model.instant import MS, Instant
+from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.topology import MAILBOX_AREA_REGISTERS
 from albireo.runtime import ActorContext, ConfigurationRefused, Letter, LinkLimits
 
