@@ -24,8 +24,8 @@ from albireo.codec.frame import frames
 from albireo.codec.message import Appended, AppendRefused, FeedAlive, FeedAnswer, FeedData, ProducerWelcome
 from albireo.codec.record import Stream
 from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import Digested, LinkUp, Received, Say
-from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig, Send
+from albireo.machine.feed.follower import Digested, LinkUp, Received, TellLeader
+from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig, SendToCore
 from albireo.model.instant import MS, SECOND, TimePassed
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position
@@ -157,7 +157,7 @@ def _follow(data: Path, seconds: float) -> tuple[int, float]:
 def _say(link: SyncLink, effects: object) -> None:
     assert isinstance(effects, list)
     for effect in effects:
-        if isinstance(effect, Say):
+        if isinstance(effect, TellLeader):
             link.send(effect.message)
 
 
@@ -171,7 +171,7 @@ def produce(data: Path, seconds: float, number: int, pace: int) -> None:
     values = [source.normal(0.0, 10.0, BATCH) for _ in range(16)]
     quality = np.zeros(BATCH, np.uint32)
     with SyncLink(data, "core") as link:
-        _send(link, machine.step(Opened(), boot_ns()))
+        _send(link, machine.step(LinkOpened(), boot_ns()))
         began = boot_ns()
         ends = began + (seconds + 2.0) * SECOND
         turn = 0
@@ -199,7 +199,7 @@ def produce(data: Path, seconds: float, number: int, pace: int) -> None:
                 _send(link, machine.step(received[0], boot_ns()))
 
 
-def _send(link: SyncLink, sends: list[Send]) -> None:
+def _send(link: SyncLink, sends: list[SendToCore]) -> None:
     for one in sends:
         link.send(one.message, one.raw)
 
@@ -242,14 +242,14 @@ def flood(progress: Progress) -> list[Case]:
             progress(f"{CASES:,} cases at once")
             items = [DataItem(name=f"x_{n}", value_type=ValueType.FLOAT64, alarm=LIMIT) for n in range(CASES)]
             machine = Producer("flood", items, run=1, config=ProducerConfig())
-            _send(link, machine.step(Opened(), boot_ns()))
+            _send(link, machine.step(LinkOpened(), boot_ns()))
             _pump(link, machine, lambda: machine.is_streaming)
             _offer(link, machine, 0.0)
-            _pump(link, machine, lambda: machine.is_drained)
+            _pump(link, machine, lambda: machine.is_all_acknowledged)
             time.sleep(TURN_WINDOW_S)  # The turns of the start leave the meter.
             began = boot_ns()
             _offer(link, machine, 100.0)
-            _pump(link, machine, lambda: machine.is_drained)
+            _pump(link, machine, lambda: machine.is_all_acknowledged)
             slowest = 0.0
             while _open_cases(client) < CASES:
                 asked = boot_ns()

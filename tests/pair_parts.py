@@ -39,7 +39,7 @@ from albireo.machine.pair.events import (
 )
 from albireo.machine.pair.member import Member
 from albireo.machine.pair.own import MemberFacts
-from albireo.machine.vote.voter import Answer, Asked, Voter
+from albireo.machine.vote.voter import SendVote, VoteAsked, Voter
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.position import BEGINNING, EpochHistory, Position
 from albireo.node.member.marks import Marks
@@ -212,8 +212,8 @@ class Table:
         if name in self.silent or not side.is_up:
             return
         self.asked.append(question)
-        for effect in self.voters[name].step(Asked(question), self.now):
-            if isinstance(effect, Answer):
+        for effect in self.voters[name].step(VoteAsked(question), self.now):
+            if isinstance(effect, SendVote):
                 self.post(side, FromVoter(effect.message))
 
     def tell(self, index: int, event: FromPeer) -> None:

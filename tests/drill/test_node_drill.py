@@ -24,7 +24,7 @@ from albireo.codec.message import FeedAlive, FeedAnswer, FeedData
 from albireo.codec.record import GapFound, Kind, Stream, decode_records
 from albireo.log import Log, StoreIdentity
 from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, Say
+from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, TellLeader
 from albireo.machine.fold.folds import Folds
 from albireo.model.instant import TimePassed
 from albireo.model.samples import ValueType
@@ -145,7 +145,7 @@ class Witness:
 
 def _say(link: SyncLink, effects: list[Any]) -> None:
     for effect in effects:
-        if isinstance(effect, Say):
+        if isinstance(effect, TellLeader):
             link.send(effect.message)
 
 

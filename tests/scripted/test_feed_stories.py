@@ -36,8 +36,18 @@ from albireo.codec import samples
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.message import AnyMessage, FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
 from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import CutTo, Deliver, Digested, LinkDown, LinkUp, MadeDurable, Noted, Received, Say
-from albireo.machine.feed.follower import StartOver as ReaderStartsOver
+from albireo.machine.feed.follower import (
+    CutBack,
+    Deliver,
+    Digested,
+    LinkDown,
+    LinkUp,
+    MadeDurable,
+    Noted,
+    Received,
+    TakeSnapshot,
+    TellLeader,
+)
 from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import (
@@ -232,7 +242,7 @@ class Reader:
         said: list[FeedHello | FeedAck] = []
         for effect in effects:
             match effect:
-                case Say(message):
+                case TellLeader(message):
                     said.append(message)
                 case Deliver(FeedState() as state):
                     self.see(state, raw)
@@ -240,10 +250,10 @@ class Reader:
                 case Deliver(FeedData() as data):
                     self.frames += [Frame(header, bytes(body)) for part in raw for header, body in codec.frames(part)]
                     said += self.done(data.last)
-                case CutTo(position):
+                case CutBack(position):
                     self.was_cut = True
                     self.frames = [one for one in self.frames if one.header.last_sequence <= position.sequence]
-                case ReaderStartsOver():
+                case TakeSnapshot():
                     self.was_cut, self.frames, self.values = True, [], {}
                 case Noted(event):
                     self.noted.append(event)

@@ -29,7 +29,7 @@ from albireo.codec.message import (
 )
 from albireo.codec.record import Kind
 from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, Say
+from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, TellLeader
 from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import (
@@ -45,7 +45,7 @@ from albireo.machine.node.events import (
 from albireo.machine.node.events import Event as RootEvent
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment
-from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig
+from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem
@@ -84,7 +84,7 @@ class Plc:
         self.machine = Producer(name, items, run=run, config=ProducerConfig(), takes_orders=True)
         self.to_core: list[tuple[AnyMessage, tuple[bytes, ...]]] = []
         self.offered: list[float] = []
-        self.feed(Opened(), now)
+        self.feed(LinkOpened(), now)
 
     def feed(self, event: object, now: Instant) -> None:
         sends = self.machine.step(event, now)  # type: ignore[arg-type]  # Only its own events reach it.
@@ -187,7 +187,7 @@ class World:
     # --- Everybody else ----------------------------------------------------------------------------------------------
 
     def say(self, effects: Sequence[object]) -> None:
-        self.to_leader += [one.message for one in effects if isinstance(one, Say)]
+        self.to_leader += [one.message for one in effects if isinstance(one, TellLeader)]
 
     def offer(self, plc: Plc) -> None:
         count = self.random.randint(1, 4)
@@ -347,7 +347,7 @@ def test_a_node_survives(seed: int) -> None:
     check_log(world)
 
     for plc in world.plcs:
-        assert plc.machine.is_drained
+        assert plc.machine.is_all_acknowledged
         assert plc.machine.dropped == 0
         found = stored(world, plc)
         assert found[len(found) - len(plc.offered) :] == plc.offered, "an offered value is lost, or out of order"

@@ -12,7 +12,16 @@ from albireo.client.errors import NodeRefused, NodeUnreachable
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Answer, AnyMessage, Ask, FeedAlive, FeedAnswer, FeedData, FeedState
-from albireo.machine.feed.follower import Deliver, Digested, Effect, Follower, FollowerConfig, LinkUp, Received, Say
+from albireo.machine.feed.follower import (
+    Deliver,
+    Digested,
+    Effect,
+    Follower,
+    FollowerConfig,
+    LinkUp,
+    Received,
+    TellLeader,
+)
 from albireo.model.instant import TimePassed
 from albireo.model.samples import SampleBatch, ValueType
 from albireo.runtime.actor.clock import boot_ns
@@ -138,7 +147,7 @@ class NodeClient:
 
     def _say(self, link: SyncLink, effects: Sequence[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Say):
+            if isinstance(effect, TellLeader):
                 link.send(effect.message)
 
 

@@ -53,7 +53,7 @@ class LoggerArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Size at which the file is rotated."""
 
 
-class Sink(Protocol):
+class LineSink(Protocol):
     """Where lines end: StreamSink, FileSink, SyslogSink. Called by the writer thread only."""
 
     def write(self, lines: Sequence[Logged]) -> None:
@@ -151,10 +151,10 @@ class SyslogSink:
         return self._socket
 
 
-class Writer:
+class LineWriter:
     """The thread between the mailbox and the sink."""
 
-    def __init__(self, sink: Sink, now: Callable[[], int], capacity: int = LINES_WAITING_MAX) -> None:
+    def __init__(self, sink: LineSink, now: Callable[[], int], capacity: int = LINES_WAITING_MAX) -> None:
         """`now` gives Unix ns for the lines that the writer adds itself."""
         self._sink = sink
         self._now = now
@@ -213,7 +213,7 @@ class Writer:
             self.written += len(lines)
 
 
-def sink_of(arguments: LoggerArguments, data: Path) -> Sink:
+def sink_of(arguments: LoggerArguments, data: Path) -> LineSink:
     """Where `arguments` want the lines."""
     match arguments.target:
         case "stdout":
@@ -237,11 +237,11 @@ class Logger:
     def __init__(self, arguments: LoggerArguments) -> None:
         self._arguments = arguments
         self._lowest = LEVELS[arguments.level]
-        self._writer: Writer
+        self._writer: LineWriter
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
-        self._writer = Writer(sink_of(self._arguments, actor.data), actor.wall_ns)
+        self._writer = LineWriter(sink_of(self._arguments, actor.data), actor.wall_ns)
         self._writer.start()
         actor.log.redirect(self._writer.put)
         self._link = actor.bind("logger", LINK_LIMITS)

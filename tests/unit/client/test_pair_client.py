@@ -35,7 +35,7 @@ from albireo.machine.node.admission import Admission
 from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.role import Role
 from albireo.machine.node.turn import Turn
-from albireo.machine.producer.asking import Answered, Asked, Asker, GivenUp, Unanswered
+from albireo.machine.producer.asking import AnswerCame, GivenUp, PairAsker, QuestionAsked, Unanswered
 from albireo.machine.producer.flight import MESSAGE_BYTES
 from albireo.machine.producer.producer import Offered, ProducerConfig
 from albireo.machine.producer.seeking import (
@@ -44,9 +44,9 @@ from albireo.machine.producer.seeking import (
     FellSilent,
     LineDown,
     LineUp,
+    RoleHeard,
     SeekConfig,
     Seeker,
-    Told,
     TurnedAway,
 )
 from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairSender, Refused, SayTo
@@ -96,7 +96,7 @@ def settled(epoch: int = 4) -> Seeker:
     one = Seeker(SEEK, at(0))
     one.step(LineUp(0), at(0))
     one.step(LineUp(1), at(0))
-    assert one.step(Told(0, acts(epoch)), at(0)) == [Chose(0)]
+    assert one.step(RoleHeard(0, acts(epoch)), at(0)) == [Chose(0)]
     return one
 
 
@@ -105,23 +105,23 @@ def test_everybody_in_reach_is_asked_until_one_acts() -> None:
     assert one.deadline() is None
     assert one.step(LineUp(1), at(0)) == [AskRole(1)]
     assert one.step(LineUp(0), at(1)) == [AskRole(0), AskRole(1)]
-    assert one.step(Told(1, passive(4)), at(2)) == []
+    assert one.step(RoleHeard(1, passive(4)), at(2)) == []
     assert one.step(TimePassed(), at(50)) == [], "not due yet"
     assert one.step(TimePassed(), at(101)) == [AskRole(0), AskRole(1)]
-    assert one.step(Told(0, acts(4)), at(102)) == [Chose(0)]
+    assert one.step(RoleHeard(0, acts(4)), at(102)) == [Chose(0)]
     assert one.chosen == 0 and one.epoch == 4
     assert one.step(TimePassed(), at(1_200)) == [AskRole(1)], "so that it tells us of a takeover"
 
 
-@pytest.mark.parametrize("event", [LineDown(0), LineUp(0), Told(0, passive(4)), TurnedAway(0), FellSilent(0)])
-def test_the_member_talked_to_is_left_when_it_is_gone_or_says_no(event: LineDown | LineUp | Told) -> None:
+@pytest.mark.parametrize("event", [LineDown(0), LineUp(0), RoleHeard(0, passive(4)), TurnedAway(0), FellSilent(0)])
+def test_the_member_talked_to_is_left_when_it_is_gone_or_says_no(event: LineDown | LineUp | RoleHeard) -> None:
     effects = settled().step(event, at(10))
     assert effects[0] == Chose(None)
     assert AskRole(1) in effects
 
 
-@pytest.mark.parametrize("event", [LineDown(1), LineUp(1), Told(1, passive(4)), TurnedAway(1), FellSilent(1)])
-def test_what_befalls_the_other_changes_nothing(event: LineDown | LineUp | Told) -> None:
+@pytest.mark.parametrize("event", [LineDown(1), LineUp(1), RoleHeard(1, passive(4)), TurnedAway(1), FellSilent(1)])
+def test_what_befalls_the_other_changes_nothing(event: LineDown | LineUp | RoleHeard) -> None:
     one = settled()
     assert [effect for effect in one.step(event, at(10)) if isinstance(effect, Chose)] == []
     assert one.chosen == 0
@@ -129,18 +129,18 @@ def test_what_befalls_the_other_changes_nothing(event: LineDown | LineUp | Told)
 
 def test_a_higher_epoch_is_followed_at_once_and_a_lower_one_is_not() -> None:
     one = settled()
-    assert one.step(Told(1, acts(5)), at(10)) == [Chose(1)]
-    assert one.step(Told(0, acts(4)), at(11)) == [], "it was paused and does not know yet"
+    assert one.step(RoleHeard(1, acts(5)), at(10)) == [Chose(1)]
+    assert one.step(RoleHeard(0, acts(4)), at(11)) == [], "it was paused and does not know yet"
     one.step(LineDown(1), at(12))
-    assert one.step(Told(0, acts(4)), at(13)) == [], "the one of epoch 5 may come back"
+    assert one.step(RoleHeard(0, acts(4)), at(13)) == [], "the one of epoch 5 may come back"
     assert one.chosen is None
 
 
 def test_the_epoch_is_a_hint_after_a_takeovers_time_without_anybody_better() -> None:
     one = settled(epoch=9)
     one.step(LineDown(0), at(0))
-    assert one.step(Told(1, acts(3)), at(1_699)) == []
-    assert one.step(Told(1, acts(3)), at(1_700)) == [Chose(1)]
+    assert one.step(RoleHeard(1, acts(3)), at(1_699)) == []
+    assert one.step(RoleHeard(1, acts(3)), at(1_700)) == [Chose(1)]
     assert one.epoch == 3
 
 
@@ -160,18 +160,18 @@ def test_patience_must_outlast_the_asking() -> None:
 # --- Asker -------------------------------------------------------------------------------------------------------
 
 
-def asker() -> Asker:
-    one = Asker("client", SEEK, at(0))
+def asker() -> PairAsker:
+    one = PairAsker("client", SEEK, at(0))
     one.step(LineUp(0), at(0))
     one.step(LineUp(1), at(0))
     return one
 
 
-def asked(what: str, request_id: int = 7) -> Asked:
-    return Asked(Ask(request_id=request_id, what=what))
+def asked(what: str, request_id: int = 7) -> QuestionAsked:
+    return QuestionAsked(Ask(request_id=request_id, what=what))
 
 
-def said(effects: Effects | list[SayTo | Answered | Unanswered]) -> list[tuple[int, str]]:
+def said(effects: Effects | list[SayTo | AnswerCame | Unanswered]) -> list[tuple[int, str]]:
     """Messages but for the asking after roles."""
     found = [(one.member, type(one.message).__name__) for one in effects if isinstance(one, SayTo)]
     return [one for one in found if one[1] != "RoleAsked"]
@@ -184,7 +184,7 @@ def test_a_question_waits_for_a_member_that_acts() -> None:
     answer = Answer(request_id=7, result="good")
     assert one.step(Heard(0, answer), at(2)) == [], "not who was asked"
     assert one.step(Heard(1, Answer(request_id=6)), at(2)) == [], "a late answer to another question"
-    assert one.step(Heard(1, answer), at(2)) == [Answered(1, answer)]
+    assert one.step(Heard(1, answer), at(2)) == [AnswerCame(1, answer)]
     assert one.step(Heard(1, answer), at(2)) == [], "the same once more"
     assert not one.is_waiting
 
@@ -246,7 +246,7 @@ def test_what_waited_through_a_takeover_goes_out_in_one_message() -> None:
     sent = [one for one in one.step(Heard(1, welcome(1, 5)), at(61)) if isinstance(one, SayTo)]
     assert [(one.member, len(one.raw)) for one in sent] == [(1, 50)]
     assert one.step(Heard(1, appended(51, 5)), at(62)) == [Acknowledged(51, Position(5, 51), "local")]
-    assert one.is_drained
+    assert one.is_all_acknowledged
 
 
 def test_only_the_chosen_member_is_believed() -> None:
@@ -258,7 +258,7 @@ def test_only_the_chosen_member_is_believed() -> None:
     late = AppendRefused(producer_id=3, producer_sequence=1, reason="gap", wanted=1)
     for message in (welcome(0, 2), appended(2, 2), late):
         assert one.step(Heard(0, message), at(3)) == []
-    assert not one.is_drained
+    assert not one.is_all_acknowledged
 
 
 def test_a_refusal_because_passive_is_no_reason_to_ask_the_same_again() -> None:
@@ -553,7 +553,7 @@ class Pair:
                 self.carry(member, 100)
                 member.commit(100)
             self.pass_time(50)
-            if self.client.is_drained:
+            if self.client.is_all_acknowledged:
                 return
 
 

@@ -13,11 +13,11 @@ and once per turn, after the frames: `cases.propose(log_time, wall_ns)`, whose r
 it appends a mark frame at the earliest `deadline()` of the folds, so that log time reaches it.
 """
 
-from albireo.machine.fold.cases import Asked, Cases
+from albireo.machine.fold.cases import ActionAsked, Cases
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.dim import Dim, Fresh
 from albireo.machine.fold.flood import FloodMetrics
 from albireo.machine.fold.settings import AlarmConfig
-from albireo.machine.fold.transitions import Refused
+from albireo.machine.fold.transitions import ActionRefused
 
-__all__ = ["AlarmConfig", "Asked", "Cases", "Conditions", "Dim", "FloodMetrics", "Fresh", "Refused"]
+__all__ = ["ActionAsked", "ActionRefused", "AlarmConfig", "Cases", "Conditions", "Dim", "FloodMetrics", "Fresh"]

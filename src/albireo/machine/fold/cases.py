@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 from albireo.codec.errors import DecodeError
 from albireo.codec.record import CaseChanged
 from albireo.machine.fold import transitions as t
-from albireo.machine.fold.columns import NEVER, Columns, Field, list_slices, read_slices, sliced, unsliced
+from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, list_slices, read_slices, sliced, unsliced
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.flood import Flood, FloodMetrics, FloodSnapshot
 from albireo.machine.fold.settings import AlarmConfig
-from albireo.machine.fold.transitions import Refused
+from albireo.machine.fold.transitions import ActionRefused
 from albireo.model.case import Action, Case, LifecycleStatus
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition
@@ -47,7 +47,7 @@ CLOSED_MAX: Final = 10_000
 Rows = NDArray[np.intp]
 
 
-class Noted(Columns):
+class NotedRules(GrowingColumns):
     """What was noted of each rule, in the appended view; the rows are those of `Conditions.rules`."""
 
     fields: ClassVar = {
@@ -70,7 +70,7 @@ class Noted(Columns):
     """Committed view: sequence of the record that last changed the rule's open case."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ActionAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An operator's action as it comes from outside: at a case, or at a rule by item and condition."""
 
     action: Action
@@ -90,7 +90,7 @@ class CaseCounters(msgspec.Struct):
     """Records of rules that no item declares."""
 
 
-class _Head(msgspec.Struct, frozen=True, array_like=True):
+class _CasesHead(msgspec.Struct, frozen=True, array_like=True):
     """First slice of a snapshot; after it come the open cases, then the closed ones."""
 
     changed_at: list[int]
@@ -106,7 +106,7 @@ class Cases:
     def __init__(self, conditions: Conditions, config: AlarmConfig | None = None) -> None:
         self._conditions = conditions
         self._config = config or AlarmConfig()
-        self._noted = Noted()
+        self._noted = NotedRules()
         self._open: dict[int, Case] = {}
         """Committed view, by rule row."""
         self._row_of: dict[int, int] = {}
@@ -328,7 +328,7 @@ class Cases:
 
     # --- Operators -------------------------------------------------------------------------------------------------
 
-    def act(self, asked: Asked, log_time: LogTime, wall_ns: WallTime) -> list[CaseChanged] | Refused:
+    def act(self, asked: ActionAsked, log_time: LogTime, wall_ns: WallTime) -> list[CaseChanged] | ActionRefused:
         """What an operator asks for, as records to append, or why not.
 
         ACK_ALL gives its first slice; `propose` yields the rest (forgotten by a crash: the operator sees what is left).
@@ -340,38 +340,42 @@ class Cases:
             waiting = deque(case.case_id for case in self if not case.is_acked)
             self._acking = (t.OperatorAsked(action=asked.action, user=asked.user, comment=asked.comment), waiting)
             acked = self._propose_acks(wall_ns, PROPOSED_MAX)
-            return acked or Refused("no case waits to be acknowledged", "nothing is left to do")
+            return acked or ActionRefused("no case waits to be acknowledged", "nothing is left to do")
         self._grow()
         found = self._target(asked, wall_ns)
-        if isinstance(found, Refused):
+        if isinstance(found, ActionRefused):
             return found
         row, case = found
         unshelve_at = self._unshelve_time(asked, log_time)
-        if isinstance(unshelve_at, Refused):
+        if isinstance(unshelve_at, ActionRefused):
             return unshelve_at
         event = t.OperatorAsked(action=asked.action, user=asked.user, comment=asked.comment, unshelve_at=unshelve_at)
         changed = t.step(case, event, wall_ns)
-        return changed if isinstance(changed, Refused) else [self._handed_out(row, changed)]
+        return changed if isinstance(changed, ActionRefused) else [self._handed_out(row, changed)]
 
-    def _target(self, asked: Asked, wall_ns: WallTime) -> tuple[int, Case] | Refused:
+    def _target(self, asked: ActionAsked, wall_ns: WallTime) -> tuple[int, Case] | ActionRefused:
         """Rule row and case (appended view) that are meant."""
         if asked.case_id is not None:
             row = self._row_of.get(asked.case_id)
             if row is None:
-                return Refused(f"no open case {asked.case_id}", "list the open cases; it may have closed meanwhile")
+                return ActionRefused(
+                    f"no open case {asked.case_id}", "list the open cases; it may have closed meanwhile"
+                )
         elif asked.item_id is not None and asked.condition is not None:
             row = self._conditions.row_of(asked.item_id, asked.condition)
             if row is None or (row not in self._open and not self._conditions.is_enabled_at(row)):
-                return Refused(f"no {asked.condition} alarm on item {asked.item_id}", "set its limit in the item table")
+                return ActionRefused(
+                    f"no {asked.condition} alarm on item {asked.item_id}", "set its limit in the item table"
+                )
         else:
-            return Refused("neither a case nor an item with a condition is named", "name one of them")
+            return ActionRefused("neither a case nor an item with a condition is named", "name one of them")
         case = self._ahead.get(row) or self._open.get(row)
         if case is not None and case.lifecycle_status is LifecycleStatus.CLOSED:
-            return Refused("it is just being closed", "nothing is left to do")
+            return ActionRefused("it is just being closed", "nothing is left to do")
         if case is not None:
-            return (row, case) if case.case_id else Refused("it is just being raised", "ask again in a moment")
+            return (row, case) if case.case_id else ActionRefused("it is just being raised", "ask again in a moment")
         if asked.action not in (Action.SHELVE, Action.SHELVE_ONCE, Action.OUT_OF_SERVICE):
-            return Refused("it has no open case", "only shelving and taking out of service need none")
+            return ActionRefused("it has no open case", "only shelving and taking out of service need none")
         return row, self._reserved(row, asked.condition or self._conditions.condition_at(row), wall_ns)
 
     def _reserved(self, row: int, condition: Condition, wall_ns: WallTime) -> Case:
@@ -383,18 +387,18 @@ class Cases:
             at_ns=wall_ns,
         )
 
-    def _unshelve_time(self, asked: Asked, log_time: LogTime) -> LogTime | Refused | None:
+    def _unshelve_time(self, asked: ActionAsked, log_time: LogTime) -> LogTime | ActionRefused | None:
         longest_ms = self._config.shelve_max_ms
         if asked.action is Action.SHELVE_ONCE:
             duration_ms = longest_ms if asked.duration_ms is None else asked.duration_ms
         elif asked.action is Action.SHELVE:
             if asked.duration_ms is None:
-                return Refused("a timed shelve needs a duration", f"give one of at most {longest_ms} ms")
+                return ActionRefused("a timed shelve needs a duration", f"give one of at most {longest_ms} ms")
             duration_ms = asked.duration_ms
         else:
             return None
         if not 0 < duration_ms <= longest_ms:
-            return Refused(f"{duration_ms} ms is no time to shelve", f"give 1..{longest_ms} ms")
+            return ActionRefused(f"{duration_ms} ms is no time to shelve", f"give 1..{longest_ms} ms")
         return LogTime(log_time + duration_ms * MS)
 
     def _propose_acks(self, wall_ns: WallTime, limit: int) -> list[CaseChanged]:
@@ -418,7 +422,7 @@ class Cases:
     def snapshot_slices(self) -> Iterator[bytes]:
         """The committed view as it stands now, encoded slice by slice as the iterator is drawn on."""
         rows = sorted(self._open)
-        head = _Head(
+        head = _CasesHead(
             changed_at=self._noted.changed_at[rows].tolist(),
             closed_at=[sequence for sequence, _ in self._closed],
             flood=self._flood.snapshot(),
@@ -438,7 +442,7 @@ class Cases:
             DecodeError: not a snapshot of this fold, or of other conditions.
         """
         slices = read_slices(data)
-        head = unsliced(next(slices, b""), _Head)
+        head = unsliced(next(slices, b""), _CasesHead)
         cases = [case for one in slices for case in unsliced(one, list[Case])]
         if len(cases) != len(head.changed_at) + len(head.closed_at):
             raise DecodeError(0, f"cases snapshot: {len(cases)} cases, not what its first slice says")
@@ -456,7 +460,7 @@ class Cases:
         return self
 
 
-def _slices(head: _Head, cases: list[Case], closed: list[Case]) -> Iterator[bytes]:
+def _slices(head: _CasesHead, cases: list[Case], closed: list[Case]) -> Iterator[bytes]:
     yield sliced(head)
     yield from list_slices(cases)
     yield from list_slices(closed)
@@ -465,14 +469,14 @@ def _slices(head: _Head, cases: list[Case], closed: list[Case]) -> Iterator[byte
 _NO_ALARMS: Final = AlarmSettings()
 
 
-def _text_refused(asked: Asked) -> Refused | None:
+def _text_refused(asked: ActionAsked) -> ActionRefused | None:
     if not asked.user or len(asked.user) > t.USER_CHARS_MAX:
-        return Refused("no user, or too long a name", f"give a name of 1..{t.USER_CHARS_MAX} characters")
+        return ActionRefused("no user, or too long a name", f"give a name of 1..{t.USER_CHARS_MAX} characters")
     if len(asked.comment) > t.COMMENT_CHARS_MAX:
-        return Refused("the comment is too long", f"at most {t.COMMENT_CHARS_MAX} characters")
+        return ActionRefused("the comment is too long", f"at most {t.COMMENT_CHARS_MAX} characters")
     if asked.action is Action.COMMENT and not asked.comment:
-        return Refused("the comment is empty", "say something")
+        return ActionRefused("the comment is empty", "say something")
     return None
 
 
-__all__ = ["CLOSED_MAX", "PROPOSED_MAX", "Asked", "CaseCounters", "Cases", "Refused"]
+__all__ = ["CLOSED_MAX", "PROPOSED_MAX", "ActionAsked", "ActionRefused", "CaseCounters", "Cases"]

@@ -20,14 +20,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.machine.fold.columns import NEVER, OLDEST, Columns, Field
+from albireo.machine.fold.columns import NEVER, OLDEST, Field, GrowingColumns
 from albireo.machine.fold.settings import ACTIVATIONS_MAX, AlarmConfig
 from albireo.model.instant import MS, LogTime
 
 Rows = NDArray[np.intp]
 
 
-class Flips(Columns):
+class Flips(GrowingColumns):
     """Recent activations by rule row."""
 
     fields: ClassVar = {

@@ -1,4 +1,4 @@
-"""Columns that grow together: the shape in which a fold keeps what it knows of many items or rules.
+"""GrowingColumns that grow together: the shape in which a fold keeps what it knows of many items or rules.
 
 A subclass names its columns once, in `fields`, with type and first value. The packed form holds the rows in use and
 nothing of how the columns grew, so two folds with equal rows pack to equal bytes.
@@ -45,13 +45,13 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Packed(msgspec.Struct, frozen=True, array_like=True):
-    """Columns as bytes, in the order of `fields`."""
+    """GrowingColumns as bytes, in the order of `fields`."""
 
     count: int
     columns: list[bytes]
 
 
-class Columns:
+class GrowingColumns:
     """n rows; every column is at least n long, what lies above is fill."""
 
     fields: ClassVar[Mapping[str, Field]] = {}

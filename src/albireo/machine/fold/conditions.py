@@ -57,9 +57,9 @@ from albireo.machine.fold.rules import (
     STALE,
     THRESHOLDS,
     VALUED,
-    Adapters,
+    AdapterSigns,
     Rules,
-    Watched,
+    WatchedItems,
     limits_of,
 )
 from albireo.machine.fold.settings import AlarmConfig
@@ -78,8 +78,8 @@ class Conditions:
         self._dim = dim
         self._config = config or AlarmConfig()
         self.rules = Rules()
-        self.watched = Watched()
-        self._adapters = Adapters()
+        self.watched = WatchedItems()
+        self._adapters = AdapterSigns()
         self._adapter_index: dict[str, int] = {}
         self._suppressed_by: dict[int, str] = {}
         """Full name of the item that suppresses each item that has one; it may be declared later."""

@@ -31,8 +31,8 @@ from albireo.codec.errors import DecodeError
 from albireo.machine.fold.columns import (
     NEVER,
     OLDEST,
-    Columns,
     Field,
+    GrowingColumns,
     Packed,
     list_slices,
     read_slices,
@@ -79,7 +79,7 @@ class Fresh(msgspec.Struct, frozen=True, eq=False):
     all_usable: bool
 
 
-class Live(Columns):
+class Live(GrowingColumns):
     """Current values by dense item index."""
 
     fields: ClassVar = {
@@ -133,7 +133,7 @@ class DimCounters(msgspec.Struct):
     """Declarations beyond ITEMS_MAX or ITEM_ID_MAX."""
 
 
-class _Head(msgspec.Struct, frozen=True, array_like=True):
+class _DimHead(msgspec.Struct, frozen=True, array_like=True):
     """First slice of a snapshot; after it come the items, then the texts."""
 
     live: Packed
@@ -433,7 +433,7 @@ class Dim:
 
     def snapshot_slices(self) -> Iterator[bytes]:
         """The fold as it stands now, encoded slice by slice as the iterator is drawn on."""
-        head = _Head(self.live.pack(), msgspec.structs.replace(self.counters))
+        head = _DimHead(self.live.pack(), msgspec.structs.replace(self.counters))
         return _slices(head, list(self._items), list(self._texts))
 
     def snapshot(self) -> bytes:
@@ -449,7 +449,7 @@ class Dim:
         """
         self = cls()
         slices = read_slices(data)
-        head = unsliced(next(slices, b""), _Head)
+        head = unsliced(next(slices, b""), _DimHead)
         while len(self._items) < head.live.count:
             self._items += unsliced(next(slices, b""), list[KnownItem])
         for one in slices:
@@ -467,7 +467,7 @@ class Dim:
         return self
 
 
-def _slices(head: _Head, items: list[KnownItem], texts: list[str]) -> Iterator[bytes]:
+def _slices(head: _DimHead, items: list[KnownItem], texts: list[str]) -> Iterator[bytes]:
     yield sliced(head)
     yield from list_slices(items)
     yield from list_slices(texts)

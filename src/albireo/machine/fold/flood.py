@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
-from albireo.machine.fold.columns import NEVER, Columns, Field, Packed
+from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, Packed
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.transitions import is_silent
 from albireo.model.case import Case, Cause, LifecycleStatus
@@ -62,7 +62,7 @@ class FloodMetrics(msgspec.Struct, frozen=True, kw_only=True):
     bad_actors: tuple[BadActor, ...]
 
 
-class Load(Columns):
+class AlarmLoad(GrowingColumns):
     """What counts of each rule; the rows are those of `Conditions.rules`."""
 
     fields: ClassVar = {
@@ -104,7 +104,7 @@ class Flood:
     """The counters."""
 
     def __init__(self) -> None:
-        self._load = Load()
+        self._load = AlarmLoad()
         self._counts = _Counts([0] * BUCKETS)
 
     def fold(self, row: int, case: Case, cause: str, log_time: LogTime) -> None:

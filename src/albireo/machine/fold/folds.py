@@ -35,13 +35,13 @@ from albireo.codec.record import (
     Record,
     Stream,
 )
-from albireo.machine.fold.cases import Asked, Cases
+from albireo.machine.fold.cases import ActionAsked, Cases
 from albireo.machine.fold.commands import Commands
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.elsewhere import Elsewhere
 from albireo.machine.fold.producers import Producers
-from albireo.machine.fold.transitions import Refused
+from albireo.machine.fold.transitions import ActionRefused
 from albireo.model import quality
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
@@ -142,7 +142,7 @@ class Folds:
             return []
         return self.cases.propose(LogTime(self.log_time_ms * MS), wall)
 
-    def act(self, asked: Asked, wall: WallTime) -> list[CaseChanged] | Refused:
+    def act(self, asked: ActionAsked, wall: WallTime) -> list[CaseChanged] | ActionRefused:
         """What an operator does to a case."""
         return self.cases.act(asked, LogTime(self.log_time_ms * MS), wall)
 

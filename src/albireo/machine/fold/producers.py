@@ -19,7 +19,7 @@ PRODUCERS_MAX: Final = 4096
 """Producers a log knows at most; a hello beyond is refused."""
 
 
-class Producer(msgspec.Struct, kw_only=True):
+class KnownProducer(msgspec.Struct, kw_only=True):
     """One producer as the committed records tell it."""
 
     producer_id: int
@@ -38,8 +38,8 @@ class Producers:
     """The fold, and above it the pending view that admission needs."""
 
     def __init__(self) -> None:
-        self._by_id: dict[int, Producer] = {}
-        self._by_name: dict[str, Producer] = {}
+        self._by_id: dict[int, KnownProducer] = {}
+        self._by_name: dict[str, KnownProducer] = {}
         self._appended: dict[int, int] = {}
         self._opening: dict[str, ProducerOpened] = {}
 
@@ -48,7 +48,7 @@ class Producers:
     def fold_opened(self, record: ProducerOpened, node_ns: int, epoch: int) -> None:
         known = self._by_id.get(record.producer_id)
         if known is None:
-            known = Producer(producer_id=record.producer_id, name=record.name, run=record.run)
+            known = KnownProducer(producer_id=record.producer_id, name=record.name, run=record.run)
             known.last_node_ns, known.last_epoch = node_ns, epoch
             self._by_id[record.producer_id] = known
             self._by_name[record.name] = known
@@ -88,10 +88,10 @@ class Producers:
     def is_full(self) -> bool:
         return len(self._by_id) + len(self._opening) >= PRODUCERS_MAX
 
-    def find(self, name: str) -> Producer | None:
+    def find(self, name: str) -> KnownProducer | None:
         return self._by_name.get(name)
 
-    def get(self, producer_id: int) -> Producer | None:
+    def get(self, producer_id: int) -> KnownProducer | None:
         return self._by_id.get(producer_id)
 
     def last_appended(self, producer_id: int) -> int | None:
@@ -112,7 +112,7 @@ class Producers:
         self._appended.clear()
         self._opening.clear()
 
-    def __iter__(self) -> Iterator[Producer]:
+    def __iter__(self) -> Iterator[KnownProducer]:
         return iter(self._by_id.values())
 
     # Snapshot.
@@ -123,7 +123,7 @@ class Producers:
     @classmethod
     def restore(cls, data: bytes) -> "Producers":
         self = cls()
-        for one in msgspec.msgpack.decode(data, type=list[Producer]):
+        for one in msgspec.msgpack.decode(data, type=list[KnownProducer]):
             self._by_id[one.producer_id] = one
             self._by_name[one.name] = one
         return self

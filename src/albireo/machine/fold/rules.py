@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.machine.fold.columns import NEVER, Columns, Field
+from albireo.machine.fold.columns import NEVER, Field, GrowingColumns
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, Condition
 from albireo.model.samples import ValueType
@@ -31,7 +31,7 @@ IS_SIGN_OF_LIFE: Final = 4
 IS_STALE: Final = 8
 
 
-class Rules(Columns):
+class Rules(GrowingColumns):
     """One row per item x condition."""
 
     fields: ClassVar = {
@@ -81,7 +81,7 @@ class Rules(Columns):
     """RATE: log time at which the verdict falls if no sample comes."""
 
 
-class Watched(Columns):
+class WatchedItems(GrowingColumns):
     """What the rules need to know of each item, by dense item index."""
 
     fields: ClassVar = {
@@ -106,7 +106,7 @@ class Watched(Columns):
     is_suppressed: NDArray[np.bool_]
 
 
-class Adapters(Columns):
+class AdapterSigns(GrowingColumns):
     """Signs of life by adapter."""
 
     fields: ClassVar = {"alive": Field("<i8")}

@@ -97,7 +97,7 @@ Event = (
 )
 
 
-class Refused(msgspec.Struct, frozen=True):
+class ActionRefused(msgspec.Struct, frozen=True):
     """An operator's action that can't be done, and what to do instead."""
 
     reason: str
@@ -165,7 +165,7 @@ def reserved(item_id: int, condition: Condition, severity: int, *, is_suppressed
     )
 
 
-def step(case: Case, event: Event, at_ns: WallTime) -> CaseChanged | Refused:
+def step(case: Case, event: Event, at_ns: WallTime) -> CaseChanged | ActionRefused:
     """Take one event at an open case.
 
     Returns:
@@ -272,33 +272,37 @@ def _settled(case: Case, cause: Cause, changes: Changes, at_ns: WallTime) -> Cas
     return CaseChanged(case=after, cause=cause)
 
 
-def refusal_of(case: Case, action: Action) -> Refused | None:
+def refusal_of(case: Case, action: Action) -> ActionRefused | None:
     """Why an operator can't do this to this case now; None when it can be done."""
     match action:
         case Action.ACK | Action.ACK_ALL:
-            return Refused("it is acknowledged already", _NOTHING_LEFT) if case.is_acked else None
+            return ActionRefused("it is acknowledged already", _NOTHING_LEFT) if case.is_acked else None
         case Action.RESET:
             return _reset_refusal(case)
         case Action.SHELVE | Action.SHELVE_ONCE:
             # Shelving what is shelved sets its time anew (Part 9, 5.8.17).
-            return Refused("it is out of service", "put it back in service first") if case.is_out_of_service else None
+            return (
+                ActionRefused("it is out of service", "put it back in service first")
+                if case.is_out_of_service
+                else None
+            )
         case Action.UNSHELVE:
-            return Refused("it is not shelved", _NOTHING_LEFT) if case.shelving is Shelving.UNSHELVED else None
+            return ActionRefused("it is not shelved", _NOTHING_LEFT) if case.shelving is Shelving.UNSHELVED else None
         case Action.OUT_OF_SERVICE:
-            return Refused("it is out of service already", _NOTHING_LEFT) if case.is_out_of_service else None
+            return ActionRefused("it is out of service already", _NOTHING_LEFT) if case.is_out_of_service else None
         case Action.IN_SERVICE:
-            return None if case.is_out_of_service else Refused("it is in service", _NOTHING_LEFT)
+            return None if case.is_out_of_service else ActionRefused("it is in service", _NOTHING_LEFT)
         case Action.COMMENT:
             return None
         case _:
             assert_never(action)
 
 
-def _reset_refusal(case: Case) -> Refused | None:
+def _reset_refusal(case: Case) -> ActionRefused | None:
     if not case.is_latched:
-        return Refused("it is not latched", _NOTHING_LEFT)
+        return ActionRefused("it is not latched", _NOTHING_LEFT)
     if case.is_active:
-        return Refused("its condition still holds", "remove the cause, then reset")
+        return ActionRefused("its condition still holds", "remove the cause, then reset")
     if not case.is_acked:
-        return Refused("it is not acknowledged", "acknowledge it, then reset")
+        return ActionRefused("it is not acknowledged", "acknowledge it, then reset")
     return None

@@ -47,7 +47,7 @@ MISSED_MAX: Final = 1_000
 NO_ANSWER: Final = "the other member's history does not answer"
 
 
-class Phase(Enum):
+class CopyPhase(Enum):
     RESTING = "resting"
     WAITING = "waiting"
     ASKING = "asking"
@@ -66,7 +66,7 @@ class HolesKnown(msgspec.Struct, frozen=True):
     log_id: str
 
 
-class Heard(msgspec.Struct, frozen=True, eq=False):
+class PeerAnswered(msgspec.Struct, frozen=True, eq=False):
     """An answer, with the piece if it brought one."""
 
     word: GroupSent | PieceSent
@@ -81,7 +81,7 @@ class Worked(msgspec.Struct, frozen=True):
     is_disk: bool = False
 
 
-class Say(msgspec.Struct, frozen=True):
+class AskPeer(msgspec.Struct, frozen=True):
     """Effect: send to the other's history."""
 
     word: GroupAsked | PieceAsked
@@ -119,22 +119,22 @@ class Forget(msgspec.Struct, frozen=True):
     """Effect: remove what was taken of this group. Ends at once, without a `Worked`."""
 
 
-class Refused(msgspec.Struct, frozen=True):
+class CountRefusal(msgspec.Struct, frozen=True):
     """Effect: count it, by its name."""
 
     reason: str
 
 
-Event = HolesKnown | Heard | Worked | TimePassed
-Effect = Say | StorePiece | TakeFile | KeepGroup | EndHole | Forget | Refused
-WORKING: Final = frozenset({Phase.STORING, Phase.TAKING, Phase.KEEPING, Phase.ENDING})
+Event = HolesKnown | PeerAnswered | Worked | TimePassed
+Effect = AskPeer | StorePiece | TakeFile | KeepGroup | EndHole | Forget | CountRefusal
+WORKING: Final = frozenset({CopyPhase.STORING, CopyPhase.TAKING, CopyPhase.KEEPING, CopyPhase.ENDING})
 
 
 class Copying:
     """The machine; one per life of a history. `number`: drawn by the shell; late answers to the life before differ."""
 
     def __init__(self, number: int) -> None:
-        self.phase = Phase.RESTING
+        self.phase = CopyPhase.RESTING
         self.trouble = ""
         self._number = number
         self._holes: tuple[Hole, ...] = ()
@@ -172,9 +172,9 @@ class Copying:
         match event:
             case HolesKnown(holes, log_id):
                 self._holes, self._log_id = tuple(one for one in holes if not one.is_settled), log_id
-                if self.phase is Phase.RESTING and self._holes:
+                if self.phase is CopyPhase.RESTING and self._holes:
                     self._ask_group(now)
-            case Heard(word, piece):
+            case PeerAnswered(word, piece):
                 self._heard(word, piece, now)
             case Worked(fault, is_disk):
                 self._worked(fault, is_disk, now)
@@ -188,15 +188,15 @@ class Copying:
         if self._due is None or now < self._due:
             return
         match self.phase:
-            case Phase.WAITING:
+            case CopyPhase.WAITING:
                 self._ask_group(now)
-            case Phase.ASKING:
+            case CopyPhase.ASKING:
                 self.trouble = NO_ANSWER
                 self._ask_group(now)
-            case Phase.FETCHING:
+            case CopyPhase.FETCHING:
                 self.trouble = NO_ANSWER
                 self._ask_piece(now)
-            case Phase.PACING:
+            case CopyPhase.PACING:
                 self._ask_piece(now)
             case _:
                 raise AssertionError(f"a deadline while {self.phase}")
@@ -211,13 +211,13 @@ class Copying:
         self._hole = hole
         self._entries, self._index = (), 0
         if hole is None:
-            self._go(Phase.RESTING, None)
+            self._go(CopyPhase.RESTING, None)
             self.trouble = ""
             return
         self._number += 1
-        self._go(Phase.ASKING, Instant(now + ANSWER_NS))
+        self._go(CopyPhase.ASKING, Instant(now + ANSWER_NS))
         self._out.append(
-            Say(
+            AskPeer(
                 GroupAsked(
                     number=self._number,
                     log_id=self._log_id,
@@ -271,12 +271,12 @@ class Copying:
                 self._refuse("wrong_holes")
                 self._wait("wrong_holes", now)
                 return
-            self._go(Phase.ENDING, None)
+            self._go(CopyPhase.ENDING, None)
             self._out.append(EndHole(hole, tuple(left)))
 
     def _keep(self, after: Hole) -> None:
         assert self._hole is not None
-        self._go(Phase.KEEPING, None)
+        self._go(CopyPhase.KEEPING, None)
         self._out.append(KeepGroup(self._hole, after))
 
     def _passed(self, hole: Hole) -> Hole:
@@ -317,23 +317,23 @@ class Copying:
         if now >= self._free_at:
             self._ask_piece(now)
         else:
-            self._go(Phase.PACING, self._free_at)
+            self._go(CopyPhase.PACING, self._free_at)
 
     def _ask_piece(self, now: Instant) -> None:
         self._number += 1
         self._asked_at = now
-        self._go(Phase.FETCHING, Instant(now + ANSWER_NS))
+        self._go(CopyPhase.FETCHING, Instant(now + ANSWER_NS))
         path = self._entries[self._index].path
-        self._out.append(Say(PieceAsked(number=self._number, path=path, offset=self._offset)))
+        self._out.append(AskPeer(PieceAsked(number=self._number, path=path, offset=self._offset)))
 
     def _heard(self, word: GroupSent | PieceSent, piece: bytes | memoryview, now: Instant) -> None:
         if word.number != self._number:
             return  # Late: it was asked again.
         if self.trouble == NO_ANSWER:
             self.trouble = ""
-        if isinstance(word, GroupSent) and self.phase is Phase.ASKING:
+        if isinstance(word, GroupSent) and self.phase is CopyPhase.ASKING:
             self._group_sent(word, now)
-        elif isinstance(word, PieceSent) and self.phase is Phase.FETCHING:
+        elif isinstance(word, PieceSent) and self.phase is CopyPhase.FETCHING:
             self._piece_sent(word, piece, now)
         else:
             self._refuse("unasked")
@@ -353,7 +353,7 @@ class Copying:
             rest_ns = max((SHARE - 1) * took_ns, len(piece) * SECOND // RATE_BYTES_PER_S - took_ns)
             self._free_at = Instant(now + min(rest_ns, ANSWER_NS))
             self._piece_bytes = len(piece)
-            self._go(Phase.STORING, None)
+            self._go(CopyPhase.STORING, None)
             self._out.append(StorePiece(self._offset, piece))
 
     def _file_gone(self, now: Instant) -> None:
@@ -374,9 +374,9 @@ class Copying:
             self._wait(f"the disk here: {fault}", now)
         elif fault:
             self._failed(fault, now)
-        elif self.phase is Phase.STORING:
+        elif self.phase is CopyPhase.STORING:
             self._stored(now)
-        elif self.phase is Phase.TAKING:
+        elif self.phase is CopyPhase.TAKING:
             self._taken(now)
         else:
             self._kept(now)
@@ -386,7 +386,7 @@ class Copying:
         self._attempts = self._gone = 0
         self._pause_ns = PAUSE_MIN_NS
         self._left = max(0, self._left - len(self._entries))
-        if self.phase is Phase.ENDING:
+        if self.phase is CopyPhase.ENDING:
             self._hole = None
         if not any(one.missed for one in self._holes):
             self.trouble = ""
@@ -399,7 +399,7 @@ class Copying:
             self._pace(now)
             return
         assert self._hole is not None
-        self._go(Phase.TAKING, None)
+        self._go(CopyPhase.TAKING, None)
         self._out.append(TakeFile(entry, self._hole))
 
     def _taken(self, now: Instant) -> None:
@@ -412,13 +412,13 @@ class Copying:
 
     # --- All ways lead through here ------------------------------------------------------------------------------
 
-    def _go(self, phase: Phase, due: Instant | None) -> None:
+    def _go(self, phase: CopyPhase, due: Instant | None) -> None:
         self.phase, self._due = phase, due
 
     def _wait(self, trouble: str, now: Instant) -> None:
         self.trouble = trouble
-        self._go(Phase.WAITING, Instant(now + self._pause_ns))
+        self._go(CopyPhase.WAITING, Instant(now + self._pause_ns))
         self._pause_ns = min(2 * self._pause_ns, PAUSE_MAX_NS)
 
     def _refuse(self, reason: str) -> None:
-        self._out.append(Refused(reason))
+        self._out.append(CountRefusal(reason))

@@ -1,6 +1,6 @@
 """Decisions of the historian: when to seal the hot tail, when to stop taking rows, which files to merge.
 
-Pure: the shell measures, asks here, and does. `Pace` is the machine of one hot tail:
+Pure: the shell measures, asks here, and does. `SealPace` is the machine of one hot tail:
 
            has news and 60 s, or enough rows, or asked             sealed
     Idle ------------------------------------------------> Sealing --------> Idle
@@ -35,7 +35,7 @@ QUIET_NS: Final = 600 * SECOND
 """Node time that must pass after a day's last seal before it counts as closed."""
 
 
-class PaceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SealPaceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When to seal, and how much memory the hot tail may take."""
 
     seal_every_ns: int = 60 * SECOND
@@ -56,10 +56,10 @@ class PaceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError("times must be above 0 and retry_min_ns at most retry_max_ns")
 
 
-class Pace:
+class SealPace:
     """See the module."""
 
-    def __init__(self, config: PaceConfig) -> None:
+    def __init__(self, config: SealPaceConfig) -> None:
         self.config = config
         self.is_sealing = False
         self.failures = 0

@@ -29,7 +29,7 @@ from albireo.machine.output.mailbox import (
     Applied,
     GuardState,
     MailboxAnswer,
-    Order,
+    MailboxOrder,
     Result,
     admitted,
     answered,
@@ -54,7 +54,7 @@ class GateConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Target -> the largest of its values, unsigned; there are no other targets."""
 
 
-class Gate(msgspec.Struct, frozen=True, kw_only=True):
+class GateState(msgspec.Struct, frozen=True, kw_only=True):
     """The gate between two events."""
 
     state: GuardState
@@ -69,7 +69,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     """Whose mailbox is looked at first: not his whose order was served last."""
 
 
-class Ordered(msgspec.Struct, frozen=True):
+class MailboxWritten(msgspec.Struct, frozen=True):
     """A member wrote its mailbox."""
 
     member: int
@@ -82,7 +82,7 @@ class Landed(msgspec.Struct, frozen=True):
     result: Result
 
 
-class Keep(msgspec.Struct, frozen=True):
+class KeepGuard(msgspec.Struct, frozen=True):
     """Make this durable before any effect that follows, and before anybody reads an answer."""
 
     boot: int
@@ -92,27 +92,27 @@ class Keep(msgspec.Struct, frozen=True):
 class Apply(msgspec.Struct, frozen=True):
     """Write it to the device, once, and say `Landed`."""
 
-    order: Order
+    order: MailboxOrder
 
 
-Event = Ordered | Landed | TimePassed
-Effect = Keep | Apply
+Event = MailboxWritten | Landed | TimePassed
+Effect = KeepGuard | Apply
 
 
-def started(config: GateConfig, boot: int, guard: int, now: Instant) -> tuple[Gate, list[Effect]]:
+def started(config: GateConfig, boot: int, guard: int, now: Instant) -> tuple[GateState, list[Effect]]:
     """A start of the gate.
 
     Args:
         boot, guard: as kept; of a gate that has kept nothing any number, and 0.
     """
     state = GuardState(boot=next_boot(boot), guard=guard)
-    return Gate(state=state, quiet_until=Instant(now + config.dead_ns)), [Keep(state.boot, guard)]
+    return GateState(state=state, quiet_until=Instant(now + config.dead_ns)), [KeepGuard(state.boot, guard)]
 
 
-def step(config: GateConfig, gate: Gate, event: Event, now: Instant) -> tuple[Gate, list[Effect]]:
+def step(config: GateConfig, gate: GateState, event: Event, now: Instant) -> tuple[GateState, list[Effect]]:
     """What follows from `event`; the effects are carried out in order, before the new state is shown to anybody."""
     match event:
-        case Ordered():
+        case MailboxWritten():
             gate = _ordered(gate, event)
         case Landed(result=result):
             gate = _landed(config, gate, result, now)
@@ -128,12 +128,12 @@ def step(config: GateConfig, gate: Gate, event: Event, now: Instant) -> tuple[Ga
     return gate, effects
 
 
-def deadline(gate: Gate) -> Instant | None:
+def deadline(gate: GateState) -> Instant | None:
     """When a `TimePassed` is due: somebody waits for what the device may still carry out."""
     return gate.quiet_until if gate.under_way is None and any(_asks(gate, one) for one in range(MEMBERS)) else None
 
 
-def registers(gate: Gate) -> Words:
+def registers(gate: GateState) -> Words:
     """Both mailboxes and the status, as anybody reads them."""
     boxes = [
         word for order, answer in zip(gate.orders, gate.state.answers, strict=True)
@@ -142,13 +142,13 @@ def registers(gate: Gate) -> Words:
     return (*boxes, *encode_status(gate.state))
 
 
-def _ordered(gate: Gate, event: Ordered) -> Gate:
+def _ordered(gate: GateState, event: MailboxWritten) -> GateState:
     assert len(event.words) == ORDER_REGISTERS
     orders = (event.words, gate.orders[1]) if event.member == 0 else (gate.orders[0], event.words)
     return msgspec.structs.replace(gate, orders=orders)
 
 
-def _landed(config: GateConfig, gate: Gate, result: Result, now: Instant) -> Gate:
+def _landed(config: GateConfig, gate: GateState, result: Result, now: Instant) -> GateState:
     applied = gate.under_way
     assert applied is not None, "nothing is under way"
     gate = _answered(gate, applied.member, applied.order.count, result)
@@ -157,11 +157,11 @@ def _landed(config: GateConfig, gate: Gate, result: Result, now: Instant) -> Gat
     return msgspec.structs.replace(gate, under_way=None, quiet_until=quiet_until, first=first)
 
 
-def _asks(gate: Gate, member: int) -> bool:
+def _asks(gate: GateState, member: int) -> bool:
     return gate.orders[member][1] not in (0, gate.state.answers[member].done)
 
 
-def _look(config: GateConfig, gate: Gate, member: int, now: Instant) -> tuple[Gate, list[Effect]]:
+def _look(config: GateConfig, gate: GateState, member: int, now: Instant) -> tuple[GateState, list[Effect]]:
     """One mailbox, while nothing is under way."""
     if not _asks(gate, member):
         return gate, []
@@ -183,13 +183,13 @@ def _look(config: GateConfig, gate: Gate, member: int, now: Instant) -> tuple[Ga
     return msgspec.structs.replace(gate, under_way=Applied(member, order)), [*effects, Apply(order)]
 
 
-def _raised(gate: Gate, epoch: int) -> tuple[Gate, list[Effect]]:
+def _raised(gate: GateState, epoch: int) -> tuple[GateState, list[Effect]]:
     if epoch == gate.state.guard:
         return gate, []
     state = msgspec.structs.replace(gate.state, guard=epoch)
-    return msgspec.structs.replace(gate, state=state), [Keep(state.boot, state.guard)]
+    return msgspec.structs.replace(gate, state=state), [KeepGuard(state.boot, state.guard)]
 
 
-def _answered(gate: Gate, member: int, count: int, result: Result) -> Gate:
+def _answered(gate: GateState, member: int, count: int, result: Result) -> GateState:
     state = answered(gate.state, member, MailboxAnswer(count, result))
     return msgspec.structs.replace(gate, state=state)

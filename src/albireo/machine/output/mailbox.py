@@ -71,7 +71,7 @@ class Result(IntEnum):
     """Of a gate: passed on, and nobody knows what became of it."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class MailboxOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What a member asks of an output."""
 
     count: int
@@ -110,10 +110,10 @@ class Applied(msgspec.Struct, frozen=True):
     """An order that a scan carried out."""
 
     member: int
-    order: Order
+    order: MailboxOrder
 
 
-def encode_order(order: Order) -> tuple[int, ...]:
+def encode_order(order: MailboxOrder) -> tuple[int, ...]:
     """Registers 0..9.
 
     Raises:
@@ -128,7 +128,7 @@ def encode_order(order: Order) -> tuple[int, ...]:
     return _WORDS.unpack(head + _CRC.pack(crc32(head)))
 
 
-def decode_order(words: Sequence[int], offset: int = 0) -> Order:
+def decode_order(words: Sequence[int], offset: int = 0) -> MailboxOrder:
     """The order at `offset`.
 
     Raises:
@@ -142,7 +142,7 @@ def decode_order(words: Sequence[int], offset: int = 0) -> Order:
         raise DecodeError(offset, "checksum")
     if count == 0 or epoch == 0:
         raise DecodeError(offset, "an order has a count and an epoch")
-    return Order(count=count, epoch=epoch, boot=boot, target=target, value=value)
+    return MailboxOrder(count=count, epoch=epoch, boot=boot, target=target, value=value)
 
 
 def _octets(words: Sequence[int], offset: int) -> bytes:
@@ -198,7 +198,7 @@ def scan(state: GuardState, mailboxes: tuple[Sequence[int], Sequence[int]]) -> t
     return state, tuple(applied)
 
 
-def admitted(state: GuardState, words: Sequence[int]) -> Order | Result:
+def admitted(state: GuardState, words: Sequence[int]) -> MailboxOrder | Result:
     """The order in registers 0..9 if the guard lets it pass, else why it is not carried out."""
     try:
         order = decode_order(words)
@@ -207,7 +207,7 @@ def admitted(state: GuardState, words: Sequence[int]) -> Order | Result:
     return Result.STALE if order.boot != state.boot or order.epoch < state.guard else order
 
 
-def _serve(state: GuardState, member: int, words: Sequence[int]) -> tuple[GuardState, Order | None]:
+def _serve(state: GuardState, member: int, words: Sequence[int]) -> tuple[GuardState, MailboxOrder | None]:
     """IF req <> done THEN IF crc_ok AND boot = my_boot AND epoch >= guard THEN ... ELSE res := STALE; done := req."""
     asked = words[1] if len(words) > 1 else 0
     if asked in (0, state.answers[member].done):

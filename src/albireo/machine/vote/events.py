@@ -19,7 +19,7 @@ from albireo.codec.register_block import (
     Ballot,
     LifeSign,
 )
-from albireo.machine.vote.voter import Answer, Asked, HolderGone
+from albireo.machine.vote.voter import HolderGone, SendVote, VoteAsked
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 
 LONG_AGO: Final = Instant(0)
@@ -103,14 +103,14 @@ class ConnectionLost(msgspec.Struct, frozen=True):
 
 
 class RegistersRead(msgspec.Struct, frozen=True):
-    """Answer to `ReadBlocks`: member 0's block, then member 1's."""
+    """SendVote to `ReadBlocks`: member 0's block, then member 1's."""
 
     connection: int
     words: Sequence[int]
 
 
 class RegistersWritten(msgspec.Struct, frozen=True):
-    """Answer to `WriteBlock`. Not taken for a proof that the PLC keeps it."""
+    """SendVote to `WriteBlock`. Not taken for a proof that the PLC keeps it."""
 
     connection: int
 
@@ -135,17 +135,17 @@ class WriteBlock(msgspec.Struct, frozen=True):
     words: tuple[int, ...]
 
 
-class HangUp(msgspec.Struct, frozen=True):
+class ResetConnection(msgspec.Struct, frozen=True):
     """Close the connection by RST and tell by `ConnectionLost`; a write on it may still be on its way."""
 
     connection: int
 
 
-Event = Asked | Connected | ConnectionLost | RegistersRead | RegistersWritten | HolderGone | TimePassed
-Effect = PersistCopy | ReadBlocks | WriteBlock | HangUp | Answer
+Event = VoteAsked | Connected | ConnectionLost | RegistersRead | RegistersWritten | HolderGone | TimePassed
+Effect = PersistCopy | ReadBlocks | WriteBlock | ResetConnection | SendVote
 
 
-class Phase(Enum):
+class RegisterPhase(Enum):
     CLOSED = "closed"
     SILENT = "silent"
     IDLE = "idle"
@@ -162,14 +162,14 @@ class Part(Enum):
     LIFE = "life"
 
 
-TAKES: dict[type[Event], frozenset[Phase]] = {
-    Asked: frozenset(Phase),
-    Connected: frozenset({Phase.CLOSED}),
-    ConnectionLost: frozenset(Phase) - {Phase.CLOSED},
-    RegistersRead: frozenset({Phase.LOOKING, Phase.READING_BACK, Phase.JUDGING}),
-    RegistersWritten: frozenset({Phase.WRITING}),
-    HolderGone: frozenset(Phase),
-    TimePassed: frozenset({Phase.SILENT, Phase.IDLE, Phase.PAUSED, Phase.SETTLING}),
+TAKES: dict[type[Event], frozenset[RegisterPhase]] = {
+    VoteAsked: frozenset(RegisterPhase),
+    Connected: frozenset({RegisterPhase.CLOSED}),
+    ConnectionLost: frozenset(RegisterPhase) - {RegisterPhase.CLOSED},
+    RegistersRead: frozenset({RegisterPhase.LOOKING, RegisterPhase.READING_BACK, RegisterPhase.JUDGING}),
+    RegistersWritten: frozenset({RegisterPhase.WRITING}),
+    HolderGone: frozenset(RegisterPhase),
+    TimePassed: frozenset({RegisterPhase.SILENT, RegisterPhase.IDLE, RegisterPhase.PAUSED, RegisterPhase.SETTLING}),
 }
 """In which phases an event is looked at; elsewhere it is late, and forgotten. Complete over phases x events."""
 
@@ -181,7 +181,7 @@ NOT_WATCHED: Final[Watched] = ((0, 0), 0, (), ())
 class RegisterState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the machine remembers; the same state, event and `now` give the same effects."""
 
-    phase: Phase = Phase.CLOSED
+    phase: RegisterPhase = RegisterPhase.CLOSED
     copy: OwnCopy | None = None
     connection: int = 0
     silent_until: Instant = LONG_AGO

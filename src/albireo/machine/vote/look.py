@@ -24,7 +24,7 @@ from albireo.codec.register_block import (
     is_older,
 )
 from albireo.machine.vote.events import OwnCopy, RegisterConfig, RegisterRefusal
-from albireo.machine.vote.voter import Refusal
+from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import MS
 
 _NOT_OURS_TO_MEND: Final = frozenset({Damage.SIZE, Damage.WORD, Damage.OTHER_LAYOUT})
@@ -76,11 +76,11 @@ def other_ballot(words: Sequence[int], config: RegisterConfig, high: tuple[int, 
 def strangeness(found: Ballot, config: RegisterConfig, member: int) -> str:
     """Why a valid block is not that of `member` of this pair; "" if it is."""
     if found.cluster_tag != cluster_tag(config.cluster):
-        return Refusal.FOREIGN_CLUSTER.value
+        return VoterRefusal.FOREIGN_CLUSTER.value
     if found.generation != config.generation:
-        return Refusal.OTHER_LIST.value
+        return VoterRefusal.OTHER_LIST.value
     if found.member != member:
-        return Refusal.MALFORMED.value
+        return VoterRefusal.MALFORMED.value
     return "" if found.lease_ms * MS == config.lease_ns else RegisterRefusal.LEASE_DIFFERS.value
 
 
@@ -95,7 +95,7 @@ def admitted(words: Sequence[int], config: RegisterConfig, question: Install) ->
     else:
         strange = strangeness(found, config, config.member)
         if strange or found.promised > question.promised or found.rank > question.record.rank:
-            return strange or str(Refusal.SUPERSEDED.value)
+            return strange or str(VoterRefusal.SUPERSEDED.value)
         count = found.count
     return Ballot(
         count=count_after(count),
@@ -115,16 +115,16 @@ def life_in(words: Sequence[int], start: int) -> LifeSign | None:
         return None
 
 
-def refusal_unseen(question: Question, config: RegisterConfig, copy: OwnCopy | None) -> Refusal | None:
+def refusal_unseen(question: Question, config: RegisterConfig, copy: OwnCopy | None) -> VoterRefusal | None:
     """Refusals that need no look at the PLC."""
     if question.cluster != config.cluster:
-        return Refusal.FOREIGN_CLUSTER
+        return VoterRefusal.FOREIGN_CLUSTER
     if question.generation != config.generation:
-        return Refusal.OTHER_LIST
+        return VoterRefusal.OTHER_LIST
     if (question.member, question.run) != (config.member, config.run):
-        return Refusal.MALFORMED
+        return VoterRefusal.MALFORMED
     if (copy is None) != isinstance(question, Install):
-        return Refusal.EMPTY if copy is None else Refusal.NOT_EMPTY
+        return VoterRefusal.EMPTY if copy is None else VoterRefusal.NOT_EMPTY
     match question:
         case Install():
             is_sound = _is_known(question.record, config) and question.record.epoch <= question.promised <= EPOCH_MAX
@@ -135,7 +135,7 @@ def refusal_unseen(question: Question, config: RegisterConfig, copy: OwnCopy | N
             is_sound = _is_known(record, config) and _is_own(record.epoch, config) and record.run == question.run
         case _:
             is_sound = True
-    return None if is_sound else Refusal.MALFORMED
+    return None if is_sound else VoterRefusal.MALFORMED
 
 
 def _is_own(epoch: int, config: RegisterConfig) -> bool:

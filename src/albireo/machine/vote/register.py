@@ -59,17 +59,17 @@ from albireo.machine.vote.events import (
     ConnectionLost,
     Effect,
     Event,
-    HangUp,
     OwnCopy,
     Part,
     PersistCopy,
-    Phase,
     ReadBlocks,
     RegisterConfig,
+    RegisterPhase,
     RegisterRefusal,
     RegistersRead,
     RegisterState,
     RegistersWritten,
+    ResetConnection,
     Watched,
     WriteBlock,
 )
@@ -84,13 +84,13 @@ from albireo.machine.vote.look import (
     refusal_unseen,
     vote,
 )
-from albireo.machine.vote.voter import Answer, Asked, HolderGone, Refusal
+from albireo.machine.vote.voter import HolderGone, SendVote, VoteAsked, VoterRefusal
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING
 
 WATCH_GAP_NS: Final = 10 * SECOND
 """Looks further apart prove nothing: the life-sign might have gone once round its 65,535 values."""
-_REFUSALS_OF_A_SOUND_VOTER: Final = frozenset({"", *(refusal.value for refusal in Refusal)})
+_REFUSALS_OF_A_SOUND_VOTER: Final = frozenset({"", *(refusal.value for refusal in VoterRefusal)})
 """Said by a voter whose blocks are well; anything else is a case."""
 
 
@@ -117,17 +117,17 @@ class RegisterVoter:
         if self.state.phase not in TAKES[type(event)]:
             return []
         match event:
-            case Asked(question):
+            case VoteAsked(question):
                 return self._asked(question, now)
             case Connected(connection):
-                self._become(phase=Phase.SILENT, connection=connection)
+                self._become(phase=RegisterPhase.SILENT, connection=connection)
                 return []
             case ConnectionLost(connection):
                 return self._lost(now) if connection == self.state.connection else []
             case RegistersRead(connection, words):
                 return self._read(words, now) if connection == self.state.connection else []
             case RegistersWritten(connection):
-                return self._read_blocks(Phase.READING_BACK) if connection == self.state.connection else []
+                return self._read_blocks(RegisterPhase.READING_BACK) if connection == self.state.connection else []
             case HolderGone(run):
                 self._become(is_holder_gone=self.state.watched[1] == run and self.state.watched[0] > (0, 0))
                 return []
@@ -139,9 +139,9 @@ class RegisterVoter:
     def deadline(self) -> Instant | None:
         """When `TimePassed` is due; None while only the PLC or the member can change anything."""
         match self.state.phase:
-            case Phase.SILENT:
+            case RegisterPhase.SILENT:
                 return self.state.silent_until
-            case Phase.IDLE | Phase.PAUSED | Phase.SETTLING:
+            case RegisterPhase.IDLE | RegisterPhase.PAUSED | RegisterPhase.SETTLING:
                 return self.state.wait_until
             case _:
                 return None
@@ -157,21 +157,21 @@ class RegisterVoter:
         if due is None or now < due:
             return []
         match self.state.phase:
-            case Phase.SILENT:
-                self._become(phase=Phase.IDLE, wait_until=now)
+            case RegisterPhase.SILENT:
+                self._become(phase=RegisterPhase.IDLE, wait_until=now)
                 return self._take_next(now)
-            case Phase.IDLE:
+            case RegisterPhase.IDLE:
                 return self._begin(None)
-            case Phase.PAUSED:
-                return self._read_blocks(Phase.READING_BACK)
+            case RegisterPhase.PAUSED:
+                return self._read_blocks(RegisterPhase.READING_BACK)
             case _:
                 self._become(is_settled=self.state.is_settled or self.state.part is Part.BALLOT)
-                return self._read_blocks(Phase.JUDGING)
+                return self._read_blocks(RegisterPhase.JUDGING)
 
     def _lost(self, now: Instant) -> list[Effect]:
         """W starts anew: the question waits for the next connection, unless a newer one came."""
         self._become(
-            phase=Phase.CLOSED,
+            phase=RegisterPhase.CLOSED,
             silent_until=self._later(now, self.config.dead_time_ns),
             waiting=self.state.waiting or self.state.asked,
             asked=None,
@@ -184,25 +184,25 @@ class RegisterVoter:
         if refusal:
             return [self._no(question, refusal.value)]
         self._become(waiting=question)
-        return self._take_next(now) if self.state.phase is Phase.IDLE else []
+        return self._take_next(now) if self.state.phase is RegisterPhase.IDLE else []
 
     def _take_next(self, now: Instant) -> list[Effect]:
         if self.state.waiting is not None:
             return self._begin(self.state.waiting)
-        self._become(phase=Phase.IDLE, asked=None, wait_until=Instant(now + self.config.watch_ns))
+        self._become(phase=RegisterPhase.IDLE, asked=None, wait_until=Instant(now + self.config.watch_ns))
         return []
 
     def _begin(self, question: Question | None) -> list[Effect]:
         self._become(asked=question, waiting=None, has_moved=False, reads=0)
-        return self._read_blocks(Phase.LOOKING)
+        return self._read_blocks(RegisterPhase.LOOKING)
 
-    def _read_blocks(self, phase: Phase) -> list[Effect]:
+    def _read_blocks(self, phase: RegisterPhase) -> list[Effect]:
         self._become(phase=phase)
         return [ReadBlocks(self.state.connection)]
 
     def _read(self, words: Sequence[int], now: Instant) -> list[Effect]:
         """A read of both blocks came back."""
-        if self.state.phase is Phase.READING_BACK:
+        if self.state.phase is RegisterPhase.READING_BACK:
             return self._read_back(words, now)
         look = self._look(words, now)
         if self.state.copy is None:
@@ -213,7 +213,7 @@ class RegisterVoter:
         if own:
             return self._finish(own, look, now)
         self._become(landed=self._copy.ballot.count)
-        if self.state.phase is Phase.JUDGING:
+        if self.state.phase is RegisterPhase.JUDGING:
             self._become(has_moved=self.state.has_moved or self.state.is_moving, is_moving=False)
         return self._decide(look, now)
 
@@ -221,15 +221,17 @@ class RegisterVoter:
         """Settle once the PLC shows what was written; it may show the write's answer before the write."""
         state = self.state
         if self._is_shown(words):
-            self._become(phase=Phase.SETTLING, wait_until=self._later(now, self.config.settle_ns))
+            self._become(phase=RegisterPhase.SETTLING, wait_until=self._later(now, self.config.settle_ns))
             return []
         if state.reads < self.config.reads_max:
-            self._become(phase=Phase.PAUSED, reads=state.reads + 1, wait_until=Instant(now + self.config.poll_ns))
+            self._become(
+                phase=RegisterPhase.PAUSED, reads=state.reads + 1, wait_until=Instant(now + self.config.poll_ns)
+            )
             return []
         effects = self._told(RegisterRefusal.NOT_KEPT.value, None, now)
         self._become(asked=None)
         self._lost(now)
-        return [*effects, HangUp(state.connection)]
+        return [*effects, ResetConnection(state.connection)]
 
     def _is_shown(self, words: Sequence[int]) -> bool:
         """The registers hold what the running W writes."""
@@ -253,7 +255,7 @@ class RegisterVoter:
         if state.reads > self.config.reads_max:
             return self._finish(RegisterRefusal.NOT_KEPT.value, None, now)
         self._become(
-            phase=Phase.WRITING,
+            phase=RegisterPhase.WRITING,
             part=part,
             is_moving=is_moving,
             is_settled=state.is_settled and part is Part.LIFE,
@@ -309,11 +311,11 @@ class RegisterVoter:
     def _prepare(self, question: Prepare, other: Ballot, look: Look, now: Instant) -> list[Effect]:
         ballot = self._copy.ballot
         if not self._is_open(question.epoch, question.run, other):
-            return self._finish(Refusal.PROMISED.value, look, now)
+            return self._finish(VoterRefusal.PROMISED.value, look, now)
         if self._is_starting(question.run, now):
-            return self._finish(Refusal.STARTING.value, look, now)
+            return self._finish(VoterRefusal.STARTING.value, look, now)
         if self._is_lease_running(look, now):
-            return self._finish(Refusal.LEASED.value, look, now)
+            return self._finish(VoterRefusal.LEASED.value, look, now)
         if question.epoch > ballot.promised:
             return self._propose(question.run, {"promised": question.epoch}, is_moving=False, now=now)
         if not self.state.is_settled:
@@ -355,23 +357,23 @@ class RegisterVoter:
         self._become(sign=sign, life=LifeSign(sign, max(self.state.life.floor, question.floor)))
         return self._write(Part.LIFE, is_moving=True, now=now)
 
-    def _why_not(self, question: Accept, other: Ballot, now: Instant) -> Refusal | None:
+    def _why_not(self, question: Accept, other: Ballot, now: Instant) -> VoterRefusal | None:
         record, ballot = question.record, self._copy.ballot
         if not self._is_open(record.epoch, record.run, other):
-            return Refusal.PROMISED
+            return VoterRefusal.PROMISED
         if self._is_starting(record.run, now):
-            return Refusal.STARTING
+            return VoterRefusal.STARTING
         if record.rank < max(ballot.rank, other.rank):
-            return Refusal.SUPERSEDED
+            return VoterRefusal.SUPERSEDED
         is_same = record.rank != ballot.rank or all(
             getattr(ballot, field) == value for field, value in fields_of(record).items()
         )
-        return None if is_same else Refusal.MALFORMED
+        return None if is_same else VoterRefusal.MALFORMED
 
     def _release(self, question: Release, look: Look, now: Instant) -> list[Effect]:
         ballot = self._copy.ballot
         if (ballot.epoch, ballot.run) != (question.epoch, question.run):
-            return self._finish(Refusal.SUPERSEDED.value, look, now)
+            return self._finish(VoterRefusal.SUPERSEDED.value, look, now)
         if not self.state.is_settled:
             return self._rewrite(now)
         if look.own_life is not None and look.own_life.sign == RELEASED:
@@ -405,7 +407,7 @@ class RegisterVoter:
         return self._keep(OwnCopy(ballot=ballot, landed=landed, promised_run=question.record.run), False, now)
 
     def _finish(self, reason: str, look: Look | None, now: Instant) -> list[Effect]:
-        """Answer what was asked, if anything was, and take what waits."""
+        """SendVote what was asked, if anything was, and take what waits."""
         self._become(trouble=reason if reason not in _REFUSALS_OF_A_SOUND_VOTER else "")
         effects = self._told(reason, look, now)
         return [*effects, *self._take_next(now)]
@@ -416,7 +418,7 @@ class RegisterVoter:
             self._count(reason)
             return []
         if look is None or self.state.copy is None or isinstance(look.other, str):
-            return [self._no(question, reason)] if reason else [Answer(vote(self.config, question, ""))]
+            return [self._no(question, reason)] if reason else [SendVote(vote(self.config, question, ""))]
         own, other = self.state.copy.ballot, look.other
         self._count(reason)
         left = self._lease_left(look, now)
@@ -431,16 +433,16 @@ class RegisterVoter:
             is_lease_running=self._is_starting(question.run, now) or self._is_lease_running(look, now),
             floor=max(self.state.life.floor, floor),
         )
-        return [Answer(voted)]
+        return [SendVote(voted)]
 
-    def _no(self, question: Question, reason: str) -> Answer:
+    def _no(self, question: Question, reason: str) -> SendVote:
         """No vote, and nothing that could be taken for one: zero, torn or foreign is no answer, never "empty"."""
         self._count(reason)
         answer = vote(self.config, question, reason)
         if isinstance(question, Install) and self.state.copy is not None:
             # An order that is given again must see that it was carried out.
             answer = msgspec.structs.replace(answer, record=record_of(self.config, self._copy.ballot))
-        return Answer(answer)
+        return SendVote(answer)
 
     def _count(self, reason: str) -> None:
         if reason:

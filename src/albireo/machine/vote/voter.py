@@ -4,7 +4,7 @@ It judges no eligibility and holds no data: it remembers the highest epoch it pr
 accepted, and it keeps candidates away while the recorded run may still act. Witness and subnode run this machine; the
 register voter does the same in two blocks of a PLC.
 
-Not decided here: who may stand (the members), how the store is synced (the shell; `Persist` comes before `Answer`).
+Not decided here: who may stand (the members), how the store is synced (the shell; `Persist` comes before `SendVote`).
 
             install                     lease + drift over        accept
     EMPTY ---------> WAITING ------------------------------> FREE <------> LEASED
@@ -43,7 +43,7 @@ class VoterState(Enum):
     LEASED = "leased"
 
 
-class Refusal(Enum):
+class VoterRefusal(Enum):
     """Why a voter says no. Never a change of roles, always counted."""
 
     EMPTY = "empty"
@@ -75,7 +75,7 @@ class VoterStore(msgspec.Struct, frozen=True, kw_only=True):
     """Written along with the rest, never for its own sake: after a restart it may be too low, never too high."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class VoteAsked(msgspec.Struct, frozen=True):
     """A question came in."""
 
     question: Question
@@ -93,14 +93,14 @@ class Persist(msgspec.Struct, frozen=True):
     store: VoterStore
 
 
-class Answer(msgspec.Struct, frozen=True):
+class SendVote(msgspec.Struct, frozen=True):
     """Send to the asker."""
 
     message: Voted
 
 
-Event = Asked | HolderGone
-Effect = Persist | Answer
+Event = VoteAsked | HolderGone
+Effect = Persist | SendVote
 
 GRANTS: dict[VoterState, dict[type[Question], str]] = {
     VoterState.EMPTY: {Read: "no", Prepare: "no", Accept: "no", Release: "no", Install: "yes"},
@@ -113,10 +113,10 @@ GRANTS: dict[VoterState, dict[type[Question], str]] = {
 ACCEPT is open in LEASED: its sender had promises from a majority, and one of these has seen the lease end.
 """
 _CLOSED = {
-    VoterState.EMPTY: Refusal.EMPTY,
-    VoterState.WAITING: Refusal.STARTING,
-    VoterState.FREE: Refusal.NOT_EMPTY,
-    VoterState.LEASED: Refusal.LEASED,
+    VoterState.EMPTY: VoterRefusal.EMPTY,
+    VoterState.WAITING: VoterRefusal.STARTING,
+    VoterState.FREE: VoterRefusal.NOT_EMPTY,
+    VoterState.LEASED: VoterRefusal.LEASED,
 }
 
 
@@ -147,7 +147,7 @@ class Voter:
         self.lease_end = now
         self.starts_until = self._start_wait(now, drift)
         self.is_holder_gone = False
-        self.refusals: dict[Refusal, int] = {}
+        self.refusals: dict[VoterRefusal, int] = {}
         self._drift = drift
         self._listed = listed
 
@@ -168,7 +168,7 @@ class Voter:
 
     def step(self, event: Event, now: Instant) -> list[Effect]:
         match event:
-            case Asked(question):
+            case VoteAsked(question):
                 return self._asked(question, now)
             case HolderGone(run):
                 self.is_holder_gone = self.store is not None and self.store.record.run == run
@@ -194,17 +194,17 @@ class Voter:
             case _:
                 assert_never(question)
 
-    def _whether(self, question: Question, now: Instant) -> Refusal | None:
+    def _whether(self, question: Question, now: Instant) -> VoterRefusal | None:
         """Refusals that need no look at the content."""
         if question.cluster != self.cluster:
-            return Refusal.FOREIGN_CLUSTER
+            return VoterRefusal.FOREIGN_CLUSTER
         if self.store is not None and question.generation != self.store.generation:
-            return Refusal.OTHER_LIST
+            return VoterRefusal.OTHER_LIST
         state = self.state(now)
         rule = GRANTS[state][type(question)]
         if rule == "yes" or (rule == "own" and self._is_open_to(question, state)):
             return None
-        return Refusal.NOT_EMPTY if isinstance(question, Install) else _CLOSED[state]
+        return VoterRefusal.NOT_EMPTY if isinstance(question, Install) else _CLOSED[state]
 
     def _is_open_to(self, question: Question, state: VoterState) -> bool:
         assert self.store is not None
@@ -216,11 +216,11 @@ class Voter:
         assert self.store is not None
         store = self.store
         if question.epoch % 2 != question.member or question.epoch > EPOCH_MAX:
-            return [self._no(question, Refusal.MALFORMED, now)]
+            return [self._no(question, VoterRefusal.MALFORMED, now)]
         if question.epoch == store.promised and question.run == store.promised_run:
             return [self._yes(question, now)]
         if question.epoch <= store.promised:
-            return [self._no(question, Refusal.PROMISED, now)]
+            return [self._no(question, VoterRefusal.PROMISED, now)]
         persist = self._keep(promised=question.epoch, promised_run=question.run)
         return [persist, self._yes(question, now)]
 
@@ -228,13 +228,13 @@ class Voter:
         assert self.store is not None
         store, record = self.store, question.record
         if not _is_whole(question, store):
-            return [self._no(question, Refusal.MALFORMED, now)]
+            return [self._no(question, VoterRefusal.MALFORMED, now)]
         if record.epoch < store.promised:
-            return [self._no(question, Refusal.PROMISED, now)]
+            return [self._no(question, VoterRefusal.PROMISED, now)]
         if record.rank < store.record.rank:
-            return [self._no(question, Refusal.SUPERSEDED, now)]
+            return [self._no(question, VoterRefusal.SUPERSEDED, now)]
         if record.rank == store.record.rank and record != store.record:
-            return [self._no(question, Refusal.MALFORMED, now)]
+            return [self._no(question, VoterRefusal.MALFORMED, now)]
         self.floor = max(self.floor, question.floor)
         self.lease_end = self._stretched(now, record.lease_ns, self._drift)
         self.is_holder_gone = False
@@ -247,7 +247,7 @@ class Voter:
         assert self.store is not None
         record = self.store.record
         if (record.epoch, record.run) != (question.epoch, question.run):
-            return [self._no(question, Refusal.SUPERSEDED, now)]
+            return [self._no(question, VoterRefusal.SUPERSEDED, now)]
         self.lease_end = now
         self.starts_until = min(self.starts_until, now)
         return [self._yes(question, now)]
@@ -256,9 +256,9 @@ class Voter:
         record = question.record
         is_promise = record.epoch <= question.promised <= EPOCH_MAX
         if record.cluster != self.cluster or not is_promise or not _is_record(record):
-            return [self._no(question, Refusal.MALFORMED, now)]
+            return [self._no(question, VoterRefusal.MALFORMED, now)]
         if self.name not in record.voters or (self._listed and record.voters != self._listed):
-            return [self._no(question, Refusal.OTHER_LIST, now)]
+            return [self._no(question, VoterRefusal.OTHER_LIST, now)]
         self.store = VoterStore(
             cluster=record.cluster, generation=record.generation, record=record, promised=question.promised
         )
@@ -270,13 +270,13 @@ class Voter:
         self.store = msgspec.structs.replace(self.store, floor=self.floor, **changes)
         return Persist(self.store)
 
-    def _yes(self, question: Question, now: Instant) -> Answer:
-        return Answer(self._told(question, now))
+    def _yes(self, question: Question, now: Instant) -> SendVote:
+        return SendVote(self._told(question, now))
 
-    def _no(self, question: Question, refusal: Refusal, now: Instant) -> Answer:
+    def _no(self, question: Question, refusal: VoterRefusal, now: Instant) -> SendVote:
         self.refusals[refusal] = self.refusals.get(refusal, 0) + 1
         told = self._told(question, now)
-        return Answer(msgspec.structs.replace(told, is_granted=False, reason=refusal.value))
+        return SendVote(msgspec.structs.replace(told, is_granted=False, reason=refusal.value))
 
     def _told(self, question: Question, now: Instant) -> Voted:
         store = self.store

@@ -20,7 +20,7 @@ FOLDER: Final = "gate"
 KIND: Final = Kind(magic=b"ALBG", version=1, bytes_max=16 * 1024)
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class KeptGuard(msgspec.Struct, frozen=True, kw_only=True):
     """Body of a copy. Later versions may add fields with defaults."""
 
     cluster: str
@@ -37,7 +37,7 @@ class GateDisk:
         """Read what is there; raises what `Keepsake` does."""
         self._owner = (cluster, gate)
         loss = "this gate lets no order pass any more"
-        self._keepsake = Keepsake(files, data, FOLDER, KIND, Kept, self._foreign, loss)
+        self._keepsake = Keepsake(files, data, FOLDER, KIND, KeptGuard, self._foreign, loss)
         self._was_damaged = self._keepsake.is_damaged
 
     @property
@@ -59,9 +59,9 @@ class GateDisk:
     def save(self, boot: int, guard: int) -> None:
         """Durable when this returns; raises what `Keepsake.save` does."""
         cluster, gate = self._owner
-        self._keepsake.save(Kept(cluster=cluster, gate=gate, boot=boot, guard=guard))
+        self._keepsake.save(KeptGuard(cluster=cluster, gate=gate, boot=boot, guard=guard))
 
-    def _foreign(self, kept: Kept) -> str:
+    def _foreign(self, kept: KeptGuard) -> str:
         if (kept.cluster, kept.gate) == self._owner:
             return ""
         cluster, gate = self._owner

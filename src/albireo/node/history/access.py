@@ -15,7 +15,7 @@ from albireo.client import NodeClient, NodeRefused, NodeUnreachable
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files.store import FOLDER, read_manifest
 from albireo.node.history.hot import Row
-from albireo.node.history.query import HotRows, Reader
+from albireo.node.history.query import HotRows, StoredHistory
 
 HOT_TIMEOUT_S: Final = 3.0
 NO_ITEM: Final = 0
@@ -36,7 +36,7 @@ class HistoryAccess:
         self.is_live = True
         """False: the node did not answer; only what is sealed is seen."""
 
-    def reader(self, item_ids: Sequence[int] = (NO_ITEM,)) -> Reader:
+    def reader(self, item_ids: Sequence[int] = (NO_ITEM,)) -> StoredHistory:
         """A reader that sees the hot tail of `item_ids` (default: only what items there are).
 
         Raises:
@@ -45,9 +45,9 @@ class HistoryAccess:
         """
         newest = self._ask("history", item_ids=list(item_ids))
         manifest = read_manifest(self._data / FOLDER)
-        return Reader(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
+        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
 
-    def event_reader(self) -> Reader:
+    def event_reader(self) -> StoredHistory:
         """A reader that sees the hot tail's events.
 
         Raises:
@@ -55,7 +55,7 @@ class HistoryAccess:
         """
         newest = self._ask("events")
         manifest = read_manifest(self._data / FOLDER)
-        return Reader(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
+        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
 
     def item(self, name: str) -> Row:
         """An item by name.

@@ -2,7 +2,7 @@
 
 A thin shell around parts that know nothing of each other: the feed's follower, the hot tail, the pace (when to seal,
 when to stop taking), the store, its merges, and what is copied from the other member of a pair. What takes long is done
-in threads (works.py).
+in threads (threads.py).
 
 What is acknowledged as durable is the manifest's position and nothing else. Rows that find no room, or a disk that is
 full, cost no row: the log keeps them, and they come once there is credit again.
@@ -21,7 +21,7 @@ from albireo.codec.history import FileKind, Manifest
 from albireo.codec.message import Answer, Ask, Carry, FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.codec.record import Stream
 from albireo.machine.feed.follower import (
-    CutTo,
+    CutBack,
     Deliver,
     Digested,
     Effect,
@@ -32,21 +32,21 @@ from albireo.machine.feed.follower import (
     MadeDurable,
     Noted,
     Received,
-    Say,
-    StartOver,
+    TakeSnapshot,
+    TellLeader,
 )
-from albireo.machine.history.sealing import Pace, PaceConfig
+from albireo.machine.history.sealing import SealPace, SealPaceConfig
 from albireo.model.instant import Instant, TimePassed, soonest
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochHistory, Position
 from albireo.node.history import hot
 from albireo.node.history.copies import Copies
 from albireo.node.history.errors import QueryRefused
-from albireo.node.history.files.store import OpenReport, Store
-from albireo.node.history.hot import Content, Hot, Row
+from albireo.node.history.files.store import HistoryStore, OpenReport
+from albireo.node.history.hot import HotContent, HotTail, Row
 from albireo.node.history.merges import Merges
 from albireo.node.history.questions import HotQuestion, hot_answer
-from albireo.node.history.works import Works
+from albireo.node.history.threads import HistoryThreads
 from albireo.runtime import ActorContext, Letter, Link
 
 STREAMS: Final = (Stream.SAMPLES, Stream.CASES, Stream.STATE, Stream.AUDIT, Stream.CONTROL)
@@ -61,19 +61,19 @@ class HistoryArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """What boot tells history."""
 
     node: str
-    pace: PaceConfig = PaceConfig()
+    pace: SealPaceConfig = SealPaceConfig()
     capacity_bytes: int = 8 << 20
     """Bytes of frames that may be under way to it."""
     is_paired: bool = False
     """There is another member, whose history may have what this one lacks."""
 
 
-def create(arguments: Mapping[str, object]) -> "History":
+def create(arguments: Mapping[str, object]) -> "Historian":
     """Factory for the runtime."""
-    return History(msgspec.convert(arguments, HistoryArguments))
+    return Historian(msgspec.convert(arguments, HistoryArguments))
 
 
-class History:
+class Historian:
     """The behaviour of the actor `history`."""
 
     name = "history"
@@ -81,13 +81,13 @@ class History:
     def __init__(self, arguments: HistoryArguments) -> None:
         self._arguments = arguments
         self._actor: ActorContext
-        self._store: Store
-        self._hot: Hot
+        self._store: HistoryStore
+        self._hot: HotTail
         self._follower: Follower
         self._core: Link
         self._asked: Link
-        self._pace = Pace(arguments.pace)
-        self._works: Works
+        self._pace = SealPace(arguments.pace)
+        self._threads: HistoryThreads
         self._merges: Merges
         self._copies: Copies
         self._idle = asyncio.Event()
@@ -103,17 +103,17 @@ class History:
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
-        self._store, report = Store.open(actor.data, self._arguments.node)
+        self._store, report = HistoryStore.open(actor.data, self._arguments.node)
         self._note_opening(report)
         manifest = self._store.manifest
-        self._hot = Hot(manifest.position, manifest.complete_to_ns)
+        self._hot = HotTail(manifest.position, manifest.complete_to_ns)
         self._new_follower(bytes.fromhex(manifest.log_id), EpochHistory(manifest.history))
         self._asked = actor.bind("history")
         self._core = actor.connect("core")
-        self._works = Works(actor)
-        self._merges = Merges(actor, self._store, self._works, self._idle.set)
+        self._threads = HistoryThreads(actor)
+        self._merges = Merges(actor, self._store, self._threads, self._idle.set)
         self._copies = Copies(
-            actor, self._store, self._works, self._core, self._arm, is_paired=self._arguments.is_paired
+            actor, self._store, self._threads, self._core, self._arm, is_paired=self._arguments.is_paired
         )
         self._copies.manifest_changed()
         actor.at_ready(lambda: self._step(LinkUp()))
@@ -157,7 +157,7 @@ class History:
             self._seal()
             await self._until_idle()
         self._actor.arm(None)
-        self._works.end()
+        self._threads.end()
         for link in (self._core, self._asked):
             link.close()
 
@@ -212,16 +212,16 @@ class History:
 
     def _perform(self, effect: Effect, letter: Letter | None) -> None:
         match effect:
-            case Say(message=message):
+            case TellLeader(message=message):
                 self._core.send(message)
             case Deliver():
                 assert letter is not None
                 self._take(letter)
-            case StartOver(position=position):
+            case TakeSnapshot(position=position):
                 self._lost_to = position.sequence
                 self._actor.log.error("history_fell_behind", pruned_to=str(position), had=str(self._hot.position))
                 self._core.send(Ask(request_id=1, what="items"))  # Their declarations may have been pruned too.
-            case CutTo(position=position):
+            case CutBack(position=position):
                 self._went_another_way(position)
             case Noted(event="refused" | "behind" | "stale_epoch" as event, detail=detail):
                 self._problem = f"CORE says {event}: {detail}"
@@ -276,12 +276,12 @@ class History:
         log_id, history = self._follower.log_id.hex(), self._follower.history.entries
         wall_ns = self._actor.wall_ns()
         self._pace.started()
-        self._works.write(
+        self._threads.write(
             lambda: self._store.seal(content, log_id, wall_ns, history),
             lambda out: self._sealed(content, out),
         )
 
-    def _sealed(self, content: Content, outcome: Manifest | Exception) -> None:
+    def _sealed(self, content: HotContent, outcome: Manifest | Exception) -> None:
         if isinstance(outcome, Exception):
             self._seal_failed(outcome)
             return
@@ -401,7 +401,7 @@ class History:
             raw, more = outcome
             letter.link.send(Answer(request_id=ask.request_id, result={**place, **more}), [raw], to=letter.sender)
 
-        self._works.read(work, done)
+        self._threads.read(work, done)
 
     def _reply(self, letter: Letter, ask: Ask, result: object) -> None:
         letter.link.send(Answer(request_id=ask.request_id, result=result), to=letter.sender)

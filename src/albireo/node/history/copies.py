@@ -24,16 +24,16 @@ from albireo.codec.history_copy import (
 )
 from albireo.codec.message import Carry, CopyTold, HistoryTold
 from albireo.machine.history.copying import (
+    AskPeer,
     Copying,
+    CountRefusal,
     Effect,
     EndHole,
     Event,
     Forget,
-    Heard,
     HolesKnown,
     KeepGroup,
-    Refused,
-    Say,
+    PeerAnswered,
     StorePiece,
     TakeFile,
     Worked,
@@ -42,8 +42,8 @@ from albireo.machine.history.giving import group_sent
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.node.history.copy_work import CopyWork, read_piece
 from albireo.node.history.errors import FileRefused, HistoryDamaged, MergeAbandoned
-from albireo.node.history.files.store import Store
-from albireo.node.history.works import Works
+from albireo.node.history.files.store import HistoryStore
+from albireo.node.history.threads import HistoryThreads
 from albireo.runtime import ActorContext, Link
 
 TOLD_EVERY_NS: Final = SECOND
@@ -57,8 +57,8 @@ class Copies:
     def __init__(
         self,
         actor: ActorContext,
-        store: Store,
-        works: Works,
+        store: HistoryStore,
+        threads: HistoryThreads,
         core: Link,
         on_due: Callable[[], object],
         *,
@@ -67,7 +67,7 @@ class Copies:
         """`on_due`: told that `deadline` is another one now."""
         self._actor = actor
         self._store = store
-        self._works = works
+        self._threads = threads
         self._core = core
         self._on_due = on_due
         self._is_on = is_paired
@@ -125,7 +125,7 @@ class Copies:
             case PieceAsked():
                 self._answer(lambda: read_piece(self._store, word), lambda _: None)
             case GroupSent() | PieceSent():
-                self._step(Heard(word, raw[1] if len(raw) > 1 else b""))
+                self._step(PeerAnswered(word, raw[1] if len(raw) > 1 else b""))
 
     def _answer(
         self, work: Callable[[], tuple[GroupSent | PieceSent, bytes]], then: Callable[[GroupSent | PieceSent], None]
@@ -142,7 +142,7 @@ class Copies:
             self._say(word, piece)
             then(word)
 
-        self._works.read(work, done)
+        self._threads.read(work, done)
 
     def _gave(self, ask: GroupAsked, sent: GroupSent | PieceSent) -> None:
         """What the question says of the other's progress."""
@@ -171,17 +171,17 @@ class Copies:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Say(word):
+            case AskPeer(word):
                 self._say(word)
             case StorePiece():
-                self._works.copy(lambda: self._work.store_piece(effect), self._worked)
+                self._threads.copy(lambda: self._work.store_piece(effect), self._worked)
             case TakeFile():
-                self._works.copy(lambda: self._work.take(effect), self._worked)
+                self._threads.copy(lambda: self._work.take(effect), self._worked)
             case KeepGroup() | EndHole():
                 self._list(effect)
             case Forget():
                 self._work.forget()
-            case Refused(reason):
+            case CountRefusal(reason):
                 self._refuse(reason)
 
     def _list(self, effect: KeepGroup | EndHole) -> None:
@@ -199,7 +199,7 @@ class Copies:
                 self.manifest_changed()
             self._worked(outcome)
 
-        self._works.write(work, done)
+        self._threads.write(work, done)
 
     def _note(self, effect: KeepGroup | EndHole) -> None:
         hole = effect.hole

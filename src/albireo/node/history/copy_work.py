@@ -5,7 +5,7 @@
              end                                                   when there is none
 
 The one file under way lies aside as `incoming.tmp`; what was taken of it are files that no manifest lists before `keep`
-does. So a crash leaves what the next `Store.open` removes, and a group that is done or not.
+does. So a crash leaves what the next `HistoryStore.open` removes, and a group that is done or not.
 
 Spec: ADR-0124.
 """
@@ -20,13 +20,13 @@ from albireo.codec.history import FileEntry
 from albireo.codec.history_copy import PIECE_BYTES, PieceAsked, PieceSent
 from albireo.log.files import write_all
 from albireo.machine.history.copying import EndHole, KeepGroup, StorePiece, TakeFile
-from albireo.node.history.files.store import Store
+from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.files.taking import take
 
 ASIDE: Final = "incoming.tmp"
 
 
-def read_piece(store: Store, ask: PieceAsked) -> tuple[PieceSent, bytes]:
+def read_piece(store: HistoryStore, ask: PieceAsked) -> tuple[PieceSent, bytes]:
     """Some bytes of a file that the manifest lists, or listed until lately; no other path is looked at."""
     manifest, piece, reason = store.manifest, b"", ""
     listed = {entry.path for entry in manifest.files} | {one.path for one in manifest.retired}
@@ -50,7 +50,7 @@ def _read(path: Path, offset: int) -> bytes:
 class CopyWork:
     """What is under way here. One call at a time; `keep` and `end` change the manifest: they belong in its thread."""
 
-    def __init__(self, store: Store, abandon: threading.Event) -> None:
+    def __init__(self, store: HistoryStore, abandon: threading.Event) -> None:
         self._store = store
         self._abandon = abandon
         self._aside = store.root / ASIDE

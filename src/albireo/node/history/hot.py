@@ -52,7 +52,7 @@ class Chunk(msgspec.Struct, frozen=True, eq=False):
     day: str
 
 
-class Content(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class HotContent(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """The hot tail at one position; what one seal writes, and what a query sees beside the files."""
 
     position: Position
@@ -75,7 +75,7 @@ class Content(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return day_of(node_ns)
 
 
-class Hot:
+class HotTail:
     """See the module."""
 
     def __init__(self, position: Position, complete_to_ns: int) -> None:
@@ -176,10 +176,10 @@ class Hot:
         self.rows += 1
         self.position = position
 
-    def content(self) -> Content:
+    def content(self) -> HotContent:
         """Everything taken so far; not changed by what comes later."""
         self._gap_elsewhere = None
-        return Content(
+        return HotContent(
             position=self.position,
             complete_to_ns=self.complete_to_ns,
             chunks=tuple(self._chunks),
@@ -189,7 +189,7 @@ class Hot:
             holes=tuple(self._holes),
         )
 
-    def drop(self, sealed: Content) -> None:
+    def drop(self, sealed: HotContent) -> None:
         """Forget what `sealed`, an earlier `content`, holds."""
         self._gap_elsewhere = None
         del self._chunks[: len(sealed.chunks)]

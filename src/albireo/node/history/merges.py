@@ -7,15 +7,17 @@ from albireo.codec.history import FileEntry, Manifest
 from albireo.machine.history.sealing import MergePlan, merge_plan
 from albireo.node.history.errors import HistoryError, MergeAbandoned
 from albireo.node.history.files import merging
-from albireo.node.history.files.store import Store
-from albireo.node.history.works import Works
+from albireo.node.history.files.store import HistoryStore
+from albireo.node.history.threads import HistoryThreads
 from albireo.runtime import ActorContext
 
 
 class Merges:
     """For the loop of the actor."""
 
-    def __init__(self, actor: ActorContext, store: Store, works: Works, on_idle: Callable[[], object]) -> None:
+    def __init__(
+        self, actor: ActorContext, store: HistoryStore, threads: HistoryThreads, on_idle: Callable[[], object]
+    ) -> None:
         """`on_idle`: called when one has ended and no other begins."""
         self.is_merging = False
         self.damaged: frozenset[str] = frozenset()
@@ -23,7 +25,7 @@ class Merges:
         self.abandon = threading.Event()
         self._actor = actor
         self._store = store
-        self._works = works
+        self._threads = threads
         self._on_idle = on_idle
 
     def look(self) -> None:
@@ -36,7 +38,7 @@ class Merges:
             return
         self.is_merging = True
         generation = manifest.generation + 1
-        self._works.merge(
+        self._threads.merge(
             lambda: merging.merge_files(self._store, plan, generation, self.abandon),
             lambda outcome: self._merged(plan, outcome),
         )
@@ -46,7 +48,7 @@ class Merges:
             self._failed(plan, outcome)
             return
         inputs, wall_ns = merging.inputs_listed(self._store, plan), self._actor.wall_ns()
-        self._works.write(
+        self._threads.write(
             lambda: self._store.replace(inputs, outcome, wall_ns),
             lambda result: self._replaced(plan, result),
         )

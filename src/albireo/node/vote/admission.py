@@ -24,7 +24,7 @@ from albireo.codec.pair_message import Install, Question, Read, Record, Voted
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import ACTING, State
 from albireo.machine.pair.member import Member
-from albireo.machine.vote.voter import Refusal
+from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import SECOND, Instant
 from albireo.node.member.order_replies import Poll, Reply
 from albireo.node.member.status import MemberStatus, VoterSeen
@@ -151,7 +151,7 @@ class VoterAdmission:
             return Reply(error=error, remedy="order it with --data of the active one")
         if seen.last is None or now - seen.at > HEARD_NS:
             return Reply(error=f"{voter} does not answer", remedy="start it first: albireo witness --name NAME")
-        if seen.last.reason != Refusal.EMPTY.value:
+        if seen.last.reason != VoterRefusal.EMPTY.value:
             reason = f" ({seen.last.reason})" if seen.last.reason else ""
             return Reply(error=f"{voter} has its store{reason}", remedy="nothing: only an empty voter is reset")
         return None
@@ -200,7 +200,7 @@ class VoterAdmission:
         self._probe_at = Instant(now + PROBE_NS)
         own = self._member.own
         for voter, seen in self._status.voters.items():
-            if voter.startswith(PLC) and seen.last is not None and seen.last.reason == Refusal.EMPTY.value:
+            if voter.startswith(PLC) and seen.last is not None and seen.last.reason == VoterRefusal.EMPTY.value:
                 self._admit_own_block(voter)
             if now - seen.at >= PROBE_NS:
                 self._ask_voter(voter, Read(**own.voter_head, round=own.next_round()))

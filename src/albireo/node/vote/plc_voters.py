@@ -31,17 +31,17 @@ from albireo.machine.vote.events import (
     Connected,
     ConnectionLost,
     Event,
-    HangUp,
     OwnCopy,
     PersistCopy,
     ReadBlocks,
     RegisterConfig,
     RegistersRead,
     RegistersWritten,
+    ResetConnection,
     WriteBlock,
 )
 from albireo.machine.vote.register import RegisterVoter
-from albireo.machine.vote.voter import Answer, Asked, HolderGone
+from albireo.machine.vote.voter import HolderGone, SendVote, VoteAsked
 from albireo.model.instant import MS, Instant, TimePassed, soonest
 
 PREFIX: Final = "plc:"
@@ -121,7 +121,7 @@ class PlcVoters:
         return voter in self._lines
 
     def ask(self, voter: str, question: Question, now: Instant) -> None:
-        self._step(voter, Asked(question), now)
+        self._step(voter, VoteAsked(question), now)
 
     def holder_gone(self, run: int, now: Instant) -> None:
         """The process of that run is known to be gone."""
@@ -191,9 +191,9 @@ class PlcVoters:
                         not_after=now + WRITE_WITHIN_NS,
                     )
                     self._outside.send(line.sender, asked)
-                case HangUp(connection):
+                case ResetConnection(connection):
                     self._outside.send(line.sender, VoterHangUp(adapter=line.adapter, connection=connection))
-                case Answer(message):
+                case SendVote(message):
                     self._outside.voted(message)
 
     def describe(self) -> dict[str, object]:

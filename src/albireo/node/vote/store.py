@@ -22,7 +22,7 @@ KIND: Final = Kind(magic=b"ALBV", version=1, bytes_max=64 * 1024)
 """A store takes some 500 bytes: five voters, one record."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class KeptVote(msgspec.Struct, frozen=True, kw_only=True):
     """Body of a copy. Later versions may add fields with defaults."""
 
     voter: str
@@ -44,7 +44,7 @@ class VoterDisk:
         """
         self._owner = (voter, cluster)
         folder = f"{FOLDER}/{node.replace('/', '~')}"
-        self.keepsake = Keepsake(files, data, folder, KIND, Kept, self._foreign, "this witness votes no more")
+        self.keepsake = Keepsake(files, data, folder, KIND, KeptVote, self._foreign, "this witness votes no more")
 
     @property
     def store(self) -> VoterStore | None:
@@ -59,9 +59,9 @@ class VoterDisk:
 
     def save(self, store: VoterStore) -> None:
         """Durable when this returns; raises what `Keepsake.save` does."""
-        self.keepsake.save(Kept(voter=self._owner[0], store=store))
+        self.keepsake.save(KeptVote(voter=self._owner[0], store=store))
 
-    def _foreign(self, kept: Kept) -> str:
+    def _foreign(self, kept: KeptVote) -> str:
         voter, cluster = self._owner
         if kept.voter != voter:
             return f"the promises of {kept.voter}, not of {voter}"

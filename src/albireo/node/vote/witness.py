@@ -25,8 +25,7 @@ from albireo.codec.pair_message import Accept, Install, Prepare, Question, Read,
 from albireo.log import FileSystem, OsFileSystem, WrongStore
 from albireo.machine.vote import Voter
 from albireo.machine.vote.paths import REFUSALS_NEEDED
-from albireo.machine.vote.voter import Answer as AnswerMember
-from albireo.machine.vote.voter import Asked, HolderGone, Persist, Refusal
+from albireo.machine.vote.voter import HolderGone, Persist, SendVote, VoteAsked, VoterRefusal
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.node.member.holder_watch import HolderWatch
 from albireo.node.vote.store import VoterDisk
@@ -261,7 +260,7 @@ class Witness:
     def _asked(self, question: Question, letter: Letter) -> None:
         seat = self._seats.get(question.cluster)
         if seat is None:
-            self._stray[Refusal.FOREIGN_CLUSTER.value] += 1
+            self._stray[VoterRefusal.FOREIGN_CLUSTER.value] += 1
             told = {"cluster": question.cluster, "member": question.member, "peer": letter.peer}
             self._actor.log.limited("voter_asked_by_stranger", letter.peer, **told)
             letter.link.send(_stranger(self._arguments.voter, question), to=letter.sender)
@@ -273,12 +272,12 @@ class Witness:
             return
         kind = _kind(question)
         seat.asked[kind] += 1
-        for effect in seat.voter.step(Asked(question), self._actor.now()):
+        for effect in seat.voter.step(VoteAsked(question), self._actor.now()):
             match effect:
                 case Persist():
                     seat.persist(effect)
                     self._tell(seat, kind)
-                case AnswerMember(message):
+                case SendVote(message):
                     letter.link.send(message, to=letter.sender)
                     self._tell_refusal(seat, message)
         if isinstance(question, Accept):
@@ -323,7 +322,7 @@ def _stranger(voter: str, question: Question) -> Voted:
         round=question.round,
         question=_kind(question),
         is_granted=False,
-        reason=Refusal.FOREIGN_CLUSTER.value,
+        reason=VoterRefusal.FOREIGN_CLUSTER.value,
     )
 
 

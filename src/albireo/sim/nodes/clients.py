@@ -11,7 +11,7 @@ from albireo.codec.frame import Frame, frames
 from albireo.codec.message import Answer, AnyMessage, Appended, Ask, FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.codec.record import Kind
 from albireo.machine.feed.follower import (
-    CutTo,
+    CutBack,
     Deliver,
     Digested,
     Follower,
@@ -20,8 +20,8 @@ from albireo.machine.feed.follower import (
     MadeDurable,
     Noted,
     Received,
-    Say,
-    StartOver,
+    TakeSnapshot,
+    TellLeader,
 )
 from albireo.machine.feed.roaming import Fed, Roaming
 from albireo.machine.producer.producer import Offered, ProducerConfig
@@ -131,7 +131,7 @@ class ProducerClient(Client):
 
     @property
     def is_drained(self) -> bool:
-        return self.machine.is_drained
+        return self.machine.is_all_acknowledged
 
     @property
     def counted(self) -> int:
@@ -218,9 +218,9 @@ class Reading:
         if data.last != self.position:
             self._fail(f"{self.name} is at {self.position}, was told {data.last}")
 
-    def turned(self, effect: CutTo | StartOver) -> None:
+    def turned(self, effect: CutBack | TakeSnapshot) -> None:
         """Records are missing, or were never true; committed ones are always true."""
-        if isinstance(effect, CutTo):
+        if isinstance(effect, CutBack):
             self._fail(f"{self.name} is told to forget what it has behind {effect.position}: {effect.verdict}")
         self.started_over += 1
         self.position = effect.position
@@ -248,7 +248,7 @@ class RoamingReader(Client):
     def _changed(self, member: int, is_up: bool) -> None:
         self._perform(self._machine.step((LineUp if is_up else LineDown)(member), self.now()), [])
 
-    def _perform(self, effects: Sequence[SayTo | Deliver | CutTo | StartOver | Noted], raw: Parts) -> None:
+    def _perform(self, effects: Sequence[SayTo | Deliver | CutBack | TakeSnapshot | Noted], raw: Parts) -> None:
         for effect in effects:
             match effect:
                 case SayTo(member, message):
@@ -257,7 +257,7 @@ class RoamingReader(Client):
                     self.reading.delivered(data, raw)
                     self._perform(self._machine.step(MadeDurable(data.last), self.now()), [])
                     self._perform(self._machine.step(Digested(data.last), self.now()), [])
-                case CutTo() | StartOver():
+                case CutBack() | TakeSnapshot():
                     self.reading.turned(effect)
                 case _:
                     pass
@@ -304,12 +304,12 @@ class HistoryReader(Client):
     def _perform(self, effects: Sequence[object], raw: Parts) -> None:
         for effect in effects:
             match effect:
-                case Say(message):
+                case TellLeader(message):
                     self._core.send(message)
                 case Deliver(FeedData() as data):
                     self.reading.delivered(data, raw)
                     self._perform(self.machine.step(Digested(data.last), self.now()), [])
-                case CutTo() | StartOver():
+                case CutBack() | TakeSnapshot():
                     self.reading.turned(effect)
                     self.durable = min(self.durable, self.machine.position)
                 case _:

@@ -56,7 +56,7 @@ _STATISTICS: Final = ("item_id", "source_ns", "bucket_ns", "first_ns", "last_ns"
 """What readers choose row groups by; more would only make the footers longer."""
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenFile(msgspec.Struct, frozen=True):
     """What a finished file is, to the byte."""
 
     size_bytes: int
@@ -105,7 +105,7 @@ class _Sink(io.RawIOBase):
         return self.size_bytes
 
 
-class Writer:
+class ParquetWriter:
     """One file, written aside until `finish` makes it appear; all or nothing.
 
     Every method but `abandon` may raise OSError; the file is then gone (or `Store.open` finds the leftover).
@@ -137,7 +137,7 @@ class Writer:
             self._waiting = [table.slice(full)]
             self._waiting_rows = len(table) - full
 
-    def finish(self) -> Written:
+    def finish(self) -> WrittenFile:
         """Sync the file, rename it and sync its directory."""
         with self._cleanly():
             if self._waiting_rows:
@@ -149,7 +149,7 @@ class Writer:
             self._files.close(self._handle)
             self._files.rename(self._aside, self._path)
             self._files.sync_directory(self._path.parent)
-        return Written(self._sink.size_bytes, self._sink.crc)
+        return WrittenFile(self._sink.size_bytes, self._sink.crc)
 
     def abandon(self) -> None:
         """Remove the file, finished or not. It must not be listed yet."""
@@ -170,13 +170,13 @@ class Writer:
             raise
 
 
-def write(files: FileSystem, path: Path, kind: FileKind, table: pa.Table) -> Written:
+def write(files: FileSystem, path: Path, kind: FileKind, table: pa.Table) -> WrittenFile:
     """Write one whole file.
 
     Raises:
         OSError: of the disk; nothing is left behind.
     """
-    writer = Writer(files, path, kind)
+    writer = ParquetWriter(files, path, kind)
     writer.add(table)
     return writer.finish()
 

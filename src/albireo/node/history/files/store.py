@@ -47,7 +47,7 @@ from albireo.node.history import hot as content_of
 from albireo.node.history.errors import HistoryDamaged
 from albireo.node.history.files import parquet
 from albireo.node.history.files.entries import entry_of
-from albireo.node.history.hot import Content, Row
+from albireo.node.history.hot import HotContent, Row
 
 FOLDER: Final = "history"
 RETIRED_GRACE_NS: Final = 600 * SECOND
@@ -57,7 +57,7 @@ _MISSING: Final = "there is none"
 
 
 class OpenReport(msgspec.Struct, frozen=True):
-    """What `Store.open` found."""
+    """What `HistoryStore.open` found."""
 
     leftovers: int = 0
     """Files of unfinished work that were removed."""
@@ -67,7 +67,7 @@ class OpenReport(msgspec.Struct, frozen=True):
     """Folder to which a history without a usable manifest was moved."""
 
 
-class Store:
+class HistoryStore:
     """See the module."""
 
     def __init__(self, root: Path, manifest: Manifest, previous: Manifest | None, files: FileSystem) -> None:
@@ -80,7 +80,7 @@ class Store:
         self._known_folders: set[Path] = set()
 
     @classmethod
-    def open(cls, data: Path, node: str, files: FileSystem | None = None) -> tuple["Store", OpenReport]:
+    def open(cls, data: Path, node: str, files: FileSystem | None = None) -> tuple["HistoryStore", OpenReport]:
         """The history of `node` below its data directory, made if there is none.
 
         Raises:
@@ -102,7 +102,7 @@ class Store:
             problem = ""  # A node's first start.
         return store, OpenReport(leftovers, problem, quarantine)
 
-    def seal(self, content: Content, log_id: str, wall_ns: int, history: tuple[EpochEntry, ...] = ()) -> Manifest:
+    def seal(self, content: HotContent, log_id: str, wall_ns: int, history: tuple[EpochEntry, ...] = ()) -> Manifest:
         """Make everything in `content` durable, and the position with it.
 
         Args:
@@ -203,7 +203,7 @@ class Store:
 
     # --- Writing --------------------------------------------------------------------------------------------------
 
-    def _write_content(self, content: Content, items: Mapping[int, Row]) -> Iterator[FileEntry]:
+    def _write_content(self, content: HotContent, items: Mapping[int, Row]) -> Iterator[FileEntry]:
         generation = self.manifest.generation + 1
         for (node, day), table in self._by_node_and_day(content, items).items():
             yield from self._write_samples(node, day, table, content, generation)
@@ -212,7 +212,7 @@ class Store:
         if items != self.items:
             yield self._write_items(items, generation)
 
-    def _by_node_and_day(self, content: Content, items: Mapping[int, Row]) -> dict[tuple[str, str], pa.Table]:
+    def _by_node_and_day(self, content: HotContent, items: Mapping[int, Row]) -> dict[tuple[str, str], pa.Table]:
         """Samples by the partition they belong to. An item that nobody declared counts as the node's own."""
         own = self.manifest.node
         foreign: dict[str, list[int]] = {}
@@ -235,7 +235,7 @@ class Store:
         return tables
 
     def _write_samples(
-        self, node: str, day: str, table: pa.Table, content: Content, generation: int
+        self, node: str, day: str, table: pa.Table, content: HotContent, generation: int
     ) -> Iterator[FileEntry]:
         """A samples file and the partials beside it."""
         path = file_path(FileKind.SAMPLES, node, day, parquet.span(table, "sequence"), generation)
@@ -249,7 +249,7 @@ class Store:
         yield self._write(FileKind.PARTIALS, partials_path(path), sums, (node, day), content.complete_to_ns, span)
 
     def _write_rows(
-        self, kind: FileKind, rows: Sequence[Row], content: Content, generation: int
+        self, kind: FileKind, rows: Sequence[Row], content: HotContent, generation: int
     ) -> Iterator[FileEntry]:
         """Gaps or events, one file per day."""
         days: dict[str, list[Row]] = {}

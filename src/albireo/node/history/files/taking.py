@@ -21,7 +21,7 @@ from albireo.node.history.errors import FileRefused, HistoryDamaged, MergeAbando
 from albireo.node.history.files import parquet
 from albireo.node.history.files.entries import TIMES
 from albireo.node.history.files.merging import KEYS, PartialsTail, open_writer
-from albireo.node.history.files.store import Store
+from albireo.node.history.files.store import HistoryStore
 
 READ_BYTES: Final = 1 << 20
 GROUP_BYTES_MAX: Final = 256 << 20
@@ -31,7 +31,7 @@ LEVELS: Final = (0, 1, 2, 9)
 
 
 def take(
-    store: Store, aside: Path, entry: FileEntry, hole: Hole, taken: Collection[str], abandon: threading.Event
+    store: HistoryStore, aside: Path, entry: FileEntry, hole: Hole, taken: Collection[str], abandon: threading.Event
 ) -> list[FileEntry]:
     """Files with the rows of `aside` that lie in `hole`, durable and not yet listed; none if there are no such rows.
 
@@ -64,12 +64,12 @@ def take(
 class _Taker:
     """The files being written; none before there is a row for them."""
 
-    def __init__(self, store: Store, entry: FileEntry, hole: Hole, path: str) -> None:
+    def __init__(self, store: HistoryStore, entry: FileEntry, hole: Hole, path: str) -> None:
         self._path = path
         self._store = store
         self._entry = entry
         self._hole = hole
-        self._writers: list[parquet.Writer] = []
+        self._writers: list[parquet.ParquetWriter] = []
         self._tail: PartialsTail | None = None
         self._times: list[tuple[int, int]] = []
         self._sequences: list[tuple[int, int]] = []
@@ -106,7 +106,7 @@ class _Taker:
             for kind, path, writer in zip(kinds, paths, self._writers, strict=False)
         ]
 
-    def _listed(self, kind: FileKind, path: str, rows: int, written: parquet.Written) -> FileEntry:
+    def _listed(self, kind: FileKind, path: str, rows: int, written: parquet.WrittenFile) -> FileEntry:
         level = self._entry.level
         return msgspec.structs.replace(
             self._entry,
@@ -132,7 +132,7 @@ def _unless(abandon: threading.Event) -> None:
         raise MergeAbandoned
 
 
-def _free_path(store: Store, entry: FileEntry, hole: Hole, taken: Collection[str]) -> str:
+def _free_path(store: HistoryStore, entry: FileEntry, hole: Hole, taken: Collection[str]) -> str:
     """No file of ours has this span in this group: what we have lies outside of the hole, and merges of it around it.
 
     But two files of the other's can, where the log went another way. The second takes an older generation's number:

@@ -14,7 +14,7 @@ from albireo.runtime import ActorContext
 Result = TypeVar("Result")
 
 
-class Works:
+class HistoryThreads:
     """For the loop of the actor: `work` is done in a thread; its result, or the error the world gave it, goes to `done`
     in the loop."""
 
