@@ -15,8 +15,8 @@ Invariants
     share:     LEAST <= share <= MOST; MOST is no limit.
     credit:    not more than SAVED_LOOKS earned: a follower that stood still makes up for it, within bounds.
 
-Not decided here: which records are old, and how many bytes may be under way (`machine.pair.outflow`, `machine.feed.leader`).
-Spec: design/log-and-feed.md, Feed (bounded catch-up); ADR-0129.
+Not decided here: which records are old, and how many bytes may be under way (`machine.pair.outflow`,
+`machine.feed.leader`). Spec: design/log-and-feed.md, Feed (bounded catch-up); ADR-0129.
 """
 
 from typing import Final

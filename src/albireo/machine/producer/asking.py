@@ -1,7 +1,7 @@
 """PairAsker: one question at a time to whichever member of a pair acts.
 
 A question that changes nothing, or that carries an id by which the node knows it again (`write`), is asked once more
-whenever the member that had it is gone: its answer is then the same. Any other question is asked once, and if its answer
+whenever the member that had it is gone: its answer is then the same. Any other question is asked once; if its answer
 does not come, `Unanswered` says so: whether the action was done cannot be known from here.
 
     asked --> waiting for a member that acts --sent--> waiting for the answer --Answer of this id--> done

@@ -86,7 +86,7 @@ def flight_of_loss(loss: Loss, producer: str, producer_id: int, sequence: int, i
 
 
 def batch_to(flights: Sequence[Flight], sequence: int) -> int:
-    """Number of the last batch in the flights up to `sequence`; 0: these flights hold gap records only, or there are none."""
+    """Number of the last batch in the flights up to `sequence`; 0: they hold gap records only, or there are none."""
     last = min(sequence - flights[0].sequence, len(flights) - 1)
     while last >= 0 and not flights[last].batch:
         last -= 1

@@ -129,7 +129,7 @@ class Producer:
         self.batches_numbered = 0
         """Batches that left the queue for the link since the start."""
         self.batch_acknowledged = 0
-        """Number of the last batch that CORE acknowledged, counted from 1; all before it are acknowledged as well, except
+        """Number of the last batch that CORE acknowledged, counted from 1; all before it are as well, except
         `batches_refused`."""
         self.batches_refused: deque[int] = deque(maxlen=REFUSED_KEPT)
         """Numbers of the last batches that CORE could not take; they are never committed."""
@@ -353,7 +353,7 @@ class Producer:
         return Loss(reason="overflow", from_ns=first, to_ns=last, lost=lost).joined_to(self._overflow)
 
     def _take_overflow(self) -> Loss | None:
-        """The gap of the dropped samples, which ends at the first sample that still waits; None: nothing was dropped."""
+        """The gap of the dropped samples, up to the first sample that still waits; None: nothing was dropped."""
         loss, self._overflow = self._overflow, None
         if loss is None:
             return None

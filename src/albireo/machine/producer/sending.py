@@ -192,8 +192,8 @@ class PairSender:
     def _is_late(self, welcome: ProducerWelcome) -> bool:
         """The welcome lacks acknowledged batches and is of an earlier epoch: its member was paused.
 
-        Numbering anew after it would give numbers that are taken. In a higher epoch such a welcome is true: records were
-        lost by a forced promotion.
+        Numbering anew after it would give numbers that are taken. In a higher epoch such a welcome is true: a forced
+        promotion lost records.
         """
         return welcome.epoch < self._acknowledged.epoch and welcome.last_sequence < self._acknowledged.sequence
 

@@ -1,10 +1,11 @@
 """Voter: one Paxos acceptor with the epoch as ballot, and the clock of one lease.
 
 It judges no eligibility and holds no data: it remembers the highest epoch it promised and the highest record it
-accepted, and it keeps candidates away while the recorded run may still act. Witness and subnode run this machine; the
-register voter does the same in two blocks of a PLC.
+accepted, and it keeps candidates away while the recorded run may still act. A witness steps one such machine for each
+pair; the register voter does the same in two blocks of a PLC.
 
-Not decided here: who may stand (the members), how the store is synced (the shell; `Persist` comes before `SendVote`).
+Not decided here: which member is a candidate (the members), how the store is synced (the shell; `Persist` comes before
+`SendVote`).
 
             install                     lease + drift over        accept
     EMPTY ---------> WAITING ------------------------------> FREE <------> LEASED
@@ -14,7 +15,7 @@ Not decided here: who may stand (the members), how the store is synced (the shel
 Invariants
     EMPTY:    nothing is promised, nothing granted: an empty voter is not the initial state.
     WAITING:  a lease granted before the start may still run; only the recorded run gets anything.
-    FREE:     no lease runs.
+    FREE:     no lease is valid.
     LEASED:   `lease_end` lies ahead on this clock; no other run is promised anything, unless the holder's process is
               known to be gone.
     always:   `promised` >= `record.epoch`; neither ever falls; both are synced before an answer tells of them.
@@ -33,7 +34,7 @@ from albireo.model.instant import MS, Instant
 from albireo.model.position import BEGINNING, Position
 
 LEASE_NS_MAX: Final = 65_535 * MS
-"""What a register block can say; a record with a longer one would keep every candidate away for as long."""
+"""Longest lease that a register block can say; a longer one would keep every candidate away for as long."""
 
 
 class VoterState(Enum):
@@ -44,10 +45,10 @@ class VoterState(Enum):
 
 
 class VoterRefusal(Enum):
-    """Why a voter says no. Never a change of roles, always counted."""
+    """Why a voter says no. A refusal never changes roles and is always counted."""
 
     EMPTY = "empty"
-    """It has no store: votes for nobody until it is admitted."""
+    """The voter has no store: it votes for nobody until it is admitted."""
     NOT_EMPTY = "not_empty"
     FOREIGN_CLUSTER = "foreign_cluster"
     OTHER_LIST = "other_list"
@@ -55,7 +56,7 @@ class VoterRefusal(Enum):
     STARTING = "starting"
     LEASED = "leased"
     PROMISED = "promised"
-    """Something as high, or higher, was promised."""
+    """An epoch as high, or higher, was promised."""
     SUPERSEDED = "superseded"
     """A higher record was accepted."""
     MALFORMED = "malformed"
@@ -63,16 +64,17 @@ class VoterRefusal(Enum):
 
 
 class VoterStore(msgspec.Struct, frozen=True, kw_only=True):
-    """What the voter keeps on its disk."""
+    """Memory of a voter on its disk."""
 
     cluster: str
     generation: int
     record: Record
     promised: int
     promised_run: int = 0
-    """So that a repeated PREPARE gets its answer again, also after a restart."""
+    """Run to which `promised` belongs: its repeated PREPARE gets its answer again, also after a restart."""
     floor: Position = BEGINNING
-    """Written along with the rest, never for its own sake: after a restart it may be too low, never too high."""
+    """Highest commit position reported. It is written along with other changes: after a restart it may be too low,
+    never too high."""
 
 
 class VoteAsked(msgspec.Struct, frozen=True):
@@ -88,13 +90,13 @@ class HolderGone(msgspec.Struct, frozen=True):
 
 
 class Persist(msgspec.Struct, frozen=True):
-    """Write and sync the store; what follows must not happen before."""
+    """Effect: write and sync the store; later effects must not happen before."""
 
     store: VoterStore
 
 
 class SendVote(msgspec.Struct, frozen=True):
-    """Send to the asker."""
+    """Effect: send the vote to the member that asked."""
 
     message: Voted
 
@@ -108,7 +110,7 @@ GRANTS: dict[VoterState, dict[type[Question], str]] = {
     VoterState.FREE: {Read: "yes", Prepare: "yes", Accept: "yes", Release: "yes", Install: "no"},
     VoterState.LEASED: {Read: "yes", Prepare: "own", Accept: "yes", Release: "yes", Install: "no"},
 }
-"""Whether a question is looked at: by anyone, by the recorded run only, not at all.
+"""Whether a question is looked at: "yes" of any member, "own" of the recorded run only, "no" of nobody.
 
 ACCEPT is open in LEASED: its sender had promises from a majority, and one of these has seen the lease end.
 """
@@ -125,10 +127,10 @@ class Voter:
 
     Args:
         name: as the members list it.
-        store: None when nothing readable is there.
+        store: None: the disk holds none that can be read.
         now: instant of the start.
         drift: rate by which the lease is stretched on this clock.
-        listed: the voter list it was configured with: a first record with another one is refused. Empty: any.
+        listed: voter list of the configuration: a first record with another list is refused. Empty: any list will do.
     """
 
     def __init__(
@@ -152,7 +154,7 @@ class Voter:
         self._listed = listed
 
     def _start_wait(self, now: Instant, drift: float) -> Instant:
-        """A lease granted just before the start may run until then."""
+        """Latest end of a lease that was granted just before the start."""
         return self._stretched(now, self.store.record.lease_ns, drift) if self.store else now
 
     @staticmethod
@@ -195,7 +197,7 @@ class Voter:
                 assert_never(question)
 
     def _whether(self, question: Question, now: Instant) -> VoterRefusal | None:
-        """Refusals that need no look at the content."""
+        """Refusal that needs no look at the content; None: look."""
         if question.cluster != self.cluster:
             return VoterRefusal.FOREIGN_CLUSTER
         if self.store is not None and question.generation != self.store.generation:
@@ -302,7 +304,7 @@ class Voter:
 
 
 def _is_whole(question: Accept, store: VoterStore) -> bool:
-    """The record is one that this sender may propose: its own epoch, its own run, a set that is one."""
+    """This sender may propose the record: its own epoch, its own run, a possible set."""
     record = question.record
     return (
         record.cluster == store.cluster
@@ -315,7 +317,7 @@ def _is_whole(question: Accept, store: VoterStore) -> bool:
 
 
 def _is_record(record: Record) -> bool:
-    """It says what a record can say."""
+    """Every field of the record is within its range."""
     return (
         0 < record.epoch <= EPOCH_MAX
         and record.epoch % 2 == record.holder

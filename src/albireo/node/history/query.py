@@ -1,6 +1,6 @@
 """Questions to the history: raw rows, last, interpolated, and per interval, over stored files and the hot tail.
 
-A `StoredHistory` sees one manifest and one piece of hot tail and never changes; whoever wants newer rows makes a new one.
+A `StoredHistory` sees one manifest and one piece of hot tail and never changes; for newer rows a new one is made.
 Answers per interval come from stored partials wherever a whole minute lies within one interval, and from raw rows for
 what is left: minutes cut by an interval's edge, minutes with rows that interleave across files (late data), minutes
 with a hole in them. Both ways give the same numbers; tests hold them against each other and against SQL.
