@@ -26,8 +26,7 @@ import msgspec
 from albireo.model.instant import MS, SECOND, Instant
 
 LEAST: Final = 1.125
-"""A follower 1 GiB behind a live path of 40 MB/s has caught up after 200 s; sooner thanks to the pieces that go in any
-case."""
+"""A follower 1 GiB behind a live path of 40 MB/s has caught up after 200 s, or sooner by the pieces of each REST_NS."""
 MOST: Final = 16.0
 GROWTH: Final = 1.5
 SAVED_LOOKS: Final = 4

@@ -107,8 +107,7 @@ class Roaming:
         return self._said(effects)
 
     def _may_move(self, now: Instant) -> bool:
-        """Another member is in reach, and the present one has had its time: two members that refuse are not asked in a
-        circle."""
+        """Another member is in reach, and this one has had its time: two that refuse are not asked in a circle."""
         is_new = self._moved_at is not None and now - self._moved_at < ASK_AGAIN_NS
         return self._up != [self.member] and not is_new
 

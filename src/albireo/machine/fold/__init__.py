@@ -1,6 +1,6 @@
-"""Folds of the log: what a node knows, rebuilt by replay.
+"""Folds of the log: the knowledge of a node, rebuilt by replay.
 
-All folds see committed frames only, in log order. Of each frame CORE calls, in this order:
+All folds see committed frames only, in log order. For each frame CORE calls, in this order:
 
     conditions.time_passed(log_time, node_ns)       before anything of the frame is folded
     dim.fold_item(record, sequence)                 each ItemDeclared, then once
@@ -9,8 +9,8 @@ All folds see committed frames only, in log order. Of each frame CORE calls, in 
     conditions.fold_samples(fresh, log_time)
     cases.fold(record, sequence)                    each CaseChanged
 
-and once per turn, after the frames: `cases.propose(log_time, wall_ns)`, whose records it appends. When nothing comes,
-it appends a mark frame at the earliest `deadline()` of the folds, so that log time reaches it.
+and once per turn, after the frames, `cases.propose(log_time, wall_ns)`, whose records it appends. When no frame comes,
+CORE appends a mark frame at the earliest `deadline()` of the folds, so that log time reaches it.
 """
 
 from albireo.machine.fold.cases import ActionAsked, Cases

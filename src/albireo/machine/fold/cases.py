@@ -1,15 +1,14 @@
 """Cases: the table of open cases, folded from the records of stream CASES, and the proposals that become those records.
 
-What it does not do: judge (`conditions`), decide what one event makes of one case (`transitions`), append (CORE).
+Not done here: judging (`conditions`), the transitions of one case (`transitions`), appending (CORE).
 
-The idea: `conditions` says what holds, the records say what was noted. `propose` compares the two and yields the
-difference, at most so many records per call, so 20,000 cases at once are many short turns. A proposal counts as noted
-as soon as it is handed out (the *appended* view), and the table changes when its record is committed and folded (the
-*committed* view, the only one that readers see). After a restart the same comparison yields exactly what was not
-recorded before.
+The idea: `conditions` says which conditions hold, the records say which were noted. `propose` yields the difference,
+at most so many records per call, so 20,000 cases at once are many short turns. A proposal counts as noted as soon as it
+is handed out (the *appended* view); the table changes when its record is committed and folded (the *committed* view,
+the only view that readers see). After a restart the same comparison yields exactly the records that are missing.
 
-A rule whose record is on its way gets no other proposal before that is committed: levels are compared, so nothing is
-lost by waiting, and a case's number is known before anything is said about it.
+A rule whose record is on its way gets no other proposal before that is committed: states are compared, so waiting
+loses nothing, and a case has its number before any later record of it.
 
 Invariants
     at most one open case per rule (item x condition)
@@ -48,7 +47,7 @@ Rows = NDArray[np.intp]
 
 
 class NotedRules(GrowingColumns):
-    """What was noted of each rule, in the appended view; the rows are those of `Conditions.rules`."""
+    """Noted state of each rule, in the appended view; the rows are those of `Conditions.rules`."""
 
     fields: ClassVar = {
         "is_open": Field("?"),
@@ -80,11 +79,11 @@ class ActionAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     item_id: int | None = None
     condition: Condition | None = None
     duration_ms: int | None = None
-    """SHELVE needs it; SHELVE_ONCE takes it, without it the longest shelve."""
+    """Length of a shelve. SHELVE needs one; SHELVE_ONCE without one takes the longest."""
 
 
 class CaseCounters(msgspec.Struct):
-    """What the fold could not use."""
+    """Counts of records that the fold could not use."""
 
     unknown: int = 0
     """Records of rules that no item declares."""
@@ -94,7 +93,7 @@ class _CasesHead(msgspec.Struct, frozen=True, array_like=True):
     """First slice of a snapshot; after it come the open cases, then the closed ones."""
 
     changed_at: list[int]
-    """Of each open case."""
+    """Sequence of the last change of each open case."""
     closed_at: list[int]
     flood: FloodSnapshot
     counters: CaseCounters
@@ -108,18 +107,18 @@ class Cases:
         self._config = config or AlarmConfig()
         self._noted = NotedRules()
         self._open: dict[int, Case] = {}
-        """Committed view, by rule row."""
+        """Open cases of the committed view, by rule row."""
         self._row_of: dict[int, int] = {}
         """Rule row by case id."""
         self._ahead: dict[int, Case] = {}
-        """Appended view of the rules with records on their way."""
+        """Cases of the appended view, by rows of the rules with records on their way."""
         self._closed: deque[tuple[int, Case]] = deque(maxlen=CLOSED_MAX)
         self._acking: tuple[t.OperatorAsked, deque[int]] | None = None
-        """Rest of an ACK_ALL: who asked, and the case ids still to do."""
+        """Rest of an ACK_ALL: its request, and the case ids still to be done."""
         self._unshelve_at = NEVER
         self._flood = Flood()
         self._looked_at = -1
-        """`Conditions.changes` at which nothing was left to propose."""
+        """Value of `Conditions.changes` at which nothing was left to propose."""
         self.counters = CaseCounters()
 
     # --- Readers: the committed view -------------------------------------------------------------------------------
@@ -132,7 +131,7 @@ class Cases:
         return iter(sorted(self._open.values(), key=lambda case: case.case_id))
 
     def find(self, case_id: int) -> Case | None:
-        """An open case."""
+        """The open case with this number."""
         row = self._row_of.get(case_id)
         return None if row is None else self._open[row]
 
@@ -145,7 +144,7 @@ class Cases:
         return (case for _, case in self._closed)
 
     def metrics(self, log_time: LogTime) -> FloodMetrics:
-        """What the alarms ask of the operators now."""
+        """Alarm load at `log_time`."""
         return self._flood.metrics(log_time, self._conditions)
 
     def changed_since(self, sequence: int) -> list[Case] | None:
@@ -164,7 +163,7 @@ class Cases:
     # --- Fold ------------------------------------------------------------------------------------------------------
 
     def fold(self, changed: CaseChanged, sequence: int) -> Case | None:
-        """A committed record.
+        """Fold a committed record.
 
         Returns:
             The case with its number, None if its rule is unknown (counted).
@@ -207,7 +206,7 @@ class Cases:
             self._noted.changed_at[row] = sequence
 
     def _note(self, row: int, case: Case | None) -> None:
-        """`case` is what the appended view holds of this rule (None: nothing)."""
+        """`case` is the appended view of this rule (None: it has no case)."""
         noted = self._noted
         is_open = case is not None and case.lifecycle_status is not LifecycleStatus.CLOSED
         noted.is_open[row] = is_open
@@ -231,7 +230,7 @@ class Cases:
         return None if self._unshelve_at == NEVER else LogTime(self._unshelve_at)
 
     def propose(self, log_time: LogTime, wall_ns: WallTime, limit: int = PROPOSED_MAX) -> list[CaseChanged]:
-        """Records that would bring what is noted nearer to what holds, at most `limit`; call again until none come.
+        """Records that bring the noted state nearer to the judged one, at most `limit`; call again until none come.
 
         CORE appends all of them in this order, or calls `drop_pending`.
         """
@@ -248,7 +247,7 @@ class Cases:
         return found
 
     def _differing(self, log_time: LogTime, limit: int) -> tuple[Rows, bool]:
-        """Rules of which something must be noted, and whether more are left."""
+        """Rows of rules whose state must be noted, and whether more are left."""
         noted, conditions = self._noted, self._conditions
         count = conditions.count
         is_open = noted.is_open[:count]
@@ -260,7 +259,7 @@ class Cases:
         return rows[:limit], len(rows) > limit
 
     def _next(self, row: int, log_time: LogTime, wall_ns: WallTime) -> CaseChanged:
-        """The first thing to note of this rule: silences before activity, so that they hold for a new alarm."""
+        """The next record of this rule: silences before activity, so that they hold for a new alarm."""
         conditions = self._conditions
         case = self._open.get(row)
         if case is None:
@@ -272,7 +271,7 @@ class Cases:
         elif case.is_suppressed != self._is_suppressed_at(row):
             event = t.SuppressionEnded() if case.is_suppressed else t.SuppressionBegan()
         elif case.is_chattering != is_chattering and (case.is_active or case.is_chattering):
-            # A case that begins to chatter is noted as active first: it is held so from here on.
+            # A case that begins to chatter is noted as active first: it is held active from here on.
             event = t.ChatterBegan() if is_chattering else t.ChatterEnded()
         else:
             return self._stepped(case, t.Cleared() if case.is_active else self._activated(row), self._at_ns(row))
@@ -312,14 +311,14 @@ class Cases:
         return changed
 
     def _handed_out(self, row: int, changed: CaseChanged) -> CaseChanged:
-        """From here on the appended view holds it."""
+        """Take `changed` into the appended view."""
         self._ahead[row] = changed.case
         self._noted.on_way[row] += 1
         self._note(row, changed.case)
         return changed
 
     def drop_pending(self) -> None:
-        """What was handed out will not be appended: the appended view falls back to the committed one."""
+        """Records handed out will not be appended: the appended view falls back to the committed view."""
         for row in self._ahead:
             self._noted.on_way[row] = 0
             self._note(row, self._open.get(row))
@@ -329,7 +328,7 @@ class Cases:
     # --- Operators -------------------------------------------------------------------------------------------------
 
     def act(self, asked: ActionAsked, log_time: LogTime, wall_ns: WallTime) -> list[CaseChanged] | ActionRefused:
-        """What an operator asks for, as records to append, or why not.
+        """An operator's action as records to append, or why it is refused.
 
         ACK_ALL gives its first slice; `propose` yields the rest (forgotten by a crash: the operator sees what is left).
         """
@@ -354,7 +353,7 @@ class Cases:
         return changed if isinstance(changed, ActionRefused) else [self._handed_out(row, changed)]
 
     def _target(self, asked: ActionAsked, wall_ns: WallTime) -> tuple[int, Case] | ActionRefused:
-        """Rule row and case (appended view) that are meant."""
+        """Rule row and case (appended view) that the operator means."""
         if asked.case_id is not None:
             row = self._row_of.get(asked.case_id)
             if row is None:
@@ -477,6 +476,3 @@ def _text_refused(asked: ActionAsked) -> ActionRefused | None:
     if asked.action is Action.COMMENT and not asked.comment:
         return ActionRefused("the comment is empty", "say something")
     return None
-
-
-__all__ = ["CLOSED_MAX", "PROPOSED_MAX", "ActionAsked", "ActionRefused", "CaseCounters", "Cases"]

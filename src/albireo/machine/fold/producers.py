@@ -1,10 +1,10 @@
-"""Producers: who may append, and which batch of each comes next.
+"""Producers: which programs may append, and which batch of each comes next.
 
 A named producer numbers its batches 1, 2, 3... A batch is accepted only at last + 1: a repeat is answered once its
 original is committed, a gap is refused with the number wanted. The last number lives in the records themselves, so it
 moves with the data and survives every restart.
 
-Two views: *appended* (what admission decides on) and *committed* (what a restart finds again).
+There are two views: *appended*, on which admission decides, and *committed*, which a restart finds again.
 """
 
 from collections.abc import Iterator
@@ -16,26 +16,26 @@ from albireo.codec.record import ProducerOpened
 from albireo.model.position import Position
 
 PRODUCERS_MAX: Final = 4096
-"""Producers a log knows at most; a hello beyond is refused."""
+"""Most producers of a log; a hello beyond is refused."""
 
 
 class KnownProducer(msgspec.Struct, kw_only=True):
-    """One producer as the committed records tell it."""
+    """State of one producer, by the committed records."""
 
     producer_id: int
     name: str
     run: int
     last_sequence: int = 0
     last_node_ns: int = 0
-    """Node time of its last committed frame; before the first one, of its opening: what it lost lies behind that."""
+    """Node time of its last committed frame, or before the first of its opening: its losses are later than that."""
     last_epoch: int = 0
-    """The same of its epoch."""
+    """Epoch of the same frame."""
     last_position: int = 0
     """Sequence of the last record of its last batch."""
 
 
 class Producers:
-    """The fold, and above it the pending view that admission needs."""
+    """The fold, and above it the appended view that admission needs."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, KnownProducer] = {}
@@ -67,7 +67,7 @@ class Producers:
     # Appended view.
 
     def opened(self, name: str, run: int) -> tuple[ProducerOpened, bool]:
-        """The id of `name`, and whether the record must be appended (new name or new run)."""
+        """Record that opens `name`, and whether it must be appended (new name or new run)."""
         pending = self._opening.get(name)
         if pending is not None and pending.run == run:
             return pending, False

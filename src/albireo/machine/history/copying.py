@@ -131,8 +131,7 @@ WORKING: Final = frozenset({CopyPhase.STORING, CopyPhase.TAKING, CopyPhase.KEEPI
 
 
 class Copying:
-    """The machine; one per run of a history. `number`: drawn by the shell, so that late answers to an earlier run
-    differ."""
+    """The machine; one per run of a history. `number`: drawn by the shell; late answers to an earlier run differ."""
 
     def __init__(self, number: int) -> None:
         self.phase = CopyPhase.RESTING

@@ -74,7 +74,7 @@ class Trace(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Weights(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """How the holds of a trace are spread over k intervals; fields as in `Intervals`."""
+    """Sums of the holds of a trace over k intervals; fields as in `Intervals`."""
 
     integral: Floats
     good_ns: Ints
@@ -343,7 +343,7 @@ def interpolated(trace: Trace, at_ns: Ints, settings: AggregateSettings, *, is_s
 
 
 class _Carried(msgspec.Struct, frozen=True, eq=False):
-    """What holds over from before each interval, and until when."""
+    """Value that holds over from before each interval, and for how long."""
 
     value: Floats
     classes: Classes

@@ -3,11 +3,11 @@
 A gate owns the only path to the PLC and shows the members the mailboxes of mailbox.py. A PLC's program applies an order
 in one scan; a gate needs an exchange with the device for it, so one order at a time is under way:
 
-    Ordered --> admitted? --no--> stale, bad
-                   |yes
-                 guard raised: Keep --> target 0: done
-                   |                    device may carry out an earlier order: unreached (target 0 waits)
-                 Apply --> Landed --> done, refused, unreached, unknown
+    MailboxWritten --> admitted? --no--> stale, bad
+                          |yes
+                        guard raised: KeepGuard --> target 0: done
+                          |                         device may carry out an earlier order: unreached (target 0 waits)
+                        Apply --> Landed --> done, refused, unreached, unknown
 
 Invariants: no order is applied before the guard of its epoch is kept. Once an order is answered, no order of a lower
 epoch is applied any more. So an order without a known end keeps every other back for `dead_ns`, and so does a start,

@@ -49,8 +49,7 @@ class BatchQueue:
         return one
 
     def take_alike(self, bytes_max: int) -> list[SampleBatch] | Loss:
-        """Take the first entry, however large, and those behind it that have its value type and fit into
-        `bytes_max`."""
+        """Take the first entry, however large, and those behind it of its value type that fit into `bytes_max`."""
         left = bytes_max - self.first_bytes
         first = self.take()
         if isinstance(first, Loss):

@@ -4,9 +4,9 @@ A named producer numbers its batches 1, 2, 3... and keeps each batch until CORE 
 was only acknowledged (durability `local`) is kept too. Whatever happens to CORE or to the link, the same bodies go out
 again under the same numbers; CORE takes each number once. So a restart or a takeover loses and doubles nothing.
 
-What it does not do: measure, connect, or read a clock. The shell hands in events and performs the effects in order.
+Not done here: measuring, connecting, reading a clock. The shell hands in events and performs the effects in order.
 
-            Opened: hello            welcome: resend what is in flight
+        LinkOpened: hello            welcome: resend everything in flight
     Closed ----------------> Greeting ----------------> Streaming
                                 ^                          |
                                 +--------------------------+
@@ -129,8 +129,7 @@ class Producer:
         self.batches_numbered = 0
         """Batches that left the queue for the link since the start."""
         self.batch_acknowledged = 0
-        """Number of the last batch that CORE acknowledged, counted from 1; all before it are as well, except
-        `batches_refused`."""
+        """Number of the last acknowledged batch, counted from 1; all before it are too, except `batches_refused`."""
         self.batches_refused: deque[int] = deque(maxlen=REFUSED_KEPT)
         """Numbers of the last batches that CORE could not take; they are never committed."""
 
@@ -227,8 +226,7 @@ class Producer:
             self._next_sequence = event.last_sequence + 1
         elif lost is not None or not self._fits(event, before):
             self._renumber(event.last_sequence + 1)
-        # Batches that CORE has already are sent again too: its answer to the repeat says whether the original is
-        # committed.
+        # Batches that CORE has already are sent again too: its answer says whether the original is committed.
         return self._resend_all(now)
 
     def _put_first(self, flight: Flight) -> None:

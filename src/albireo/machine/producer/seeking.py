@@ -26,7 +26,7 @@ MEMBERS_MAX: Final = 8
 
 
 class SeekConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How patient a client is; all in nanoseconds of the boot clock."""
+    """Patience of a client; all in nanoseconds of the boot clock."""
 
     ask_ns: int = 100 * MS
     """While no member is known to act, every member in reach is asked this often. A member also says so unasked."""

@@ -146,7 +146,7 @@ class PairSender:
 
     @property
     def room_bytes(self) -> int:
-        """How much may be offered now, as `queued_bytes` counts it."""
+        """Bytes that may be offered now, as `queued_bytes` counts them."""
         return self._config.queue_bytes_max - self._producer.queue_bytes
 
     def deadline(self) -> Instant | None:

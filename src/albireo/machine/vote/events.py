@@ -44,8 +44,7 @@ class RegisterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     poll_ns: int = 10 * MS
     """Pause between two reads that wait for a write to become visible."""
     dead_time_ns: int = 2 * SECOND
-    """Time after which a write of a broken connection has landed or never will: TCP_USER_TIMEOUT plus the PLC's
-    queue."""
+    """Time after which a write of a broken connection has landed or never will: TCP_USER_TIMEOUT and PLC queue."""
     watch_ns: int = 100 * MS
     """Pause between looks while nobody asks: they restore the own block and watch the other's life-sign."""
     reads_max: int = 20
@@ -76,8 +75,7 @@ class RegisterRefusal(Enum):
     COPY_BEHIND = "copy_behind"
     """The own block is ahead of the synced copy: this member's disk is an old one."""
     REWOUND = "rewound"
-    """A block went back to an older image: the PLC saves its memory only now and then. No vote until the voter is
-    admitted anew."""
+    """A block went back to an older image: the PLC saves its memory now and then. No vote until admitted anew."""
     NOT_KEPT = "not_kept"
     """The PLC does not show what was written."""
 
@@ -99,8 +97,7 @@ class Connected(msgspec.Struct, frozen=True):
 
 
 class ConnectionLost(msgspec.Struct, frozen=True):
-    """The connection broke, was reset, timed out or was answered by an exception; the adapter closed it by RST
-    first."""
+    """The connection broke, was reset, timed out or got an exception; the adapter has closed it by RST before."""
 
     connection: int
 
@@ -193,8 +190,7 @@ class RegisterState(msgspec.Struct, frozen=True, kw_only=True):
     asked: Question | None = None
     """Question under way; None while IDLE or when the machine looks for itself."""
     waiting: Question | None = None
-    """Question that came while another was under way; keep latest, capacity 1: a member repeats unanswered
-    questions."""
+    """Question that came while another was under way; keep latest, capacity 1: a member asks again."""
     part: Part = Part.BALLOT
     """Part of the block that the W under way writes."""
     is_moving: bool = False

@@ -7,7 +7,7 @@ the adapter that owns the PLC's connection.
 Not decided here: which member is a candidate, and when (the member); how a register is read (the adapter).
 
 The idea: a member that writes first and reads afterwards sees the other, or is seen. Write procedure W = sync the own
-copy, one FC16, read back until equal, wait `settle`, read both blocks. Of two members that go through W at least one
+copy, one FC16, read back until equal, wait `settle`, read both blocks. If two members go through W, at least one
 finds the other's ballot in that last read. A question is answered only from a read of both blocks after its W.
 
     CLOSED --connected--> SILENT --dead time over--> IDLE --question, watch--> LOOKING --nothing to write--> IDLE
@@ -395,8 +395,7 @@ class RegisterVoter:
         return [PersistCopy(copy), *self._write(Part.BALLOT, is_moving=is_moving, now=now)]
 
     def _install(self, words: Sequence[int], now: Instant) -> list[Effect]:
-        """Write the first record, or that of a member that lost its copy: over zeros, or a block that promised no
-        more."""
+        """Write the first record, or that of a member without copy: over zeros, or a block that promised no more."""
         question = self.state.asked
         if not isinstance(question, Install):
             return self._take_next(now)

@@ -110,9 +110,9 @@ GRANTS: dict[VoterState, dict[type[Question], str]] = {
     VoterState.FREE: {Read: "yes", Prepare: "yes", Accept: "yes", Release: "yes", Install: "no"},
     VoterState.LEASED: {Read: "yes", Prepare: "own", Accept: "yes", Release: "yes", Install: "no"},
 }
-"""Whether a question is looked at: "yes" of any member, "own" of the recorded run only, "no" of nobody.
+"""Questions that are looked at: "yes" of any member, "own" of the recorded run only, "no" of none.
 
-ACCEPT is open in LEASED: its sender had promises from a majority, and one of these has seen the lease end.
+ACCEPT is open in LEASED: its sender had promises from a majority, and a voter of that has seen the lease end.
 """
 _CLOSED = {
     VoterState.EMPTY: VoterRefusal.EMPTY,

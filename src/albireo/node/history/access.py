@@ -1,7 +1,7 @@
-"""A reader of a node's history from another process: its files, and its hot tail when the node runs.
+"""Access to a node's history from another process: its files, and its hot tail when the node runs.
 
-The hot tail is asked for first, the manifest read afterwards: what was sealed in between is in both, and is taken from
-the files only; nothing is missing. Without a running node the files alone answer.
+The hot tail is asked for first, the manifest read afterwards: rows sealed in between are in both, and are taken from
+the files only, so no row is missing. Without a running node the files alone answer.
 """
 
 from collections.abc import Sequence
@@ -34,10 +34,10 @@ class HistoryAccess:
     def __init__(self, data: Path) -> None:
         self._data = data
         self.is_live = True
-        """False: the node did not answer; only what is sealed is seen."""
+        """False: the node did not answer; only sealed rows are seen."""
 
     def reader(self, item_ids: Sequence[int] = (NO_ITEM,)) -> StoredHistory:
-        """A reader that sees the hot tail of `item_ids` (default: only what items there are).
+        """A reader that sees the hot tail of `item_ids` (default: only the list of items).
 
         Raises:
             HistoryDamaged: there is no manifest that can be used.

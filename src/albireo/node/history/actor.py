@@ -1,11 +1,11 @@
 """The actor `history` (the first seed's STORAGE): follows the log, keeps the hot tail, seals it, answers.
 
-A thin shell around parts that know nothing of each other: the feed's follower, the hot tail, the pace (when to seal,
-when to stop taking), the store, its merges, and what is copied from the other member of a pair. What takes long is done
-in threads (threads.py).
+The historian is a thin shell around parts that know nothing of each other: the feed's follower, the hot tail, the pace
+(when to seal, when to stop taking), the store, its merges, and the copies from the other member of a pair. Long work is
+done in threads (threads.py).
 
-What is acknowledged as durable is the manifest's position and nothing else. Rows that find no room, or a disk that is
-full, cost no row: the log keeps them, and they come once there is credit again.
+Only the manifest's position is acknowledged as durable. Neither a full hot tail nor a full disk loses a row: the log
+keeps the rows, and they come once there is credit again.
 """
 
 import asyncio
@@ -52,20 +52,20 @@ from albireo.runtime import ActorContext, Letter, Link
 STREAMS: Final = (Stream.SAMPLES, Stream.CASES, Stream.STATE, Stream.AUDIT, Stream.CONTROL)
 SEAL_WAITERS_MAX: Final = 64
 WAIT_MS: Final = 100
-"""Records may reach the history so late: fewer and larger pieces cost CORE and the history less."""
+"""Longest delay of records on the way to the history: fewer and larger pieces cost CORE and the history less."""
 REST_S: Final = 1.0
-"""At a stop, for what CORE still has."""
+"""Time at a stop for the records that CORE still has."""
 
 
 class HistoryArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What boot tells history."""
+    """Arguments of the actor, from boot."""
 
     node: str
     pace: SealPaceConfig = SealPaceConfig()
     capacity_bytes: int = 8 << 20
     """Bytes of frames that may be under way to it."""
     is_paired: bool = False
-    """There is another member, whose history may have what this one lacks."""
+    """The node is a pair: the other member's history may have files that this one lacks."""
 
 
 def create(arguments: Mapping[str, object]) -> "Historian":
@@ -93,11 +93,11 @@ class Historian:
         self._idle = asyncio.Event()
         self._heard = asyncio.Event()
         self._seal_waiters: list[tuple[Position, Letter, int]] = []
-        """Answered once the position is durable."""
+        """Requests for a seal, answered once their position is durable."""
         self._problem = ""
         """Why nothing new comes in, for `stats`."""
         self._lost_to: int | None = None
-        """The log has pruned what came next, up to this sequence, before it was taken."""
+        """The log pruned the next records, up to this sequence, before they were taken; None: it did not."""
 
     # --- Start and stop ------------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class Historian:
         )
         self._copies.manifest_changed()
         actor.at_ready(lambda: self._step(LinkUp()))
-        actor.at_ready(self._arm)  # The first hello can be lost, before CORE's link stands.
+        actor.at_ready(self._arm)  # The first hello can be lost, before CORE's link is up.
 
     def _new_follower(self, log_id: bytes, history: EpochHistory) -> None:
         """A follower that goes on after the last record taken."""
@@ -147,7 +147,7 @@ class Historian:
         )
 
     async def stop(self) -> None:
-        """Take the last of it, seal what there is, then release."""
+        """Take the last records, seal the hot tail, then release."""
         await self._take_the_rest()
         self._merges.abandon.set()
         self._copies.stop()
@@ -162,7 +162,7 @@ class Historian:
             link.close()
 
     async def _take_the_rest(self) -> None:
-        """What CORE has kept back for a moment: whoever says hello is given it at once."""
+        """Take the records that CORE has kept back for a moment: a hello brings them at once."""
         self._step(LinkUp())
         with contextlib.suppress(TimeoutError):  # A CORE that has gone gives nothing; the log has it at the next start.
             async with asyncio.timeout(REST_S):
@@ -232,8 +232,8 @@ class Historian:
     def _went_another_way(self, position: Position) -> None:
         """The log has lost records that were committed, and goes on in a new epoch from `position`.
 
-        What is stored was true when it was recorded and stays; (epoch, sequence) tells the branches apart. Without a
-        common point a second copy of everything would come: then nothing more is taken.
+        Stored rows were true when they were recorded, and stay; (epoch, sequence) tells the branches apart. Without a
+        common point a second copy of every row would come: then nothing more is taken.
         """
         if position.sequence == 0:
             self._problem = "the log and this history have nothing in common; restore the log or start a new history"
@@ -374,7 +374,7 @@ class Historian:
             self._pace.asked(self._actor.now())
 
     def _answer_waiters(self, error: str) -> None:
-        """Answer those whose rows are durable; on an error, everybody."""
+        """Answer the requests whose rows are durable; on an error all of them."""
         waiters, self._seal_waiters = self._seal_waiters, []
         for position, letter, request_id in waiters:
             if error or position <= self._store.manifest.position:
@@ -383,9 +383,9 @@ class Historian:
                 self._seal_waiters.append((position, letter, request_id))
 
     def _hot_samples(self, letter: Letter, ask: Ask) -> None:
-        """Rows in no file of the manifest at `position`: one raw part, an Arrow stream of codec.history.SAMPLES.
+        """Answer with the rows that no file has: one raw part, an Arrow stream of codec.history.SAMPLES.
 
-        A reader asks this first and loads the manifest afterwards: rows up to its position are in its files then.
+        A reader asks for them first and loads the manifest afterwards: rows up to its position are in its files then.
         """
         wanted = msgspec.convert(ask.arguments, HotQuestion)
         content = self._hot.content()

@@ -1,7 +1,7 @@
-"""Copies: what a history asks of the other member's, and what it answers to it. A shell around
+"""Copies: questions of a history to that of the other member, and answers to it. A shell around
 `machine.history.copying`.
 
-Words go through both COREs, which do not read them (`Carry`); a word that gets lost is said again.
+Words go through both COREs, which do not read them (`Carry`); a word that gets lost is sent again.
 
 Spec: ADR-0124.
 """
@@ -48,7 +48,8 @@ from albireo.runtime import ActorContext, Link
 
 TOLD_EVERY_NS: Final = SECOND
 ANSWERS_MAX: Final = 4
-"""Being looked up at once; the other asks one thing at a time, and again only after a while."""
+"""Most answers being prepared at once; the other history asks one question at a time, and repeats it only after a
+while."""
 
 
 class Copies:
@@ -64,7 +65,7 @@ class Copies:
         *,
         is_paired: bool,
     ) -> None:
-        """`on_due`: told that `deadline` is another one now."""
+        """`on_due`: called when `deadline` has changed."""
         self._actor = actor
         self._store = store
         self._threads = threads
@@ -76,13 +77,13 @@ class Copies:
         self._work = CopyWork(store, self._abandon)
         self._refused: Counter[str] = Counter()
         self._other = CopyTold()
-        """How far the other is with its copy of ours, as it asks for it."""
+        """Progress of the other history with its copy of ours, as its questions show."""
         self._answering = 0
         self._tell_at = Instant(0)
 
     @property
     def told(self) -> HistoryTold:
-        """For people."""
+        """Progress in both directions, for status."""
         return HistoryTold(own=self._machine.progress, other=self._other, refused=dict(self._refused))
 
     def deadline(self) -> Instant | None:
@@ -100,18 +101,18 @@ class Copies:
         self._step(TimePassed())
 
     def manifest_changed(self) -> None:
-        """It may list a hole that is new."""
+        """The manifest has changed, and may list a new hole."""
         self._step(HolesKnown(self._store.manifest.holes, self._store.manifest.log_id))
 
     def stop(self) -> None:
-        """What is under way is given up; what is being listed will be."""
+        """Give up the work under way; files that are being listed will be listed."""
         self._is_on = False
         self._abandon.set()
 
     # --- Words ---------------------------------------------------------------------------------------------------
 
     def hears(self, raw: Sequence[bytes | memoryview]) -> None:
-        """What the other's history says."""
+        """Take a word of the other history."""
         if not self._is_on:
             return
         try:
@@ -137,7 +138,7 @@ class Copies:
 
         def done(outcome: tuple[GroupSent | PieceSent, bytes] | Exception) -> None:
             self._answering -= 1
-            assert not isinstance(outcome, Exception), outcome  # What the disk may say is part of an answer.
+            assert not isinstance(outcome, Exception), outcome  # Errors of the disk are part of an answer.
             word, piece = outcome
             self._say(word, piece)
             then(word)
@@ -145,7 +146,7 @@ class Copies:
         self._threads.read(work, done)
 
     def _gave(self, ask: GroupAsked, sent: GroupSent | PieceSent) -> None:
-        """What the question says of the other's progress."""
+        """Note the other history's progress, which its question tells."""
         if not isinstance(sent, GroupSent) or sent.reason:
             return
         left = sent.left + ask.missed
@@ -220,6 +221,6 @@ class Copies:
             case HistoryDamaged():
                 self._step(Worked(outcome.reason, is_disk=True))
             case MergeAbandoned():
-                pass  # It stops.
+                pass  # The actor stops.
             case _:
                 raise outcome

@@ -1,4 +1,4 @@
-"""Merges of one history, one at a time, beside its seals: what to merge the core says, when it is done the manifest."""
+"""Merges of one history, one at a time, beside its seals; `machine.history.sealing` says which files to merge."""
 
 import threading
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from albireo.runtime import ActorContext
 
 
 class Merges:
-    """For the loop of the actor."""
+    """The merges, for the loop of the actor."""
 
     def __init__(
         self, actor: ActorContext, store: HistoryStore, threads: HistoryThreads, on_idle: Callable[[], object]
     ) -> None:
-        """`on_idle`: called when one has ended and no other begins."""
+        """`on_idle`: called when a merge has ended and no other begins."""
         self.is_merging = False
         self.damaged: frozenset[str] = frozenset()
         """Files that could not be read: their day stays as it is."""
@@ -31,7 +31,7 @@ class Merges:
     def look(self) -> None:
         """Begin the most useful merge, if there is one and none is under way."""
         manifest = self._store.manifest
-        gaps = {hole.gap for hole in manifest.holes}  # They go one by one.
+        gaps = {hole.gap for hole in manifest.holes}  # They are removed one by one.
         files = [entry for entry in manifest.files if entry.path not in gaps]
         plan = None if self.is_merging else merge_plan(files, manifest.complete_to_ns, self.damaged)
         if plan is None:
@@ -67,7 +67,8 @@ class Merges:
         self._on_idle()
 
     def _failed(self, plan: MergePlan, error: Exception) -> None:
-        """A full disk: later. A damaged file: its day stays as it is, a human must look."""
+        """After an error of the disk a merge comes later; after a damaged file its day stays as it is, for a human to
+        see."""
         if isinstance(error, HistoryError) and not isinstance(error, MergeAbandoned):
             self.damaged |= {entry.path for entry in plan.inputs}
             self._actor.log.error("history_damaged", reason=str(error))

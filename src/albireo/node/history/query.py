@@ -50,18 +50,18 @@ from albireo.node.history.files.pieces import (
     has_hole,
     in_order,
     is_cut,
-    runs,
+    ranges_of,
     without_extremes,
 )
 from albireo.node.history.hot import Row
 
 INTERVALS_MAX: Final = 1_000_000
-"""Intervals of one answer."""
+"""Most intervals of one answer."""
 RAW_ROWS_MAX: Final = 50_000_000
-"""Raw rows one question may read; some 3 GB of memory."""
+"""Most raw rows that one question may read; some 3 GB of memory."""
 _NUMBER_COLUMNS: Final = ("source_ns", "value_f64", "value_i64", "quality")
 _ORDER_COLUMNS: Final = ("item_id", "sequence")
-"""Needed only to sort; a third of the bytes."""
+"""Columns that only sorting needs; they are a third of the bytes."""
 _SUM_COLUMNS: Final = (
     "item_id",
     "bucket_ns",
@@ -101,10 +101,10 @@ class TimeRange(msgspec.Struct, frozen=True):
 
 
 class HotRows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What is in no file yet."""
+    """Rows that are in no file yet."""
 
     samples: pa.Table = msgspec.field(default_factory=SAMPLES.empty_table)
-    """Sorted as stored."""
+    """Samples, sorted as in files."""
     gaps: Sequence[Row] = ()
     items: Sequence[Row] = ()
     events: Sequence[Row] = ()
@@ -112,7 +112,7 @@ class HotRows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Node time up to which the rows are complete."""
 
     def above(self, sequence: int) -> "HotRows":
-        """Without what a manifest at `sequence` has in its files already."""
+        """The rows that the files of a manifest at `sequence` lack."""
         newer = pc.field("sequence") > sequence
 
         def is_newer(row: Row) -> bool:
@@ -128,7 +128,7 @@ class HotRows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class StoredHistory:
-    """See the module.
+    """Questions to one manifest and one piece of hot tail.
 
     Every method that reads may raise HistoryDamaged: a listed file is missing or unreadable.
     """
@@ -223,7 +223,7 @@ class StoredHistory:
         only_raw: bool = False,
         with_extremes: bool = True,
     ) -> Intervals:
-        """What is known of an item in each interval of `every_ns`.
+        """Aggregates of an item in each interval of `every_ns`.
 
         Args:
             only_raw: do not use stored partials.
@@ -260,10 +260,10 @@ class StoredHistory:
         return times, value, quality
 
     def last_rows(self, item_id: int, span: TimeRange, every_ns: int) -> tuple[Ints, pa.Table]:
-        """The row that holds at the end of each interval, as stored (so of any type).
+        """The row that holds at the end of each interval, as stored, so of any value type.
 
         Returns:
-            The intervals' starts and one row of codec.history.SAMPLES for each. Intervals at whose end nothing holds,
+            The intervals' starts and one row of codec.history.SAMPLES for each. Intervals at whose end no row holds,
             before the first row or after a hole, are left out.
         """
         edges = span.edges(every_ns)
@@ -289,7 +289,7 @@ class StoredHistory:
         ]
 
     def _samples(self, item_ids: Sequence[int], span: TimeRange, columns: Sequence[str]) -> list[pa.Table]:
-        """Rows in pieces, each of one item, of one file or of the hot tail, and sorted."""
+        """Rows in sorted pieces, each from one item and from one file or the hot tail."""
         wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "source_ns", span.from_ns, span.to_ns)
         paths = [entry.path for entry in self._overlapping(FileKind.SAMPLES, span)]
         pieces = parquet.read_items(self._root, paths, columns, wanted)
@@ -327,7 +327,7 @@ class StoredHistory:
         )
 
     def _rows_around(self, item_id: int, span: TimeRange, *, with_after: bool = False) -> Rows:
-        """The rows in a range, and the one that holds at its start."""
+        """The rows in a range, and the row that holds at its start."""
         start = self._row_before(item_id, span.from_ns)
         end = self._row_after(item_id, span.to_ns) if with_after else None
         wide = TimeRange(span.from_ns if start is None else start, span.to_ns if end is None else end + 1)
@@ -348,7 +348,7 @@ class StoredHistory:
         return parts
 
     def _partials_before(self, item_id: int, span: TimeRange) -> Partials:
-        """One partial that stands for what holds at the start of the first minute of the range, if anything does."""
+        """Partial of the row that holds at the start of the range's first minute; empty without one."""
         start = span.from_ns // BUCKET_NS * BUCKET_NS
         found = self._row_before(item_id, start)
         if found is None:
@@ -363,7 +363,7 @@ class StoredHistory:
         rows = joined(
             [
                 self._rows(item_id, TimeRange(max(start, -TIME_LIMIT_NS), min(end, TIME_LIMIT_NS)))
-                for start, end in runs(dirty.bucket_ns)
+                for start, end in ranges_of(dirty.bucket_ns)
             ]
         )
         keep = np.isin(rows.source_ns // BUCKET_NS * BUCKET_NS, dirty.bucket_ns)

@@ -1,4 +1,4 @@
-"""What the actor answers about its hot tail. Pure of the actor: done in a thread beside it."""
+"""Answers about the hot tail, made in a thread beside the actor."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from albireo.node.history.errors import QueryRefused
 from albireo.node.history.hot import HotContent, Row
 
 HOT_ANSWER_ROWS_MAX: Final = 200_000
-"""Rows of the hot tail in one answer: some 16 MB, half of what a message may have."""
+"""Most rows of the hot tail in one answer: some 16 MB, half of what a message may have."""
 
 
 class HotQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,7 +1,7 @@
-"""Make one file of several: a merge of sorted files, a few row groups of each in memory at a time.
+"""Merging: sorted files become one file, with a few row groups of each in memory at a time.
 
 Rows up to the smallest of the inputs' last loaded keys are complete, whatever comes next; they are sorted, written, and
-summed up as partials on the way. Nothing is dropped or made: the sum of the rows is checked, so is their order.
+summed up as partials on the way. No row is dropped or made: their number is checked, and so is their sequence.
 """
 
 import threading
@@ -25,7 +25,7 @@ KEYS: Final = {
     FileKind.GAPS: ("sequence",),
     FileKind.EVENTS: ("sequence",),
 }
-"""What the rows of a file are sorted by."""
+"""Columns by which the rows of a file are sorted."""
 
 
 class _Input:
@@ -91,7 +91,7 @@ def _sorted_blocks(inputs: Sequence[_Input], keys: tuple[str, ...]) -> Iterator[
 
 
 class PartialsTail:
-    """Partials of a stream of sorted rows; the last bucket is held back, it may go on."""
+    """Partials of a stream of sorted rows; the last bucket is held back, because it may go on."""
 
     def __init__(self, writer: parquet.ParquetWriter) -> None:
         self._writer = writer
@@ -114,12 +114,12 @@ def merge_files(store: HistoryStore, plan: MergePlan, generation: int, abandon: 
     """Carry out `plan`; the new files are durable and not yet listed.
 
     Args:
-        generation: of the manifest that will list them, or an earlier one since their inputs were.
+        generation: of the manifest that will list them, or of an earlier one that lists their inputs.
         abandon: set from another thread to give up.
 
     Raises:
-        HistoryDamaged: an input can't be read, or its rows are not what the manifest says.
-        MergeAbandoned: it was set.
+        HistoryDamaged: an input can't be read, or differs from the manifest.
+        MergeAbandoned: `abandon` was set.
         OSError: of the disk.
     """
     kind, keys = plan.kind, KEYS[plan.kind]
@@ -135,7 +135,7 @@ def merge_files(store: HistoryStore, plan: MergePlan, generation: int, abandon: 
             writers.append(open_writer(store, partials_path(path), FileKind.PARTIALS))
         _copy(plan, _sorted_blocks(inputs, keys), writers, abandon)
         written = [writer.finish() for writer in writers]
-    except BaseException:  # An abandoned merge too: whatever it was goes on, half-written files do not stay.
+    except BaseException:  # An abandoned merge too: the error goes on, half-written files do not stay.
         for writer in writers:
             writer.abandon()
         raise

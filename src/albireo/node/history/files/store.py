@@ -1,11 +1,11 @@
 """The store: the history's folder, and the manifest that is the only truth about it.
 
-A change is always: new files written aside, synced, renamed; then a new manifest the same way; then what it no longer
-lists goes. So a crash leaves the old history or the new one, and files that nobody lists, which the next `open`
-removes. The manifest carries the durable position: what lies above it comes again from the log, what lies below never.
+A change is always made alike: new files are written aside, synced and renamed, then a new manifest is, then files that
+it no longer lists are removed. So a crash leaves the old history or the new one, and unlisted files, which the next
+`open` removes. The manifest carries the durable position: records above it come again from the log, those below never.
 
-The one before is kept as `manifest.previous.json`, with all its files: a damaged manifest costs one seal, which the
-log gives again. With both gone the folder is moved aside whole, never deleted.
+The previous manifest is kept as `manifest.previous.json`, with all its files: a damaged manifest costs one seal, which
+the log gives again. With both lost the folder is moved aside whole, never deleted.
 
 One thread writes at a time (the caller's obligation); `manifest` and `items` may be read by others, both are replaced,
 never changed.
@@ -51,13 +51,13 @@ from albireo.node.history.hot import HotContent, Row
 
 FOLDER: Final = "history"
 RETIRED_GRACE_NS: Final = 600 * SECOND
-"""How long a replaced file stays for readers of an older manifest; a query or a Spark job must not take longer to open
-its files."""
+"""Time for which a replaced file stays for readers of an older manifest; a query or a Spark job must not take longer
+to open its files."""
 _MISSING: Final = "there is none"
 
 
 class OpenReport(msgspec.Struct, frozen=True):
-    """What `HistoryStore.open` found."""
+    """Findings of `HistoryStore.open`."""
 
     leftovers: int = 0
     """Files of unfinished work that were removed."""
@@ -68,7 +68,7 @@ class OpenReport(msgspec.Struct, frozen=True):
 
 
 class HistoryStore:
-    """See the module."""
+    """The files of one history."""
 
     def __init__(self, root: Path, manifest: Manifest, previous: Manifest | None, files: FileSystem) -> None:
         self.root = root
@@ -155,11 +155,11 @@ class HistoryStore:
         return self.manifest
 
     def fill(self, hole: Hole, left: Sequence[Hole], made: Sequence[FileEntry], wall_ns: int) -> Manifest:
-        """List files of records in `hole`, and what is left of it in its place.
+        """List files of records in `hole`, and the rest of it in its place.
 
         Args:
-            left: the hole with its progress, or parts of it without a gap file of their own yet; empty: it is filled.
-            made: durable already, and of records that no other file has.
+            left: the hole with its progress, or parts of it that have no gap file yet; empty: it is filled.
+            made: durable files, with records that no other file has.
 
         Raises:
             OSError: of the disk; the history is as it was, `made` are removed.
@@ -263,7 +263,7 @@ class HistoryStore:
             yield self._write(kind, path, table, (self.manifest.node, day), content.complete_to_ns)
 
     def _placed(self, hole: Hole) -> Hole:
-        """With the path of its gap file: no other one can have a span that nothing was taken of."""
+        """The hole with the path of its gap file; no other file has this span, because no record of it was taken."""
         span = (hole.first_sequence, hole.last_sequence)
         path = file_path(FileKind.GAPS, self.manifest.node, day_of(hole.to_ns), span, self.manifest.generation + 1)
         return msgspec.structs.replace(hole, gap=path)
@@ -307,7 +307,7 @@ class HistoryStore:
         )
 
     def _replace_manifest(self, changed: Manifest, made: Sequence[FileEntry], wall_ns: int) -> None:
-        """Make `changed` the truth, then remove what it and the one before no longer need.
+        """Replace the manifest by `changed`, then remove files that it and the previous one no longer need.
 
         Args:
             made: files that only `changed` lists; removed if it can't be written.
@@ -371,11 +371,12 @@ class HistoryStore:
         try:
             self._files.unlink(path)
         except OSError:
-            return 0  # Still there, or gone already: the next start looks again.
+            return 0  # The file is still there, or gone already: the next start looks again.
         return 1
 
     def _load_items(self) -> Mapping[int, Row]:
-        """The items file of the manifest, or of the one before. With neither the items come again from the log."""
+        """Rows of the items file of the manifest, or of the previous one. With neither the items come again from the
+        log."""
         for manifest in (self.manifest, self._previous):
             entries = manifest.of_kind(FileKind.ITEMS) if manifest else []
             if entries:
@@ -391,7 +392,7 @@ def read_manifest(root: Path) -> Manifest:
     """The manifest of a history folder, for a reader; an empty one before the first seal.
 
     Raises:
-        HistoryDamaged: neither it nor the one before can be used.
+        HistoryDamaged: neither it nor the previous one can be used.
     """
     newest, problem = _load(root / MANIFEST_NAME)
     if newest is None:
