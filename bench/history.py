@@ -32,15 +32,15 @@ from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.node.history.files import parquet
 from albireo.node.history.files.entries import entry_of
-from albireo.node.history.files.store import FOLDER, Store, read_manifest
-from albireo.node.history.query import Reader, Span
+from albireo.node.history.files.store import FOLDER, HistoryStore, read_manifest
+from albireo.node.history.query import StoredHistory, TimeRange
 from bench import Progress, Result, case, median, result
 
 DAYS: Final = 30
 SLOW_ITEMS: Final = 999
 FAST_ITEM: Final = 1
 START_NS: Final = 1_700_006_400 * SECOND
-SPAN: Final = Span(START_NS, START_NS + DAYS * DAY_NS)
+SPAN: Final = TimeRange(START_NS, START_NS + DAYS * DAY_NS)
 ROUNDS: Final = 9
 SETTINGS: Final = AggregateSettings()
 FLOOR: Final = """
@@ -91,7 +91,7 @@ def run(progress: Progress) -> Result:
 
 def trend(root: Path, *, item_id: int = FAST_ITEM, only_raw: bool = False) -> Intervals:
     """The question of the benchmark, cold: manifest and file footers are read each time."""
-    reader = Reader(root, read_manifest(root))
+    reader = StoredHistory(root, read_manifest(root))
     return reader.intervals(item_id, SPAN, BUCKET_NS, SETTINGS, only_raw=only_raw, with_extremes=False)
 
 
@@ -120,7 +120,7 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 def write_history(data: Path, progress: Progress) -> tuple[int, int]:
     """A history of closed days, each one samples file and its partials. Returns its size in bytes and its rows."""
-    store, _ = Store.open(data, "root")
+    store, _ = HistoryStore.open(data, "root")
     random = np.random.default_rng(2)
     entries: list[FileEntry] = []
     sequence = 1
@@ -162,7 +162,7 @@ def one_day(random: np.random.Generator, start_ns: int, sequence: int) -> pa.Tab
     return pa.Table.from_arrays([pa.array(column) for column in columns.values()], schema=SAMPLES)
 
 
-def write_day(store: Store, table: pa.Table, day: str, span: tuple[int, int]) -> list[FileEntry]:
+def write_day(store: HistoryStore, table: pa.Table, day: str, span: tuple[int, int]) -> list[FileEntry]:
     samples_path = file_path(FileKind.SAMPLES, "root", day, span, 1)
     partials = parquet.partials_table(partials_of(parquet.rows_from(table), BUCKET_NS))
     entries: list[FileEntry] = []

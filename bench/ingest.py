@@ -24,11 +24,9 @@ from albireo.codec.frame import frames
 from albireo.codec.message import Appended, AppendRefused, FeedAlive, FeedAnswer, FeedData, ProducerWelcome
 from albireo.codec.record import Stream
 from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import Digested, LinkUp, Received, Say
-from albireo.machine.feed.follower import TimePassed as FollowerTime
-from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig, Send
-from albireo.machine.producer.producer import TimePassed as ProducerTime
-from albireo.model.instant import MS, SECOND
+from albireo.machine.feed.follower import Digested, LinkUp, Received, TellLeader
+from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig, SendToCore
+from albireo.model.instant import MS, SECOND, TimePassed
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
@@ -140,7 +138,7 @@ def _follow(data: Path, seconds: float) -> tuple[int, float]:
         while not began or boot_ns() < began + seconds * SECOND:
             received = link.receive(0.5)
             if received is None:
-                _say(link, machine.step(FollowerTime(), boot_ns()))
+                _say(link, machine.step(TimePassed(), boot_ns()))
                 continue
             message, raw = received
             if not isinstance(message, FeedAnswer | FeedData | FeedAlive):
@@ -160,7 +158,7 @@ def _follow(data: Path, seconds: float) -> tuple[int, float]:
 def _say(link: SyncLink, effects: object) -> None:
     assert isinstance(effects, list)
     for effect in effects:
-        if isinstance(effect, Say):
+        if isinstance(effect, TellLeader):
             link.send(effect.message)
 
 
@@ -174,7 +172,7 @@ def produce(data: Path, seconds: float, number: int, pace: int) -> None:
     values = [source.normal(0.0, 10.0, BATCH) for _ in range(16)]
     quality = np.zeros(BATCH, np.uint32)
     with SyncLink(data, "core") as link:
-        _send(link, machine.step(Opened(), boot_ns()))
+        _send(link, machine.step(LinkOpened(), boot_ns()))
         began = boot_ns()
         ends = began + (seconds + 2.0) * SECOND
         turn = 0
@@ -197,12 +195,12 @@ def produce(data: Path, seconds: float, number: int, pace: int) -> None:
             is_free = machine.queue_bytes < QUEUE_BYTES // 2 and machine.is_streaming
             received = link.receive((0.002 if pace else 0.0) if is_free else 0.2)
             if received is None:
-                _send(link, machine.step(ProducerTime(), boot_ns()))
+                _send(link, machine.step(TimePassed(), boot_ns()))
             elif isinstance(received[0], ProducerWelcome | Appended | AppendRefused):
                 _send(link, machine.step(received[0], boot_ns()))
 
 
-def _send(link: SyncLink, sends: list[Send]) -> None:
+def _send(link: SyncLink, sends: list[SendToCore]) -> None:
     for one in sends:
         link.send(one.message, one.raw)
 
@@ -245,14 +243,14 @@ def flood(progress: Progress) -> list[Case]:
             progress(f"{CASES:,} cases at once")
             items = [DataItem(name=f"x_{n}", value_type=ValueType.FLOAT64, alarm=LIMIT) for n in range(CASES)]
             machine = Producer("flood", items, run=1, config=ProducerConfig())
-            _send(link, machine.step(Opened(), boot_ns()))
+            _send(link, machine.step(LinkOpened(), boot_ns()))
             _pump(link, machine, lambda: machine.is_streaming)
             _offer(link, machine, 0.0)
-            _pump(link, machine, lambda: machine.is_drained)
+            _pump(link, machine, lambda: machine.is_all_acknowledged)
             time.sleep(TURN_WINDOW_S)  # The turns of the start leave the meter.
             began = boot_ns()
             _offer(link, machine, 100.0)
-            _pump(link, machine, lambda: machine.is_drained)
+            _pump(link, machine, lambda: machine.is_all_acknowledged)
             slowest = 0.0
             while _open_cases(client) < CASES:
                 asked = boot_ns()
@@ -285,7 +283,7 @@ def _pump(link: SyncLink, machine: Producer, is_done: Callable[[], bool]) -> Non
     while not is_done():
         received = link.receive(0.1)
         if received is None:
-            _send(link, machine.step(ProducerTime(), boot_ns()))
+            _send(link, machine.step(TimePassed(), boot_ns()))
         elif isinstance(received[0], ProducerWelcome | Appended | AppendRefused):
             _send(link, machine.step(received[0], boot_ns()))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from albireo.codec import record, samples
 from albireo.codec.record import CaseChanged, ItemDeclared, Record
-from albireo.machine.fold import AlarmConfig, Asked, Cases, Conditions, Dim, Refused
+from albireo.machine.fold import ActionAsked, ActionRefused, AlarmConfig, Cases, Conditions, Dim
 from albireo.model.case import Case
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, DataItem
@@ -136,10 +136,10 @@ class AlarmNode:
             Frame(*self._place(len(found)), int(record.Kind.RECORDS), record.encode_records(0, 0, list(found)))
         )
 
-    def act(self, asked: Asked) -> Refused | Case:
+    def act(self, asked: ActionAsked) -> ActionRefused | Case:
         """The case as it stands after an operator's action, or the refusal."""
         found = self.folds.cases.act(asked, self.log_time, self.wall_ns)
-        if isinstance(found, Refused):
+        if isinstance(found, ActionRefused):
             return found
         self.note(found)
         self.commit_proposals()

@@ -11,30 +11,29 @@ from albireo.codec.history_copy import GroupAsked, PieceAsked, Word, decode_word
 from albireo.codec.record import Audited, GapFound, Stream
 from albireo.log.files import FileSystem
 from albireo.machine.history.copying import (
+    AskPeer,
     Copying,
+    CopyPhase,
+    CountRefusal,
     Effect,
     EndHole,
     Event,
     Forget,
-    Heard,
     HolesKnown,
     KeepGroup,
-    Phase,
-    Refused,
-    Say,
+    PeerAnswered,
     StorePiece,
     TakeFile,
-    TimePassed,
     Worked,
 )
 from albireo.machine.history.giving import group_sent
 from albireo.machine.history.sealing import merge_plan
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.value import ValueType
 from albireo.node.history.copy_work import CopyWork, read_piece
 from albireo.node.history.errors import FileRefused
 from albireo.node.history.files import merging
-from albireo.node.history.files.store import Store
+from albireo.node.history.files.store import HistoryStore
 from tests.history_parts import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of, stored
 
 Piece = bytes | memoryview
@@ -57,9 +56,9 @@ def some_days(blocks: int, days: int, seed: int = 1) -> MemoryLog:
     return log
 
 
-def source_of(data: Path, log: MemoryLog, seal_every: int = 2) -> Store:
+def source_of(data: Path, log: MemoryLog, seal_every: int = 2) -> HistoryStore:
     """A history that has everything, sealed every so many blocks."""
-    store, _ = Store.open(data, "root")
+    store, _ = HistoryStore.open(data, "root")
     ends = [one.header.last_sequence for one in log.frames][4::5]
     for end in (*ends[seal_every - 1 :: seal_every], log.end):
         hot = hot_of(store)
@@ -69,9 +68,11 @@ def source_of(data: Path, log: MemoryLog, seal_every: int = 2) -> Store:
     return store
 
 
-def target_of(data: Path, log: MemoryLog, has_upto: int, begins_at: int, files: FileSystem | None = None) -> Store:
+def target_of(
+    data: Path, log: MemoryLog, has_upto: int, begins_at: int, files: FileSystem | None = None
+) -> HistoryStore:
     """A history that has the first `has_upto` records, and those from `begins_at` on: what lies between it lacks."""
-    store, _ = Store.open(data, "root", files)
+    store, _ = HistoryStore.open(data, "root", files)
     hot = hot_of(store)
     fill(hot, log, has_upto)
     if hot.position > store.manifest.position:
@@ -86,7 +87,7 @@ def target_of(data: Path, log: MemoryLog, has_upto: int, begins_at: int, files: 
     return store
 
 
-def merge_once(store: Store, complete_to_ns: int | None = None, wall_ns: int = DAY_ZERO) -> bool:
+def merge_once(store: HistoryStore, complete_to_ns: int | None = None, wall_ns: int = DAY_ZERO) -> bool:
     """The most useful merge, as the actor does it."""
     manifest = store.manifest
     gaps = {hole.gap for hole in manifest.holes}
@@ -102,7 +103,7 @@ def merge_once(store: Store, complete_to_ns: int | None = None, wall_ns: int = D
 class Copy:
     """One life of the copying side, and what the other one answers."""
 
-    def __init__(self, source: Store, target: Store) -> None:
+    def __init__(self, source: HistoryStore, target: HistoryStore) -> None:
         self.source = source
         self.target = target
         self.now = Instant(0)
@@ -124,7 +125,7 @@ class Copy:
                 for effect in self.machine.step(todo.popleft(), self.now):
                     todo += self._perform(effect)
                     self.after(effect)
-            if self.machine.phase is Phase.RESTING:
+            if self.machine.phase is CopyPhase.RESTING:
                 return True
             due = self.machine.deadline()
             assert due is not None, f"nothing follows {self.machine.phase}"
@@ -138,7 +139,7 @@ class Copy:
 
     def _perform(self, effect: Effect) -> list[Event]:
         match effect:
-            case Say(word):
+            case AskPeer(word):
                 return self._said(word)
             case StorePiece():
                 return [self._worked(lambda: self._work.store_piece(effect))]
@@ -151,7 +152,7 @@ class Copy:
             case Forget():
                 self._work.forget()
                 return []
-            case Refused(reason):
+            case CountRefusal(reason):
                 self.refused[reason] += 1
                 return []
 
@@ -183,10 +184,10 @@ class Copy:
             return []
         changed, piece = sent
         assert not isinstance(changed, GroupAsked | PieceAsked)
-        return [Heard(changed, piece)]
+        return [PeerAnswered(changed, piece)]
 
 
-def all_rows(store: Store, upto: int = 2**63) -> dict[FileKind, list[tuple[object, ...]]]:
+def all_rows(store: HistoryStore, upto: int = 2**63) -> dict[FileKind, list[tuple[object, ...]]]:
     """Every row of every kind up to a sequence, in one order."""
     found: dict[FileKind, list[tuple[object, ...]]] = {}
     for kind in KINDS:
@@ -195,7 +196,7 @@ def all_rows(store: Store, upto: int = 2**63) -> dict[FileKind, list[tuple[objec
     return found
 
 
-def partial_sums(store: Store) -> tuple[int, int, float]:
+def partial_sums(store: HistoryStore) -> tuple[int, int, float]:
     """Rows, good rows and total of all stored partials."""
     tables = stored(store.root, FileKind.PARTIALS)
     rows, good_rows, total = (

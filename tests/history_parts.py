@@ -16,8 +16,8 @@ from albireo.model.instant import SECOND
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import Value, ValueType
 from albireo.node.history.files import parquet
-from albireo.node.history.files.store import Store, read_manifest
-from albireo.node.history.hot import Hot
+from albireo.node.history.files.store import HistoryStore, read_manifest
+from albireo.node.history.hot import HotTail
 
 LOG_ID = bytes(range(16))
 DAY_ZERO = 1_700_006_400 * SECOND
@@ -90,15 +90,15 @@ class MemoryLog:
         return frame.encode(one)
 
 
-def fill(hot: Hot, log: MemoryLog, upto: int | None = None) -> None:
+def fill(hot: HotTail, log: MemoryLog, upto: int | None = None) -> None:
     """Hand every frame above the hot tail's position to it."""
     for one in log.frames:
         if upto is None or one.header.last_sequence <= upto:
             hot.take(one.header, one.body)
 
 
-def hot_of(store: Store) -> Hot:
-    return Hot(store.manifest.position, store.manifest.complete_to_ns)
+def hot_of(store: HistoryStore) -> HotTail:
+    return HotTail(store.manifest.position, store.manifest.complete_to_ns)
 
 
 def stored(root: Path, kind: FileKind = FileKind.SAMPLES) -> list[pa.Table]:

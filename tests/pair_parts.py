@@ -35,13 +35,12 @@ from albireo.machine.pair.events import (
     StopNow,
     Synced,
     TellPeer,
-    TimePassed,
     Transitioned,
 )
 from albireo.machine.pair.member import Member
 from albireo.machine.pair.own import MemberFacts
-from albireo.machine.vote.voter import Answer, Asked, Voter
-from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.machine.vote.voter import SendVote, VoteAsked, Voter
+from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.position import BEGINNING, EpochHistory, Position
 from albireo.node.member.arguments import Seats
 from albireo.node.member.marks import Marks
@@ -214,8 +213,8 @@ class Table:
         if name in self.silent or not side.is_up:
             return
         self.asked.append(question)
-        for effect in self.voters[name].step(Asked(question), self.now):
-            if isinstance(effect, Answer):
+        for effect in self.voters[name].step(VoteAsked(question), self.now):
+            if isinstance(effect, SendVote):
                 self.post(side, FromVoter(effect.message))
 
     def tell(self, index: int, event: FromPeer) -> None:

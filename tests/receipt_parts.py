@@ -35,13 +35,12 @@ from albireo.machine.node.events import (
     Served,
     Started,
 )
-from albireo.machine.node.events import TimePassed as RootTime
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment
 from albireo.machine.producer.producer import Offered, ProducerConfig
-from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig, TimePassed
+from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairSender, SayTo
-from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
@@ -482,7 +481,7 @@ class Pair:
         self.now = Instant(self.now + ns)
         for member in self.members:
             if member.is_up:
-                member.step(RootTime())
+                member.step(TimePassed())
         for program in self.programs:
             program.pass_time()
 

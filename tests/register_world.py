@@ -23,26 +23,24 @@ from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, cluster_tag, e
 from albireo.machine.vote.events import (
     LONG_AGO,
     NOT_WATCHED,
-    Answer,
-    Asked,
     Connected,
     ConnectionLost,
     Effect,
     Event,
-    HangUp,
     OwnCopy,
     PersistCopy,
-    Phase,
     ReadBlocks,
     RegisterConfig,
+    RegisterPhase,
     RegistersRead,
     RegistersWritten,
-    TimePassed,
+    ResetConnection,
     WriteBlock,
 )
 from albireo.machine.vote.look import Look
 from albireo.machine.vote.register import RegisterVoter
-from albireo.model.instant import MS, Instant
+from albireo.machine.vote.voter import SendVote, VoteAsked
+from albireo.model.instant import MS, Instant, TimePassed
 
 NOW = Instant(1_000 * MS)
 LEASE = 100 * MS
@@ -295,9 +293,9 @@ class Exploration:
                 case WriteBlock(_, start, words):
                     assert start == 0
                     request = (WRITE, self._word_id(padded(words)))
-                case Answer(voted):
+                case SendVote(voted):
                     local, answer = self._answered(member, local, voted)
-                case HangUp(connection):
+                case ResetConnection(connection):
                     is_hung_up = True
                     voter.step(ConnectionLost(connection), NOW)
                     voter.step(Connected(1), NOW)
@@ -314,9 +312,9 @@ class Exploration:
             case "time":
                 return TimePassed()
             case "prepare":
-                return Asked(Prepare(epoch=key[1], **head))
+                return VoteAsked(Prepare(epoch=key[1], **head))
             case "accept":
-                return Asked(Accept(record=record(local.epoch, local.run, key[1]), **head))
+                return VoteAsked(Accept(record=record(local.epoch, local.run, key[1]), **head))
             case _:
                 return ConnectionLost(1)
 
@@ -351,7 +349,7 @@ class Exploration:
     def _asks(self, world: World, member: int) -> Iterator[tuple[str, World]]:
         side = world.sides[member]
         local = self._locals[side.local]
-        if local.state.phase is not Phase.IDLE:
+        if local.state.phase is not RegisterPhase.IDLE:
             return
         if local.stage == "promised":
             for members in local.allowed:
@@ -407,13 +405,13 @@ class Exploration:
         side = world.sides[member]
         local = self._locals[side.local]
         match local.state.phase:
-            case Phase.PAUSED:
+            case RegisterPhase.PAUSED:
                 is_over = True
-            case Phase.SILENT:
+            case RegisterPhase.SILENT:
                 is_over = not side.late or self.shortcuts.no_dead_time
-            case Phase.SETTLING:
+            case RegisterPhase.SETTLING:
                 is_over = side.seen == side.shown or self.shortcuts.no_settle
-            case Phase.IDLE:
+            case RegisterPhase.IDLE:
                 # A look changes something only when the own block has to be restored.
                 is_over = self._words[side.seen] != padded(encode_ballot(local.disk.ballot))
             case _:
@@ -425,7 +423,7 @@ class Exploration:
         side = world.sides[member]
         local = self._locals[side.local]
         late_ones = {side.late, (*side.late, *_in_flight(side))}
-        if world.left[BREAK] and local.state.phase is not Phase.SILENT:
+        if world.left[BREAK] and local.state.phase is not RegisterPhase.SILENT:
             stepped = self._step(member, side.local, ("lost",))
             again = self._reconnected(member, stepped.local)
             for late in sorted(late_ones):
@@ -454,7 +452,7 @@ class Exploration:
         stepped = self._step(member, side.local, key)
         wire: tuple[int, ...] = QUIET if stepped.request[0] == NOTHING else stepped.request
         late, buffered = side.late, side.buffered
-        if self._locals[stepped.local].state.phase is Phase.SILENT and buffered:
+        if self._locals[stepped.local].state.phase is RegisterPhase.SILENT and buffered:
             late, buffered = (*late, buffered), 0
         after = _with(world, member, side._replace(local=stepped.local, wire=wire, late=late, buffered=buffered))
         if stepped.answer is not None:

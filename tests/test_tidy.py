@@ -324,7 +324,16 @@ PUBLIC: dict[str, list[str]] = {
         "members_of",
     ],
     "machine/feed": ["Follower", "FollowerConfig", "Leader", "LogFacts", "Pull"],
-    "machine/fold": ["AlarmConfig", "Asked", "Cases", "Conditions", "Dim", "FloodMetrics", "Fresh", "Refused"],
+    "machine/fold": [
+        "ActionAsked",
+        "ActionRefused",
+        "AlarmConfig",
+        "Cases",
+        "Conditions",
+        "Dim",
+        "FloodMetrics",
+        "Fresh",
+    ],
     "machine/pair": ["PairConfig"],
     "machine/vote": ["Voter", "VoterStore"],
     "log": [

@@ -20,7 +20,7 @@ from albireo.machine.output.mailbox import (
     MAILBOX_REGISTERS,
     MEMBERS,
     STATUS_REGISTERS,
-    Order,
+    MailboxOrder,
     decode_answer,
     decode_status,
     encode_order,
@@ -122,7 +122,7 @@ def ordered(client: ModbusTcpClient, epoch: int, *, count: int, value: int = 0, 
     """The answer to one order of member 0."""
     first = MAILBOX_ADDRESS + MEMBERS * MAILBOX_REGISTERS
     boot = decode_status(client.read_holding_registers(first, count=STATUS_REGISTERS).registers).boot
-    order = Order(count=count, epoch=epoch, boot=boot, target=target, value=value)
+    order = MailboxOrder(count=count, epoch=epoch, boot=boot, target=target, value=value)
     assert not client.write_registers(MAILBOX_ADDRESS, list(encode_order(order))).isError()
     ends = time.monotonic() + PATIENCE_S
     while True:

@@ -25,8 +25,9 @@ from albireo.codec.record import GapFound, Kind, Stream, decode_records
 from albireo.log import StoreIdentity
 from albireo.log.log import Log
 from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
+from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, TellLeader
 from albireo.machine.fold.folds import Folds
+from albireo.model.instant import TimePassed
 from albireo.model.value import ValueType
 from albireo.plant.tunnel.processes import Tunnel
 from albireo.plant.tunnel.scenario import Scenario
@@ -145,7 +146,7 @@ class Witness:
 
 def _say(link: SyncLink, effects: list[Any]) -> None:
     for effect in effects:
-        if isinstance(effect, Say):
+        if isinstance(effect, TellLeader):
             link.send(effect.message)
 
 

@@ -9,7 +9,7 @@ import pytest
 from pymodbus.client import ModbusTcpClient
 from pymodbus.exceptions import ModbusException
 
-from albireo.machine.output.mailbox import Order, decode_status, encode_order
+from albireo.machine.output.mailbox import MailboxOrder, decode_status, encode_order
 from albireo.plant.tunnel import Scenario, Tunnel, TunnelError, start_tunnel
 from albireo.plant.tunnel.plc.memory import Keep
 from albireo.plant.tunnel.plc.orders import Carried
@@ -132,7 +132,7 @@ def test_orders_are_noted_and_registers_outlive_the_tunnel(tunnel: Tunnel, plc: 
     plc.write(FIVES)
     boot = plc.boot
     target = [one.name for one in PLCS["p1"].writable].index("speed_limit") + 1
-    plc.write(list(encode_order(Order(count=1, epoch=3, boot=boot, target=target, value=50))), MAILBOX_ADDRESS)
+    plc.write(list(encode_order(MailboxOrder(count=1, epoch=3, boot=boot, target=target, value=50))), MAILBOX_ADDRESS)
     until(lambda: plc.read(MAILBOX_ADDRESS + 10, 2) == [1, 1])
     lines = (tunnel.directory / "p1.orders.jsonl").read_bytes().splitlines()
     noted = msgspec.json.decode(lines[-1], type=Carried)

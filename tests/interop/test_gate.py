@@ -17,7 +17,7 @@ from albireo.field.modbus.gate import door as gate_door
 from albireo.field.modbus.gate.door import CONNECTIONS_MAX
 from albireo.field.modbus.gate.gate import GateActor, GateArguments
 from albireo.log import FileSystem, OsFileSystem
-from albireo.machine.output.mailbox import MAILBOX_REGISTERS, Order, Result, decode_answer, encode_order
+from albireo.machine.output.mailbox import MAILBOX_REGISTERS, MailboxOrder, Result, decode_answer, encode_order
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
 from albireo.model.quality import GOOD
@@ -207,7 +207,7 @@ def test_an_order_from_before_a_start_of_the_gate_is_refused(tmp_path: Path) -> 
             async with one.guarded() as gate:
                 boot = gate.status()["boot"]
                 assert isinstance(boot, int)
-                order = encode_order(Order(count=7, epoch=4, boot=boot, target=1, value=50))
+                order = encode_order(MailboxOrder(count=7, epoch=4, boot=boot, target=1, value=50))
             async with one.guarded():
                 client = await one.client()
                 await client.write_registers(MAILBOX_ADDRESS, list(order))

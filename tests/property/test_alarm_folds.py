@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from albireo.codec.errors import DecodeError
-from albireo.machine.fold import AlarmConfig, Asked, Cases, Conditions, Dim, Refused
+from albireo.machine.fold import ActionAsked, ActionRefused, AlarmConfig, Cases, Conditions, Dim
 from albireo.model import quality as q
 from albireo.model.case import Action, LifecycleStatus
 from albireo.model.instant import MS
@@ -46,7 +46,7 @@ steps = st.one_of(
     st.tuples(
         st.just("act"),
         st.builds(
-            Asked,
+            ActionAsked,
             action=st.sampled_from(list(Action)),
             user=st.just("ann"),
             comment=st.just("x"),
@@ -80,7 +80,7 @@ def play(node: AlarmNode, step: tuple[str, object]) -> None:
             node.sample("switch", on)
         case ("polls", int(count)):
             node.sample("p1/polls", count)
-        case ("act", Asked() as asked):
+        case ("act", ActionAsked() as asked):
             node.act(asked)
         case ("declare", (str(name), AlarmSettings() as alarm)):
             node.declare(name, alarm, adapter="p1" if name == "c" else "")
@@ -304,9 +304,10 @@ def test_refusals_leave_no_trace() -> None:
     for action in Action:
         if action in (Action.SHELVE, Action.SHELVE_ONCE, Action.OUT_OF_SERVICE, Action.ACK_ALL):
             continue
-        assert isinstance(node.act(Asked(action=action, user="ann", comment="x", case_id=99)), Refused)
+        assert isinstance(node.act(ActionAsked(action=action, user="ann", comment="x", case_id=99)), ActionRefused)
         assert isinstance(
-            node.act(Asked(action=action, user="ann", comment="x", item_id=1, condition=Condition.HI)), Refused
+            node.act(ActionAsked(action=action, user="ann", comment="x", item_id=1, condition=Condition.HI)),
+            ActionRefused,
         )
     assert node.folds.snapshot() == before
     assert node.log_time % MS == 0

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
 from albireo.machine.feed import Follower, FollowerConfig, Leader, LogFacts
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, Say, TimePassed
-from albireo.model.instant import MS, Instant
+from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, TellLeader
+from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.position import EpochEntry, EpochHistory, Position
 
 HISTORY = EpochHistory((EpochEntry(1, 1, 7),))
@@ -45,7 +45,7 @@ class Conversation:
 
     def say(self, effects: list[object]) -> None:
         for effect in effects:
-            if isinstance(effect, Say):
+            if isinstance(effect, TellLeader):
                 self.to_leader.append(effect.message)
             elif isinstance(effect, Deliver):
                 self.delivered += self.payload

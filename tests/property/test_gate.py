@@ -20,24 +20,23 @@ from albireo.field.modbus.items import WORD_ORDERS, ModbusItem, parse_row
 from albireo.field.modbus.mailbox import value_of, words_of
 from albireo.machine.output.gate import (
     Apply,
-    Gate,
     GateConfig,
-    Keep,
+    GateState,
+    KeepGuard,
     Landed,
-    Ordered,
-    TimePassed,
+    MailboxWritten,
     deadline,
     started,
     step,
 )
-from albireo.machine.output.mailbox import ORDER_REGISTERS, RAISE_ONLY, Order, Result, encode_order
-from albireo.model.instant import Instant
+from albireo.machine.output.mailbox import ORDER_REGISTERS, RAISE_ONLY, MailboxOrder, Result, encode_order
+from albireo.model.instant import Instant, TimePassed
 
 CONFIG = GateConfig(dead_ns=50, highest={1: 0xFFFF, 3: 1})
 BOOT = 7
 
 orders = st.builds(
-    Order,
+    MailboxOrder,
     count=st.integers(1, 4),
     epoch=st.integers(1, 4),
     boot=st.sampled_from([BOOT, BOOT, BOOT, BOOT - 1]),
@@ -47,7 +46,7 @@ orders = st.builds(
 noise = st.lists(st.integers(0, 0xFFFF), min_size=ORDER_REGISTERS, max_size=ORDER_REGISTERS).map(tuple)
 words = st.one_of(*[orders.map(encode_order)] * 4, noise)
 events = st.lists(
-    st.builds(Ordered, st.integers(0, 1), words)
+    st.builds(MailboxWritten, st.integers(0, 1), words)
     | st.builds(Landed, st.sampled_from([Result.UNKNOWN, Result.DONE, Result.REFUSED, Result.UNREACHED]))
     | st.integers(1, 60),
     min_size=15,
@@ -55,17 +54,17 @@ events = st.lists(
 ).map(lambda drawn: [CONFIG.dead_ns, *drawn])
 
 
-Told = tuple[int, Ordered | Landed | TimePassed, Gate, list[Keep | Apply]]
+Told = tuple[int, MailboxWritten | Landed | TimePassed, GateState, list[KeepGuard | Apply]]
 """When, what, and what followed."""
 
 
-def play(drawn: list[Ordered | Landed | int]) -> list[Told]:
+def play(drawn: list[MailboxWritten | Landed | int]) -> list[Told]:
     """Every event with what followed; `Landed` where nothing is under way is left out, a number lets time pass."""
     now = 0
     gate, effects = started(CONFIG, BOOT - 1, 0, Instant(now))
     told: list[Told] = [(now, TimePassed(), gate, effects)]
     for one in drawn:
-        event: Ordered | Landed | TimePassed
+        event: MailboxWritten | Landed | TimePassed
         if isinstance(one, int):
             due = deadline(gate)
             now = max(now, due) if due is not None and due <= now + one else now + one
@@ -81,7 +80,7 @@ def play(drawn: list[Ordered | Landed | int]) -> list[Told]:
 
 @given(events)
 @settings(max_examples=300)
-def test_whatever_comes_the_invariants_hold(drawn: list[Ordered | Landed | int]) -> None:
+def test_whatever_comes_the_invariants_hold(drawn: list[MailboxWritten | Landed | int]) -> None:
     kept, applied, quiet_until = 0, 0, CONFIG.dead_ns
     before = None
     for now, event, gate, effects in play(drawn):
@@ -89,7 +88,7 @@ def test_whatever_comes_the_invariants_hold(drawn: list[Ordered | Landed | int])
             quiet_until = now + CONFIG.dead_ns
         for effect in effects:
             match effect:
-                case Keep(boot=boot, guard=guard):
+                case KeepGuard(boot=boot, guard=guard):
                     assert boot == BOOT and guard >= kept, "the guard never falls"
                     kept = guard
                 case Apply(order=order):
@@ -112,7 +111,7 @@ def test_whatever_comes_the_invariants_hold(drawn: list[Ordered | Landed | int])
 
 
 @given(events)
-def test_the_same_events_give_the_same_states(drawn: list[Ordered | Landed | int]) -> None:
+def test_the_same_events_give_the_same_states(drawn: list[MailboxWritten | Landed | int]) -> None:
     assert play(drawn) == play(drawn)
 
 

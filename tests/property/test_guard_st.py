@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albireo.machine.output.mailbox import MAILBOX_REGISTERS, MEMBERS, STATUS_REGISTERS, Order, encode_order
+from albireo.machine.output.mailbox import MAILBOX_REGISTERS, MEMBERS, STATUS_REGISTERS, MailboxOrder, encode_order
 from albireo.plant.tunnel.plc.guard import OutputGuard
 from albireo.plant.tunnel.plc.memory import Area, PlainMemory, WordStore
 from tests.structured_text import Program, Scalar, StructuredTextError
@@ -102,7 +102,7 @@ class Both:
 
 def order_words(draw: Callable[[list[int]], int], boot: int) -> list[int]:
     """An order, mostly a sound one; sometimes with another layout or field, or with a register that was torn."""
-    order = Order(
+    order = MailboxOrder(
         count=draw([1, 2, 3, 0xFFFF]),
         epoch=draw([1, 2, 5, 6, 0x1_0000, 0xFFFF_FFFF]),
         boot=(boot + draw([0, 0, 0, 0, 0, 1, 0xFFFF])) & 0xFFFF,

@@ -21,8 +21,8 @@ from albireo.model.item import DataItem
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history import hot as hot_tail
 from albireo.node.history.files import merging
-from albireo.node.history.files.store import Store
-from albireo.node.history.query import HotRows, Reader, Span
+from albireo.node.history.files.store import HistoryStore
+from albireo.node.history.query import HotRows, StoredHistory, TimeRange
 from tests.history_parts import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
 
 ITEM = 2
@@ -49,13 +49,13 @@ GROUP BY i.start ORDER BY i.start
 """
 
 
-def recorded(chance: random.Random, tmp_path: Path) -> tuple[Reader, MemoryLog, list[int]]:
+def recorded(chance: random.Random, tmp_path: Path) -> tuple[StoredHistory, MemoryLog, list[int]]:
     """A history of two items around a midnight, with everything that makes one hard; and its holes."""
     log, holes = MemoryLog(), list[int]()
     start = DAY_ZERO + DAY_NS - 20 * 60 * SECOND
     item = DataItem(name="co", value_type=ValueType.FLOAT64, adapter="p1")
     log.records(Stream.STATE, [ItemDeclared(item_id=ItemId(ITEM), node="root", item=item)], start)
-    store, _ = Store.open(tmp_path, "root")
+    store, _ = HistoryStore.open(tmp_path, "root")
     hot = hot_of(store)
     now = start
     for block in range(12):
@@ -85,7 +85,7 @@ def recorded(chance: random.Random, tmp_path: Path) -> tuple[Reader, MemoryLog, 
     newest = HotRows(
         samples=hot_tail.samples_table(content.chunks), gaps=content.gaps, known_to_ns=content.complete_to_ns
     )
-    return Reader(store.root, store.manifest, newest), log, holes
+    return StoredHistory(store.root, store.manifest, newest), log, holes
 
 
 def expected(log: MemoryLog, holes: list[int], edges: np.ndarray[Any, Any], known_to: int, usable: int) -> list[Any]:
@@ -127,7 +127,7 @@ def test_every_way_to_an_answer_gives_what_sql_gives(tmp_path: Path, seed: int) 
         (BUCKET_NS, 13 * SECOND),
         (7 * SECOND, 1),
     ):
-        span = Span(start + chance.randint(0, 5) * BUCKET_NS + shift, start + 40 * BUCKET_NS + shift)
+        span = TimeRange(start + chance.randint(0, 5) * BUCKET_NS + shift, start + 40 * BUCKET_NS + shift)
         settings = AggregateSettings(treat_uncertain_as_bad=chance.random() < 0.7)
         edges = span.edges(every)
         wanted = expected(log, holes, edges, reader.complete_to_ns, settings.usable_max)
@@ -154,7 +154,7 @@ def test_raw_last_and_neighbours(tmp_path: Path, seed: int) -> None:
     times = [row[2] for row in mine]
     for _ in range(10):
         at = chance.choice(times) + chance.choice([-1, 0, 1, 30 * SECOND])
-        span = Span(at, at + 10 * BUCKET_NS)
+        span = TimeRange(at, at + 10 * BUCKET_NS)
         raw = reader.raw([ITEM], span)
         assert raw.column("sequence").to_pylist() == [row[0] for row in mine if at <= row[2] < span.to_ns]
         before = [row for row in mine if row[2] < at]

@@ -14,7 +14,7 @@ from albireo.model.position import Position
 from albireo.model.value import Value, ValueType
 from albireo.node.history import hot
 from albireo.node.history.files import parquet
-from albireo.node.history.hot import Hot, samples_table
+from albireo.node.history.hot import HotTail, samples_table
 from albireo.node.history.questions import HotQuestion, hot_answer
 from tests.history_parts import DAY_ZERO, MemoryLog, fill
 
@@ -24,8 +24,8 @@ ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=1, max
 FRAMES = st.lists(st.tuples(st.sampled_from(list(VALUES)), ROWS), max_size=8)
 
 
-def tail_of(log: MemoryLog) -> Hot:
-    tail = Hot(Position(), 0)
+def tail_of(log: MemoryLog) -> HotTail:
+    tail = HotTail(Position(), 0)
     fill(tail, log)
     return tail
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from albireo.codec import record, samples
 from albireo.codec.message import Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import Kind
-from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig, Send, TimePassed
-from albireo.model.instant import SECOND, Instant
+from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig, SendToCore
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Strings
@@ -53,7 +53,7 @@ class Core:
         count = len(self.committed)
         return Appended(producer_id=1, producer_sequence=count, position=Position(self.epoch, count))
 
-    def take(self, send: Send) -> list[ProducerWelcome | Appended | AppendRefused]:
+    def take(self, send: SendToCore) -> list[ProducerWelcome | Appended | AppendRefused]:
         if isinstance(send.message, ProducerHello):
             welcome = ProducerWelcome(
                 producer_id=1, last_sequence=self.last, item_ids=(1,), epoch=self.epoch, credit_bytes=4_000
@@ -107,7 +107,7 @@ def test_every_batch_is_committed_once_and_in_order(steps: list[str]) -> None:
     core = Core()
     producer = Producer("p", [ITEM], run=1, config=ProducerConfig())
     now = 0
-    link: deque[Send] = deque(producer.step(Opened(), Instant(now)))
+    link: deque[SendToCore] = deque(producer.step(LinkOpened(), Instant(now)))
     offered = 0
 
     def deliver() -> None:
@@ -144,9 +144,9 @@ def test_every_batch_is_committed_once_and_in_order(steps: list[str]) -> None:
             deliver()
             if not link:
                 link.extend(producer.step(core.commit(), Instant(now)))
-        if producer.is_drained:
+        if producer.is_all_acknowledged:
             break
-    assert producer.is_drained
+    assert producer.is_all_acknowledged
     assert [one for batch in core.committed for one in batch] == [("value", number) for number in range(1, offered + 1)]
     assert producer.dropped == 0
 

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.runtime.actor.supervision import (
     ActorAnswered,
     ActorExited,
@@ -31,7 +31,6 @@ from albireo.runtime.actor.supervision import (
     StopAsked,
     Supervision,
     SupervisionConfig,
-    TimePassed,
     Waiting,
     Watched,
 )

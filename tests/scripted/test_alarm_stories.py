@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from albireo.codec.record import CaseChanged
-from albireo.machine.fold import Asked, Refused
+from albireo.machine.fold import ActionAsked, ActionRefused
 from albireo.model import quality as q
 from albireo.model.case import Action, Case, LifecycleStatus, Shelving
 from albireo.model.item import AlarmSettings, Condition
@@ -96,7 +96,7 @@ class Story:
         action, name, condition, *rest = words
         duration_ms = ms_of(rest.pop(0)) if rest and re.fullmatch(r"\d+(ms|s|m|h)", rest[0]) else None
         found = self.node.act(
-            Asked(
+            ActionAsked(
                 action=Action(action),
                 user=user,
                 comment=" ".join(rest),
@@ -105,7 +105,7 @@ class Story:
                 duration_ms=duration_ms,
             )
         )
-        if isinstance(found, Refused):
+        if isinstance(found, ActionRefused):
             self.said.append(f"refused: {found.reason}")
         elif rest:
             assert (found.actor, found.comment) == (user, " ".join(rest))

@@ -36,9 +36,18 @@ from albireo.codec import samples
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.message import AnyMessage, FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
 from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import CutTo, Deliver, Digested, LinkDown, LinkUp, MadeDurable, Noted, Received, Say
-from albireo.machine.feed.follower import StartOver as ReaderStartsOver
-from albireo.machine.feed.follower import TimePassed as ReaderTime
+from albireo.machine.feed.follower import (
+    CutBack,
+    Deliver,
+    Digested,
+    LinkDown,
+    LinkUp,
+    MadeDurable,
+    Noted,
+    Received,
+    TakeSnapshot,
+    TellLeader,
+)
 from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import (
@@ -54,12 +63,11 @@ from albireo.machine.node.events import (
     Measured,
     Served,
     Started,
-    TimePassed,
 )
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment
 from albireo.model import quality
-from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 from albireo.model.value import ValueType
 
@@ -215,7 +223,7 @@ class Reader:
                 node.commit()
             node.serve()
             sent, node.sent = node.sent, []
-            said = self.take(self.machine.step(ReaderTime(), self.clock.now), ())
+            said = self.take(self.machine.step(TimePassed(), self.clock.now), ())
             for to, message, raw in sent:
                 if to == self.name and isinstance(message, FeedAnswer | FeedData | FeedState | FeedAlive):
                     matters |= isinstance(message, FeedData | FeedState)
@@ -234,7 +242,7 @@ class Reader:
         said: list[FeedHello | FeedAck] = []
         for effect in effects:
             match effect:
-                case Say(message):
+                case TellLeader(message):
                     said.append(message)
                 case Deliver(FeedState() as state):
                     self.see(state, raw)
@@ -242,10 +250,10 @@ class Reader:
                 case Deliver(FeedData() as data):
                     self.frames += [Frame(header, bytes(body)) for part in raw for header, body in codec.frames(part)]
                     said += self.done(data.last)
-                case CutTo(position):
+                case CutBack(position):
                     self.was_cut = True
                     self.frames = [one for one in self.frames if one.header.last_sequence <= position.sequence]
-                case ReaderStartsOver():
+                case TakeSnapshot():
                     self.was_cut, self.frames, self.values = True, [], {}
                 case Noted(event):
                     self.noted.append(event)

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.runtime.actor.supervision import (
     ActorAnswered,
     ActorExited,
@@ -29,7 +29,6 @@ from albireo.runtime.actor.supervision import (
     StopAsked,
     Supervision,
     SupervisionConfig,
-    TimePassed,
     Transitioned,
     Watched,
 )

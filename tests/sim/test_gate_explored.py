@@ -13,18 +13,17 @@ import pytest
 
 from albireo.machine.output.gate import (
     Apply,
-    Gate,
     GateConfig,
-    Keep,
+    GateState,
+    KeepGuard,
     Landed,
-    Ordered,
-    TimePassed,
+    MailboxWritten,
     registers,
     started,
     step,
 )
-from albireo.machine.output.mailbox import MAILBOX_REGISTERS, RAISE_ONLY, Order, Result, encode_order
-from albireo.model.instant import Instant
+from albireo.machine.output.mailbox import MAILBOX_REGISTERS, RAISE_ONLY, MailboxOrder, Result, encode_order
+from albireo.model.instant import Instant, TimePassed
 
 EPOCHS: Final = 3
 CONFIG: Final = GateConfig(dead_ns=10, highest={1: 0xFFFF})
@@ -45,8 +44,8 @@ class World(NamedTuple):
     leader: int
     """Epoch under a lease; rises by any step."""
     senders: tuple[Sender, Sender]
-    gate: Gate
-    disk: Keep
+    gate: GateState
+    disk: KeepGuard
     air: tuple[int, ...]
     """Epochs of writes that left and have no answer: each lands until the dead time has passed, or never."""
     highest: int
@@ -70,7 +69,7 @@ class Rules(NamedTuple):
 
 def explore(rules: Rules, *, deaths: int = 1, orders: int = 4) -> tuple[int, str]:
     gate, (kept,) = started(CONFIG, 6, 0, NOW)
-    assert isinstance(kept, Keep)
+    assert isinstance(kept, KeepGuard)
     gate = msgspec.structs.replace(gate, quiet_until=NOW)
     first = World(0, (Sender(), Sender()), gate, kept, (), 0, deaths, orders)
     seen, queue = {first}, deque([first])
@@ -115,9 +114,9 @@ def late(world: World, epoch: int) -> str:
     return f"epoch {epoch} carried out after {world.highest}" if epoch < world.highest else ""
 
 
-def stepped(world: World, event: Ordered | Landed | TimePassed, rules: Rules, now: Instant = NOW) -> World:
+def stepped(world: World, event: MailboxWritten | Landed | TimePassed, rules: Rules, now: Instant = NOW) -> World:
     before = world.gate
-    is_raise = isinstance(event, Ordered) and event.words[5] == RAISE_ONLY
+    is_raise = isinstance(event, MailboxWritten) and event.words[5] == RAISE_ONLY
     if is_raise and rules.raise_answered_at_once:
         before = msgspec.structs.replace(before, quiet_until=NOW)
     gate, effects = step(CONFIG, before, event, now)
@@ -131,7 +130,7 @@ def stepped(world: World, event: Ordered | Landed | TimePassed, rules: Rules, no
         is_new = answer != world.gate.state.answers[member]
         if is_new and answer.result is Result.DONE and answer.done == words[1] and words[5] == RAISE_ONLY:
             highest = max(highest, words[7])
-    kept = [one for one in effects if isinstance(one, Keep)]
+    kept = [one for one in effects if isinstance(one, KeepGuard)]
     return world._replace(gate=gate, disk=kept[-1] if kept else world.disk, highest=highest)
 
 
@@ -145,7 +144,7 @@ def dies(world: World, rules: Rules) -> Iterator[tuple[World, str]]:
     for disk in disks:
         guard = 0 if rules.guard_forgotten else disk.guard
         after, (kept,) = started(CONFIG, disk.boot, guard, NOW)
-        assert isinstance(kept, Keep)
+        assert isinstance(kept, KeepGuard)
         if rules.goes_on_after_a_start:
             after = msgspec.structs.replace(after, quiet_until=NOW)
         yield world._replace(gate=after, disk=kept, air=air, deaths=world.deaths - 1), ""
@@ -166,13 +165,13 @@ def acts(world: World, member: int, rules: Rules) -> Iterator[tuple[World, str]]
         fewer = put(world, member, sender._replace(orders=sender.orders + 1, is_cleared=False))
         fewer = fewer._replace(orders=world.orders - 1)
         for target in (1, RAISE_ONLY):
-            order = Order(
+            order = MailboxOrder(
                 count=sender.orders + 1, epoch=sender.epoch, boot=sender.boot, target=target, value=sender.epoch
             )
-            yield stepped(fewer, Ordered(member, encode_order(lenient(world, order, rules))), rules), ""
+            yield stepped(fewer, MailboxWritten(member, encode_order(lenient(world, order, rules))), rules), ""
 
 
-def lenient(world: World, order: Order, rules: Rules) -> Order:
+def lenient(world: World, order: MailboxOrder, rules: Rules) -> MailboxOrder:
     """A gate that ignores something is one for which the order always says the right thing."""
     epoch = max(world.gate.state.guard, 1) if rules.epoch_ignored else order.epoch
     boot = world.gate.state.boot if rules.boot_ignored else order.boot
@@ -224,8 +223,8 @@ def test_every_shortcut_is_caught(rules: Rules) -> None:
 def test_what_a_member_reads_is_what_a_plc_shows() -> None:
     """Two mailboxes of 12 and a status of 4, at the same places."""
     gate, _ = started(CONFIG, 6, 4, NOW)
-    words = encode_order(Order(count=9, epoch=3, boot=7))
-    gate, effects = step(CONFIG, gate, Ordered(1, words), NOW)
+    words = encode_order(MailboxOrder(count=9, epoch=3, boot=7))
+    gate, effects = step(CONFIG, gate, MailboxWritten(1, words), NOW)
     shown = registers(gate)
     assert (len(shown), effects) == (28, [])
     assert shown[MAILBOX_REGISTERS : 2 * MAILBOX_REGISTERS] == (*words, 9, Result.STALE)
@@ -235,12 +234,12 @@ def test_what_a_member_reads_is_what_a_plc_shows() -> None:
 def test_an_order_waits_for_the_one_under_way_and_the_other_member_is_served_next() -> None:
     gate, _ = started(CONFIG, 6, 0, NOW)
     gate = msgspec.structs.replace(gate, quiet_until=NOW)
-    orders = [Order(count=count, epoch=4, boot=7, target=1, value=count) for count in (1, 2, 3)]
-    gate, effects = step(CONFIG, gate, Ordered(0, encode_order(orders[0])), NOW)
-    assert effects == [Keep(7, 4), Apply(orders[0])]
-    gate, effects = step(CONFIG, gate, Ordered(0, encode_order(orders[1])), NOW)
+    orders = [MailboxOrder(count=count, epoch=4, boot=7, target=1, value=count) for count in (1, 2, 3)]
+    gate, effects = step(CONFIG, gate, MailboxWritten(0, encode_order(orders[0])), NOW)
+    assert effects == [KeepGuard(7, 4), Apply(orders[0])]
+    gate, effects = step(CONFIG, gate, MailboxWritten(0, encode_order(orders[1])), NOW)
     assert effects == []
-    gate, effects = step(CONFIG, gate, Ordered(1, encode_order(orders[2])), NOW)
+    gate, effects = step(CONFIG, gate, MailboxWritten(1, encode_order(orders[2])), NOW)
     assert effects == []
     gate, effects = step(CONFIG, gate, Landed(Result.DONE), NOW)
     assert (effects, gate.state.answers[0].done) == ([Apply(orders[2])], 1)

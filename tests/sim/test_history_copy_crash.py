@@ -10,8 +10,8 @@ import pytest
 from albireo.codec.history import Manifest
 from albireo.codec.history_copy import GroupSent, PieceSent, Word
 from albireo.machine.history.copying import KeepGroup
-from albireo.node.history.files.store import RETIRED_GRACE_NS, Store
-from albireo.node.history.hot import Hot
+from albireo.node.history.files.store import RETIRED_GRACE_NS, HistoryStore
+from albireo.node.history.hot import HotTail
 from tests.history_copy_parts import (
     KINDS,
     Copy,
@@ -51,17 +51,17 @@ def lacking(data: Path, log: MemoryLog) -> None:
     target_of(data, log, BLOCK, 4 * BLOCK + 1)
 
 
-def life(data: Path, source: Store, files: DyingFiles) -> None:
+def life(data: Path, source: HistoryStore, files: DyingFiles) -> None:
     """One life of the copying side; it merges what is due beside the copy."""
-    target, _ = Store.open(data, "root", files)
+    target, _ = HistoryStore.open(data, "root", files)
     copy = Copy(source, target)
     copy.after = lambda effect: isinstance(effect, KeepGroup) and merge_once(target, complete_to_ns=2**62)
     assert copy.run()
     assert copy.refused == {}
 
 
-def check(data: Path, source: Store) -> None:
-    target, report = Store.open(data, "root")
+def check(data: Path, source: HistoryStore) -> None:
+    target, report = HistoryStore.open(data, "root")
     assert report.problem == ""
     listed_files_are_there(target.root, target.manifest)
     listed = {entry.path for entry in target.manifest.files} | {one.path for one in target.manifest.retired}
@@ -73,9 +73,9 @@ def check(data: Path, source: Store) -> None:
     assert partial_sums(target) == partial_sums(source)
 
 
-def no_row_twice(data: Path, source: Store) -> None:
+def no_row_twice(data: Path, source: HistoryStore) -> None:
     """Between two lives: the rows that are there are rows of the source, each once, and the gap's own."""
-    target, _ = Store.open(data, "root")
+    target, _ = HistoryStore.open(data, "root")
     here, there = all_rows(target), all_rows(source)
     for kind in KINDS:
         own = [row for row in here[kind] if "overflow" not in row]
@@ -144,16 +144,16 @@ class Source:
         """A seal and a merge; what was replaced is removed at once."""
         self.wall_ns += 2 * RETIRED_GRACE_NS
         try:
-            self.store, _ = Store.open(self.data, "root", DyingFiles(dies_at, is_power_cut=is_power_cut))
+            self.store, _ = HistoryStore.open(self.data, "root", DyingFiles(dies_at, is_power_cut=is_power_cut))
             self.seal()
             merge_once(self.store, complete_to_ns=2**62, wall_ns=self.wall_ns)
         except Died:
             self.deaths += 1
-        self.store, _ = Store.open(self.data, "root")
+        self.store, _ = HistoryStore.open(self.data, "root")
 
     def seal(self) -> None:
         manifest: Manifest = self.store.manifest
-        hot = Hot(manifest.position, manifest.complete_to_ns)
+        hot = HotTail(manifest.position, manifest.complete_to_ns)
         fill(hot, self.log)
         self.store.seal(hot.content(), LOG_ID.hex(), self.wall_ns)
 
@@ -171,7 +171,7 @@ def test_the_source_may_die_merge_and_lie_while_the_copying_side_dies_too(tmp_pa
         is_wild = lives <= calm_after
         files = DyingFiles(chance.randint(10, 200), is_power_cut=chance.random() < 0.5) if is_wild else DyingFiles()
         try:
-            target, _ = Store.open(tmp_path / "target", "root", files)
+            target, _ = HistoryStore.open(tmp_path / "target", "root", files)
             copy = Copy(other.store, target)
             copy.tamper = wild(copy, other, chance) if is_wild else copy.tamper
             copy.run()

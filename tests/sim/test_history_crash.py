@@ -14,7 +14,7 @@ from albireo.machine.history.sealing import merge_plan
 from albireo.model.instant import SECOND
 from albireo.model.value import ValueType
 from albireo.node.history.files import merging
-from albireo.node.history.files.store import RETIRED_GRACE_NS, Store
+from albireo.node.history.files.store import RETIRED_GRACE_NS, HistoryStore
 from tests.history_parts import (
     DAY_ZERO,
     LOG_ID,
@@ -54,7 +54,7 @@ def day_of_frames(seed: int) -> MemoryLog:
 
 def live(data: Path, log: MemoryLog, files: DyingFiles) -> None:
     """One life of the historian: open, then seal block after block and merge what is due, up to the end of the log."""
-    store, _ = Store.open(data, "root", files)
+    store, _ = HistoryStore.open(data, "root", files)
     ends = [one.header.last_sequence for one in log.frames][4::5]
     wall = DAY_ZERO
     for end in ends:
@@ -74,7 +74,7 @@ def check(data: Path, log: MemoryLog) -> None:
     assert stored_rows(root) == sorted(log.rows)
     for kind in (FileKind.GAPS, FileKind.EVENTS):
         assert sum(len(table) for table in stored(root, kind)) == SEALS
-    store, report = Store.open(data, "root")
+    store, report = HistoryStore.open(data, "root")
     assert report.problem == ""
     listed_files_are_there(root, store.manifest)
     listed = {entry.path for entry in store.manifest.files} | {one.path for one in store.manifest.retired}
@@ -130,7 +130,7 @@ def test_crash_after_crash(tmp_path: Path) -> None:
 def test_a_full_disk_costs_nothing_but_time(tmp_path: Path) -> None:
     """The seal fails at each of its steps in turn; the one after it writes everything once."""
     log = day_of_frames(3)
-    store, _ = Store.open(tmp_path, "root", files := DyingFiles())
+    store, _ = HistoryStore.open(tmp_path, "root", files := DyingFiles())
     hot = hot_of(store)
     fill(hot, log)
     failures = 0

@@ -10,7 +10,15 @@ from typing import Final, NamedTuple
 import msgspec
 import pytest
 
-from albireo.machine.output.mailbox import ORDER_REGISTERS, GuardState, Order, Result, encode_order, restarted, scan
+from albireo.machine.output.mailbox import (
+    ORDER_REGISTERS,
+    GuardState,
+    MailboxOrder,
+    Result,
+    encode_order,
+    restarted,
+    scan,
+)
 
 EPOCHS: Final = 4
 ZEROS: Final = (0,) * ORDER_REGISTERS
@@ -107,10 +115,10 @@ def lenient(world: World, words: Words, rules: Rules) -> Words:
     if count == 0 or epoch == 0:
         return words
     if not rules.checksum_ignored and words != encode_order(
-        Order(count=count, epoch=words[3], boot=words[4], target=words[5], value=value)
+        MailboxOrder(count=count, epoch=words[3], boot=words[4], target=words[5], value=value)
     ):
         return words
-    return encode_order(Order(count=count, epoch=epoch, boot=boot, target=words[5], value=value))
+    return encode_order(MailboxOrder(count=count, epoch=epoch, boot=boot, target=words[5], value=value))
 
 
 def acts(world: World, member: int, rules: Rules) -> Iterator[tuple[World, str]]:
@@ -130,7 +138,7 @@ def acts(world: World, member: int, rules: Rules) -> Iterator[tuple[World, str]]
         yield put(world, member, sender._replace(is_cleared=True), box), ""
     if sender.is_cleared and sender.boot and world.orders:
         count = sender.orders + 1
-        order = Order(count=count, epoch=sender.epoch, boot=sender.boot, target=1, value=sender.epoch)
+        order = MailboxOrder(count=count, epoch=sender.epoch, boot=sender.boot, target=1, value=sender.epoch)
         words = encode_order(order)
         sent = sender._replace(orders=count, is_cleared=False)
         fewer = world._replace(orders=world.orders - 1)
@@ -160,7 +168,7 @@ def test_every_shortcut_at_the_output_is_caught(shortcut: str) -> None:
     assert violation
 
 
-def served(plc: GuardState, order: Order, member: int = 0) -> tuple[GuardState, Result]:
+def served(plc: GuardState, order: MailboxOrder, member: int = 0) -> tuple[GuardState, Result]:
     boxes = (encode_order(order), ZEROS) if member == 0 else (ZEROS, encode_order(order))
     plc, _ = scan(plc, boxes)
     return plc, plc.answers[member].result
@@ -168,16 +176,16 @@ def served(plc: GuardState, order: Order, member: int = 0) -> tuple[GuardState, 
 
 def test_the_new_holders_empty_order_shuts_the_old_one_out() -> None:
     plc = GuardState(boot=7, targets=(0, 0))
-    plc, result = served(plc, Order(count=1, epoch=4, boot=7, target=2, value=99))
+    plc, result = served(plc, MailboxOrder(count=1, epoch=4, boot=7, target=2, value=99))
     assert (result, plc.targets) == (Result.DONE, (0, 99))
-    plc, result = served(plc, Order(count=1, epoch=5, boot=7), member=1)
+    plc, result = served(plc, MailboxOrder(count=1, epoch=5, boot=7), member=1)
     assert (result, plc.guard, plc.targets) == (Result.DONE, 5, (0, 99))
-    plc, result = served(plc, Order(count=2, epoch=4, boot=7, target=2, value=1))
+    plc, result = served(plc, MailboxOrder(count=2, epoch=4, boot=7, target=2, value=1))
     assert (result, plc.targets) == (Result.STALE, (0, 99))
 
 
 def test_an_order_is_carried_out_once_and_never_after_a_restart() -> None:
-    order = Order(count=1, epoch=4, boot=7, target=1, value=5)
+    order = MailboxOrder(count=1, epoch=4, boot=7, target=1, value=5)
     plc, _ = served(GuardState(boot=7, targets=(0,)), order)
     assert scan(plc, (encode_order(order), ZEROS)) == (plc, ())
     plc, result = served(restarted(plc), order)
@@ -186,9 +194,9 @@ def test_an_order_is_carried_out_once_and_never_after_a_restart() -> None:
 
 def test_torn_foreign_or_unknown_orders_are_bad_and_change_nothing() -> None:
     plc = GuardState(boot=7, targets=(0,))
-    good = encode_order(Order(count=3, epoch=4, boot=7, target=1, value=5))
+    good = encode_order(MailboxOrder(count=3, epoch=4, boot=7, target=1, value=5))
     for words in (good[:6] + ZEROS[6:], (0xA1C2, *good[1:]), (1, 3, *ZEROS[2:]), good[:4]):
         after, applied = scan(plc, (words, ZEROS))
         assert after.answers[0].result is Result.BAD
         assert (after.guard, after.targets, applied) == (0, (0,), ())
-    assert served(plc, Order(count=1, epoch=4, boot=7, target=2))[1] is Result.BAD
+    assert served(plc, MailboxOrder(count=1, epoch=4, boot=7, target=2))[1] is Result.BAD

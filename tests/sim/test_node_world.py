@@ -29,8 +29,7 @@ from albireo.codec.message import (
 )
 from albireo.codec.record import Kind
 from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, Say
-from albireo.machine.feed.follower import TimePassed as FollowerTime
+from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, TellLeader
 from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import (
@@ -42,15 +41,13 @@ from albireo.machine.node.events import (
     PeerLost,
     Served,
     Started,
-    TimePassed,
 )
 from albireo.machine.node.events import Event as RootEvent
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment
-from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig
-from albireo.machine.producer.producer import TimePassed as ProducerTime
+from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig
 from albireo.model.command import Outcome, Receipt
-from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
@@ -89,7 +86,7 @@ class Plc:
         self.machine = Producer(name, items, run=run, config=ProducerConfig(), takes_orders=True)
         self.to_core: list[tuple[AnyMessage, tuple[bytes, ...]]] = []
         self.offered: list[float] = []
-        self.feed(Opened(), now)
+        self.feed(LinkOpened(), now)
 
     def feed(self, event: object, now: Instant) -> None:
         sends = self.machine.step(event, now)  # type: ignore[arg-type]  # Only its own events reach it.
@@ -192,7 +189,7 @@ class World:
     # --- Everybody else ----------------------------------------------------------------------------------------------
 
     def say(self, effects: Sequence[object]) -> None:
-        self.to_leader += [one.message for one in effects if isinstance(one, Say)]
+        self.to_leader += [one.message for one in effects if isinstance(one, TellLeader)]
 
     def offer(self, plc: Plc) -> None:
         count = self.random.randint(1, 4)
@@ -266,8 +263,8 @@ class World:
         self.now = Instant(self.now + ns)
         self.step(TimePassed())
         for plc in self.plcs:
-            plc.feed(ProducerTime(), self.now)
-        self.say(self.follower.step(FollowerTime(), self.now))
+            plc.feed(TimePassed(), self.now)
+        self.say(self.follower.step(TimePassed(), self.now))
 
     def turn(self) -> None:
         draw = self.random.random()
@@ -352,7 +349,7 @@ def test_a_node_survives(seed: int) -> None:
     check_log(world)
 
     for plc in world.plcs:
-        assert plc.machine.is_drained
+        assert plc.machine.is_all_acknowledged
         assert plc.machine.dropped == 0
         found = stored(world, plc)
         assert found[len(found) - len(plc.offered) :] == plc.offered, "an offered value is lost, or out of order"

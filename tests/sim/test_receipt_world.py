@@ -14,7 +14,7 @@ import pytest
 from albireo.codec.message import Appended
 from albireo.machine.node.events import Durable
 from albireo.machine.node.receipts import Batch, Receipts
-from albireo.machine.producer.producer import Producer, Send
+from albireo.machine.producer.producer import Producer, SendToCore
 from albireo.model.instant import MS, Instant
 from tests.long_form import some
 from tests.receipt_parts import LOCAL, Member, Pair, Program
@@ -196,7 +196,7 @@ def test_told_before_the_sync_is_caught(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_producer_that_lets_go_at_the_early_receipt_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     appended = Producer._appended
 
-    def let_go(self: Producer, event: Appended, now: Instant) -> list[Send]:
+    def let_go(self: Producer, event: Appended, now: Instant) -> list[SendToCore]:
         return appended(self, msgspec.structs.replace(event, uncommitted=0), now)
 
     monkeypatch.setattr(Producer, "_appended", let_go)

@@ -11,8 +11,8 @@ import pytest
 
 from albireo.codec.pair_message import Accept
 from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, encode_ballot
-from albireo.machine.vote.events import Effect, Phase
-from albireo.machine.vote.voter import Refusal
+from albireo.machine.vote.events import Effect, RegisterPhase
+from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import Instant
 from tests.long_form import IS_LONG
 from tests.register_world import Bounds, Exploration, Report, Shortcuts, Untimed, first_ballot
@@ -48,7 +48,7 @@ class NoReadBack(Untimed):
     """Takes the answer to a write for the write: never looks at its own block again."""
 
     def _read(self, words: Sequence[int], now: Instant) -> list[Effect]:
-        if self.state.phase is not Phase.LOOKING:
+        if self.state.phase is not RegisterPhase.LOOKING:
             start = self.config.member * BLOCK_REGISTERS
             own = encode_ballot(self._copy.ballot)
             words = (*words[:start], *own, *words[start + len(own) :])
@@ -73,7 +73,7 @@ class NoSecondLook(Untimed):
     """Decides by what was read before its own write."""
 
     def _is_open(self, epoch: int, run: int, other: Ballot) -> bool:
-        return self.state.phase is Phase.JUDGING or super()._is_open(epoch, run, other)
+        return self.state.phase is RegisterPhase.JUDGING or super()._is_open(epoch, run, other)
 
 
 class RunIgnored(Untimed):
@@ -82,9 +82,9 @@ class RunIgnored(Untimed):
     def _is_open(self, epoch: int, run: int, other: Ballot) -> bool:
         return max(other.promised, self._copy.ballot.promised) <= epoch
 
-    def _why_not(self, question: Accept, other: Ballot, now: Instant) -> Refusal | None:
+    def _why_not(self, question: Accept, other: Ballot, now: Instant) -> VoterRefusal | None:
         refusal = super()._why_not(question, other, now)
-        return None if refusal is Refusal.MALFORMED else refusal
+        return None if refusal is VoterRefusal.MALFORMED else refusal
 
 
 class BallotIgnored(Untimed):

@@ -14,28 +14,25 @@ import pytest
 from albireo.codec.pair_message import Accept, Prepare, Question, Read, Record, Release, Voted
 from albireo.codec.register_block import BLOCK_REGISTERS, RELEASED, Ballot, encode_ballot
 from albireo.machine.vote.events import (
-    Answer,
-    Asked,
     Connected,
     ConnectionLost,
     Effect,
     Event,
-    HangUp,
     OwnCopy,
     Part,
     PersistCopy,
-    Phase,
     ReadBlocks,
     RegisterConfig,
+    RegisterPhase,
     RegistersRead,
     RegistersWritten,
-    TimePassed,
+    ResetConnection,
     WriteBlock,
 )
 from albireo.machine.vote.look import Look
 from albireo.machine.vote.register import RegisterVoter
-from albireo.machine.vote.voter import Refusal
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.machine.vote.voter import SendVote, VoteAsked, VoterRefusal
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from tests.register_world import first_ballot, padded, record
 
 LEASE: Final = 100 * MS
@@ -153,10 +150,10 @@ class World:
             case WriteBlock(_, start, words):
                 self._at(there, lambda: self._lands(member.index, start, words))
                 self._at(back, lambda: self._deliver(member, RegistersWritten(connection)))
-            case HangUp():
+            case ResetConnection():
                 self._deliver(member, ConnectionLost(connection))
                 self._connect(member)
-            case Answer(voted):
+            case SendVote(voted):
                 self._answered(member, voted)
 
     def _reads(self, member: Member, connection: int, back: int) -> None:
@@ -176,7 +173,7 @@ class World:
         member.round += 1
         member.sent[member.round] = self.now
         head = {"cluster": "c", "generation": 1, "member": member.index, "run": member.run, "round": member.round}
-        self._deliver(member, Asked(question(**head, **fields)))
+        self._deliver(member, VoteAsked(question(**head, **fields)))
 
     def _tick(self, member: Member) -> None:
         self._at(self.now + self.chance.randrange(2 * MS, 20 * MS), lambda: self._tick(member))
@@ -250,7 +247,7 @@ class WriteRenews(RegisterVoter):
     """A renewal is a write: no look at the other's ballot after it."""
 
     def _is_open(self, epoch: int, run: int, other: Ballot) -> bool:
-        is_renewed = self.state.phase is Phase.JUDGING and self.state.part is Part.LIFE
+        is_renewed = self.state.phase is RegisterPhase.JUDGING and self.state.part is Part.LIFE
         return is_renewed or super()._is_open(epoch, run, other)
 
 
@@ -259,7 +256,7 @@ class NoSettledRenewal(RegisterVoter):
 
     def _read_back(self, words: Sequence[int], now: Instant) -> list[Effect]:
         effects = super()._read_back(words, now)
-        if self.state.phase is Phase.SETTLING and self.state.part is Part.LIFE:
+        if self.state.phase is RegisterPhase.SETTLING and self.state.part is Part.LIFE:
             self._become(wait_until=now)
         return effects
 
@@ -268,7 +265,7 @@ class NoLookAgain(RegisterVoter):
     """The life-sign counts before the ballot is written, not after."""
 
     def _is_lease_running(self, look: Look, now: Instant) -> bool:
-        return self.state.phase is not Phase.JUDGING and super()._is_lease_running(look, now)
+        return self.state.phase is not RegisterPhase.JUDGING and super()._is_lease_running(look, now)
 
 
 class ShortWatch(RegisterVoter):
@@ -318,7 +315,9 @@ def test_the_lease_changes_hands_in_these_runs() -> None:
     for world in worlds:
         world.run()
     assert sum(world.takeovers for world in worlds) > 20
-    assert not any(refusal == Refusal.EMPTY.value for world in worlds for refusal in world.members[0].voter.refusals)
+    assert not any(
+        refusal == VoterRefusal.EMPTY.value for world in worlds for refusal in world.members[0].voter.refusals
+    )
 
 
 @pytest.mark.slow

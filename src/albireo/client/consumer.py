@@ -16,9 +16,11 @@ import msgspec
 from albireo.client.members import OnLines
 from albireo.codec.frame import Frame, frames
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
-from albireo.machine.feed.follower import CutTo, Deliver, Digested, FollowerConfig, MadeDurable, StartOver, TimePassed
-from albireo.machine.feed.roaming import Fed, LineDown, LineUp, Roaming, SayTo
-from albireo.model.instant import SECOND, Instant
+from albireo.machine.feed.follower import CutBack, Deliver, Digested, FollowerConfig, MadeDurable, TakeSnapshot
+from albireo.machine.feed.roaming import Fed, Roaming
+from albireo.machine.producer.seeking import LineDown, LineUp
+from albireo.machine.producer.sending import SayTo
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING, Position
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.keys import Keys
@@ -102,9 +104,9 @@ class PairConsumer(OnLines):
                     self._lines.send(member, message)
                 case Deliver(FeedData() as data):
                     self._delivered(data, raw)
-                case StartOver(position):
+                case TakeSnapshot(position):
                     self._taken.append(Rewound(position, "snapshot"))
-                case CutTo(position, verdict):
+                case CutBack(position, verdict):
                     self._taken.append(Rewound(position, verdict))
                 case _:
                     pass

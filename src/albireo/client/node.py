@@ -20,9 +20,9 @@ from albireo.machine.feed.follower import (
     FollowerConfig,
     LinkUp,
     Received,
-    Say,
-    TimePassed,
+    TellLeader,
 )
+from albireo.model.instant import TimePassed
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.runtime.actor.clock import boot_ns
@@ -148,7 +148,7 @@ class NodeClient:
 
     def _say(self, link: SyncLink, effects: Sequence[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Say):
+            if isinstance(effect, TellLeader):
                 link.send(effect.message)
 
 

@@ -14,10 +14,10 @@ from typing import Final
 from albireo.client.errors import NodeRefused, NodeUnreachable
 from albireo.client.members import OnLines
 from albireo.codec.message import Answer, Ask
-from albireo.machine.producer.asking import Answered, Asked, Asker, GivenUp, Unanswered
-from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig, TimePassed
+from albireo.machine.producer.asking import AnswerCame, GivenUp, PairAsker, QuestionAsked, Unanswered
+from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.lines import LineTo
@@ -31,7 +31,7 @@ class PairClient(OnLines):
 
     def __init__(self, members: Sequence[LineTo], keys: Keys | None, *, timeout_s: float = ANSWER_S) -> None:
         super().__init__(members, keys)
-        self._machine = Asker("client", SeekConfig(), boot_ns())
+        self._machine = PairAsker("client", SeekConfig(), boot_ns())
         self._timeout_s = timeout_s
         self._request_id = 0
 
@@ -52,13 +52,15 @@ class PairClient(OnLines):
         wait_s = self._timeout_s if timeout_s is None else timeout_s
         until = Instant(boot_ns() + int(wait_s * SECOND))
         self._perform_quietly(self._more(boot_ns()))
-        effects = self._machine.step(Asked(Ask(request_id=self._request_id, what=what, arguments=arguments)), boot_ns())
+        effects = self._machine.step(
+            QuestionAsked(Ask(request_id=self._request_id, what=what, arguments=arguments)), boot_ns()
+        )
         while True:
             for effect in effects:
                 match effect:
                     case SayTo(member, message, raw):
                         self._lines.send(member, message, raw)
-                    case Answered(answer=answer):
+                    case AnswerCame(answer=answer):
                         return _result(what, answer)
                     case Unanswered(member):
                         gone = self._members[member].endpoint
@@ -68,14 +70,14 @@ class PairClient(OnLines):
                 raise NodeUnreachable(f"nobody who acts answered within {wait_s:g} s at {self._endpoints()}")
             effects = self._more(until)
 
-    def _perform_quietly(self, effects: Sequence[SayTo | Answered | Unanswered]) -> None:
+    def _perform_quietly(self, effects: Sequence[SayTo | AnswerCame | Unanswered]) -> None:
         """What came since the last call: no question is open, so there is nothing but roles to ask for."""
         for effect in effects:
             if isinstance(effect, SayTo):
                 self._lines.send(effect.member, effect.message, effect.raw)
 
-    def _more(self, until: Instant) -> list[SayTo | Answered | Unanswered]:
-        effects: list[SayTo | Answered | Unanswered] = []
+    def _more(self, until: Instant) -> list[SayTo | AnswerCame | Unanswered]:
+        effects: list[SayTo | AnswerCame | Unanswered] = []
         for news in self._news(self._machine.deadline(), until):
             if news.is_up is not None:
                 effects += self._machine.step((LineUp if news.is_up else LineDown)(news.line), boot_ns())

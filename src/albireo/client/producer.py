@@ -22,11 +22,11 @@ import numpy as np
 
 from albireo.client.errors import QueueFull
 from albireo.client.members import OnLines
+from albireo.machine.producer.batch_queue import queued_bytes
 from albireo.machine.producer.producer import Offered, ProducerConfig
-from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig, TimePassed
+from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Acknowledged, Heard, PairSender, Refused, SayTo
-from albireo.machine.producer.waiting import queued_bytes
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType

@@ -51,8 +51,8 @@ from albireo.field.diagnostics import Diagnostics, Health
 from albireo.field.kinds import Surroundings, create_adapter
 from albireo.field.role import BOUNDED_BY_TIME, Role
 from albireo.field.voter_line import VoterLine
-from albireo.machine.producer.producer import Event, Offered, Opened, Producer, ProducerConfig, TimePassed
-from albireo.model.instant import MS, SECOND, Instant, WallTime, soonest
+from albireo.machine.producer.producer import Event, LinkOpened, Offered, Producer, ProducerConfig
+from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime, soonest
 from albireo.model.item import DataItem
 from albireo.model.topology import Guard
 from albireo.runtime.actor.actor import ActorContext
@@ -72,7 +72,7 @@ class Comm:
         self.name = f"comm.{config.name}"
         self._config = config
         self._arguments = arguments
-        self._is_drained = asyncio.Event()
+        self._is_all_acknowledged = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_known = False
         """Whether the device is there was found out once."""
@@ -112,7 +112,7 @@ class Comm:
         self._carrier.role = self._device.role = self._role
         self._begin_run()
         if self._role.is_acting:
-            self._step(Opened())
+            self._step(LinkOpened())
             self._offer(self._band.waiting(actor.now(), actor.wall_ns()))
             self._publish()
         jobs = [self._device.live(), self._carrier.serve()]
@@ -183,7 +183,7 @@ class Comm:
         self._carrier.stopped()
         self._publish()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._is_drained.wait(), STOP_WAIT_NS / SECOND)
+            await asyncio.wait_for(self._is_all_acknowledged.wait(), STOP_WAIT_NS / SECOND)
         self._actor.log.info(
             "adapter_stopped",
             adapter=self._config.name,
@@ -206,7 +206,7 @@ class Comm:
         elif self._role.is_acting and not before.is_acting:
             self._act()
         elif self._role.is_acting and not self._producer.is_streaming:
-            self._step(Opened())
+            self._step(LinkOpened())
         self._carrier.changed()
         if not self._role.is_acting:
             self._carrier.stands_by(told.stand_down)
@@ -228,7 +228,7 @@ class Comm:
         """A new run: the first poll is on its way at once, what is lost already is said at once."""
         self._actor.log.info("acting", adapter=self._config.name, epoch=self._role.epoch)
         self._begin_run()
-        self._step(Opened())
+        self._step(LinkOpened())
         now, at_ns = self._actor.now(), self._actor.wall_ns()
         if self._device.is_connected is None:
             self._offer(self._band.waiting(now, at_ns))
@@ -248,10 +248,10 @@ class Comm:
         for send in self._producer.step(event, self._actor.now()):
             # A full pipe needs no care here: what gets no answer is sent again.
             self._core.send(send.message, send.raw)
-        if self._producer.is_drained:
-            self._is_drained.set()
+        if self._producer.is_all_acknowledged:
+            self._is_all_acknowledged.set()
         else:
-            self._is_drained.clear()
+            self._is_all_acknowledged.clear()
         if self._producer.epoch > self._carrier.epoch:
             self._carrier.epoch = self._producer.epoch
             self._carrier.changed()

@@ -6,6 +6,8 @@ compared with a deadline.
 
 from typing import Final, NewType, TypeVar
 
+import msgspec
+
 Instant = NewType("Instant", int)
 """Nanoseconds of the boot clock (CLOCK_BOOTTIME); meaningless on another machine or after a reboot."""
 
@@ -22,6 +24,10 @@ MS: Final = 1_000_000
 SECOND: Final = 1_000_000_000
 
 Time = TypeVar("Time", Instant, LogTime)
+
+
+class TimePassed(msgspec.Struct, frozen=True):
+    """Event of every machine with a deadline: the instant that its `deadline` named has come."""
 
 
 def soonest(*due: Time | None) -> Time | None:

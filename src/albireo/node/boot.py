@@ -1,11 +1,11 @@
-"""Boot: from a topology to the actors of one node, and their run until somebody stops them.
+"""Boot: makes the actors of one node from a topology, and keeps them up until a signal or a client stops them.
 
     stage 0  logger            takes the others' log lines
     stage 1  core              log, folds, feeds
     stage 2  history           follows core; stops after the adapters, so that it gets their last sample
     stage 3  comm.<adapter>    one per adapter, and `host` for the machine itself
 
-Stages start in this order and stop in reverse.
+Stages start from first to last and stop in reverse.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ HOST: Final = "host"
 """Kind, and name by default, of the adapter that every node has for its own machine."""
 MIB: Final = 1 << 20
 HISTORY_NICE: Final = 10
-"""It follows what is committed: on a busy machine it falls behind for a while, and neither log nor links do."""
+"""Niceness of the history: on a busy machine it falls behind for a while, and neither log nor links do."""
 
 
 def run(
@@ -45,7 +45,7 @@ def run(
 
     Args:
         keys: directory of the CURVE keys of a member; None: no keys, all endpoints on loopback.
-        feature_level: to which the node is held back; None: what the topology says.
+        feature_level: level to which the node is held back; None: as the topology says.
     Returns:
         The exit code, as `run_node` says.
     """
@@ -63,7 +63,7 @@ def run(
 def specs_of(
     loaded: LoadedTopology, place: Place, keys: Path | None = None, feature_level: int = FEATURE_LEVEL
 ) -> list[ActorSpec]:
-    """The actors of a node, with everything they need to know as JSON values."""
+    """The actors of a node, with all their arguments as JSON values."""
     node = place.node
     adapters = [*loaded.arguments[node.id]]
     if all(one["kind"] != HOST for one in adapters):

@@ -5,7 +5,7 @@
 The writer has a thread of its own because a stalled terminal or a full disk blocks: the actor goes on answering
 DEAD?, the mailbox drops its oldest lines, and the first line that gets through again says how many are missing.
 
-Not done here: what an actor does when logger is not there (runtime/actor/journal.py).
+Not done here: lines of an actor while logger is not there (runtime/actor/journal.py).
 """
 
 import asyncio
@@ -32,10 +32,10 @@ LINE_BYTES_MAX: Final = 64 * 1024
 FILES_KEPT: Final = 5
 """Rotated files beside the current one."""
 QUIET_S: Final = 0.05
-"""At a stop, lines are taken until none has come for this long: boot's last one is on another link than its stop."""
+"""At a stop, lines are taken until none has come for this long: boot's last line is on another link than its stop."""
 QUIET_TRIES_MAX: Final = 20
 JOIN_S: Final = 5.0
-"""How long a stop waits for the last lines."""
+"""Longest wait of a stop for the last lines."""
 LINK_LIMITS: Final = LinkLimits(receive_messages_max=1000, send_messages_max=1, message_bytes_max=1024 * 1024)
 SYSLOG: Final = Path("/dev/log")
 _SYSLOG_DAEMON: Final = 3 << 3
@@ -44,23 +44,23 @@ _SYSLOG_SEVERITY: Final = {"debug": 7, "info": 6, "warning": 4, "error": 3}
 
 
 class LoggerArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What boot tells LOGGER."""
+    """Arguments of the actor, from boot."""
 
     target: Literal["stdout", "file", "syslog"] = "stdout"
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """Lines below are not written."""
+    """Lowest level that is written."""
     file_mib: int = 10
     """Size at which the file is rotated."""
 
 
-class Sink(Protocol):
-    """Where lines end: StreamSink, FileSink, SyslogSink. Called by the writer thread only."""
+class LineSink(Protocol):
+    """End of the lines: StreamSink, FileSink, SyslogSink. Only the writer thread calls it."""
 
     def write(self, lines: Sequence[Logged]) -> None:
         """Write `lines`, all of them before returning. Blocking is fine.
 
         Raises:
-            OSError: they are (at least partly) lost; the next call tries afresh.
+            OSError: the lines are lost, at least partly; the next call tries afresh.
         """
 
     def close(self) -> None:
@@ -151,10 +151,10 @@ class SyslogSink:
         return self._socket
 
 
-class Writer:
+class LineWriter:
     """The thread between the mailbox and the sink."""
 
-    def __init__(self, sink: Sink, now: Callable[[], int], capacity: int = LINES_WAITING_MAX) -> None:
+    def __init__(self, sink: LineSink, now: Callable[[], int], capacity: int = LINES_WAITING_MAX) -> None:
         """`now` gives Unix ns for the lines that the writer adds itself."""
         self._sink = sink
         self._now = now
@@ -176,13 +176,13 @@ class Writer:
         self._thread.start()
 
     def put(self, line: Logged) -> bool:
-        """Take a line; never blocks, always takes it (at the cost of the oldest)."""
+        """Take a line, at the cost of the oldest if need be; never blocks."""
         self._mailbox.put(line)
         self._has_work.set()
         return True
 
     def stop(self, timeout_s: float) -> bool:
-        """Write what is there and end; False if the sink is still blocked after `timeout_s`."""
+        """Write the waiting lines and end; False: the sink is still blocked after `timeout_s`."""
         self._is_stopping = True
         self._has_work.set()
         self._thread.join(timeout_s)
@@ -207,14 +207,14 @@ class Writer:
         try:
             self._sink.write(lines)
         except OSError:
-            self.failed += len(lines)  # Said by the first line that gets through again.
+            self.failed += len(lines)  # The first line that gets through again says so.
         else:
             self._told = dropped
             self.written += len(lines)
 
 
-def sink_of(arguments: LoggerArguments, data: Path) -> Sink:
-    """Where `arguments` want the lines."""
+def sink_of(arguments: LoggerArguments, data: Path) -> LineSink:
+    """The sink that `arguments` name."""
     match arguments.target:
         case "stdout":
             return StreamSink(sys.stdout.fileno())
@@ -237,11 +237,11 @@ class Logger:
     def __init__(self, arguments: LoggerArguments) -> None:
         self._arguments = arguments
         self._lowest = LEVELS[arguments.level]
-        self._writer: Writer
+        self._writer: LineWriter
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
-        self._writer = Writer(sink_of(self._arguments, actor.data), actor.wall_ns)
+        self._writer = LineWriter(sink_of(self._arguments, actor.data), actor.wall_ns)
         self._writer.start()
         actor.log.redirect(self._writer.put)
         self._link = actor.bind("logger", LINK_LIMITS)
@@ -257,7 +257,7 @@ class Logger:
                     self._actor.log.limited("message_unexpected", type(other).__name__, sender=letter.sender)
 
     def ticked(self, now: Instant) -> None:
-        """Nothing is ever armed."""
+        """No timer is ever armed."""
 
     async def stop(self) -> None:
         for _ in range(QUIET_TRIES_MAX):

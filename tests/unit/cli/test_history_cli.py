@@ -17,7 +17,7 @@ from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.value import ItemId, ValueType
-from albireo.node.history.files.store import Store
+from albireo.node.history.files.store import HistoryStore
 from tests.history_parts import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
 
 RANGE = ["--from", "2023-11-15T00:00", "--to", "2023-11-15T00:05"]
@@ -42,7 +42,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log.records(
         Stream.AUDIT, [Audited(at_ns=DAY_ZERO, user="eva", action="write", subject="root:co")], DAY_ZERO + 300 * SECOND
     )
-    store, _ = Store.open(data, "root")
+    store, _ = HistoryStore.open(data, "root")
     hot = hot_of(store)
     fill(hot, log)
     store.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)

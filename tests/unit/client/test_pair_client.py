@@ -29,17 +29,13 @@ from albireo.codec.message import (
 )
 from albireo.codec.record import GapFound, Kind
 from albireo.machine.feed.follower import ASK_AGAIN_NS, SILENCE_NS, Deliver, FollowerConfig
-from albireo.machine.feed.follower import TimePassed as FeedTime
 from albireo.machine.feed.roaming import Fed, Roaming
-from albireo.machine.feed.roaming import LineDown as FeedLineDown
-from albireo.machine.feed.roaming import LineUp as FeedLineUp
-from albireo.machine.feed.roaming import SayTo as FeedSayTo
 from albireo.machine.fold.producers import Producers
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.role import Role
 from albireo.machine.node.turn import Turn
-from albireo.machine.producer.asking import Answered, Asked, Asker, GivenUp, Unanswered
+from albireo.machine.producer.asking import AnswerCame, GivenUp, PairAsker, QuestionAsked, Unanswered
 from albireo.machine.producer.flight import MESSAGE_BYTES
 from albireo.machine.producer.producer import Offered, ProducerConfig
 from albireo.machine.producer.seeking import (
@@ -48,14 +44,13 @@ from albireo.machine.producer.seeking import (
     FellSilent,
     LineDown,
     LineUp,
+    RoleHeard,
     SeekConfig,
     Seeker,
-    TimePassed,
-    Told,
     TurnedAway,
 )
 from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairSender, Refused, SayTo
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
@@ -102,7 +97,7 @@ def settled(epoch: int = 4) -> Seeker:
     one = Seeker(SEEK, at(0))
     one.step(LineUp(0), at(0))
     one.step(LineUp(1), at(0))
-    assert one.step(Told(0, acts(epoch)), at(0)) == [Chose(0)]
+    assert one.step(RoleHeard(0, acts(epoch)), at(0)) == [Chose(0)]
     return one
 
 
@@ -111,23 +106,23 @@ def test_everybody_in_reach_is_asked_until_one_acts() -> None:
     assert one.deadline() is None
     assert one.step(LineUp(1), at(0)) == [AskRole(1)]
     assert one.step(LineUp(0), at(1)) == [AskRole(0), AskRole(1)]
-    assert one.step(Told(1, passive(4)), at(2)) == []
+    assert one.step(RoleHeard(1, passive(4)), at(2)) == []
     assert one.step(TimePassed(), at(50)) == [], "not due yet"
     assert one.step(TimePassed(), at(101)) == [AskRole(0), AskRole(1)]
-    assert one.step(Told(0, acts(4)), at(102)) == [Chose(0)]
+    assert one.step(RoleHeard(0, acts(4)), at(102)) == [Chose(0)]
     assert one.chosen == 0 and one.epoch == 4
     assert one.step(TimePassed(), at(1_200)) == [AskRole(1)], "so that it tells us of a takeover"
 
 
-@pytest.mark.parametrize("event", [LineDown(0), LineUp(0), Told(0, passive(4)), TurnedAway(0), FellSilent(0)])
-def test_the_member_talked_to_is_left_when_it_is_gone_or_says_no(event: LineDown | LineUp | Told) -> None:
+@pytest.mark.parametrize("event", [LineDown(0), LineUp(0), RoleHeard(0, passive(4)), TurnedAway(0), FellSilent(0)])
+def test_the_member_talked_to_is_left_when_it_is_gone_or_says_no(event: LineDown | LineUp | RoleHeard) -> None:
     effects = settled().step(event, at(10))
     assert effects[0] == Chose(None)
     assert AskRole(1) in effects
 
 
-@pytest.mark.parametrize("event", [LineDown(1), LineUp(1), Told(1, passive(4)), TurnedAway(1), FellSilent(1)])
-def test_what_befalls_the_other_changes_nothing(event: LineDown | LineUp | Told) -> None:
+@pytest.mark.parametrize("event", [LineDown(1), LineUp(1), RoleHeard(1, passive(4)), TurnedAway(1), FellSilent(1)])
+def test_what_befalls_the_other_changes_nothing(event: LineDown | LineUp | RoleHeard) -> None:
     one = settled()
     assert [effect for effect in one.step(event, at(10)) if isinstance(effect, Chose)] == []
     assert one.chosen == 0
@@ -135,18 +130,18 @@ def test_what_befalls_the_other_changes_nothing(event: LineDown | LineUp | Told)
 
 def test_a_higher_epoch_is_followed_at_once_and_a_lower_one_is_not() -> None:
     one = settled()
-    assert one.step(Told(1, acts(5)), at(10)) == [Chose(1)]
-    assert one.step(Told(0, acts(4)), at(11)) == [], "it was paused and does not know yet"
+    assert one.step(RoleHeard(1, acts(5)), at(10)) == [Chose(1)]
+    assert one.step(RoleHeard(0, acts(4)), at(11)) == [], "it was paused and does not know yet"
     one.step(LineDown(1), at(12))
-    assert one.step(Told(0, acts(4)), at(13)) == [], "the one of epoch 5 may come back"
+    assert one.step(RoleHeard(0, acts(4)), at(13)) == [], "the one of epoch 5 may come back"
     assert one.chosen is None
 
 
 def test_the_epoch_is_a_hint_after_a_takeovers_time_without_anybody_better() -> None:
     one = settled(epoch=9)
     one.step(LineDown(0), at(0))
-    assert one.step(Told(1, acts(3)), at(1_699)) == []
-    assert one.step(Told(1, acts(3)), at(1_700)) == [Chose(1)]
+    assert one.step(RoleHeard(1, acts(3)), at(1_699)) == []
+    assert one.step(RoleHeard(1, acts(3)), at(1_700)) == [Chose(1)]
     assert one.epoch == 3
 
 
@@ -166,18 +161,18 @@ def test_patience_must_outlast_the_asking() -> None:
 # --- Asker -------------------------------------------------------------------------------------------------------
 
 
-def asker() -> Asker:
-    one = Asker("client", SEEK, at(0))
+def asker() -> PairAsker:
+    one = PairAsker("client", SEEK, at(0))
     one.step(LineUp(0), at(0))
     one.step(LineUp(1), at(0))
     return one
 
 
-def asked(what: str, request_id: int = 7) -> Asked:
-    return Asked(Ask(request_id=request_id, what=what))
+def asked(what: str, request_id: int = 7) -> QuestionAsked:
+    return QuestionAsked(Ask(request_id=request_id, what=what))
 
 
-def said(effects: Effects | list[SayTo | Answered | Unanswered]) -> list[tuple[int, str]]:
+def said(effects: Effects | list[SayTo | AnswerCame | Unanswered]) -> list[tuple[int, str]]:
     """Messages but for the asking after roles."""
     found = [(one.member, type(one.message).__name__) for one in effects if isinstance(one, SayTo)]
     return [one for one in found if one[1] != "RoleAsked"]
@@ -190,7 +185,7 @@ def test_a_question_waits_for_a_member_that_acts() -> None:
     answer = Answer(request_id=7, result="good")
     assert one.step(Heard(0, answer), at(2)) == [], "not who was asked"
     assert one.step(Heard(1, Answer(request_id=6)), at(2)) == [], "a late answer to another question"
-    assert one.step(Heard(1, answer), at(2)) == [Answered(1, answer)]
+    assert one.step(Heard(1, answer), at(2)) == [AnswerCame(1, answer)]
     assert one.step(Heard(1, answer), at(2)) == [], "the same once more"
     assert not one.is_waiting
 
@@ -252,7 +247,7 @@ def test_what_waited_through_a_takeover_goes_out_in_one_message() -> None:
     sent = [one for one in one.step(Heard(1, welcome(1, 5)), at(61)) if isinstance(one, SayTo)]
     assert [(one.member, len(one.raw)) for one in sent] == [(1, 50)]
     assert one.step(Heard(1, appended(51, 5)), at(62)) == [Acknowledged(51, Position(5, 51), "local")]
-    assert one.is_drained
+    assert one.is_all_acknowledged
 
 
 def test_only_the_chosen_member_is_believed() -> None:
@@ -264,7 +259,7 @@ def test_only_the_chosen_member_is_believed() -> None:
     late = AppendRefused(producer_id=3, producer_sequence=1, reason="gap", wanted=1)
     for message in (welcome(0, 2), appended(2, 2), late):
         assert one.step(Heard(0, message), at(3)) == []
-    assert not one.is_drained
+    assert not one.is_all_acknowledged
 
 
 def test_a_refusal_because_passive_is_no_reason_to_ask_the_same_again() -> None:
@@ -559,7 +554,7 @@ class Pair:
                 self.carry(member, 100)
                 member.commit(100)
             self.pass_time(50)
-            if self.client.is_drained:
+            if self.client.is_all_acknowledged:
                 return
 
 
@@ -594,10 +589,8 @@ def data(first: int, last: int, epoch: int = 2) -> FeedData:
 def roaming() -> Roaming:
     """Follows member 0 and has 1..5."""
     one = Roaming(FollowerConfig(name="f"))
-    assert [type(effect.message) for effect in one.step(FeedLineUp(0), at(0)) if isinstance(effect, FeedSayTo)] == [
-        FeedHello
-    ]
-    assert one.step(FeedLineUp(1), at(0)) == []
+    assert [type(effect.message) for effect in one.step(LineUp(0), at(0)) if isinstance(effect, SayTo)] == [FeedHello]
+    assert one.step(LineUp(1), at(0)) == []
     one.step(Fed(0, resumed(Position())), at(0))
     first = msgspec.structs.replace(data(1, 5), previous=Position())
     assert isinstance(one.step(Fed(0, first), at(0))[0], Deliver)
@@ -605,14 +598,14 @@ def roaming() -> Roaming:
 
 
 def hello_of(effects: list[object]) -> tuple[int, Position]:
-    (found,) = (one for one in effects if isinstance(one, FeedSayTo) and isinstance(one.message, FeedHello))
+    (found,) = (one for one in effects if isinstance(one, SayTo) and isinstance(one.message, FeedHello))
     assert isinstance(found.message, FeedHello)
     return found.member, found.message.position
 
 
 def test_a_follower_goes_on_with_the_other_member_where_it_stopped() -> None:
     one = roaming()
-    assert hello_of([*one.step(FeedLineDown(0), at(1))]) == (1, Position(2, 5))
+    assert hello_of([*one.step(LineDown(0), at(1))]) == (1, Position(2, 5))
     assert one.step(Fed(0, data(6, 7)), at(2)) == [], "whoever was left is not heard"
     one.step(Fed(1, resumed(Position(2, 5))), at(2))
     assert isinstance(one.step(Fed(1, data(6, 7)), at(3))[0], Deliver)
@@ -621,18 +614,18 @@ def test_a_follower_goes_on_with_the_other_member_where_it_stopped() -> None:
 
 def test_a_silent_member_is_left() -> None:
     one = roaming()
-    assert hello_of([*one.step(FeedTime(), Instant(SILENCE_NS))]) == (1, Position(2, 5))
+    assert hello_of([*one.step(TimePassed(), Instant(SILENCE_NS))]) == (1, Position(2, 5))
 
 
 def test_a_member_that_takes_a_hello_and_says_nothing_is_left() -> None:
     one = roaming()
-    one.step(FeedLineDown(0), at(0))
-    one.step(FeedLineUp(0), at(0))
+    one.step(LineDown(0), at(0))
+    one.step(LineUp(0), at(0))
     assert one.member == 1
     now = at(0)
     for _ in range(8):
         now = Instant(now + ASK_AGAIN_NS)
-        one.step(FeedTime(), now)
+        one.step(TimePassed(), now)
         if one.member == 0:
             return
     pytest.fail("it waits for ever")
@@ -641,32 +634,32 @@ def test_a_member_that_takes_a_hello_and_says_nothing_is_left() -> None:
 def test_two_members_that_know_less_are_asked_at_leisure() -> None:
     """A consumer may be ahead of both for the time of a takeover."""
     one = roaming()
-    one.step(FeedLineDown(0), at(0))
-    one.step(FeedLineUp(0), at(0))
+    one.step(LineDown(0), at(0))
+    one.step(LineUp(0), at(0))
     behind = FeedAnswer(verdict="behind", position=Position(2, 3), log_id=b"l" * 16)
     hellos = 0
     for ms in range(2_000):
-        effects = one.step(Fed(one.member or 0, behind), at(ms)) + one.step(FeedTime(), at(ms))
-        hellos += sum(isinstance(e, FeedSayTo) and isinstance(e.message, FeedHello) for e in effects)
+        effects = one.step(Fed(one.member or 0, behind), at(ms)) + one.step(TimePassed(), at(ms))
+        hellos += sum(isinstance(e, SayTo) and isinstance(e.message, FeedHello) for e in effects)
     assert 2 <= hellos <= 6
     assert one.position == Position(2, 5)
 
 
 def test_without_any_line_nothing_is_said() -> None:
     one = roaming()
-    one.step(FeedLineDown(1), at(0))
-    assert one.step(FeedLineDown(0), at(0)) == []
+    one.step(LineDown(1), at(0))
+    assert one.step(LineDown(0), at(0)) == []
     assert one.member is None
-    assert one.step(FeedTime(), Instant(10 * SECOND)) == []
-    assert hello_of([*one.step(FeedLineUp(1), Instant(11 * SECOND))]) == (1, Position(2, 5))
+    assert one.step(TimePassed(), Instant(10 * SECOND)) == []
+    assert hello_of([*one.step(LineUp(1), Instant(11 * SECOND))]) == (1, Position(2, 5))
 
 
 def test_acknowledgements_go_to_the_member_followed() -> None:
     one = roaming()
-    one.step(FeedLineDown(0), at(0))
+    one.step(LineDown(0), at(0))
     one.step(Fed(1, resumed(Position(2, 5))), at(1))
     one.step(Fed(1, data(6, 6)), at(2))
-    alive = [e for e in one.step(FeedTime(), Instant(at(2) + SILENCE_NS)) if isinstance(e, FeedSayTo)]
+    alive = [e for e in one.step(TimePassed(), Instant(at(2) + SILENCE_NS)) if isinstance(e, SayTo)]
     assert {e.member for e in alive} == {1}
     assert all(isinstance(e.message, FeedAck | FeedHello) for e in alive)
 

@@ -10,8 +10,8 @@ import pytest
 from albireo.client import Acknowledged, PairProducer, QueueFull
 from albireo.codec import record
 from albireo.codec.record import Kind
+from albireo.machine.producer.batch_queue import queued_bytes
 from albireo.machine.producer.producer import ProducerConfig
-from albireo.machine.producer.waiting import queued_bytes
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType

@@ -13,7 +13,7 @@ import pytest
 
 from albireo.codec.message import Ask, Logged
 from albireo.model.instant import Instant
-from albireo.node.logger import FileSink, StreamSink, SyslogSink, Writer, create
+from albireo.node.logger import FileSink, LineWriter, StreamSink, SyslogSink, create
 from albireo.runtime import ActorContext, Letter, running
 from tests.waiting_parts import PATIENCE_S
 
@@ -46,8 +46,8 @@ class ListSink:
         pass
 
 
-def writer_of(sink: ListSink, capacity: int = 10) -> Writer:
-    writer = Writer(sink, lambda: 5, capacity)
+def writer_of(sink: ListSink, capacity: int = 10) -> LineWriter:
+    writer = LineWriter(sink, lambda: 5, capacity)
     writer.start()
     return writer
 

@@ -13,7 +13,7 @@ from albireo.machine.output.mailbox import (
     MAILBOX_REGISTERS,
     RAISE_ONLY,
     MailboxAnswer,
-    Order,
+    MailboxOrder,
     Result,
     decode_answer,
     decode_status,
@@ -107,7 +107,7 @@ async def broken(client: AsyncModbusTcpClient) -> None:
             await asyncio.sleep(0.005)
 
 
-async def answer_to(client: AsyncModbusTcpClient, order: Order, member: int = 0) -> MailboxAnswer:
+async def answer_to(client: AsyncModbusTcpClient, order: MailboxOrder, member: int = 0) -> MailboxAnswer:
     """Sends an order and reads until the PLC's program has answered it."""
     first = MAILBOX_ADDRESS + member * MAILBOX_REGISTERS
     await write(client, first, list(encode_order(order)))
@@ -255,7 +255,7 @@ async def test_an_order_reaches_its_output() -> None:
         (pattern,) = struct.unpack(">I", struct.pack(">f", 9.5))
         orders = (("vent_stage_set", 2, 2.0), ("opacity_setpoint", pattern, 9.5), ("barrier_close", 1, 1.0))
         for count, (name, value, wanted) in enumerate(orders, 1):
-            order = Order(count=count, epoch=4, boot=boot, target=TARGETS[name], value=value)
+            order = MailboxOrder(count=count, epoch=4, boot=boot, target=TARGETS[name], value=value)
             assert await answer_to(client, order) == MailboxAnswer(count, Result.DONE)
             assert site.server.held[name] == wanted
             assert site.carried[-1] == Carried(way="mailbox", name=name, value=wanted, member=0, epoch=4)
@@ -269,9 +269,11 @@ async def test_an_order_of_a_lower_epoch_is_refused_once_the_other_raised_the_gu
     async with plc(guarded=True) as site:
         client = await site.client()
         boot = await boot_of(client)
-        assert (await answer_to(client, Order(count=1, epoch=4, boot=boot, target=RAISE_ONLY))).result is Result.DONE
-        assert (await answer_to(client, Order(count=1, epoch=7, boot=boot), member=1)).result is Result.DONE
-        late = Order(count=2, epoch=4, boot=boot, target=TARGETS["vent_stage_set"], value=3)
+        assert (
+            await answer_to(client, MailboxOrder(count=1, epoch=4, boot=boot, target=RAISE_ONLY))
+        ).result is Result.DONE
+        assert (await answer_to(client, MailboxOrder(count=1, epoch=7, boot=boot), member=1)).result is Result.DONE
+        late = MailboxOrder(count=2, epoch=4, boot=boot, target=TARGETS["vent_stage_set"], value=3)
         assert (await answer_to(client, late)).result is Result.STALE
         assert site.carried == []
 
@@ -283,16 +285,16 @@ async def test_an_order_from_before_a_restart_is_refused_after_it() -> None:
         boot = await boot_of(one)
         await site.server.act(Restart(down_ms=1))
         two = await site.client()
-        order = Order(count=1, epoch=4, boot=boot, target=TARGETS["vent_stage_set"], value=3)
+        order = MailboxOrder(count=1, epoch=4, boot=boot, target=TARGETS["vent_stage_set"], value=3)
         assert (await answer_to(two, order)).result is Result.STALE
-        assert (await answer_to(two, Order(count=2, epoch=4, boot=await boot_of(two)))).result is Result.DONE
+        assert (await answer_to(two, MailboxOrder(count=2, epoch=4, boot=await boot_of(two)))).result is Result.DONE
 
 
 @scenario
 async def test_a_torn_order_is_bad_and_never_carried_out() -> None:
     async with plc(Faults(tear_ms=LATE_MS), guarded=True) as site:
         client = await site.client()
-        order = Order(count=1, epoch=4, boot=await boot_of(client), target=TARGETS["vent_stage_set"], value=3)
+        order = MailboxOrder(count=1, epoch=4, boot=await boot_of(client), target=TARGETS["vent_stage_set"], value=3)
         assert (await answer_to(client, order)).result is Result.BAD
         assert site.carried == []
 
@@ -303,7 +305,7 @@ async def test_an_order_waits_while_the_program_stands_still() -> None:
         client = await site.client()
         boot = await boot_of(client)
         await site.server.apply(Faults(is_frozen=True))
-        order = Order(count=1, epoch=4, boot=boot, target=TARGETS["vent_stage_set"], value=3)
+        order = MailboxOrder(count=1, epoch=4, boot=boot, target=TARGETS["vent_stage_set"], value=3)
         await write(client, MAILBOX_ADDRESS, list(encode_order(order)))
         assert await read(client, MAILBOX_ADDRESS + 10, 2) == [0, 0]
         assert site.carried == []
@@ -317,7 +319,7 @@ async def test_a_value_out_of_range_does_not_reach_the_output() -> None:
     async with plc(guarded=True) as site:
         client = await site.client()
         before = site.server.held["vent_stage_set"]
-        order = Order(count=1, epoch=4, boot=await boot_of(client), target=TARGETS["vent_stage_set"], value=99)
+        order = MailboxOrder(count=1, epoch=4, boot=await boot_of(client), target=TARGETS["vent_stage_set"], value=99)
         assert (await answer_to(client, order)).result is Result.DONE
         assert site.server.held["vent_stage_set"] == before
 

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.runtime.actor.supervision import (
     ActorAnswered,
     ActorExited,
@@ -27,7 +27,6 @@ from albireo.runtime.actor.supervision import (
     StopAsked,
     Supervision,
     SupervisionConfig,
-    TimePassed,
     Transitioned,
     Waiting,
     Watched,

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from albireo.log import Corrupted, Log, OpenRefused
-from albireo.node.history.files.store import Store
+from albireo.log import Corrupted, OpenRefused
+from albireo.log.log import Log
+from albireo.node.history.files.store import HistoryStore
 from tests.stores.archive import kept, told_beside, unpack
 from tests.stores.later import COPIES, LATER, REMEDY, add_field, make_later, make_strange
 from tests.stores.telling import command, differences, digest, opened, owner_of, told_of, voter_of, voter_told
@@ -176,7 +177,7 @@ def test_a_history_of_a_later_format_is_moved_aside_whole_with_the_reason(tmp_pa
         path = data / "history" / name
         path.write_text(path.read_text().replace('"version":1', f'"version":{LATER}', 1))
     before = bytes_below(data / "history")
-    _, report = Store.open(data, "root")
+    _, report = HistoryStore.open(data, "root")
     assert f"version {LATER}" in report.problem
     assert bytes_below(data / report.quarantine) == before
 

@@ -11,7 +11,7 @@ from albireo.cli.place import data_option, find_data
 from albireo.cli.texts import time_text, value_text
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.errors import HistoryError
-from albireo.node.history.query import Reader, Span
+from albireo.node.history.query import StoredHistory, TimeRange
 
 KINDS: Final = ("case", "audit", "control")
 
@@ -31,7 +31,7 @@ def command(
     access = HistoryAccess(find_data(data))
     try:
         reader = access.event_reader()
-        table = reader.events(Span(from_ns, to_ns))
+        table = reader.events(TimeRange(from_ns, to_ns))
         item_id = reader.item(item)["item_id"] if item else None
         rows = [
             row
@@ -53,7 +53,7 @@ def command(
     )
 
 
-def _item_name(reader: Reader, item_id: int | None) -> str | None:
+def _item_name(reader: StoredHistory, item_id: int | None) -> str | None:
     if item_id is None:
         return None
     row = reader.items().get(item_id)

@@ -19,7 +19,7 @@ from albireo.machine.history.trace import AggregateSettings, Intervals, averages
 from albireo.model.value import Value, ValueType
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.errors import HistoryError, QueryRefused, UnknownItem
-from albireo.node.history.query import Reader, Span, value_type_of
+from albireo.node.history.query import StoredHistory, TimeRange, value_type_of
 from albireo.node.history.sql import connect
 
 RAW_ROWS_MAX: Final = 1_000_000
@@ -84,7 +84,7 @@ class _Table:
 
 
 def _asked(access: HistoryAccess, name: str, **options: Any) -> _Table:
-    span = Span(options["from_ns"], options["to_ns"])
+    span = TimeRange(options["from_ns"], options["to_ns"])
     item: Any = access.item(name)
     reader = access.reader([item["item_id"]])
     about = {
@@ -100,7 +100,7 @@ def _asked(access: HistoryAccess, name: str, **options: Any) -> _Table:
     return _Table(about, _columns(reader, item, span, options))
 
 
-def _columns(reader: Reader, item: Any, span: Span, options: dict[str, Any]) -> dict[str, list[Any]]:
+def _columns(reader: StoredHistory, item: Any, span: TimeRange, options: dict[str, Any]) -> dict[str, list[Any]]:
     item_id, aggregate, every_ns = item["item_id"], options["aggregate"], options["every_ns"]
     value_type = value_type_of(item)
     settings = AggregateSettings(treat_uncertain_as_bad=not options["uncertain_is_good"])

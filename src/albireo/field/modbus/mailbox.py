@@ -35,7 +35,7 @@ from albireo.machine.output.mailbox import (
     STATUS_REGISTERS,
     WORD_MAX,
     GuardStatus,
-    Order,
+    MailboxOrder,
     Result,
     decode_answer,
     decode_status,
@@ -128,7 +128,7 @@ class MailboxOutputs:
                 return not_done(NotSent(reason))
             assert self._led is not None
             assert item.target is not None
-            order = Order(
+            order = MailboxOrder(
                 count=_after(self._led.count),
                 epoch=self._led.tenure.epoch,
                 boot=self._led.boot,
@@ -186,7 +186,7 @@ class MailboxOutputs:
         except DecodeError as error:
             return f"the registers at mailbox_address show no guard: {error.reason}"
         count = _after(area[box + 1])
-        order = Order(count=count, epoch=self._tenure.epoch, boot=status.boot, target=RAISE_ONLY)
+        order = MailboxOrder(count=count, epoch=self._tenure.epoch, boot=status.boot, target=RAISE_ONLY)
         answer = await self._ordered(order, lambda: GOES_ON)
         match answer:
             case Result.DONE:
@@ -203,7 +203,9 @@ class MailboxOutputs:
     def _damaged(self) -> str:
         return f"{self._config.guard} found the order damaged"
 
-    async def _ordered(self, order: Order, may_send: SendGuard) -> Result | NotSent | Silence | Nonsense | Refusal:
+    async def _ordered(
+        self, order: MailboxOrder, may_send: SendGuard
+    ) -> Result | NotSent | Silence | Nonsense | Refusal:
         """Write the order and wait for its answer; `Silence`: nobody knows what became of it."""
         config = self._config
         address = config.address + self._tenure.member * MAILBOX_REGISTERS

@@ -1,16 +1,17 @@
 """Leader: serves one log to many followers, each at its own pace.
 
-A follower pulls: it gives credit in bytes and acknowledges what it made durable. One that stops reading costs the
-leader nothing but retained segments, and a limit ends even that. The leader keeps no frames: it says what to read from
-the log (`Pull`), the shell reads the committed bytes, sends them as they stand and tells the leader how far it got.
-A follower that was just served rests, for `REST_LEAST_NS` or as long as it says, so that many small commits become one
-piece; one that has not got everything there is does not. One that may wait and is far behind gets old records at a pace
-(`machine.feed.pace`) while the loop is busy: reading gigabytes for a history is not to keep those waiting who commit.
+A follower pulls: it gives credit in bytes and acknowledges the records that it made durable. A follower that stops
+reading costs the leader nothing but retained segments, and a limit ends even that. The leader keeps no frames: it says
+what to read from the log (`Pull`), the shell reads the committed bytes, sends them as they stand and tells the leader
+how far it got. A follower that was just sent a piece rests, for `REST_LEAST_NS` or as long as it says, so that many
+small commits become one piece; a follower that lacks more than that piece does not rest. A follower that may wait and
+is far behind gets old records at a pace (`machine.feed.pace`) while the loop is busy: reading gigabytes for a history
+must not delay commits.
 
-A follower whose records are not all part of this log is told FORK: a new branch begins where both parted, and it
-starts over from there. That happens after a forced promotion, or when a disk forgot; never because this node has not
-heard yet what is committed. Nobody here is told TRUNCATE: the one follower that can cut its log, the other member of a
-pair, has messages of its own.
+A follower whose records are not all part of this log is told FORK: a new branch begins where both parted, and the
+follower starts over from there. That happens after a forced promotion, or when a disk forgot; never because this node
+has not heard yet which records are committed. This feed tells nobody TRUNCATE: the one follower that can cut its log,
+the other member of a pair, has messages of its own.
 
 Not decided here: what is committed (CORE), how `state` deltas are encoded (`machine.feed.state`).
 
@@ -33,29 +34,29 @@ FOLLOWERS_MAX: Final = 64
 PULL_BYTES: Final = 256 << 10
 """Largest chunk of one DATA message; a turn of CORE sends at most one per follower."""
 REST_LEAST_NS: Final = 5 * MS
-"""A follower is served this often at most while little is new."""
+"""Shortest rest between two pieces for a follower while little is new."""
 BEHIND_RECORDS: Final = 4_096
-"""More than this is not little."""
+"""Lag from which there is no longer little new, in records."""
 FAR_RECORDS: Final = 1 << 20
-"""From here on a follower that may wait is caught up at a pace. A second of the largest load: a history may be that
-late now and then."""
+"""Lag from which a follower that may wait gets old records at a pace. It is one second of the largest load: a history
+may be that late now and then."""
 WAIT_MS_MAX: Final = 1_000
-"""A follower may rest no longer."""
+"""Longest rest of a follower."""
 GONE_NS: Final = 60 * SECOND
 """An unnamed follower that says nothing for this long is forgotten."""
 
 
 class LogFacts(msgspec.Struct, frozen=True):
-    """What the leader must know of the log to answer a hello."""
+    """Facts of the log that the leader needs to answer a hello."""
 
     log_id: bytes
     history: EpochHistory
     first_sequence: int
     """Oldest record still in the log."""
     committed: Position
-    leads: bool = True
-    """Confirmed, under its lease: it may say FORK and SNAPSHOT to anybody. A member that follows may have an old
-    branch, so it says so only to a follower that belongs to this very store (a named one)."""
+    is_acting: bool = True
+    """This node acts: it may say FORK and SNAPSHOT to any follower. A passive member may have an old branch, so it says
+    them only to a follower that belongs to this very store (a named one)."""
 
 
 class Pull(msgspec.Struct, frozen=True):
@@ -69,7 +70,7 @@ class Pull(msgspec.Struct, frozen=True):
 
 
 class Followed:
-    """What the leader knows of one follower."""
+    """Knowledge of the leader about one follower."""
 
     __slots__ = (
         *("credit", "durable", "heard_at", "hello", "is_far", "pace", "previous"),
@@ -82,14 +83,14 @@ class Followed:
         self.previous = position
         """Last position sent through the filter."""
         self.scanned = position.sequence
-        """Everything up to here was sent or is not wanted."""
+        """Every record up to here was sent, or lies outside the filter."""
         self.durable = Position()
         self.credit = hello.credit_bytes
         self.under_way: deque[tuple[Position, int]] = deque()
         self.under_way_bytes = 0
         self.heard_at = now
         self.is_far = False
-        """As of the last look: `pace` counts."""
+        """The follower was far behind when last looked at: `pace` limits it."""
         self.pace = Pace()
         self.rest_ns = max(REST_LEAST_NS, min(hello.max_wait_ms, WAIT_MS_MAX) * MS)
         self.rests_to = now
@@ -99,19 +100,19 @@ class Followed:
         return self.credit - self.under_way_bytes
 
     def wants(self, committed: Position) -> bool:
-        """Something is new, and there is room for it."""
+        """Records are new for this follower, and there is room for them."""
         return self.scanned < committed.sequence and self.credit_left > 0 and self.hello.mode == "log"
 
     @property
     def may_wait(self) -> bool:
-        """It said so."""
+        """The follower said in its hello that it may wait."""
         return self.rest_ns > REST_LEAST_NS
 
     def passed(self, seen: Seen, now: Instant, *, is_anew: bool) -> None:
-        """How far behind it is, and what it may have.
+        """Time has passed: judge how far behind the follower is, and give its pace more.
 
         Args:
-            is_anew: what it gained or lost so far says nothing of what comes.
+            is_anew: the gain so far says nothing about the future; the pace begins anew.
         """
         was_far, self.is_far = self.is_far, seen.committed - seen.sent >= FAR_RECORDS
         if self.is_far:
@@ -120,11 +121,11 @@ class Followed:
             self.pace.passed(seen, now)
 
     def had_its_share(self, *, much_may_wait: bool) -> bool:
-        """There is more, and it has to wait for it."""
+        """More records are there, and the follower has to wait for them."""
         return self.may_wait and (much_may_wait or (self.is_far and not self.pace.allows))
 
     def rests(self, committed: Position, now: Instant, *, much_may_wait: bool) -> bool:
-        """Little is new, or it had its share of much."""
+        """The follower rests: little is new, or it had its share of much."""
         is_little = committed.sequence - self.scanned < BEHIND_RECORDS
         return now < self.rests_to and (is_little or self.had_its_share(much_may_wait=much_may_wait))
 
@@ -140,11 +141,11 @@ class Leader:
     def __init__(self) -> None:
         self.followers: dict[bytes, Followed] = {}
         self.is_catching_up = False
-        """This log itself is far behind another one. Who may wait is not to take the CPU from that: it gets one chunk
-        per rest, however much is new."""
+        """This log itself is far behind the holder's. A follower that may wait must not take the CPU from that: it gets
+        one chunk per rest, however much is new."""
         self._alive_at = Instant(0)
         self._named_durable: dict[str, int] = {}
-        """Kept while a named follower is away: retention waits for it."""
+        """Durable sequence by name, kept while a named follower is away: retention waits for it."""
 
     def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant) -> FeedAnswer:
         """Answer a hello; from then on the follower is served, unless the verdict is refused or behind."""
@@ -156,7 +157,7 @@ class Leader:
                 verdict, reason = "refused", f"{FOLLOWERS_MAX} followers are served already; stop one of them"
             else:
                 self.followers[to] = Followed(to, hello, position, now)
-                self._alive_at = now  # Whoever begins hears at once whether there was anything to send.
+                self._alive_at = now  # A new follower hears at once whether there is anything to send.
         return FeedAnswer(
             verdict=verdict, position=position, log_id=facts.log_id, history=facts.history.entries, reason=reason
         )
@@ -180,19 +181,21 @@ class Leader:
         return True
 
     def passed(self, end: int, committed: int, busy_ns: int, now: Instant) -> None:
-        """Time has passed: who may wait and is far behind gets so much more.
+        """Time has passed: a follower that may wait and is far behind gets more.
 
         Args:
-            end: of the log; what is not committed yet is in need of the disk.
-            busy_ns: spent in turns of the loop, ever.
+            end: last record of the log; records that are not committed yet need the disk.
+            busy_ns: time spent in turns of the loop since the start.
         """
         for f in self.followers.values():
             if f.may_wait:
                 f.passed(Seen(end, committed, f.scanned, busy_ns), now, is_anew=self.is_catching_up)
 
     def pulls(self, committed: Position, now: Instant) -> list[Pull]:
-        """What to read and send now: at most one chunk for each `log` follower that has credit, lags and does not rest.
-        It rests from now on, unless `pulled` says that there is more."""
+        """Chunks to read and send now: at most one for each `log` follower that has credit, lags and does not rest.
+
+        The follower rests from now on, unless `pulled` says that there is more.
+        """
         found = []
         for f in self._ready(committed, now):
             found.append(Pull(f.to, f.scanned, min(PULL_BYTES, f.credit_left), f.hello.streams, f.previous))
@@ -200,7 +203,7 @@ class Leader:
         return found
 
     def ready_count(self, committed: Position, now: Instant) -> int:
-        """So many would be served now."""
+        """Number of followers that `pulls` would give a chunk now."""
         return len(self._ready(committed, now))
 
     def _ready(self, committed: Position, now: Instant) -> list[Followed]:
@@ -211,14 +214,14 @@ class Leader:
         return [f for f in self.followers.values() if f.wants(committed)]
 
     def rest_ends(self, committed: Position) -> Instant | None:
-        """When somebody has rested to whom something is to be sent."""
+        """When the rest of the first lagging follower ends; None: none lags."""
         return soonest(*(f.rests_to for f in self._lagging(committed)))
 
     def pulled(self, pull: Pull, scanned: int, last: Position | None, size_bytes: int, *, is_all: bool = True) -> None:
-        """The shell sent frames up to `last` (None: nothing matched) having looked at everything up to `scanned`.
+        """The shell sent frames up to `last` (None: no frame matched) and has looked at every record up to `scanned`.
 
         Args:
-            is_all: nothing more is committed. Who is behind is not kept waiting.
+            is_all: nothing more is committed. A follower that lacks more is not kept waiting.
         """
         followed = self.followers.get(pull.to)
         if followed is None:
@@ -239,7 +242,7 @@ class Leader:
     def alive(
         self, epoch: int, committed: Position, end: Position, now: Instant, *, is_acting: bool = True
     ) -> list[tuple[bytes, FeedAlive]]:
-        """What to tell each follower now; nothing between two beats."""
+        """ALIVE messages to send now; none between two beats."""
         if now < self._alive_at:
             return []
         self._alive_at = Instant(now + ALIVE_NS)
@@ -254,7 +257,7 @@ class Leader:
         return self._alive_at if self.followers else None
 
     def wanted_from(self, name: str) -> int:
-        """Records above this sequence must stay for the named follower (0: it was never here)."""
+        """Sequence above which records must stay for the named follower (0: it was never here)."""
         return self._named_durable.get(name, 0)
 
 
@@ -270,7 +273,7 @@ def _verdict(hello: FeedHello, facts: LogFacts) -> tuple[str, Position, str]:
         shared = _shared(hello, facts.history)
     except ValueError as error:
         return "refused", Position(), str(error)
-    held, may_rewind = hello.position, facts.leads or hello.is_named
+    held, may_rewind = hello.position, facts.is_acting or hello.is_named
     if held.sequence > shared and may_rewind:
         position = facts.history.position(shared)
         return "fork", position, f"records above {position} are not part of this log: a new branch begins there"
@@ -286,7 +289,7 @@ def _verdict(hello: FeedHello, facts: LogFacts) -> tuple[str, Position, str]:
 def _shared(hello: FeedHello, history: EpochHistory) -> int:
     """Last sequence that the follower holds and that is proven to be part of the log with this history.
 
-    Wherever that log ends: what is not here yet may come.
+    The end of that log does not matter: records that it lacks may still come.
 
     Raises:
         ValueError: the follower's epoch history goes backwards.
@@ -295,9 +298,9 @@ def _shared(hello: FeedHello, history: EpochHistory) -> int:
     if theirs.epoch >= held.epoch:
         return theirs.common_point(history, held.sequence, ENDLESS)
     end = history.end_of(held.epoch)
-    if end:  # It does not say how it got there: its epoch must do.
+    if end:  # The follower does not name its epochs: the one that it holds must do.
         return min(held.sequence, end)
-    # Of an epoch that this log never had, begun nobody says where: only what came before the last it names is proven.
+    # This log never had that epoch, and nobody says where it began: only records before the last named one are proven.
     before = theirs.entries[-1].first_sequence - 1 if theirs.entries else 0
     return theirs.common_point(history, min(held.sequence, before), ENDLESS)
 
@@ -308,7 +311,7 @@ def cut(chunk: bytes, pull: Pull, epoch: int) -> tuple[FeedData | None, bytes, i
     Args:
         chunk: whole committed frames end to end, as the log gave them.
     Returns:
-        The message (None: nothing of the filter among them), its raw part, and the last sequence looked at.
+        The message (None: no frame matches the filter), its raw part, and the last sequence looked at.
     """
     kept: list[bytes] = []
     first = last = None

@@ -1,22 +1,22 @@
-"""Pace: how much of old records goes to a follower that catches up, while the live path works.
+"""Pace: how many old records go to a follower that catches up, while the live path works.
 
 For each record that the live path appends, the follower is given `share` old ones. A share is always above 1, so the
-follower gains whatever the rate of the live path; how far above is looked at every LOOK_NS:
+follower gains whatever the rate of the live path. Every LOOK_NS decides how far above:
 
     nothing was appended, all is committed                  idle: no limit until something is appended
-    nothing was appended, something waits for its commit    it stays: the disk is in need, and so is the live path
+    nothing was appended, records wait for their commit     it stays: the disk is in need, and so is the live path
     the follower has not come nearer for PATIENCE_NS        it grows, up to MOST
     the loop has time                                       it grows, up to MOST
     else                                                    it shrinks, down to LEAST
 
-A live path of few records must not mean a catch-up of few: one piece per REST_NS goes in any case.
+A live path of few records must not slow the catch-up down: one piece per REST_NS goes in any case.
 
 Invariants
     share:     LEAST <= share <= MOST; MOST is no limit.
-    saved up:  not more than what SAVED_LOOKS earned: a follower that stood still makes up for it, within bounds.
+    credit:    not more than SAVED_LOOKS earned: a follower that stood still makes up for it, within bounds.
 
-Not decided here: what is old, and how much may be under way (`machine.pair.outflow`, `machine.feed.leader`).
-Spec: design/log-and-feed.md, Feed (bounded catch-up); ADR-0129.
+Not decided here: which records are old, and how many bytes may be under way (`machine.pair.outflow`,
+`machine.feed.leader`). Spec: design/log-and-feed.md, Feed (bounded catch-up); ADR-0129.
 """
 
 from typing import Final
@@ -26,36 +26,36 @@ import msgspec
 from albireo.model.instant import MS, SECOND, Instant
 
 LEAST: Final = 1.125
-"""A follower 1 GiB behind a live path of 40 MB/s is there after 200 s; less by what goes in any case."""
+"""A follower 1 GiB behind a live path of 40 MB/s has caught up after 200 s, or sooner by the pieces of each REST_NS."""
 MOST: Final = 16.0
 GROWTH: Final = 1.5
 SAVED_LOOKS: Final = 4
 LOOK_NS: Final = 200 * MS
-"""Two heartbeats: a sender of few records looks often enough by these."""
+"""Time between two looks: two heartbeats, at which even a sender of few records looks."""
 PATIENCE_NS: Final = 2 * SECOND
 """A follower that syncs its disk stands still for some looks, and needs no larger share for it."""
 BUSY: Final = 0.25
-"""Of all time, that in turns of the loop, waits for a core included: from here on the live path is in need."""
+"""Share of the time spent in turns of the loop, waits for a CPU included, from which the live path is in need."""
 REST_NS: Final = 32 * MS
-"""8 MB/s, with pieces of 256 KiB."""
+"""A piece goes in any case after this time: 8 MB/s, with pieces of 256 KiB."""
 RESTS_MAX: Final = 4
-"""Pieces that may go at once after a pause, between two heartbeats say."""
+"""Pieces that may go at once after a pause, such as that between two heartbeats."""
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a pace goes by."""
+    """Figures that a pace decides by."""
 
     end: int
     """Last record in the log."""
     committed: int
     sent: int
-    """Up to here the follower was sent the log."""
+    """Last record that was sent to the follower."""
     busy_ns: int
-    """Spent in turns of the loop, ever."""
+    """Time spent in turns of the loop since the start."""
 
 
 class Pace:
-    """One session's."""
+    """The pace of one session."""
 
     def __init__(self) -> None:
         self.share = LEAST
@@ -63,12 +63,12 @@ class Pace:
         """Old records that may go."""
         self._rested_ns = RESTS_MAX * REST_NS
         self._is_idle = False
-        """Nothing was appended since the last look, nor in the time before it."""
+        """Nothing was appended since the last look, nor between the two looks before."""
         self._seen: tuple[Seen, Instant] | None = None
-        """As of the last call."""
+        """Figures of the last call."""
         self._looked: tuple[Seen, Instant] | None = None
         self._nearest: tuple[int, Instant] = (0, Instant(0))
-        """Shortest distance so far, and when."""
+        """Shortest distance so far, and the time of it."""
 
     @property
     def allows(self) -> bool:
@@ -76,7 +76,7 @@ class Pace:
         return self._is_idle or self.share >= MOST or self._credit > 0 or self._rested_ns >= REST_NS
 
     def passed(self, seen: Seen, now: Instant) -> None:
-        """Time has passed, and the log perhaps grown."""
+        """Time has passed, and the log has perhaps grown."""
         distance = seen.end - seen.sent
         if self._seen is None or self._looked is None:
             self._looked, self._nearest = (seen, now), (distance, now)

@@ -1,9 +1,9 @@
 """Roaming: follow one log wherever it is served.
 
 Both members of a pair serve the same committed records, and a feed position (epoch, sequence) means the same on both.
-So whoever follows needs no particular member: it stays with one as long as that one serves, and goes on with the other
-where it stopped. What it was given stays true; a member that is late is waited for or left, never believed over what
-is known already.
+So a follower needs no particular member: it stays with one member as long as that one serves, and goes on with the
+other where it stopped. Delivered records stay true; a member that is late is waited for or left, never believed over
+records that are known already.
 
     a line is up --> following(m) --m is down, silent, refuses, knows less, or is of an older epoch--> following(other)
 
@@ -15,10 +15,10 @@ from typing import Final, assert_never
 
 import msgspec
 
-from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
+from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
 from albireo.machine.feed.follower import (
     ASK_AGAIN_NS,
-    CutTo,
+    CutBack,
     Deliver,
     Digested,
     Effect,
@@ -29,29 +29,18 @@ from albireo.machine.feed.follower import (
     MadeDurable,
     Noted,
     Received,
-    Say,
-    StartOver,
-    TimePassed,
+    TakeSnapshot,
+    TellLeader,
 )
-from albireo.model.instant import Instant
+from albireo.machine.producer.seeking import LineDown, LineUp
+from albireo.machine.producer.sending import SayTo
+from albireo.model.instant import Instant, TimePassed
 from albireo.model.position import BEGINNING, Position
 
 LEAVING: Final = frozenset({"leader_silent", "stale_epoch", "refused", "behind"})
-"""What a follower notes of a leader that is of no use to it now."""
+"""Notes of the follower about a leader that is of no use to it now."""
 HELLOS_MAX: Final = 2
-"""Hellos to one member that nobody answered; then it is the other's turn."""
-
-
-class LineUp(msgspec.Struct, frozen=True):
-    """A connection to a member is there."""
-
-    member: int
-
-
-class LineDown(msgspec.Struct, frozen=True):
-    """It has ended."""
-
-    member: int
+"""Unanswered hellos to one member; after more the follower moves to the other member."""
 
 
 class Fed(msgspec.Struct, frozen=True, eq=False):
@@ -62,15 +51,8 @@ class Fed(msgspec.Struct, frozen=True, eq=False):
     size_bytes: int = 0
 
 
-class SayTo(msgspec.Struct, frozen=True):
-    """Effect: send this to a member."""
-
-    member: int
-    message: FeedHello | FeedAck
-
-
 Event = LineUp | LineDown | Fed | Digested | MadeDurable | TimePassed
-Effects = list[SayTo | Deliver | CutTo | StartOver | Noted]
+Effects = list[SayTo | Deliver | CutBack | TakeSnapshot | Noted]
 
 
 class Roaming:
@@ -82,7 +64,7 @@ class Roaming:
         self._hellos = 0
         self._moved_at: Instant | None = None
         self.member: int | None = None
-        """Who is followed."""
+        """Member that is followed; None: no member is in reach."""
 
     @property
     def position(self) -> Position:
@@ -117,20 +99,20 @@ class Roaming:
         effects = self._follower.step(event, now)
         if isinstance(event, Received):
             self._hellos = 0
-        self._hellos += sum(isinstance(one, Say) and isinstance(one.message, FeedHello) for one in effects)
+        self._hellos += sum(isinstance(one, TellLeader) and isinstance(one.message, FeedHello) for one in effects)
         leaves = any(isinstance(one, Noted) and one.event in LEAVING for one in effects)
         if (leaves or self._hellos > HELLOS_MAX) and self._may_move(now):
-            kept: Effects = [one for one in effects if not isinstance(one, Say)]
+            kept: Effects = [one for one in effects if not isinstance(one, TellLeader)]
             return [*kept, *self._move(now)]
         return self._said(effects)
 
     def _may_move(self, now: Instant) -> bool:
-        """There is another, and this one has had its time: two that refuse are not asked in a circle."""
+        """Another member is in reach, and this one has had its time: two that refuse are not asked in a circle."""
         is_new = self._moved_at is not None and now - self._moved_at < ASK_AGAIN_NS
         return self._up != [self.member] and not is_new
 
     def _move(self, now: Instant) -> Effects:
-        """To the next member in reach; to the same one anew if there is no other."""
+        """Follow the next member in reach; the same member anew if there is no other."""
         self._follower.step(LinkDown(), now)
         self._moved_at = now
         others = [one for one in self._up if one != self.member]
@@ -143,7 +125,7 @@ class Roaming:
     def _said(self, effects: Sequence[Effect]) -> Effects:
         said: Effects = []
         for one in effects:
-            if not isinstance(one, Say):
+            if not isinstance(one, TellLeader):
                 said.append(one)
             elif self.member is not None:
                 said.append(SayTo(self.member, one.message))

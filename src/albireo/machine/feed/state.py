@@ -1,9 +1,9 @@
 """State feed: the latest value per key, for followers that want to see and not to store.
 
-A slow follower gets conflated state, never a growing queue: each tick it gets what changed since the position it last
-got, if it has room. Followers at the same position share one encoding.
+A slow follower gets conflated state, never a growing queue: at each tick it gets everything that changed since its last
+position, if it has room. Followers at the same position share one encoding.
 
-Not decided here: what the state is (the folds).
+Not decided here: the content of the state (the folds).
 Spec: design/log-and-feed.md, Feed, mode `state`.
 """
 
@@ -17,16 +17,16 @@ from albireo.model.instant import MS, Instant
 from albireo.model.position import Position
 
 TICK_NS: Final = 100 * MS
-"""Deltas go out this often: what an eye can follow."""
+"""Time between two deltas: as often as an eye can follow."""
 
 
-class Source(Protocol):
-    """What the state feed reads: the folds in CORE, a plain table in tests."""
+class StateSource(Protocol):
+    """Source of the state: the folds in CORE, a plain table in tests."""
 
     def state_since(
         self, sequence: int, epoch: int, position: Position, previous: Position
     ) -> tuple[FeedState, list[bytes | memoryview]]:
-        """Everything that changed after `sequence`, as one message with its raw parts; all of it for sequence -1."""
+        """Every change after `sequence`, as one message with its raw parts; the whole state for sequence -1."""
         ...
 
 
@@ -45,14 +45,14 @@ class _Viewer:
 class StateFeed:
     """The machine; leader of all followers in mode `state`."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: StateSource) -> None:
         self._source = source
         self._viewers: dict[bytes, _Viewer] = {}
         self._tick_at = Instant(0)
         self._alive_at = Instant(0)
 
     def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant) -> FeedAnswer:
-        """Every hello starts with a snapshot: the state is small, and whoever asks has missed something."""
+        """Answer a hello, always with a snapshot: the state is small, and the asker has missed changes."""
         for other in [sender for sender, viewer in self._viewers.items() if viewer.name == hello.follower]:
             del self._viewers[other]
         if len(self._viewers) >= FOLLOWERS_MAX:

@@ -1,6 +1,6 @@
-"""Folds of the log: what a node knows, rebuilt by replay.
+"""Folds of the log: the knowledge of a node, rebuilt by replay.
 
-All folds see committed frames only, in log order. Of each frame CORE calls, in this order:
+All folds see committed frames only, in log order. For each frame CORE calls, in this order:
 
     conditions.time_passed(log_time, node_ns)       before anything of the frame is folded
     dim.fold_item(record, sequence)                 each ItemDeclared, then once
@@ -9,15 +9,15 @@ All folds see committed frames only, in log order. Of each frame CORE calls, in 
     conditions.fold_samples(fresh, log_time)
     cases.fold(record, sequence)                    each CaseChanged
 
-and once per turn, after the frames: `cases.propose(log_time, wall_ns)`, whose records it appends. When nothing comes,
-it appends a mark frame at the earliest `deadline()` of the folds, so that log time reaches it.
+and once per turn, after the frames, `cases.propose(log_time, wall_ns)`, whose records it appends. When no frame comes,
+CORE appends a mark frame at the earliest `deadline()` of the folds, so that log time reaches it.
 """
 
-from albireo.machine.fold.cases import Asked, Cases
+from albireo.machine.fold.cases import ActionAsked, Cases
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.dim import Dim, Fresh
 from albireo.machine.fold.flood import FloodMetrics
 from albireo.machine.fold.settings import AlarmConfig
-from albireo.machine.fold.transitions import Refused
+from albireo.machine.fold.transitions import ActionRefused
 
-__all__ = ["AlarmConfig", "Asked", "Cases", "Conditions", "Dim", "FloodMetrics", "Fresh", "Refused"]
+__all__ = ["ActionAsked", "ActionRefused", "AlarmConfig", "Cases", "Conditions", "Dim", "FloodMetrics", "Fresh"]

@@ -1,15 +1,14 @@
 """Cases: the table of open cases, folded from the records of stream CASES, and the proposals that become those records.
 
-What it does not do: judge (`conditions`), decide what one event makes of one case (`transitions`), append (CORE).
+Not done here: judging (`conditions`), the transitions of one case (`transitions`), appending (CORE).
 
-The idea: `conditions` says what holds, the records say what was noted. `propose` compares the two and yields the
-difference, at most so many records per call, so 20,000 cases at once are many short turns. A proposal counts as noted
-as soon as it is handed out (the *appended* view), and the table changes when its record is committed and folded (the
-*committed* view, the only one that readers see). After a restart the same comparison yields exactly what was not
-recorded before.
+The idea: `conditions` says which conditions hold, the records say which were noted. `propose` yields the difference,
+at most so many records per call, so 20,000 cases at once are many short turns. A proposal counts as noted as soon as it
+is handed out (the *appended* view); the table changes when its record is committed and folded (the *committed* view,
+the only view that readers see). After a restart the same comparison yields exactly the records that are missing.
 
-A rule whose record is on its way gets no other proposal before that is committed: levels are compared, so nothing is
-lost by waiting, and a case's number is known before anything is said about it.
+A rule whose record is on its way gets no other proposal before that is committed: states are compared, so waiting
+loses nothing, and a case has its number before any later record of it.
 
 Invariants
     at most one open case per rule (item x condition)
@@ -30,11 +29,11 @@ from numpy.typing import NDArray
 from albireo.codec.errors import DecodeError
 from albireo.codec.record import CaseChanged
 from albireo.machine.fold import transitions as t
-from albireo.machine.fold.columns import NEVER, Columns, Field, list_slices, read_slices, sliced, unsliced
+from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, list_slices, read_slices, sliced, unsliced
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.flood import Flood, FloodMetrics, FloodSnapshot
 from albireo.machine.fold.settings import AlarmConfig
-from albireo.machine.fold.transitions import Refused
+from albireo.machine.fold.transitions import ActionRefused
 from albireo.model.case import Action, Case, LifecycleStatus
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition
@@ -47,8 +46,8 @@ CLOSED_MAX: Final = 10_000
 Rows = NDArray[np.intp]
 
 
-class Noted(Columns):
-    """What was noted of each rule, in the appended view; the rows are those of `Conditions.rules`."""
+class NotedRules(GrowingColumns):
+    """Noted state of each rule, in the appended view; the rows are those of `Conditions.rules`."""
 
     fields: ClassVar = {
         "is_open": Field("?"),
@@ -70,7 +69,7 @@ class Noted(Columns):
     """Committed view: sequence of the record that last changed the rule's open case."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ActionAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An operator's action as it comes from outside: at a case, or at a rule by item and condition."""
 
     action: Action
@@ -80,21 +79,21 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     item_id: int | None = None
     condition: Condition | None = None
     duration_ms: int | None = None
-    """SHELVE needs it; SHELVE_ONCE takes it, without it the longest shelve."""
+    """Length of a shelve. SHELVE needs one; SHELVE_ONCE without one takes the longest."""
 
 
 class CaseCounters(msgspec.Struct):
-    """What the fold could not use."""
+    """Counts of records that the fold could not use."""
 
     unknown: int = 0
     """Records of rules that no item declares."""
 
 
-class _Head(msgspec.Struct, frozen=True, array_like=True):
+class _CasesHead(msgspec.Struct, frozen=True, array_like=True):
     """First slice of a snapshot; after it come the open cases, then the closed ones."""
 
     changed_at: list[int]
-    """Of each open case."""
+    """Sequence of the last change of each open case."""
     closed_at: list[int]
     flood: FloodSnapshot
     counters: CaseCounters
@@ -106,20 +105,20 @@ class Cases:
     def __init__(self, conditions: Conditions, config: AlarmConfig | None = None) -> None:
         self._conditions = conditions
         self._config = config or AlarmConfig()
-        self._noted = Noted()
+        self._noted = NotedRules()
         self._open: dict[int, Case] = {}
-        """Committed view, by rule row."""
+        """Open cases of the committed view, by rule row."""
         self._row_of: dict[int, int] = {}
         """Rule row by case id."""
         self._ahead: dict[int, Case] = {}
-        """Appended view of the rules with records on their way."""
+        """Cases of the appended view, by rows of the rules with records on their way."""
         self._closed: deque[tuple[int, Case]] = deque(maxlen=CLOSED_MAX)
         self._acking: tuple[t.OperatorAsked, deque[int]] | None = None
-        """Rest of an ACK_ALL: who asked, and the case ids still to do."""
+        """Rest of an ACK_ALL: its request, and the case ids still to be done."""
         self._unshelve_at = NEVER
         self._flood = Flood()
         self._looked_at = -1
-        """`Conditions.changes` at which nothing was left to propose."""
+        """Value of `Conditions.changes` at which nothing was left to propose."""
         self.counters = CaseCounters()
 
     # --- Readers: the committed view -------------------------------------------------------------------------------
@@ -132,7 +131,7 @@ class Cases:
         return iter(sorted(self._open.values(), key=lambda case: case.case_id))
 
     def find(self, case_id: int) -> Case | None:
-        """An open case."""
+        """The open case with this number."""
         row = self._row_of.get(case_id)
         return None if row is None else self._open[row]
 
@@ -145,7 +144,7 @@ class Cases:
         return (case for _, case in self._closed)
 
     def metrics(self, log_time: LogTime) -> FloodMetrics:
-        """What the alarms ask of the operators now."""
+        """Alarm load at `log_time`."""
         return self._flood.metrics(log_time, self._conditions)
 
     def changed_since(self, sequence: int) -> list[Case] | None:
@@ -164,7 +163,7 @@ class Cases:
     # --- Fold ------------------------------------------------------------------------------------------------------
 
     def fold(self, changed: CaseChanged, sequence: int) -> Case | None:
-        """A committed record.
+        """Fold a committed record.
 
         Returns:
             The case with its number, None if its rule is unknown (counted).
@@ -207,7 +206,7 @@ class Cases:
             self._noted.changed_at[row] = sequence
 
     def _note(self, row: int, case: Case | None) -> None:
-        """`case` is what the appended view holds of this rule (None: nothing)."""
+        """`case` is the appended view of this rule (None: it has no case)."""
         noted = self._noted
         is_open = case is not None and case.lifecycle_status is not LifecycleStatus.CLOSED
         noted.is_open[row] = is_open
@@ -231,7 +230,7 @@ class Cases:
         return None if self._unshelve_at == NEVER else LogTime(self._unshelve_at)
 
     def propose(self, log_time: LogTime, wall_ns: WallTime, limit: int = PROPOSED_MAX) -> list[CaseChanged]:
-        """Records that would bring what is noted nearer to what holds, at most `limit`; call again until none come.
+        """Records that bring the noted state nearer to the judged one, at most `limit`; call again until none come.
 
         CORE appends all of them in this order, or calls `drop_pending`.
         """
@@ -248,7 +247,7 @@ class Cases:
         return found
 
     def _differing(self, log_time: LogTime, limit: int) -> tuple[Rows, bool]:
-        """Rules of which something must be noted, and whether more are left."""
+        """Rows of rules whose state must be noted, and whether more are left."""
         noted, conditions = self._noted, self._conditions
         count = conditions.count
         is_open = noted.is_open[:count]
@@ -260,7 +259,7 @@ class Cases:
         return rows[:limit], len(rows) > limit
 
     def _next(self, row: int, log_time: LogTime, wall_ns: WallTime) -> CaseChanged:
-        """The first thing to note of this rule: silences before activity, so that they hold for a new alarm."""
+        """The next record of this rule: silences before activity, so that they hold for a new alarm."""
         conditions = self._conditions
         case = self._open.get(row)
         if case is None:
@@ -272,7 +271,7 @@ class Cases:
         elif case.is_suppressed != self._is_suppressed_at(row):
             event = t.SuppressionEnded() if case.is_suppressed else t.SuppressionBegan()
         elif case.is_chattering != is_chattering and (case.is_active or case.is_chattering):
-            # A case that begins to chatter is noted as active first: it is held so from here on.
+            # A case that begins to chatter is noted as active first: it is held active from here on.
             event = t.ChatterBegan() if is_chattering else t.ChatterEnded()
         else:
             return self._stepped(case, t.Cleared() if case.is_active else self._activated(row), self._at_ns(row))
@@ -312,14 +311,14 @@ class Cases:
         return changed
 
     def _handed_out(self, row: int, changed: CaseChanged) -> CaseChanged:
-        """From here on the appended view holds it."""
+        """Take `changed` into the appended view."""
         self._ahead[row] = changed.case
         self._noted.on_way[row] += 1
         self._note(row, changed.case)
         return changed
 
     def drop_pending(self) -> None:
-        """What was handed out will not be appended: the appended view falls back to the committed one."""
+        """Records handed out will not be appended: the appended view falls back to the committed view."""
         for row in self._ahead:
             self._noted.on_way[row] = 0
             self._note(row, self._open.get(row))
@@ -328,8 +327,8 @@ class Cases:
 
     # --- Operators -------------------------------------------------------------------------------------------------
 
-    def act(self, asked: Asked, log_time: LogTime, wall_ns: WallTime) -> list[CaseChanged] | Refused:
-        """What an operator asks for, as records to append, or why not.
+    def act(self, asked: ActionAsked, log_time: LogTime, wall_ns: WallTime) -> list[CaseChanged] | ActionRefused:
+        """An operator's action as records to append, or why it is refused.
 
         ACK_ALL gives its first slice; `propose` yields the rest (forgotten by a crash: the operator sees what is left).
         """
@@ -340,38 +339,42 @@ class Cases:
             waiting = deque(case.case_id for case in self if not case.is_acked)
             self._acking = (t.OperatorAsked(action=asked.action, user=asked.user, comment=asked.comment), waiting)
             acked = self._propose_acks(wall_ns, PROPOSED_MAX)
-            return acked or Refused("no case waits to be acknowledged", "nothing is left to do")
+            return acked or ActionRefused("no case waits to be acknowledged", "nothing is left to do")
         self._grow()
         found = self._target(asked, wall_ns)
-        if isinstance(found, Refused):
+        if isinstance(found, ActionRefused):
             return found
         row, case = found
         unshelve_at = self._unshelve_time(asked, log_time)
-        if isinstance(unshelve_at, Refused):
+        if isinstance(unshelve_at, ActionRefused):
             return unshelve_at
         event = t.OperatorAsked(action=asked.action, user=asked.user, comment=asked.comment, unshelve_at=unshelve_at)
         changed = t.step(case, event, wall_ns)
-        return changed if isinstance(changed, Refused) else [self._handed_out(row, changed)]
+        return changed if isinstance(changed, ActionRefused) else [self._handed_out(row, changed)]
 
-    def _target(self, asked: Asked, wall_ns: WallTime) -> tuple[int, Case] | Refused:
-        """Rule row and case (appended view) that are meant."""
+    def _target(self, asked: ActionAsked, wall_ns: WallTime) -> tuple[int, Case] | ActionRefused:
+        """Rule row and case (appended view) that the operator means."""
         if asked.case_id is not None:
             row = self._row_of.get(asked.case_id)
             if row is None:
-                return Refused(f"no open case {asked.case_id}", "list the open cases; it may have closed meanwhile")
+                return ActionRefused(
+                    f"no open case {asked.case_id}", "list the open cases; it may have closed meanwhile"
+                )
         elif asked.item_id is not None and asked.condition is not None:
             row = self._conditions.row_of(asked.item_id, asked.condition)
             if row is None or (row not in self._open and not self._conditions.is_enabled_at(row)):
-                return Refused(f"no {asked.condition} alarm on item {asked.item_id}", "set its limit in the item table")
+                return ActionRefused(
+                    f"no {asked.condition} alarm on item {asked.item_id}", "set its limit in the item table"
+                )
         else:
-            return Refused("neither a case nor an item with a condition is named", "name one of them")
+            return ActionRefused("neither a case nor an item with a condition is named", "name one of them")
         case = self._ahead.get(row) or self._open.get(row)
         if case is not None and case.lifecycle_status is LifecycleStatus.CLOSED:
-            return Refused("it is just being closed", "nothing is left to do")
+            return ActionRefused("it is just being closed", "nothing is left to do")
         if case is not None:
-            return (row, case) if case.case_id else Refused("it is just being raised", "ask again in a moment")
+            return (row, case) if case.case_id else ActionRefused("it is just being raised", "ask again in a moment")
         if asked.action not in (Action.SHELVE, Action.SHELVE_ONCE, Action.OUT_OF_SERVICE):
-            return Refused("it has no open case", "only shelving and taking out of service need none")
+            return ActionRefused("it has no open case", "only shelving and taking out of service need none")
         return row, self._reserved(row, asked.condition or self._conditions.condition_at(row), wall_ns)
 
     def _reserved(self, row: int, condition: Condition, wall_ns: WallTime) -> Case:
@@ -383,18 +386,18 @@ class Cases:
             at_ns=wall_ns,
         )
 
-    def _unshelve_time(self, asked: Asked, log_time: LogTime) -> LogTime | Refused | None:
+    def _unshelve_time(self, asked: ActionAsked, log_time: LogTime) -> LogTime | ActionRefused | None:
         longest_ms = self._config.shelve_max_ms
         if asked.action is Action.SHELVE_ONCE:
             duration_ms = longest_ms if asked.duration_ms is None else asked.duration_ms
         elif asked.action is Action.SHELVE:
             if asked.duration_ms is None:
-                return Refused("a timed shelve needs a duration", f"give one of at most {longest_ms} ms")
+                return ActionRefused("a timed shelve needs a duration", f"give one of at most {longest_ms} ms")
             duration_ms = asked.duration_ms
         else:
             return None
         if not 0 < duration_ms <= longest_ms:
-            return Refused(f"{duration_ms} ms is no time to shelve", f"give 1..{longest_ms} ms")
+            return ActionRefused(f"{duration_ms} ms is no time to shelve", f"give 1..{longest_ms} ms")
         return LogTime(log_time + duration_ms * MS)
 
     def _propose_acks(self, wall_ns: WallTime, limit: int) -> list[CaseChanged]:
@@ -418,7 +421,7 @@ class Cases:
     def snapshot_slices(self) -> Iterator[bytes]:
         """The committed view as it stands now, encoded slice by slice as the iterator is drawn on."""
         rows = sorted(self._open)
-        head = _Head(
+        head = _CasesHead(
             changed_at=self._noted.changed_at[rows].tolist(),
             closed_at=[sequence for sequence, _ in self._closed],
             flood=self._flood.snapshot(),
@@ -438,7 +441,7 @@ class Cases:
             DecodeError: not a snapshot of this fold, or of other conditions.
         """
         slices = read_slices(data)
-        head = unsliced(next(slices, b""), _Head)
+        head = unsliced(next(slices, b""), _CasesHead)
         cases = [case for one in slices for case in unsliced(one, list[Case])]
         if len(cases) != len(head.changed_at) + len(head.closed_at):
             raise DecodeError(0, f"cases snapshot: {len(cases)} cases, not what its first slice says")
@@ -456,7 +459,7 @@ class Cases:
         return self
 
 
-def _slices(head: _Head, cases: list[Case], closed: list[Case]) -> Iterator[bytes]:
+def _slices(head: _CasesHead, cases: list[Case], closed: list[Case]) -> Iterator[bytes]:
     yield sliced(head)
     yield from list_slices(cases)
     yield from list_slices(closed)
@@ -465,14 +468,11 @@ def _slices(head: _Head, cases: list[Case], closed: list[Case]) -> Iterator[byte
 _NO_ALARMS: Final = AlarmSettings()
 
 
-def _text_refused(asked: Asked) -> Refused | None:
+def _text_refused(asked: ActionAsked) -> ActionRefused | None:
     if not asked.user or len(asked.user) > t.USER_CHARS_MAX:
-        return Refused("no user, or too long a name", f"give a name of 1..{t.USER_CHARS_MAX} characters")
+        return ActionRefused("no user, or too long a name", f"give a name of 1..{t.USER_CHARS_MAX} characters")
     if len(asked.comment) > t.COMMENT_CHARS_MAX:
-        return Refused("the comment is too long", f"at most {t.COMMENT_CHARS_MAX} characters")
+        return ActionRefused("the comment is too long", f"at most {t.COMMENT_CHARS_MAX} characters")
     if asked.action is Action.COMMENT and not asked.comment:
-        return Refused("the comment is empty", "say something")
+        return ActionRefused("the comment is empty", "say something")
     return None
-
-
-__all__ = ["CLOSED_MAX", "PROPOSED_MAX", "Asked", "CaseCounters", "Cases", "Refused"]

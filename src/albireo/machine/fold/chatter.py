@@ -1,10 +1,10 @@
 """Chatter: a condition that comes and goes too often to be read.
 
-What it does not do: record anything; `conditions` counts here what it judges, `cases` records what follows.
+Not done here: judging (`conditions`, which counts its flips here) and recording (`cases`).
 
 The idea: the last N activations of each rule stand in a ring. When the newest and the oldest of them lie within the
-window, the rule chatters, and is held active instead of making a record of every flip. It is calm again when nothing
-flipped for `chatter_calm_ms`; the count then starts afresh.
+window, the rule chatters, and is held active instead of making a record of every flip. The rule is calm again when it
+did not flip for `chatter_calm_ms`; the count then starts afresh.
 
              N activations within the window
     calm ------------------------------------> chattering (held active)
@@ -20,14 +20,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.machine.fold.columns import NEVER, OLDEST, Columns, Field
+from albireo.machine.fold.columns import NEVER, OLDEST, Field, GrowingColumns
 from albireo.machine.fold.settings import ACTIVATIONS_MAX, AlarmConfig
 from albireo.model.instant import MS, LogTime
 
 Rows = NDArray[np.intp]
 
 
-class Flips(Columns):
+class Flips(GrowingColumns):
     """Recent activations by rule row."""
 
     fields: ClassVar = {
@@ -54,7 +54,7 @@ class Chatter:
         """No rule is calm again before this."""
 
     def flipped(self, rows: Rows, is_active: NDArray[np.bool_], log_time: LogTime) -> bool:
-        """Rules that have just changed their judgement, each once. True: at least one began to chatter."""
+        """Count rules that have just changed their judgement, each once. True: at least one began to chatter."""
         flips = self.flips
         risen = rows[is_active]
         if len(risen):

@@ -1,4 +1,4 @@
-"""Columns that grow together: the shape in which a fold keeps what it knows of many items or rules.
+"""Columns that grow together: the shape in which a fold keeps its knowledge of many items or rules.
 
 A subclass names its columns once, in `fields`, with type and first value. The packed form holds the rows in use and
 nothing of how the columns grew, so two folds with equal rows pack to equal bytes.
@@ -16,7 +16,7 @@ from albireo.codec.errors import DecodeError
 
 CAPACITY_FIRST: Final = 64
 ROWS_MAX: Final = 8_000_000
-"""Rows that an unpacking allocates at most: more than any fold here may hold."""
+"""Most rows that an unpacking allocates: more than any fold here may hold."""
 
 NEVER: Final = np.iinfo(np.int64).max
 """A time that does not come."""
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One column: numpy type, what a new row holds, and how many cells a row has (0: a plain column)."""
+    """One column: numpy type, value of a new row, and number of cells of a row (0: a plain column)."""
 
     dtype: str
     fill: float | int | bool = 0
@@ -51,8 +51,8 @@ class Packed(msgspec.Struct, frozen=True, array_like=True):
     columns: list[bytes]
 
 
-class Columns:
-    """n rows; every column is at least n long, what lies above is fill."""
+class GrowingColumns:
+    """n rows; every column is at least n long, and holds fill above n."""
 
     fields: ClassVar[Mapping[str, Field]] = {}
 
@@ -77,7 +77,7 @@ class Columns:
         self._capacity *= 2
 
     def clear(self, row: int | NDArray[np.intp]) -> None:
-        """Put `row`, or each of several, back to what a new row holds."""
+        """Give `row`, or each of several rows, the values of a new row."""
         for name, field in self.fields.items():
             getattr(self, name)[row] = field.fill
 
@@ -101,7 +101,7 @@ class Columns:
             column[: packed.count] = np.frombuffer(data, column.dtype).reshape(column[: packed.count].shape)
 
 
-# A snapshot is a row of slices, each a length and a msgpack value. A fold copies what it holds first (fast), then its
+# A snapshot is a row of slices, each a length and a msgpack value. A fold copies its state first (fast), then its
 # slices are made one after another (slow), so that CORE may do other work between two of them.
 
 

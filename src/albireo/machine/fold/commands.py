@@ -1,8 +1,8 @@
-"""Commands: the table of orders, and the proof of what became of each.
+"""Commands: the table of commands, and the proof of the outcome of each.
 
-An order is a record before it is anything else. It is sent only after "accepted" is committed, so a restart knows that
-the write *may* have happened; from there only a receipt from who executed it, or `unknown`, can follow. Nothing is ever
-sent twice.
+A command is a record before it is anything else. It is sent, as an order, only after "accepted" is committed, so a
+restart knows that the write *may* have happened; from there only a receipt of the adapter that carried it out, or
+`unknown`, can follow. No order is ever sent twice.
 
     requested --accepted committed, order sent--> accepted --receipt--> verified | executed | mismatched | rejected
         |                                            |
@@ -12,7 +12,7 @@ sent twice.
 Invariants
     requested:  the order was never sent.
     accepted:   the order was sent at most once, in the epoch that accepted it.
-    finished:   exactly one receipt; kept for `KEPT_MAX` commands so that a retry is answered, not repeated.
+    finished:   exactly one receipt; the last `KEPT_MAX` commands are kept, so that a retry is not carried out again.
 
 Spec: docs/ARCHITECTURE.md, walk 2; reference/scada.md, 6 (life cycle of a command).
 """
@@ -28,19 +28,19 @@ from albireo.model.instant import MS, LogTime
 KEPT_MAX: Final = 10_000
 """Finished commands remembered; the oldest are forgotten first (their receipts stay in the audit journal)."""
 OPEN_MAX: Final = 1_000
-"""Commands on the way at once; one more is refused."""
+"""Most unfinished commands at once; one more is refused."""
 RECEIPT_GRACE_MS: Final = 2_000
-"""An accepted order whose time ran out waits this much longer for its receipt before it counts as unknown."""
+"""An accepted command whose time ran out waits this much longer for its receipt before it counts as unknown."""
 
 
 class CommandState(msgspec.Struct, kw_only=True):
-    """One command as the committed records tell it."""
+    """State of one command, by the committed records."""
 
     command: Command
     requested_at: int
-    """Log time."""
+    """Log time of the request, ns."""
     accepted_epoch: int = 0
-    """0: not accepted."""
+    """Epoch that accepted the command; 0: none yet."""
     receipt: Receipt | None = None
     changed_at: int = 0
     """Sequence of the record that last changed it."""
@@ -98,7 +98,7 @@ class Commands:
         return [one for one in self._known.values() if one.changed_at > sequence]
 
     def overdue(self, log_time: LogTime) -> list[Receipt]:
-        """Receipts that time itself has written: expired, or unknown."""
+        """Receipts of commands whose time ran out: expired, or unknown."""
         return [
             Receipt(command_id=one.command.command_id, outcome=outcome, detail=detail)
             for one in self._open.values()

@@ -1,10 +1,10 @@
-"""Conditions: what is wrong with which item, judged over columns.
+"""Conditions: which item has which fault, judged over columns.
 
-What it does not do: know of cases, operators or acknowledgement (`cases` does).
+Not done here: cases, operators, acknowledgement (`cases`).
 
 The idea: one row per rule (item x condition). A threshold rule's raw verdict can only change when its item's value
 leaves an interval; that interval is kept per item (`low`..`high`), so a batch costs two comparisons per sample, and
-only items that left theirs are looked at rule by rule. A verdict becomes a judgement after its delay, on log time:
+only items that left their interval are looked at rule by rule. After its delay a verdict becomes a judgement:
 
                 value leaves the band                on_delay_ms over
     normal ---------------------------> pending on ---------------------> active
@@ -57,9 +57,9 @@ from albireo.machine.fold.rules import (
     STALE,
     THRESHOLDS,
     VALUED,
-    Adapters,
+    AdapterSigns,
     Rules,
-    Watched,
+    WatchedItems,
     limits_of,
 )
 from albireo.machine.fold.settings import AlarmConfig
@@ -78,18 +78,18 @@ class Conditions:
         self._dim = dim
         self._config = config or AlarmConfig()
         self.rules = Rules()
-        self.watched = Watched()
-        self._adapters = Adapters()
+        self.watched = WatchedItems()
+        self._adapters = AdapterSigns()
         self._adapter_index: dict[str, int] = {}
         self._suppressed_by: dict[int, str] = {}
-        """Full name of the item that suppresses each item that has one; it may be declared later."""
+        """Full name of the suppressing item, by dense index of the suppressed item; it may be declared later."""
         self.chatter = Chatter(self._config)
         self._due_at = NEVER
         self._fall_at = NEVER
         self._stale_at = NEVER
         self._shortest_stale = NEVER
         self.log_time = LogTime(0)
-        """Of the frame that is being folded."""
+        """Log time of the frame that is being folded."""
         self.changes = 0
         """Grows with every change that `cases` must look at."""
 
@@ -100,7 +100,7 @@ class Conditions:
         return self.rules.count
 
     def is_active(self) -> NDArray[np.bool_]:
-        """By rule: judged to hold, or held because it chatters."""
+        """Rules that are judged to hold, or are held active because they chatter."""
         count = self.rules.count
         active: NDArray[np.bool_] = self.rules.judged[:count] | self.is_chattering()
         return active
@@ -131,7 +131,7 @@ class Conditions:
         return SLOTS[int(self.rules.slot[row])]
 
     def value_at(self, row: int) -> Value | None:
-        """Value of the item at the last activation; None where it tells nothing (stale, never a value, a string)."""
+        """Value of the item at the last activation (stale: the last usable value); None: none, or a string."""
         if self.rules.slot[row] == STALE:
             return self._dim.value_at(int(self.rules.item[row]))
         value = float(self.rules.value[row])
@@ -146,14 +146,14 @@ class Conditions:
                 return None
 
     def deadline(self) -> LogTime | None:
-        """Log time at which a judgement may change although nothing comes."""
+        """Log time at which a judgement may change although no sample comes."""
         soonest = min(self._due_at, self._fall_at, self._stale_at, self.chatter.calm_at)
         return None if soonest == NEVER else LogTime(soonest)
 
     # --- Items -----------------------------------------------------------------------------------------------------
 
     def fold_items(self, declared: Sequence[KnownItem], log_time: LogTime) -> None:
-        """After `Dim.fold_item` of the same records. Rules that are no longer asked for are judged normal.
+        """Fold declared items, after `Dim.fold_item` of the same records. Rules no longer wanted become normal.
 
         Cost: some 20 us an item, and O(all items) once.
         """
@@ -225,7 +225,7 @@ class Conditions:
         self.chatter.flips.clear(row)
 
     def _find_suppressors(self) -> None:
-        """Who suppresses whom, by the names that are declared now. Only a bool item suppresses."""
+        """Find the suppressing item of each item, by the names declared now. Only a bool item suppresses."""
         self.watched.suppressor[:] = -1
         for index, name in self._suppressed_by.items():
             by = self._dim.index_named(name)
@@ -240,7 +240,7 @@ class Conditions:
         watched.flags[index] = kept | (HAS_RATE if has_rate else 0) | (IS_SIGN_OF_LIFE if is_sign else 0)
 
     def _rejudge(self, index: int, log_time: LogTime) -> None:
-        """Settings have changed: judge the present value by them."""
+        """Judge the present value by changed settings."""
         place, live = np.array([index]), self._dim.live
         is_usable = bool(live.has_value[index]) and not q.is_bad(int(live.quality[index]))
         if is_usable and live.value_type[index] != ValueType.STRING:
@@ -260,7 +260,7 @@ class Conditions:
     # --- Samples ---------------------------------------------------------------------------------------------------
 
     def fold_samples(self, fresh: Fresh, log_time: LogTime) -> None:
-        """Judge what has become live. Cost: O(n), and O(rules of an item) for items that leave their band."""
+        """Judge samples that have become live. Cost: O(n), and O(rules of an item) for items that leave their band."""
         index = fresh.index
         if not len(index):
             return
@@ -310,7 +310,7 @@ class Conditions:
             self.fold_bands(index)
 
     def fold_bands(self, index: Rows) -> None:
-        """The interval of each item within which no threshold verdict changes."""
+        """Set the interval of each item within which no threshold verdict changes."""
         rules, watched = self.rules, self.watched
         of_items = watched.rule_of[index[:, None], THRESHOLDS]
         rows = np.maximum(of_items, 0)
@@ -345,7 +345,7 @@ class Conditions:
         self._turn(rows[can_judge & (is_steep != rules.raw[rows])], log_time)
 
     def _hold(self, index: Rows) -> None:
-        """Bad quality: drop the delays under way, keep the judgement."""
+        """Take bad quality of these items: drop the delays under way, keep the judgements."""
         rules = self.rules
         rows = self.watched.rule_of[index[:, None], VALUED].ravel()
         rows = rows[rows >= 0]
@@ -366,11 +366,11 @@ class Conditions:
         due = np.where(raw, rules.on_delay[rows], rules.off_delay[rows]) + log_time
         due = np.where(raw != rules.judged[rows], due, NEVER)
         rules.due[rows] = due
-        # May stay too early when a delay is given up: `_settle` then finds nothing and looks for the next.
+        # `_due_at` may stay too early when a delay is given up: `_settle` then finds nothing and looks for the next.
         self._due_at = min(self._due_at, int(due.min()))
 
     def _settle(self, log_time: LogTime, node_ns: WallTime | None) -> None:
-        """Delays that are over: verdicts become judgements. Without `node_ns`: at the time of the item's sample."""
+        """Make judgements of verdicts whose delay is over, at `node_ns` (None: at the time of the item's sample)."""
         rules, live = self.rules, self._dim.live
         rows = np.flatnonzero(rules.due <= log_time)
         items = rules.item[rows]
@@ -400,7 +400,7 @@ class Conditions:
     # --- Time ------------------------------------------------------------------------------------------------------
 
     def time_passed(self, log_time: LogTime, node_ns: WallTime) -> None:
-        """Delays, stale items and calm after chatter, up to the log time of a frame (its node time is `node_ns`)."""
+        """End delays, find stale items and calm rules, up to the log time of a frame (its node time is `node_ns`)."""
         self.log_time = log_time
         if log_time >= self._stale_at:
             self._find_stale(log_time)
@@ -425,7 +425,7 @@ class Conditions:
         return signs
 
     def _stale_rules(self) -> tuple[Rows, NDArray[np.int64]]:
-        """Stale rules that may be raised, and when each will be if nothing comes."""
+        """Stale rules that may be raised, and the log time at which each will be if no sample comes."""
         rules, count = self.rules, self.rules.count
         rows = np.flatnonzero((rules.slot[:count] == STALE) & rules.is_enabled[:count] & ~rules.raw[:count])
         rows = rows[self._dim.live.quality[rules.item[rows]] & _CODE != q.BAD_NO_COMMUNICATION]
@@ -443,13 +443,13 @@ class Conditions:
         self._stale_at = self._next_stale()
 
     def _refresh(self, index: Rows, log_time: LogTime) -> None:
-        """These stale items are alive again."""
+        """Take the stale items of `index` as alive again."""
         self.watched.flags[index] &= ~np.uint8(IS_STALE)
         rows: Rows = self.watched.rule_of[index, STALE].astype(np.intp)
         self._turn(rows[self.rules.raw[rows]], log_time)
 
     def _hear(self, adapters: NDArray[np.int32], log_time: LogTime) -> None:
-        """These adapters are alive, and with them what they poll."""
+        """Take these adapters as alive, and with them every item that they poll."""
         self._adapters.alive[adapters] = log_time
         stale = np.flatnonzero(self.watched.flags & IS_STALE)
         if len(stale):
@@ -493,7 +493,7 @@ class Conditions:
         return self
 
     def _check(self) -> None:
-        """No index may lead out of its columns."""
+        """Refuse an index that leads out of its columns."""
         rules, watched = self.rules, self.watched
         items, rows = watched.count, rules.count
         fits = (
@@ -511,7 +511,7 @@ class Conditions:
 
 
 _SLICES: Final = 5
-"""Of a snapshot: rules, watched items, adapters, flips, names of the adapters."""
+"""Slices of a snapshot: rules, watched items, adapters, flips, names of the adapters."""
 _CODE: Final = np.uint32(0xFFFF_0000)
 
 

@@ -1,17 +1,16 @@
 """DIM: the current value of every item, folded from the committed samples.
 
-What it does not do: keep history (the historian does), judge alarms (`conditions` does).
+Not done here: history (the historian), alarms (`conditions`).
 
 The idea: one dense row per item. A batch becomes a handful of whole-column assignments; of rows with equal ids the
-newest wins. The fold hands on what it took as `Fresh`, so that alarms judge exactly what became the live value.
+newest wins. The fold hands the rows that it took on as `Fresh`, so that alarms judge exactly the new live values.
 
 Late data never becomes the live value
     A device sample older, by source time, than the newest one of its item is history only; it is counted.
-    - The adapter's own word that it can't reach the device (`Bad_NoCommunication` and its like) is stamped by the
-      node's clock, so it takes part in no comparison: it is live at once, and what the device says next is compared
-      with what the device said before.
-    - A device's clock may be set back, and the item must not be blind until it has caught up. A replay of old data
-      runs faster than time, a clock does not: when for `CLOCK_BACK_NS` of log time an item gave only late samples,
+    - A sample of the adapter about a device out of reach (`Bad_NoCommunication` and its like) has the node's time, so
+      it takes part in no comparison: it is live at once, and the device's next sample is compared with its last one.
+    - A device's clock may be set back, and the item must not be blind until the clock has caught up. A replay of old
+      data runs faster than time, a clock does not: when for `CLOCK_BACK_NS` of log time an item gave only late samples,
       and their source time went forward no more than `REPLAY_FACTOR` times as fast, the clock went back and the sample
       is live.
 
@@ -31,8 +30,8 @@ from albireo.codec.errors import DecodeError
 from albireo.machine.fold.columns import (
     NEVER,
     OLDEST,
-    Columns,
     Field,
+    GrowingColumns,
     Packed,
     list_slices,
     read_slices,
@@ -46,11 +45,11 @@ from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import ItemId, Value, ValueType
 
 ITEMS_MAX: Final = 1_000_000
-"""Items a node knows; a declaration beyond is counted and ignored, CORE refuses it before."""
+"""Most items of a node; a declaration beyond is counted and ignored, and CORE refuses it before."""
 ITEM_ID_MAX: Final = 4 * ITEMS_MAX
-"""Ids are allotted one after another; this bounds the table from id to row whatever a record says."""
+"""Highest item id. Ids are allotted one after another; this bounds the table from id to row whatever a record says."""
 CLOCK_BACK_NS: Final = 5 * SECOND
-"""ASSUMED: short enough that an operator is not misled for long, long enough to tell a replay from a clock.
+"""Log time of late samples only after which a clock counts as set back. ASSUMED: long enough to tell a replay from it.
 A field test with a PLC whose clock is set back would settle it."""
 REPLAY_FACTOR: Final = 1.5
 Rows = NDArray[np.intp]
@@ -66,7 +65,7 @@ _known_items = msgspec.msgpack.Decoder(KnownItem)
 
 
 class Fresh(msgspec.Struct, frozen=True, eq=False):
-    """What of a batch became live: one row per item."""
+    """Rows of a batch that became live, one per item."""
 
     value_type: ValueType
     index: Rows
@@ -74,12 +73,12 @@ class Fresh(msgspec.Struct, frozen=True, eq=False):
     number: NDArray[np.float64]
     """Value as a float (bool: 0 or 1; string: 0)."""
     is_usable: NDArray[np.bool_]
-    """Not bad."""
+    """The quality is not bad."""
     source_ns: NDArray[np.int64]
     all_usable: bool
 
 
-class Live(Columns):
+class Live(GrowingColumns):
     """Current values by dense item index."""
 
     fields: ClassVar = {
@@ -108,11 +107,11 @@ class Live(Columns):
     source_ns: NDArray[np.int64]
     node_ns: NDArray[np.int64]
     device_ns: NDArray[np.int64]
-    """Source time of the newest live sample that the device stamped: what lateness is measured against."""
+    """Source time of the newest live sample that the device stamped; lateness is measured against it."""
     late_since: NDArray[np.int64]
-    """Log time at which a run of nothing but late samples began."""
+    """Log time at which a streak of nothing but late samples began."""
     late_from: NDArray[np.int64]
-    """Source time at which that run began."""
+    """Source time at which that streak began."""
     late_count: NDArray[np.int64]
     changed_at: NDArray[np.int64]
     """Sequence of the sample that is live; 0: none yet."""
@@ -121,7 +120,7 @@ class Live(Columns):
 
 
 class DimCounters(msgspec.Struct):
-    """What the fold could not use."""
+    """Counts of samples and declarations that the fold could not use."""
 
     unknown: int = 0
     """Samples of ids that no record declared."""
@@ -133,7 +132,7 @@ class DimCounters(msgspec.Struct):
     """Declarations beyond ITEMS_MAX or ITEM_ID_MAX."""
 
 
-class _Head(msgspec.Struct, frozen=True, array_like=True):
+class _DimHead(msgspec.Struct, frozen=True, array_like=True):
     """First slice of a snapshot; after it come the items, then the texts."""
 
     live: Packed
@@ -153,7 +152,7 @@ class Dim:
         self._row_of = np.full(1, -1, np.int64)
         """Dense index by item id, -1: unknown."""
         self._scratch = np.zeros(0, np.intp)
-        self._has_late_runs = False
+        self._has_late_streaks = False
 
     # --- Items -----------------------------------------------------------------------------------------------------
 
@@ -165,7 +164,7 @@ class Dim:
 
     @property
     def highest_item_id(self) -> int:
-        """The next new item gets this plus one."""
+        """Highest id in use; the next new item gets this plus one."""
         return max(self._by_id, default=0)
 
     def index_of(self, item_id: int) -> int | None:
@@ -186,8 +185,8 @@ class Dim:
         return None if index is None else self._items[index]
 
     def fold_item(self, declared: KnownItem, sequence: int) -> None:
-        """An item exists, or is declared anew. Another value type makes its value unknown again."""
-        # CORE folds what it appended without reading it back; by way of its bytes both give the same item.
+        """Fold the declaration of an item, new or changed. Another value type makes its value unknown again."""
+        # CORE folds its own records without reading them back; by way of its bytes an item is the same either way.
         known = _known_items.decode(msgspec.msgpack.encode(declared))
         index = self._by_id.get(known.item_id)
         if index is None:
@@ -236,7 +235,7 @@ class Dim:
             batch: n rows; unknown ids and rows of another type than their item's are counted and left out.
             last_sequence: sequence of the last row; row k has `last_sequence - n + 1 + k`.
         Returns:
-            What became live, each item once.
+            The rows that became live, each item once.
         Cost: O(n), whole-array operations only (strings: one Python step per item that changed).
         """
         rows, index = self._known_rows(batch)
@@ -261,7 +260,7 @@ class Dim:
         return rows[fits], index[fits]
 
     def _newest_rows(self, batch: SampleBatch, rows: Rows | None, index: Rows) -> tuple[Rows | None, Rows]:
-        """Of rows with equal ids the newest by source time; of equal times the last."""
+        """The newest row of each id by source time; of equal times the last."""
         count = len(index)
         places = np.arange(count)
         self._scratch[index] = places
@@ -279,7 +278,7 @@ class Dim:
     def _newest_of_unsorted(
         self, index: Rows, source_ns: NDArray[np.int64], is_from_node: NDArray[np.bool_], last: NDArray[np.bool_]
     ) -> Rows:
-        """As above for source times that go backwards. A last row that the node stamped is the newest."""
+        """`_newest_rows` for source times that go backwards. A last row that the node stamped is the newest."""
         order = np.argsort(source_ns, kind="stable")
         order = order[~is_from_node[order]]
         self._scratch[index[order]] = order
@@ -292,24 +291,24 @@ class Dim:
     def _punctual_rows(
         self, batch: SampleBatch, rows: Rows | None, index: Rows, log_time: LogTime
     ) -> tuple[Rows | None, Rows]:
-        """Rows that are not late; see the module's rule."""
+        """Rows that are not late, by the rule of the module."""
         source_ns = batch.source_ns if rows is None else batch.source_ns[rows]
         is_late = source_ns < self.live.device_ns.take(index)
-        if not self._has_late_runs and not is_late.any():
+        if not self._has_late_streaks and not is_late.any():
             return rows, index
         quality = batch.quality if rows is None else batch.quality[rows]
         is_late &= ~_is_from_node(quality)
         self.live.late_since[index[~is_late]] = NEVER
         late = np.flatnonzero(is_late)
         is_late[late] = ~self._is_clock_set_back(index[late], source_ns[late], log_time)
-        self._has_late_runs = bool((self.live.late_since != NEVER).any())
+        self._has_late_streaks = bool((self.live.late_since != NEVER).any())
         self.counters.late += int(is_late.sum())
         self.live.late_count[index[is_late]] += 1
         kept = np.flatnonzero(~is_late)
         return (kept if rows is None else rows[kept]), index[kept]
 
     def _is_clock_set_back(self, index: Rows, source_ns: NDArray[np.int64], log_time: LogTime) -> NDArray[np.bool_]:
-        """Which of these late samples show a clock that was set back; the runs of the others go on or begin."""
+        """Mark late samples that show a clock set back; the streaks of the others go on or begin."""
         live = self.live
         begins = (live.late_since[index] == NEVER) | (source_ns < live.late_from[index])
         live.late_since[index[begins]] = log_time
@@ -433,7 +432,7 @@ class Dim:
 
     def snapshot_slices(self) -> Iterator[bytes]:
         """The fold as it stands now, encoded slice by slice as the iterator is drawn on."""
-        head = _Head(self.live.pack(), msgspec.structs.replace(self.counters))
+        head = _DimHead(self.live.pack(), msgspec.structs.replace(self.counters))
         return _slices(head, list(self._items), list(self._texts))
 
     def snapshot(self) -> bytes:
@@ -449,7 +448,7 @@ class Dim:
         """
         self = cls()
         slices = read_slices(data)
-        head = unsliced(next(slices, b""), _Head)
+        head = unsliced(next(slices, b""), _DimHead)
         while len(self._items) < head.live.count:
             self._items += unsliced(next(slices, b""), list[KnownItem])
         for one in slices:
@@ -463,18 +462,18 @@ class Dim:
                 raise DecodeError(0, f"DIM snapshot: item id {known.item_id} out of range or twice")
             self._enter(known.item_id, index)
             self._by_name[known.full_name] = index
-        self._has_late_runs = bool((self.live.late_since != NEVER).any())
+        self._has_late_streaks = bool((self.live.late_since != NEVER).any())
         return self
 
 
-def _slices(head: _Head, items: list[KnownItem], texts: list[str]) -> Iterator[bytes]:
+def _slices(head: _DimHead, items: list[KnownItem], texts: list[str]) -> Iterator[bytes]:
     yield sliced(head)
     yield from list_slices(items)
     yield from list_slices(texts)
 
 
 def _is_from_node(quality: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Stamped by the node because the device did not answer, so by another clock than the device's."""
+    """Mark samples that the node stamped because the device did not answer."""
     return np.isin(quality & _CODE, _NOT_FROM_DEVICE)
 
 

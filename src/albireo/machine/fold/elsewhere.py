@@ -1,6 +1,6 @@
-"""Elsewhere: what the folds know while another member takes samples that are not replicated.
+"""Elsewhere: state of the folds while another member takes samples that are not replicated.
 
-A reference says that a batch was taken; its values are with whoever took it. From then on nothing known here is
+A reference says that a batch was taken; its values are on the member that took it. From then on no value known here is
 current, and no judgement can be made from it:
 
     values here --a reference without payload--> elsewhere --the first batch with its payload--> values here
@@ -8,8 +8,8 @@ current, and no judgement can be made from it:
 
 Invariants
     while elsewhere:  every item waits for its first value; no case transition is proposed.
-    at the return:    a rule is judged as its case says. What is on record stands until a sample of our own says
-                      otherwise; a stale item has its whole time to give one.
+    at the return:    a rule is judged as its case says, until a sample of our own says otherwise; a stale item has
+                      its whole time to give one.
 
 Spec: ADR-0130.
 """
@@ -45,7 +45,7 @@ class Elsewhere:
         return self.last_ns > 0
 
     def took(self, sequence: int, node_ns: int) -> None:
-        """Another member has taken a batch, or all up to `sequence`. Cost: O(items), once until the values return."""
+        """Another member took a batch, or all up to `sequence`. Cost: O(items), once until the values return."""
         self.last_ns = max(1, node_ns)
         live, count = self._dim.live, len(self._dim)
         is_known = live.has_value[:count] | (live.quality[:count] != q.BAD_WAITING_FOR_INITIAL_DATA)
@@ -59,7 +59,7 @@ class Elsewhere:
         self._dim.clear_texts()
 
     def returns(self, log_time: LogTime) -> None:
-        """A batch has come with its values: judge on from what is on record."""
+        """A batch has come with its values: judge on from the recorded cases."""
         self.last_ns = 0
         conditions = self._conditions
         rules, watched = conditions.rules, conditions.watched
@@ -74,7 +74,7 @@ class Elsewhere:
         stale = np.flatnonzero(rules.judged & (rules.slot == _STALE))
         watched.flags[rules.item[stale]] |= IS_STALE
         by = watched.suppressor[suppressed]
-        self._dim.live.number[by[by >= 0]] = 1.0  # Last known to be on; whether it has a value is another column.
+        self._dim.live.number[by[by >= 0]] = 1.0  # The suppressor was on when last known; `has_value` stays as it is.
         conditions.fold_bands(np.arange(watched.count))
         conditions.judge_suppression()
         conditions.arm()

@@ -1,8 +1,8 @@
 """Flood: how much the alarms ask of the people who answer them.
 
-What it does not do: hold anything back. It counts what the committed cases say; `cases` feeds it.
+Nothing is held back here: the fold counts committed cases, which `cases` gives it.
 
-The idea: new alarms that are shown to somebody (raised or active again, and not silent) fall into ten buckets of one
+The idea: new alarms that an operator sees (raised or active again, and not silent) fall into ten buckets of one
 minute, whose sum is the rate per ten minutes. Activations per rule are counted by day of log time; today and
 yesterday together name the bad actors.
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
-from albireo.machine.fold.columns import NEVER, Columns, Field, Packed
+from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, Packed
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.transitions import is_silent
 from albireo.model.case import Case, Cause, LifecycleStatus
@@ -27,12 +27,12 @@ MINUTE_NS: Final = 60 * SECOND
 DAY_NS: Final = 86_400 * SECOND
 BUCKETS: Final = 10
 FLOOD_RATE: Final = 10
-"""New alarms per 10 minutes from which it is a flood."""
+"""New alarms per 10 minutes from which the load is a flood."""
 ACTORS_SHOWN: Final = 10
 
 
 class BadActor(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that asks for much of the attention."""
+    """A rule with very many activations."""
 
     item_id: int
     condition: str
@@ -41,7 +41,7 @@ class BadActor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FloodMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Alarm load as it stands."""
+    """Alarm load at one time."""
 
     rate_per_10min: int
     """New alarms shown in the last ten minutes."""
@@ -62,8 +62,8 @@ class FloodMetrics(msgspec.Struct, frozen=True, kw_only=True):
     bad_actors: tuple[BadActor, ...]
 
 
-class Load(Columns):
-    """What counts of each rule; the rows are those of `Conditions.rules`."""
+class AlarmLoad(GrowingColumns):
+    """Counts by rule; the rows are those of `Conditions.rules`."""
 
     fields: ClassVar = {
         "today": Field("<i8"),
@@ -81,7 +81,7 @@ class Load(Columns):
 
 
 class _Counts(msgspec.Struct, array_like=True):
-    """What is not by rule; the snapshot takes it as it is."""
+    """Counts over all rules; the snapshot takes them as they are."""
 
     buckets: list[int]
     """New alarms by minute of log time modulo ten."""
@@ -104,11 +104,11 @@ class Flood:
     """The counters."""
 
     def __init__(self) -> None:
-        self._load = Load()
+        self._load = AlarmLoad()
         self._counts = _Counts([0] * BUCKETS)
 
     def fold(self, row: int, case: Case, cause: str, log_time: LogTime) -> None:
-        """A committed case of rule `row`, as it stands after `cause`."""
+        """Fold a committed case of rule `row`, as it is after `cause`."""
         load = self._load
         if row >= load.count:
             load.add(row + 1 - load.count)
@@ -142,7 +142,7 @@ class Flood:
         self._counts = _rolled(self._counts, log_time)
 
     def metrics(self, log_time: LogTime, conditions: Conditions) -> FloodMetrics:
-        """The load at `log_time`, not before the last record folded. Changes nothing: nobody replays questions."""
+        """The load at `log_time`, which is not before the last folded record. Nothing changes by asking."""
         counts, load = _rolled(self._counts, log_time), self._load
         rate = sum(counts.buckets)
         is_standing = (load.active_since != NEVER) & ~load.is_silent
@@ -181,7 +181,7 @@ class Flood:
         )
 
     def restore(self, taken: FloodSnapshot) -> None:
-        """Into an empty one.
+        """Take a snapshot into an empty fold.
 
         Raises:
             DecodeError: not what `snapshot` gives.

@@ -1,7 +1,7 @@
-"""Folds: everything the committed log says, kept in memory and rebuilt by replay.
+"""Folds: the state that follows from the committed log, kept in memory and rebuilt by replay.
 
 One frame goes to every fold that its records concern, in log order; the same frames give the same folds, whether they
-come from the live log, a replay or a leader. Time in here is log time, which the frames carry.
+come from the live log, a replay or a leader. Folds decide on log time, which the frames carry.
 
 Spec: design/log-and-feed.md, The loop of CORE, Snapshots.
 """
@@ -35,13 +35,13 @@ from albireo.codec.record import (
     Record,
     Stream,
 )
-from albireo.machine.fold.cases import Asked, Cases
+from albireo.machine.fold.cases import ActionAsked, Cases
 from albireo.machine.fold.commands import Commands
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.elsewhere import Elsewhere
 from albireo.machine.fold.producers import Producers
-from albireo.machine.fold.transitions import Refused
+from albireo.machine.fold.transitions import ActionRefused
 from albireo.model import quality
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
@@ -52,7 +52,7 @@ from albireo.model.samples import SampleBatch
 Content = SampleBatch | Sequence[Record]
 _SECTIONS: Final = ("dim", "conditions", "cases", "commands", "producers")
 _FEATURE: Final = "feature"
-"""There only above the first level: the software of that level knows no other sections."""
+"""A section that only a log above the first level has: the software of that level knows no other sections."""
 _ELSEWHERE: Final = "elsewhere"
 """A section that is left out while it is empty."""
 
@@ -69,14 +69,14 @@ class Folds:
         self.producers = Producers()
         self.log_time_ms = 0
         self.feature_level = FIRST_LEVEL
-        """Of the log: no kind of record above it is in there (model/feature.py)."""
+        """Feature level of the log: it has no record kind above it (model/feature.py)."""
         self.unreadable = 0
-        """Frames of a kind this version does not know: kept in the log, not folded."""
+        """Frames of a kind that this version does not know: the log keeps them, no fold takes them."""
 
     # --- Folding -------------------------------------------------------------------------------------------------
 
     def replay(self, frame: Frame) -> None:
-        """Fold a frame read back from the log; of a reference only that it was taken, and by whom."""
+        """Fold a frame read back from the log; a reference only tells that a producer's batch was taken."""
         header = frame.header
         is_elsewhere = header.kind == Kind.REFERENCE
         try:
@@ -130,26 +130,26 @@ class Folds:
             case _:
                 assert_never(record)
 
-    # --- What follows from the folds -----------------------------------------------------------------------------
+    # --- Consequences of the folds ------------------------------------------------------------------------------
 
     def deadline(self) -> LogTime | None:
-        """Log time at which something happens although no record comes."""
+        """Log time at which a fold changes although no record comes."""
         return soonest(self.conditions.deadline(), self.cases.deadline(), self.commands.deadline())
 
     def propose(self, wall: WallTime) -> list[CaseChanged]:
-        """Case transitions that the committed state asks for and no record says yet; a slice of them."""
+        """Case transitions that the committed state asks for and no record tells yet; one slice of them."""
         if self.elsewhere:
             return []
         return self.cases.propose(LogTime(self.log_time_ms * MS), wall)
 
-    def act(self, asked: Asked, wall: WallTime) -> list[CaseChanged] | Refused:
-        """What an operator does to a case."""
+    def act(self, asked: ActionAsked, wall: WallTime) -> list[CaseChanged] | ActionRefused:
+        """An operator's action at a case, as records to append, or why it is refused."""
         return self.cases.act(asked, LogTime(self.log_time_ms * MS), wall)
 
     # --- Reading -------------------------------------------------------------------------------------------------
 
     def readings(self, items: Sequence[KnownItem]) -> list[Reading]:
-        """Current values of `items`; one just declared and not yet committed is left out."""
+        """Current values of `items`; an item whose declaration is not yet committed is left out."""
         index = [self.dim.index_of(one.item_id) for one in items]
         return [self.dim.reading_at(one) for one in index if one is not None]
 
@@ -160,7 +160,7 @@ class Folds:
     def state_since(
         self, sequence: int, epoch: int, position: Position, previous: Position
     ) -> tuple[FeedState, list[bytes | memoryview]]:
-        """Everything that changed after `sequence` (-1: everything), for the state feed."""
+        """Every change after `sequence` (-1: the whole state), for the state feed."""
         cases = self.cases.changed_since(sequence) if sequence >= 0 else None
         if cases is None:
             sequence, cases = -1, list(self.cases)
@@ -182,9 +182,9 @@ class Folds:
     # --- Snapshot ------------------------------------------------------------------------------------------------
 
     def snapshot_slices(self) -> Iterator[tuple[str, bytes]]:
-        """The folds as they stand now, in slices (section, bytes): copied at once, encoded as they are drawn.
+        """The folds as they are now, in slices (section, bytes).
 
-        So that CORE can take other work between two of them.
+        They are copied at once and encoded as they are drawn, so that CORE can do other work between two slices.
         """
         sliced = [
             ("dim", self.dim.snapshot_slices()),
@@ -207,7 +207,7 @@ class Folds:
         """Inverse of `snapshot`.
 
         Raises:
-            DecodeError: a section is missing or is not what it should be.
+            DecodeError: a section is missing or malformed.
         """
         missing = [name for name in _SECTIONS if name not in sections]
         if missing:

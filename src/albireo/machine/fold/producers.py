@@ -1,10 +1,10 @@
-"""Producers: who may append, and which batch of each comes next.
+"""Producers: which programs may append, and which batch of each comes next.
 
 A named producer numbers its batches 1, 2, 3... A batch is accepted only at last + 1: a repeat is answered once its
 original is committed, a gap is refused with the number wanted. The last number lives in the records themselves, so it
 moves with the data and survives every restart.
 
-Two views: *appended* (what admission decides on) and *committed* (what a restart finds again).
+There are two views: *appended*, on which admission decides, and *committed*, which a restart finds again.
 """
 
 from collections.abc import Iterator
@@ -16,30 +16,30 @@ from albireo.codec.record import ProducerOpened
 from albireo.model.position import Position
 
 PRODUCERS_MAX: Final = 4096
-"""Producers a log knows at most; a hello beyond is refused."""
+"""Most producers of a log; a hello beyond is refused."""
 
 
-class Producer(msgspec.Struct, kw_only=True):
-    """One producer as the committed records tell it."""
+class KnownProducer(msgspec.Struct, kw_only=True):
+    """State of one producer, by the committed records."""
 
     producer_id: int
     name: str
     run: int
     last_sequence: int = 0
     last_node_ns: int = 0
-    """Node time of its last committed frame; before the first one, of its opening: what it lost lies behind that."""
+    """Node time of its last committed frame, or before the first of its opening: its losses are later than that."""
     last_epoch: int = 0
-    """The same of its epoch."""
+    """Epoch of the same frame."""
     last_position: int = 0
     """Sequence of the last record of its last batch."""
 
 
 class Producers:
-    """The fold, and above it the pending view that admission needs."""
+    """The fold, and above it the appended view that admission needs."""
 
     def __init__(self) -> None:
-        self._by_id: dict[int, Producer] = {}
-        self._by_name: dict[str, Producer] = {}
+        self._by_id: dict[int, KnownProducer] = {}
+        self._by_name: dict[str, KnownProducer] = {}
         self._appended: dict[int, int] = {}
         self._opening: dict[str, ProducerOpened] = {}
 
@@ -48,7 +48,7 @@ class Producers:
     def fold_opened(self, record: ProducerOpened, node_ns: int, epoch: int) -> None:
         known = self._by_id.get(record.producer_id)
         if known is None:
-            known = Producer(producer_id=record.producer_id, name=record.name, run=record.run)
+            known = KnownProducer(producer_id=record.producer_id, name=record.name, run=record.run)
             known.last_node_ns, known.last_epoch = node_ns, epoch
             self._by_id[record.producer_id] = known
             self._by_name[record.name] = known
@@ -67,7 +67,7 @@ class Producers:
     # Appended view.
 
     def opened(self, name: str, run: int) -> tuple[ProducerOpened, bool]:
-        """The id of `name`, and whether the record must be appended (new name or new run)."""
+        """Record that opens `name`, and whether it must be appended (new name or new run)."""
         pending = self._opening.get(name)
         if pending is not None and pending.run == run:
             return pending, False
@@ -88,10 +88,10 @@ class Producers:
     def is_full(self) -> bool:
         return len(self._by_id) + len(self._opening) >= PRODUCERS_MAX
 
-    def find(self, name: str) -> Producer | None:
+    def find(self, name: str) -> KnownProducer | None:
         return self._by_name.get(name)
 
-    def get(self, producer_id: int) -> Producer | None:
+    def get(self, producer_id: int) -> KnownProducer | None:
         return self._by_id.get(producer_id)
 
     def last_appended(self, producer_id: int) -> int | None:
@@ -112,7 +112,7 @@ class Producers:
         self._appended.clear()
         self._opening.clear()
 
-    def __iter__(self) -> Iterator[Producer]:
+    def __iter__(self) -> Iterator[KnownProducer]:
         return iter(self._by_id.values())
 
     # Snapshot.
@@ -123,7 +123,7 @@ class Producers:
     @classmethod
     def restore(cls, data: bytes) -> "Producers":
         self = cls()
-        for one in msgspec.msgpack.decode(data, type=list[Producer]):
+        for one in msgspec.msgpack.decode(data, type=list[KnownProducer]):
             self._by_id[one.producer_id] = one
             self._by_name[one.name] = one
         return self

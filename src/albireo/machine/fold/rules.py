@@ -1,6 +1,6 @@
-"""Rules: what is judged, as columns; how, is the business of `conditions`.
+"""Rules: the limits to be judged, as columns; `conditions` judges them.
 
-The idea: one row per item x condition, and beside it, per item, what a sample of it may concern.
+The idea: one row per item x condition, and beside it, per item, flags that say which rules a sample of it concerns.
 """
 
 import math
@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.machine.fold.columns import NEVER, Columns, Field
+from albireo.machine.fold.columns import NEVER, Field, GrowingColumns
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, Condition
 from albireo.model.value import ValueType
@@ -24,14 +24,14 @@ THRESHOLDS: Final = np.array(
 )
 VALUED: Final = np.array([slot for slot in range(len(SLOTS)) if slot != STALE], np.intp)
 
-# What a sample of an item may concern beyond its own limits.
+# Flags of an item: rules beyond its own limits that its samples concern.
 HAS_RATE: Final = 1
 IS_SUPPRESSOR: Final = 2
 IS_SIGN_OF_LIFE: Final = 4
 IS_STALE: Final = 8
 
 
-class Rules(Columns):
+class Rules(GrowingColumns):
     """One row per item x condition."""
 
     fields: ClassVar = {
@@ -59,13 +59,13 @@ class Rules(Columns):
     sign: NDArray[np.float64]
     """-1 for conditions below a limit: the verdict is sign * value > on (off, once it holds)."""
     on: NDArray[np.float64]
-    """Limit times sign; of RATE units per second; of STALE ns."""
+    """Limit times sign; in units per second for RATE, in ns for STALE."""
     off: NDArray[np.float64]
     """`on` less the hysteresis."""
     on_delay: NDArray[np.int64]
     off_delay: NDArray[np.int64]
     raw: NDArray[np.bool_]
-    """Verdict of now."""
+    """Present verdict, before any delay."""
     judged: NDArray[np.bool_]
     """Verdict after its delay."""
     due: NDArray[np.int64]
@@ -81,8 +81,8 @@ class Rules(Columns):
     """RATE: log time at which the verdict falls if no sample comes."""
 
 
-class Watched(Columns):
-    """What the rules need to know of each item, by dense item index."""
+class WatchedItems(GrowingColumns):
+    """State of each item that the rules need, by dense item index."""
 
     fields: ClassVar = {
         "rule_of": Field("<i4", -1, len(SLOTS)),
@@ -106,7 +106,7 @@ class Watched(Columns):
     is_suppressed: NDArray[np.bool_]
 
 
-class Adapters(Columns):
+class AdapterSigns(GrowingColumns):
     """Signs of life by adapter."""
 
     fields: ClassVar = {"alive": Field("<i8")}
@@ -121,7 +121,7 @@ LONGEST_NS: Final = 10 * 365 * 86_400 * SECOND
 
 
 def limits_of(settings: AlarmSettings, value_type: ValueType) -> dict[Condition, tuple[float, float]]:
-    """What an item is judged by: condition -> (sign, limit times sign). Limits judge numbers, off-normal a bool."""
+    """Limits of an item: condition -> (sign, limit times sign). Limits judge numbers, off-normal a bool."""
     found: dict[Condition, tuple[float, float]] = {}
     if settings.stale_s is not None:
         found[Condition.STALE] = (1.0, math.ceil(min(settings.stale_s * SECOND, LONGEST_NS) / MS) * MS)
@@ -137,6 +137,6 @@ def limits_of(settings: AlarmSettings, value_type: ValueType) -> dict[Condition,
                 found[condition] = (sign, sign * limit)
     elif value_type is ValueType.BOOL and settings.off_normal is not None:
         condition = Condition.DEVICE_LOST if settings.is_device_state else Condition.OFF_NORMAL
-        # True is alarm: value > 0.5. False is alarm: -value > -0.5.
+        # Alarm if true: value > 0.5. Alarm if false: -value > -0.5.
         found[condition] = (1.0, 0.5) if settings.off_normal else (-1.0, -0.5)
     return found

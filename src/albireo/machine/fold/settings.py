@@ -1,4 +1,4 @@
-"""What a whole node's alarms are tuned by; what is tuned per item stands in its `AlarmSettings`."""
+"""Settings of all alarms of a node; those of one item are its `AlarmSettings`."""
 
 from typing import Final
 
@@ -13,10 +13,10 @@ class AlarmConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Limits of the alarm machine. All times are log time."""
 
     chatter_activations: int = 3
-    """So many activations of one condition within the window make it chatter. Three activations are six changes of
-    state: C2MON's limit for an oscillating alarm."""
+    """Activations of one condition within the window that make it chatter. Three activations are six changes of state:
+    C2MON's limit for an oscillating alarm."""
     chatter_window_ms: int = 60_000
-    """C2MON's window."""
+    """Window of the activations, as in C2MON."""
     chatter_calm_ms: int = 180_000
     """A chattering condition is held active until it was calm for this long (C2MON's time to clear)."""
     shelve_max_ms: int = 12 * 3_600_000

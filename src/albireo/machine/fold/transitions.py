@@ -1,8 +1,8 @@
-"""Transitions: what becomes of one case at one event.
+"""Transitions: the next state of one case after one event.
 
-What it does not do: judge conditions (`conditions`), keep the table or the order of records (`cases`).
+Not done here: judging conditions (`conditions`), the table of cases and the sequence of their records (`cases`).
 
-The idea: a case is a frozen value and every transition gives the next one, as it will stand in the record. A case is
+The idea: a case is a frozen value and every transition gives the next value, as the record will hold it. A case is
 *silent* while it is shelved, suppressed or out of service. Silent cases follow their condition, but ask nobody to
 acknowledge; when the silence ends and the condition holds, the case asks again.
 
@@ -52,7 +52,7 @@ class Activated(msgspec.Struct, frozen=True):
 
 
 class Cleared(msgspec.Struct, frozen=True):
-    """The condition is gone."""
+    """The condition holds no longer."""
 
 
 class SuppressionBegan(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class ChatterEnded(msgspec.Struct, frozen=True):
 
 
 class ShelveEnded(msgspec.Struct, frozen=True):
-    """Its time is over."""
+    """The time of the shelve is over."""
 
 
 class OperatorAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class OperatorAsked(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     comment: str = ""
     unshelve_at: LogTime | None = None
-    """SHELVE and SHELVE_ONCE: when the shelve ends at the latest."""
+    """SHELVE and SHELVE_ONCE: log time at which the shelve ends at the latest."""
 
 
 Event = (
@@ -97,7 +97,7 @@ Event = (
 )
 
 
-class Refused(msgspec.Struct, frozen=True):
+class ActionRefused(msgspec.Struct, frozen=True):
     """An operator's action that can't be done, and what to do instead."""
 
     reason: str
@@ -114,7 +114,7 @@ class InvalidTransition(Exception):
 
 
 def is_silent(case: Case) -> bool:
-    """Asks nobody for anything now."""
+    """The case asks no operator for anything now."""
     return case.shelving is not Shelving.UNSHELVED or case.is_suppressed or case.is_out_of_service
 
 
@@ -132,7 +132,7 @@ def is_closable(case: Case) -> bool:
 def raised(
     item_id: int, condition: Condition, event: Activated, *, is_suppressed: bool, at_ns: WallTime
 ) -> CaseChanged:
-    """A new case. One raised while suppressed was shown to nobody, so there is nothing to acknowledge."""
+    """Record of a new case. A case raised while suppressed is shown to nobody, so it needs no acknowledgement."""
     case = Case(
         case_id=0,
         item_id=item_id,
@@ -150,7 +150,7 @@ def raised(
 
 
 def reserved(item_id: int, condition: Condition, severity: int, *, is_suppressed: bool, at_ns: WallTime) -> Case:
-    """An inactive case that no record holds yet: what an operator shelves or takes out before anything is wrong."""
+    """Inactive case that no record holds yet: an operator shelves a rule or takes it out of service beforehand."""
     return Case(
         case_id=0,
         item_id=item_id,
@@ -165,11 +165,11 @@ def reserved(item_id: int, condition: Condition, severity: int, *, is_suppressed
     )
 
 
-def step(case: Case, event: Event, at_ns: WallTime) -> CaseChanged | Refused:
+def step(case: Case, event: Event, at_ns: WallTime) -> CaseChanged | ActionRefused:
     """Take one event at an open case.
 
     Returns:
-        The case as it stands then, and why; a refusal only to an operator.
+        The next case and its cause; a refusal only to an operator.
     Raises:
         InvalidTransition: an event of the node itself that contradicts the case.
     """
@@ -208,7 +208,7 @@ _UNSHELVED: Final[Changes] = {"shelving": Shelving.UNSHELVED, "unshelve_at": Non
 
 
 def _followed(case: Case, event: Event) -> tuple[Cause, Changes]:
-    """What the node's own event changes."""
+    """Cause and changes of an event of the node itself."""
     match event:
         case Activated():
             return Cause.ACTIVATED, {
@@ -239,7 +239,7 @@ def _followed(case: Case, event: Event) -> tuple[Cause, Changes]:
 
 
 def _obeyed(case: Case, event: OperatorAsked) -> tuple[Cause, Changes]:
-    """What an operator's action changes."""
+    """Cause and changes of an operator's action."""
     signed: Changes = {"actor": event.user, "comment": event.comment or case.comment}
     match event.action:
         case Action.ACK | Action.ACK_ALL:
@@ -263,7 +263,7 @@ def _obeyed(case: Case, event: OperatorAsked) -> tuple[Cause, Changes]:
 
 
 def _settled(case: Case, cause: Cause, changes: Changes, at_ns: WallTime) -> CaseChanged:
-    """The next case: asks again when a silence has ended over a condition that holds, closes when nothing keeps it."""
+    """The next case: it asks again if the condition holds after a silence, and closes when nothing keeps it."""
     after = msgspec.structs.replace(case, **changes, changed_ns=at_ns, lifecycle_status=LifecycleStatus.UPDATED)
     if is_silent(case) and not is_silent(after) and after.is_active:
         after = msgspec.structs.replace(after, is_acked=False)
@@ -272,33 +272,37 @@ def _settled(case: Case, cause: Cause, changes: Changes, at_ns: WallTime) -> Cas
     return CaseChanged(case=after, cause=cause)
 
 
-def refusal_of(case: Case, action: Action) -> Refused | None:
+def refusal_of(case: Case, action: Action) -> ActionRefused | None:
     """Why an operator can't do this to this case now; None when it can be done."""
     match action:
         case Action.ACK | Action.ACK_ALL:
-            return Refused("it is acknowledged already", _NOTHING_LEFT) if case.is_acked else None
+            return ActionRefused("it is acknowledged already", _NOTHING_LEFT) if case.is_acked else None
         case Action.RESET:
             return _reset_refusal(case)
         case Action.SHELVE | Action.SHELVE_ONCE:
             # Shelving what is shelved sets its time anew (Part 9, 5.8.17).
-            return Refused("it is out of service", "put it back in service first") if case.is_out_of_service else None
+            return (
+                ActionRefused("it is out of service", "put it back in service first")
+                if case.is_out_of_service
+                else None
+            )
         case Action.UNSHELVE:
-            return Refused("it is not shelved", _NOTHING_LEFT) if case.shelving is Shelving.UNSHELVED else None
+            return ActionRefused("it is not shelved", _NOTHING_LEFT) if case.shelving is Shelving.UNSHELVED else None
         case Action.OUT_OF_SERVICE:
-            return Refused("it is out of service already", _NOTHING_LEFT) if case.is_out_of_service else None
+            return ActionRefused("it is out of service already", _NOTHING_LEFT) if case.is_out_of_service else None
         case Action.IN_SERVICE:
-            return None if case.is_out_of_service else Refused("it is in service", _NOTHING_LEFT)
+            return None if case.is_out_of_service else ActionRefused("it is in service", _NOTHING_LEFT)
         case Action.COMMENT:
             return None
         case _:
             assert_never(action)
 
 
-def _reset_refusal(case: Case) -> Refused | None:
+def _reset_refusal(case: Case) -> ActionRefused | None:
     if not case.is_latched:
-        return Refused("it is not latched", _NOTHING_LEFT)
+        return ActionRefused("it is not latched", _NOTHING_LEFT)
     if case.is_active:
-        return Refused("its condition still holds", "remove the cause, then reset")
+        return ActionRefused("its condition still holds", "remove the cause, then reset")
     if not case.is_acked:
-        return Refused("it is not acknowledged", "acknowledge it, then reset")
+        return ActionRefused("it is not acknowledged", "acknowledge it, then reset")
     return None

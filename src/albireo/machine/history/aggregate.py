@@ -1,9 +1,9 @@
 """Partials of samples: mergeable sums over time, aware of quality. numpy kernels without I/O and without a clock.
 
 The idea. A sample holds until the next one of its item (stepped interpolation). A **partial** sums up the rows of one
-item in one bucket of time, and only what lies between its first and its last row: who merges two neighbours adds the
-**bridge**, the hold from the one's last row to the other's first. So partials of different files, minutes or hours
-merge exactly; the one case in which they can't is rows that interleave (late data), which is seen and reported.
+item in one bucket of time, and only between its first and its last row: a merge of two neighbours adds the **bridge**,
+the hold from the last row of the first partial to the first row of the second. So partials of different files, minutes
+or hours merge exactly. Only partials whose rows interleave (late data) do not; they are found and reported.
 
 Conventions, also of machine.history.trace
     Class      0 good, 1 uncertain, 2 bad (model.quality.severity).
@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 Classes = NDArray[np.uint8]
 
 TIME_LIMIT_NS: Final = 2**62 - 1
-"""Times beyond it (before 1823, after 2116) are counted as there: so no difference of two overflows."""
+"""Times beyond it (before 1823, after 2116) are set to it, so that no difference of two times overflows."""
 SECOND_NS: Final = 1e9
 """Divisor, not a factor 1e-9: whole seconds stay exact."""
 _NEVER: Final = 2**63 - 1
@@ -40,7 +40,7 @@ class Rows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     source_ns: Ints
     """Within TIME_LIMIT_NS."""
     value: Floats
-    """NaN: no number (a string, or a float that is not finite; the latter has a bad quality)."""
+    """NaN: the row has no number (a string, or a float that is not finite; the latter has a bad quality)."""
     quality: Ints
     sequence: Ints
 
@@ -67,7 +67,7 @@ class Partials(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     uncertain_ns: Ints
     bad_ns: Ints
     minimum: Floats
-    """Of good rows; NaN without one."""
+    """Smallest value of the good rows; NaN without one."""
     minimum_ns: Ints
     maximum: Floats
     maximum_ns: Ints
@@ -90,17 +90,17 @@ _FLOAT_COLUMNS: Final = frozenset(("first_value", "last_value", "integral", "min
 
 
 class Merged(msgspec.Struct, frozen=True, eq=False):
-    """Partials with one row per item and bucket, and which of them are wrong because rows interleave."""
+    """Partials, one per item and bucket, and a mark on those that are wrong because rows interleave."""
 
     partials: Partials
     is_overlapping: NDArray[np.bool_]
-    """These buckets must be recomputed from raw rows."""
+    """The marked buckets must be recomputed from raw rows."""
 
 
 def rows_of(
     *, item_id: Ints, source_ns: Ints, value: Floats, is_text: NDArray[np.bool_] | bool, quality: Ints, sequence: Ints
 ) -> Rows:
-    """Rows that keep what `Rows` promises, from sorted columns whose floats and times may be anything.
+    """Make `Rows` of sorted columns whose floats and times may have any value.
 
     Args:
         value: the number of each row; anything where `is_text`.
@@ -231,7 +231,7 @@ def empty_partials() -> Partials:
 
 
 def partials_of_columns(columns: Mapping[str, Floats | Ints]) -> Partials:
-    """Partials from columns by name, such as a stored file has."""
+    """Partials from columns by name, as a stored file has them."""
     typed = {
         name: columns[name].astype(np.float64 if name in _FLOAT_COLUMNS else np.int64, copy=False)
         for name in PARTIAL_COLUMNS
@@ -268,7 +268,7 @@ def _starts(item_id: Ints, bucket: Ints) -> NDArray[np.intp]:
 
 
 def _is_unique(item_id: Ints, bucket: Ints) -> bool:
-    """True if the pairs rise: then there is nothing to merge."""
+    """True if the pairs (item, bucket) rise: then there is nothing to merge."""
     same = item_id[1:] == item_id[:-1]
     return bool(((item_id[1:] > item_id[:-1]) | (same & (bucket[1:] > bucket[:-1]))).all())
 
@@ -281,7 +281,7 @@ def sums(column: Ints, starts: NDArray[np.intp]) -> Ints:
 
 
 def float_sums(column: Floats, held: Ints | None, starts: NDArray[np.intp]) -> Floats:
-    """Sums of `column`, weighted with `held` in seconds where given. Strings (NaN) count nothing."""
+    """Sums of `column`, weighted with `held` in seconds where given. NaN (a string) counts as 0."""
     if len(starts) == 0:
         return np.zeros(0)
     with np.errstate(over="ignore", invalid="ignore"):

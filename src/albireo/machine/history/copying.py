@@ -1,20 +1,20 @@
-"""Copying: how a history that lacks files gets them from the other member's.
+"""Copying: how a history that lacks files gets them from that of the other member.
 
     hole known --> group asked --> piece asked --> stored --+--> taken --+--> kept --> the next older group
                        ^               ^------- more of it -+            |
                        |               ^----------- the next file -------+
-                       +-- file gone: merged meanwhile, or it was not what it should be
+                       +-- file gone: merged meanwhile, or it had a fault
     no group left --> missed ones once more --> the hole ends, and its gap with it
 
-A group is all rows of one kind, day and node. Merges at the source make other files of it and move no row out of it;
-so how far a copy got is one name, and a restart goes on there.
+A group is all rows of one kind, day and node. Merges at the source make other files of a group and move no row out of
+it; so the progress of a copy is the name of one group, and a restart goes on there.
 
-Not done here: files, manifest, links (the shell); what the other may be believed (machine.history.judging).
+Not done here: files, manifest, links (the shell); checks of the answers (machine.history.judging).
 
 Invariants
-    one thing is under way: a question, or a work of the shell that ends with `Worked`.
+    at most one thing is under way: a question, or a work of the shell that ends with `Worked`.
     kept:  a group is listed whole, by the same manifest that moves the hole's progress past it: no row comes twice.
-    pace:  what is fetched takes at most RATE_BYTES_PER_S, and a SHARE of the time, however slow the way is.
+    pace:  fetching takes at most RATE_BYTES_PER_S, and 1 / SHARE of the time, however slow the link is.
 
 Spec: ADR-0124; design/pair.md, rule 6.
 """
@@ -28,26 +28,26 @@ from albireo.codec.history import FileEntry, Hole
 from albireo.codec.history_copy import PIECE_BYTES, GroupAsked, GroupSent, PieceAsked, PieceSent
 from albireo.codec.message import CopyTold
 from albireo.machine.history.judging import group_fault, holes_left
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 
 RATE_BYTES_PER_S: Final = 16 << 20
-"""An eighth of a 1 Gbit/s link; a terabyte in 18 h."""
+"""Bound of the rate: an eighth of a 1 Gbit/s link; a terabyte takes 18 h."""
 SHARE: Final = 4
 """A piece that took t is followed by a pause of (SHARE - 1) t."""
 ANSWER_NS: Final = 2 * SECOND
-"""Without an answer for so long the question is asked again."""
+"""Time without an answer after which the question is asked again."""
 PAUSE_MIN_NS: Final = 5 * SECOND
 PAUSE_MAX_NS: Final = 600 * SECOND
-"""Between tries after something went wrong; doubled each time."""
+"""Bounds of the pause after a failure; it doubles each time."""
 ATTEMPTS_MAX: Final = 2
-"""At a group; then it is put aside for later."""
+"""Attempts at one group; then the group is put aside for later."""
 GONE_MAX: Final = 3
 """Times a file of a group may be gone before the next try has to wait."""
 MISSED_MAX: Final = 1_000
 NO_ANSWER: Final = "the other member's history does not answer"
 
 
-class Phase(Enum):
+class CopyPhase(Enum):
     RESTING = "resting"
     WAITING = "waiting"
     ASKING = "asking"
@@ -60,94 +60,90 @@ class Phase(Enum):
 
 
 class HolesKnown(msgspec.Struct, frozen=True):
-    """Of the manifest, at the start and after each change of it."""
+    """The manifest lists these holes; told at the start and after each change of the manifest."""
 
     holes: tuple[Hole, ...]
     log_id: str
 
 
-class Heard(msgspec.Struct, frozen=True, eq=False):
-    """An answer, with the piece if it brought one."""
+class PeerAnswered(msgspec.Struct, frozen=True, eq=False):
+    """The other history answered, with a piece of a file or without."""
 
     word: GroupSent | PieceSent
     piece: bytes | memoryview = b""
 
 
 class Worked(msgspec.Struct, frozen=True):
-    """The shell did what the last effect asked for."""
+    """The shell has carried out the last effect."""
 
     fault: str = ""
-    """Why not: the name of what is wrong with a file, or the disk's words."""
+    """Why it could not: the name of a file's fault, or the words of the disk; empty: it could."""
     is_disk: bool = False
 
 
-class TimePassed(msgspec.Struct, frozen=True):
-    """The instant that `deadline` named has come."""
-
-
-class Say(msgspec.Struct, frozen=True):
-    """Effect: send to the other's history."""
+class AskPeer(msgspec.Struct, frozen=True):
+    """Effect: send this to the other history."""
 
     word: GroupAsked | PieceAsked
 
 
 class StorePiece(msgspec.Struct, frozen=True, eq=False):
-    """Effect: write it aside, at `offset` of the one file under way (0: begin it)."""
+    """Effect: write the piece aside, at `offset` of the one file under way (0: begin the file)."""
 
     offset: int
     piece: bytes | memoryview
 
 
 class TakeFile(msgspec.Struct, frozen=True):
-    """Effect: the file aside is whole: check it, and make files of our own of its rows within the hole."""
+    """Effect: check the file aside, which is whole, and make files of our own of its rows within the hole."""
 
     entry: FileEntry
     hole: Hole
 
 
 class KeepGroup(msgspec.Struct, frozen=True):
-    """Effect: list what was taken, with `after` in place of the hole, in one manifest."""
+    """Effect: list the files made of the group, with `after` in place of the hole, in one manifest."""
 
     hole: Hole
     after: Hole
 
 
 class EndHole(msgspec.Struct, frozen=True):
-    """Effect: list no hole any more, only what is `left` of it."""
+    """Effect: list the parts `left` in place of the hole."""
 
     hole: Hole
     left: tuple[Hole, ...]
 
 
 class Forget(msgspec.Struct, frozen=True):
-    """Effect: remove what was taken of this group. Ends at once, without a `Worked`."""
+    """Effect: remove the files made of this group. It ends at once, without a `Worked`."""
 
 
-class Refused(msgspec.Struct, frozen=True):
-    """Effect: count it, by its name."""
+class CountRefusal(msgspec.Struct, frozen=True):
+    """Effect: count a refused answer by its reason."""
 
     reason: str
 
 
-Event = HolesKnown | Heard | Worked | TimePassed
-Effect = Say | StorePiece | TakeFile | KeepGroup | EndHole | Forget | Refused
-WORKING: Final = frozenset({Phase.STORING, Phase.TAKING, Phase.KEEPING, Phase.ENDING})
+Event = HolesKnown | PeerAnswered | Worked | TimePassed
+Effect = AskPeer | StorePiece | TakeFile | KeepGroup | EndHole | Forget | CountRefusal
+WORKING: Final = frozenset({CopyPhase.STORING, CopyPhase.TAKING, CopyPhase.KEEPING, CopyPhase.ENDING})
 
 
 class Copying:
-    """The machine; one per life of a history. `number`: drawn by the shell; late answers to the life before differ."""
+    """The machine; one per run of a history. `number`: drawn by the shell; late answers to an earlier run differ."""
 
     def __init__(self, number: int) -> None:
-        self.phase = Phase.RESTING
+        self.phase = CopyPhase.RESTING
         self.trouble = ""
         self._number = number
         self._holes: tuple[Hole, ...] = ()
         self._log_id = ""
         self._hole: Hole | None = None
         self._is_retrying = False
-        """Every group was looked at; now the missed ones."""
+        """Every group was looked at; the missed ones are tried again."""
         self._retry_at = 0
-        """Index of the missed one that is tried."""
+        """Index of the missed group that is tried."""
         self._group = ""
         self._entries: tuple[FileEntry, ...] = ()
         self._index = 0
@@ -176,9 +172,9 @@ class Copying:
         match event:
             case HolesKnown(holes, log_id):
                 self._holes, self._log_id = tuple(one for one in holes if not one.is_settled), log_id
-                if self.phase is Phase.RESTING and self._holes:
+                if self.phase is CopyPhase.RESTING and self._holes:
                     self._ask_group(now)
-            case Heard(word, piece):
+            case PeerAnswered(word, piece):
                 self._heard(word, piece, now)
             case Worked(fault, is_disk):
                 self._worked(fault, is_disk, now)
@@ -192,15 +188,15 @@ class Copying:
         if self._due is None or now < self._due:
             return
         match self.phase:
-            case Phase.WAITING:
+            case CopyPhase.WAITING:
                 self._ask_group(now)
-            case Phase.ASKING:
+            case CopyPhase.ASKING:
                 self.trouble = NO_ANSWER
                 self._ask_group(now)
-            case Phase.FETCHING:
+            case CopyPhase.FETCHING:
                 self.trouble = NO_ANSWER
                 self._ask_piece(now)
-            case Phase.PACING:
+            case CopyPhase.PACING:
                 self._ask_piece(now)
             case _:
                 raise AssertionError(f"a deadline while {self.phase}")
@@ -208,20 +204,20 @@ class Copying:
     # --- Groups --------------------------------------------------------------------------------------------------
 
     def _ask_group(self, now: Instant) -> None:
-        """The next one of the newest hole; nothing is to be done without a hole."""
+        """Ask for the next group of the newest hole; rest if there is no hole."""
         hole = self._holes[-1] if self._holes else None
         if hole is None or self._hole is None or hole.gap != self._hole.gap:
             self._is_retrying, self._retry_at, self._files, self._left = False, 0, 0, 0
         self._hole = hole
         self._entries, self._index = (), 0
         if hole is None:
-            self._go(Phase.RESTING, None)
+            self._go(CopyPhase.RESTING, None)
             self.trouble = ""
             return
         self._number += 1
-        self._go(Phase.ASKING, Instant(now + ANSWER_NS))
+        self._go(CopyPhase.ASKING, Instant(now + ANSWER_NS))
         self._out.append(
-            Say(
+            AskPeer(
                 GroupAsked(
                     number=self._number,
                     log_id=self._log_id,
@@ -262,7 +258,7 @@ class Copying:
         self._begin_file(now)
 
     def _none_left(self, hole: Hole, sent: GroupSent, now: Instant) -> None:
-        """All groups were looked at; or one that was missed is no more."""
+        """Every group was looked at, or a missed group is no more."""
         if self._is_exact(hole):
             self._group = self._before(hole)
             self._keep(self._passed(hole))
@@ -275,12 +271,12 @@ class Copying:
                 self._refuse("wrong_holes")
                 self._wait("wrong_holes", now)
                 return
-            self._go(Phase.ENDING, None)
+            self._go(CopyPhase.ENDING, None)
             self._out.append(EndHole(hole, tuple(left)))
 
     def _keep(self, after: Hole) -> None:
         assert self._hole is not None
-        self._go(Phase.KEEPING, None)
+        self._go(CopyPhase.KEEPING, None)
         self._out.append(KeepGroup(self._hole, after))
 
     def _passed(self, hole: Hole) -> Hole:
@@ -291,7 +287,7 @@ class Copying:
         return msgspec.structs.replace(hole, upto=self._group)
 
     def _failed(self, fault: str, now: Instant) -> None:
-        """A file of this group can't be had as it should be: once more, then later."""
+        """A file of this group has a fault: try once more, then later."""
         hole = self._hole
         assert hole is not None
         self._refuse(fault)
@@ -321,23 +317,23 @@ class Copying:
         if now >= self._free_at:
             self._ask_piece(now)
         else:
-            self._go(Phase.PACING, self._free_at)
+            self._go(CopyPhase.PACING, self._free_at)
 
     def _ask_piece(self, now: Instant) -> None:
         self._number += 1
         self._asked_at = now
-        self._go(Phase.FETCHING, Instant(now + ANSWER_NS))
+        self._go(CopyPhase.FETCHING, Instant(now + ANSWER_NS))
         path = self._entries[self._index].path
-        self._out.append(Say(PieceAsked(number=self._number, path=path, offset=self._offset)))
+        self._out.append(AskPeer(PieceAsked(number=self._number, path=path, offset=self._offset)))
 
     def _heard(self, word: GroupSent | PieceSent, piece: bytes | memoryview, now: Instant) -> None:
         if word.number != self._number:
-            return  # Late: it was asked again.
+            return  # A late answer: the question was asked again.
         if self.trouble == NO_ANSWER:
             self.trouble = ""
-        if isinstance(word, GroupSent) and self.phase is Phase.ASKING:
+        if isinstance(word, GroupSent) and self.phase is CopyPhase.ASKING:
             self._group_sent(word, now)
-        elif isinstance(word, PieceSent) and self.phase is Phase.FETCHING:
+        elif isinstance(word, PieceSent) and self.phase is CopyPhase.FETCHING:
             self._piece_sent(word, piece, now)
         else:
             self._refuse("unasked")
@@ -345,7 +341,7 @@ class Copying:
     def _piece_sent(self, sent: PieceSent, piece: bytes | memoryview, now: Instant) -> None:
         entry = self._entries[self._index]
         if (sent.path, sent.offset) != (entry.path, self._offset):
-            self._refuse("other_piece")  # As if none had come: it is asked for again.
+            self._refuse("other_piece")  # As if no answer had come: the piece is asked for again.
         elif sent.reason == "gone":
             self._file_gone(now)
         elif sent.reason:
@@ -357,11 +353,11 @@ class Copying:
             rest_ns = max((SHARE - 1) * took_ns, len(piece) * SECOND // RATE_BYTES_PER_S - took_ns)
             self._free_at = Instant(now + min(rest_ns, ANSWER_NS))
             self._piece_bytes = len(piece)
-            self._go(Phase.STORING, None)
+            self._go(CopyPhase.STORING, None)
             self._out.append(StorePiece(self._offset, piece))
 
     def _file_gone(self, now: Instant) -> None:
-        """A merge took it: what is listed now has its rows."""
+        """A merge replaced the file: files that are listed now have its rows."""
         self._out.append(Forget())
         self._gone += 1
         if self._gone > GONE_MAX:
@@ -378,19 +374,19 @@ class Copying:
             self._wait(f"the disk here: {fault}", now)
         elif fault:
             self._failed(fault, now)
-        elif self.phase is Phase.STORING:
+        elif self.phase is CopyPhase.STORING:
             self._stored(now)
-        elif self.phase is Phase.TAKING:
+        elif self.phase is CopyPhase.TAKING:
             self._taken(now)
         else:
             self._kept(now)
 
     def _kept(self, now: Instant) -> None:
-        """The manifest says so, and `HolesKnown` has told what it says."""
+        """The change is in the manifest, and `HolesKnown` has told its holes."""
         self._attempts = self._gone = 0
         self._pause_ns = PAUSE_MIN_NS
         self._left = max(0, self._left - len(self._entries))
-        if self.phase is Phase.ENDING:
+        if self.phase is CopyPhase.ENDING:
             self._hole = None
         if not any(one.missed for one in self._holes):
             self.trouble = ""
@@ -403,7 +399,7 @@ class Copying:
             self._pace(now)
             return
         assert self._hole is not None
-        self._go(Phase.TAKING, None)
+        self._go(CopyPhase.TAKING, None)
         self._out.append(TakeFile(entry, self._hole))
 
     def _taken(self, now: Instant) -> None:
@@ -414,15 +410,15 @@ class Copying:
         else:
             self._keep(self._passed(self._hole))
 
-    # --- All ways lead through here ------------------------------------------------------------------------------
+    # --- Changes of the phase ------------------------------------------------------------------------------------
 
-    def _go(self, phase: Phase, due: Instant | None) -> None:
+    def _go(self, phase: CopyPhase, due: Instant | None) -> None:
         self.phase, self._due = phase, due
 
     def _wait(self, trouble: str, now: Instant) -> None:
         self.trouble = trouble
-        self._go(Phase.WAITING, Instant(now + self._pause_ns))
+        self._go(CopyPhase.WAITING, Instant(now + self._pause_ns))
         self._pause_ns = min(2 * self._pause_ns, PAUSE_MAX_NS)
 
     def _refuse(self, reason: str) -> None:
-        self._out.append(Refused(reason))
+        self._out.append(CountRefusal(reason))

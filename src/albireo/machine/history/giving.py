@@ -1,4 +1,4 @@
-"""Giving: what a history answers to the other member's, which lacks files. No state; the manifest is asked anew.
+"""Giving: answers of a history to that of the other member, which lacks files. No state: each looks at the manifest.
 
 Spec: ADR-0124.
 """
@@ -10,11 +10,11 @@ from albireo.codec.history import FileEntry, FileKind, Hole, Manifest, group_of
 from albireo.codec.history_copy import GroupAsked, GroupSent
 
 COPIED: Final = (FileKind.SAMPLES, FileKind.GAPS, FileKind.EVENTS)
-"""Partials are made anew from the samples; items come with the folds."""
+"""Kinds of files that are copied: partials are made anew from the samples, items come with the folds."""
 
 
 def group_sent(manifest: Manifest, ask: GroupAsked) -> GroupSent:
-    """The files of the group asked for."""
+    """Answer with the files of the wanted group."""
     if manifest.log_id != ask.log_id:
         return GroupSent(number=ask.number, reason="other_log")
     if manifest.position.sequence < ask.last_sequence:
@@ -37,7 +37,7 @@ def group_sent(manifest: Manifest, ask: GroupAsked) -> GroupSent:
 
 
 def _within(manifest: Manifest, ask: GroupAsked) -> Iterable[FileEntry]:
-    """Files with records of the range. What a gap of our own stands for is our loss, not a record."""
+    """Files with records of the range, without the gap files of our own holes, which are losses and no records."""
     own_gaps = {hole.gap for hole in manifest.holes}
     for entry in manifest.files:
         is_wanted = entry.kind in COPIED and entry.log_id == ask.log_id and entry.path not in own_gaps

@@ -1,7 +1,7 @@
-"""What the other history says, judged before anything is done about it: each fault has a name.
+"""Judging: answers of the other member's history are checked before anything is done about them; faults have names.
 
-Nothing that it names becomes a path of ours: `path` is only given back to ask for the file, where the other looks it up
-in its own manifest. Checked all the same, so that what is not meant to be is not asked for.
+No name in an answer becomes a path of ours: `path` is only sent back to ask for the file, and the other history looks
+it up in its own manifest. It is checked all the same, so that no path outside of a history is asked for.
 
 Spec: ADR-0124, bad input.
 """
@@ -15,13 +15,13 @@ from albireo.machine.history.giving import COPIED
 from albireo.model.position import Position
 
 FILES_MAX: Final = 20_000
-"""Of one group: a day whose files nobody merges has 1,440."""
+"""Most files of one group: a day whose files nobody merges has 1,440."""
 FILE_BYTES_MAX: Final = 1 << 40
 FILE_BYTES_MIN: Final = 12
-"""Magic numbers and the length of a footer."""
+"""Smallest file: magic numbers and the length of a footer."""
 ROWS_MAX: Final = 1 << 40
 TEXT_BYTES_MAX: Final = 200
-"""Of a node: it becomes the name of a folder."""
+"""Longest name of a node: it becomes the name of a folder."""
 PATH_CHARACTERS_MAX: Final = 1_000
 HOLES_MAX: Final = 1_000
 INT64: Final = 2**63
@@ -29,7 +29,7 @@ EPOCHS: Final = 2**32
 
 
 def group_fault(sent: GroupSent, hole: Hole, log_id: str, before: str, *, is_exact: bool) -> str:
-    """What is wrong with an answer that names a group; empty: nothing."""
+    """Fault of an answer that names a group; empty: none."""
     is_next = sent.group == before if is_exact else not before or sent.group < before
     if not is_next:
         return "group_order"
@@ -78,7 +78,7 @@ def _is_day(day: str) -> bool:
 
 
 def holes_left(hole: Hole, theirs: Sequence[Hole]) -> list[Hole] | None:
-    """What of `hole` stays, because the other lacks it too; None if what it says can't be."""
+    """Parts of `hole` that stay because the other history lacks them too; None: its holes are impossible."""
     if len(theirs) > HOLES_MAX:
         return None
     found: dict[tuple[int, int], Hole] = {}

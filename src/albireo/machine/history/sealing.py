@@ -1,6 +1,6 @@
-"""Decisions of the historian: when to seal the hot tail, when to stop taking rows, which files to merge.
+"""Sealing: when to seal the hot tail, when to stop taking rows, which files to merge.
 
-Pure: the shell measures, asks here, and does. `Pace` is the machine of one hot tail:
+The shell measures, asks here, and acts. `SealPace` is the machine of one hot tail:
 
            has news and 60 s, or enough rows, or asked             sealed
     Idle ------------------------------------------------> Sealing --------> Idle
@@ -12,7 +12,7 @@ Invariants
     `has_room` is False long before memory is short; rows that find no room stay in the log and come later.
 
 Merging keeps the number of files of a day small: `TIER` files of one level become one of the next, and once the day is
-closed and quiet all of it becomes one. So a row is rewritten at most `LEVEL_MAX` + 1 times.
+closed and quiet all its files become one. So a row is rewritten at most `LEVEL_MAX` + 1 times.
 Spec: ADR-0062, ADR-0064.
 """
 
@@ -25,27 +25,27 @@ from albireo.codec.history import DAY_NS, FileEntry, FileKind, day_start_ns
 from albireo.model.instant import SECOND, Instant
 
 TIER: Final = 12
-"""Files of one level that make one of the next."""
+"""Files of one level that are merged into one of the next."""
 LEVEL_MAX: Final = 2
 """Highest level within an open day: 12 x 12 minutes in one file."""
 CLOSED_LEVEL: Final = 9
 INPUTS_MAX: Final = 64
-"""Files one merge reads; a day that has more is merged in several steps."""
+"""Most files that one merge reads; a day with more is merged in several steps."""
 QUIET_NS: Final = 600 * SECOND
 """Node time that must pass after a day's last seal before it counts as closed."""
 
 
-class PaceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SealPaceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When to seal, and how much memory the hot tail may take."""
 
     seal_every_ns: int = 60 * SECOND
     """Longest time a row stays in memory only (it is durable in the log all the while)."""
     seal_rows: int = 1_000_000
-    """So many rows are sealed at once, however young they are."""
+    """This many rows are sealed at once, however young they are."""
     hot_rows_max: int = 4_000_000
-    """No credit beyond; some 50 bytes each."""
+    """Rows in memory beyond which there is no credit; some 50 bytes each."""
     hot_bytes_max: int = 256 * 1024 * 1024
-    """The same for the frames they came in."""
+    """Bytes of frames in memory beyond which there is no credit."""
     retry_min_ns: int = 2 * SECOND
     retry_max_ns: int = 60 * SECOND
 
@@ -56,16 +56,16 @@ class PaceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError("times must be above 0 and retry_min_ns at most retry_max_ns")
 
 
-class Pace:
-    """See the module."""
+class SealPace:
+    """Pace of the seals of one hot tail."""
 
-    def __init__(self, config: PaceConfig) -> None:
+    def __init__(self, config: SealPaceConfig) -> None:
         self.config = config
         self.is_sealing = False
         self.failures = 0
-        """Seals that failed since the last one that did not."""
+        """Seals that failed since the last success."""
         self._since: Instant | None = None
-        """When the oldest news that is not sealed came."""
+        """When the oldest unsealed news came."""
         self._retry_at: Instant | None = None
         self._is_asked = False
         self._rows = 0
@@ -78,7 +78,7 @@ class Pace:
             self._since = now
 
     def asked(self, now: Instant) -> None:
-        """Somebody wants everything sealed now, whatever it is."""
+        """Everything is to be sealed now, however little it is."""
         self._is_asked = True
         self._retry_at = None
         if self._since is None:
@@ -99,7 +99,7 @@ class Pace:
         return Instant(self._since + self.config.seal_every_ns)
 
     def started(self) -> None:
-        """Everything taken so far is being sealed."""
+        """A seal of everything taken so far has begun."""
         assert not self.is_sealing
         self.is_sealing = True
         self._is_asked = False
@@ -119,12 +119,12 @@ class Pace:
         self._since = now if self._since is None else self._since
 
     def has_room(self) -> bool:
-        """May more rows be asked for?"""
+        """More rows may be asked for."""
         return self._rows < self.config.hot_rows_max and self._bytes < self.config.hot_bytes_max
 
 
 class MergePlan(msgspec.Struct, frozen=True):
-    """Make one file of `inputs`: all of one kind, node and day, in order of their sequences."""
+    """Plan to make one file of `inputs`: all of one kind, node and day, sorted by sequence."""
 
     inputs: tuple[FileEntry, ...]
     level: int
@@ -141,7 +141,7 @@ def merge_plan(
 
     Args:
         files: of a manifest. Partials are merged with the samples they belong to and are not looked at.
-        complete_to_ns: of the same manifest.
+        complete_to_ns: node time to which the same manifest is complete.
         damaged: paths that can't be read; their day is left alone.
     """
     groups: dict[tuple[FileKind, str, str, str], list[FileEntry]] = {}

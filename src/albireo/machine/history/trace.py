@@ -1,15 +1,15 @@
-"""Traces: what one item was over time, and what that says of intervals. numpy kernels without I/O, without a clock.
+"""Traces: values of one item over time, and their aggregates over intervals. numpy kernels without I/O or clock.
 
-An answer for a range is always made the same way: raw rows, or partials (machine.history.aggregate) with what holds
+An answer for a range is always made the same way: raw rows, or partials (machine.history.aggregate) with the holds
 between them, become a `Trace`; holes in the record (starts of gaps, end of what is known) become events of the trace;
 `weigh` cuts the trace at the edges of the intervals.
 
-Beside the classes of machine.history.aggregate a trace has 3, nothing known, and 4, already summed in a partial.
+Beside the classes of machine.history.aggregate a trace has 3, nothing known, and 4, summed already in a partial.
 
 Spec: OPC UA Part 13 v1.05, 5.4.3.2 (StatusCode calculation), 4.2.1.2 (TreatUncertainAsBad, PercentDataGood,
 PercentDataBad), 5.3.3.2 (Partial); ADR-0063. Average is its TimeAverage2; Minimum and Maximum are its Minimum2 and
 Maximum2; all of them Stepped. ASSUMED: time before the first sample and after the end of what is known takes no part in
-the percentages, it sets Partial. A run against a second implementation would settle it.
+the percentages, it sets Partial. A comparison with a second implementation would settle it.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ _Sums = TypeVar("_Sums", NDArray[np.float64], NDArray[np.int64])
 
 
 class AggregateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """OPC UA Part 13, 4.2.1.2; the defaults are the standard's."""
+    """Settings of OPC UA Part 13, 4.2.1.2, with the standard's defaults."""
 
     treat_uncertain_as_bad: bool = True
     percent_data_bad: int = 100
@@ -74,21 +74,21 @@ class Trace(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Weights(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """How the holds of a trace are spread over k intervals; fields as in `Intervals`."""
+    """Sums of the holds of a trace over k intervals; fields as in `Intervals`."""
 
     integral: Floats
     good_ns: Ints
     uncertain_ns: Ints
     bad_ns: Ints
     start_value: Floats
-    """What holds at the start of the interval for more than an instant, if usable; else NaN."""
+    """Value that holds at the start of the interval for more than an instant, if usable; else NaN."""
     last_value: Floats
     last_quality: Ints
     last_ns: Ints
 
 
 class Intervals(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What is known of one item in each of k intervals `edges[i] <= t < edges[i + 1]`."""
+    """Aggregates of one item in each of k intervals `edges[i] <= t < edges[i + 1]`."""
 
     edges: Ints
     """k + 1, rising."""
@@ -100,13 +100,13 @@ class Intervals(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     uncertain_ns: Ints
     bad_ns: Ints
     minimum: Floats
-    """Smallest usable value that held at any time of the interval; NaN without one. With its time, at the earliest the
-    interval's start."""
+    """Smallest usable value that held at any time of the interval; NaN without one."""
     minimum_ns: Ints
+    """Time of the minimum, at the earliest the interval's start."""
     maximum: Floats
     maximum_ns: Ints
     last_value: Floats
-    """What holds at the end of the interval, NaN where nothing does; with its quality and the time it is from."""
+    """Value that holds at the end of the interval, NaN where none does; its quality and time follow."""
     last_quality: Ints
     last_ns: Ints
 
@@ -123,7 +123,7 @@ def trace_of_rows(rows: Rows) -> Trace:
 
 
 def trace_of_partials(partials: Partials) -> Trace:
-    """The trace between partials of one item that do not overlap: what holds from each one's last row on."""
+    """The trace between partials of one item that do not overlap: the hold from the last row of each on."""
     count = len(partials)
     ns = np.empty(2 * count, np.int64)
     ns[0::2], ns[1::2] = partials.first_ns, partials.last_ns
@@ -141,7 +141,7 @@ def with_holes(trace: Trace, hole_ns: Sequence[int] | Ints, known_to_ns: int | N
 
     Args:
         hole_ns: starts of gaps; a row at the same instant comes before the hole.
-        known_to_ns: nothing is known of later times, unless there are rows.
+        known_to_ns: end of what is known; later rows, if there are any, move it.
     """
     if len(trace) == 0:
         return trace
@@ -156,10 +156,10 @@ def with_holes(trace: Trace, hole_ns: Sequence[int] | Ints, known_to_ns: int | N
 
 
 def weigh(trace: Trace, edges: Ints, settings: AggregateSettings) -> Weights:
-    """Cut a trace at `edges` and sum up what holds in each interval.
+    """Cut a trace at `edges` and sum up its holds in each interval.
 
     Args:
-        trace: of one item; rows before `edges[0]` only matter for what holds there.
+        trace: of one item; rows before `edges[0]` only matter for the hold at that time.
         edges: k + 1 rising times.
 
     Cost: O(n + k log n).
@@ -205,7 +205,7 @@ def intervals_of_rows(
     known_to_ns: int | None = None,
     with_extremes: bool = True,
 ) -> Intervals:
-    """What raw rows of one item say of each interval.
+    """Intervals from raw rows of one item.
 
     Args:
         rows: of one item, from the last one before `edges[0]` on.
@@ -240,7 +240,7 @@ def intervals_of_partials(
     hole_ns: Sequence[int] = (),
     known_to_ns: int | None = None,
 ) -> Intervals:
-    """What partials of one item say of each interval.
+    """Intervals from partials of one item.
 
     Args:
         partials: of one item, not overlapping, each within one interval, sorted by time, from the last one before
@@ -343,7 +343,7 @@ def interpolated(trace: Trace, at_ns: Ints, settings: AggregateSettings, *, is_s
 
 
 class _Carried(msgspec.Struct, frozen=True, eq=False):
-    """What holds over from before each interval, and until when."""
+    """Value that holds over from before each interval, and for how long."""
 
     value: Floats
     classes: Classes

@@ -13,9 +13,9 @@ import msgspec
 from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.record import Audited, Stream
 from albireo.machine.feed.leader import Leader
-from albireo.machine.fold.cases import Asked
+from albireo.machine.fold.cases import ActionAsked
 from albireo.machine.fold.folds import Folds
-from albireo.machine.fold.transitions import Refused
+from albireo.machine.fold.transitions import ActionRefused
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.diagnostics import CommitTimes
 from albireo.machine.node.orders import Orders, WriteAsked
@@ -82,7 +82,7 @@ class Answers:
             "read": (ItemsAsked, self._read),
             "write": (WriteAsked, self._write),
             "cases": (CasesAsked, self._cases),
-            "case_action": (Asked, self._case_action),
+            "case_action": (ActionAsked, self._case_action),
             "flood": (Nothing, self._flood),
         }
 
@@ -144,12 +144,12 @@ class Answers:
             rows.append(msgspec.to_builtins(case) | {"item": "" if known is None else known.full_name})
         self._say(sender, request_id, rows, turn)
 
-    def _case_action(self, sender: bytes, request_id: int, asked: Asked, moment: Moment, turn: Turn) -> None:
+    def _case_action(self, sender: bytes, request_id: int, asked: ActionAsked, moment: Moment, turn: Turn) -> None:
         root = self._root
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
         changes = root.folds.act(asked, moment.wall)
-        if isinstance(changes, Refused):
+        if isinstance(changes, ActionRefused):
             raise NotAnswered(f"{changes.reason}: {changes.remedy}")
         if changes:
             turn.record(Stream.CASES, changes)
@@ -247,7 +247,7 @@ def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _subject(asked: Asked) -> str:
+def _subject(asked: ActionAsked) -> str:
     if asked.case_id is not None:
         return f"case {asked.case_id}"
     return f"item {asked.item_id} {asked.condition}" if asked.item_id is not None else "all cases"

@@ -12,6 +12,7 @@ from albireo.codec.message import AnyMessage
 from albireo.codec.record import Audited
 from albireo.machine.fold.folds import Folds
 from albireo.machine.pair.events import Permit
+from albireo.model.instant import TimePassed
 from albireo.model.position import EpochHistory, Position
 
 
@@ -54,10 +55,6 @@ class PeerLost(msgspec.Struct, frozen=True):
     """A send to this peer failed: it is gone."""
 
     sender: bytes
-
-
-class TimePassed(msgspec.Struct, frozen=True):
-    """The instant that `deadline` named has come."""
 
 
 class Started(msgspec.Struct, frozen=True):

@@ -71,7 +71,6 @@ from albireo.machine.node.events import (
     Started,
     Stopping,
     Suspended,
-    TimePassed,
 )
 from albireo.machine.node.hellos import Hellos
 from albireo.machine.node.orders import Orders
@@ -81,7 +80,7 @@ from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.registry import OWN_ADAPTER, Registry
 from albireo.machine.node.role import Role
 from albireo.machine.node.turn import OWN_PRODUCER, Draft, Moment, Turn
-from albireo.model.instant import MS, SECOND, Instant, LogTime, soonest
+from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
 from albireo.model.position import EpochHistory, Position
 from albireo.model.samples import SampleBatch
 

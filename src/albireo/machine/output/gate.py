@@ -1,19 +1,19 @@
-"""The gate: refuses orders of a member that leads no more, in front of a PLC that can't (`guard = "gate"`).
+"""The gate: refuses orders of a member that is no longer the holder, for a PLC that can't (`guard = "gate"`).
 
-It owns the only path to the PLC and shows the members the mailboxes of mailbox.py. What a PLC's program does in one
-scan takes a gate an exchange with the device, so one order at a time is under way:
+A gate owns the only path to the PLC and shows the members the mailboxes of mailbox.py. A PLC's program applies an order
+in one scan; a gate needs an exchange with the device for it, so one order at a time is under way:
 
-    Ordered --> admitted? --no--> stale, bad
-                   |yes
-                 guard raised: Keep --> target 0: done
-                   |                    device may carry out an earlier one: unreached (target 0 waits)
-                 Apply --> Landed --> done, refused, unreached, unknown
+    MailboxWritten --> admitted? --no--> stale, bad
+                          |yes
+                        guard raised: KeepGuard --> target 0: done
+                          |                         device may carry out an earlier order: unreached (target 0 waits)
+                        Apply --> Landed --> done, refused, unreached, unknown
 
-Invariants: nothing is applied before the guard of its epoch is kept. When an order is answered, nothing of a lower
-epoch is applied any more: an order that nobody knows the end of, and a start, which may follow the death of a gate
-with one under way, keep everything back for `dead_ns`.
+Invariants: no order is applied before the guard of its epoch is kept. Once an order is answered, no order of a lower
+epoch is applied any more. So an order without a known end keeps every other back for `dead_ns`, and so does a start,
+because the gate may have died with an order under way.
 
-What it does not do: speak to anybody, store anything, know what a target is (field/modbus/gate/gate.py).
+Not done here: messages, storage, the meaning of a target (field/modbus/gate/gate.py).
 Spec: design/pair.md, Guard levels of outputs; ADR-0126.
 """
 
@@ -29,7 +29,7 @@ from albireo.machine.output.mailbox import (
     Applied,
     GuardState,
     MailboxAnswer,
-    Order,
+    MailboxOrder,
     Result,
     admitted,
     answered,
@@ -37,39 +37,39 @@ from albireo.machine.output.mailbox import (
     encode_status,
     next_boot,
 )
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, TimePassed
 
 EMPTY: Final = (0,) * ORDER_REGISTERS
-"""Registers 0..9 of a mailbox that nobody has written since the start."""
+"""Registers 0..9 of a mailbox that no member has written since the start."""
 
 Words = tuple[int, ...]
 
 
 class GateConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What one gate is there for."""
+    """Configuration of one gate."""
 
     dead_ns: int
-    """By then a write without an answer has landed or never will."""
+    """Time after which a write without an answer has landed or never will."""
     highest: Mapping[int, int]
-    """Target -> the largest of its values, unsigned; there are no other targets."""
+    """Largest value by target, unsigned; there are no other targets."""
 
 
-class Gate(msgspec.Struct, frozen=True, kw_only=True):
-    """The gate between two events."""
+class GateState(msgspec.Struct, frozen=True, kw_only=True):
+    """State of a gate between two events."""
 
     state: GuardState
-    """Boot number, guard and answers, as the members read them. Without targets: the device has the values."""
+    """Boot number, guard and answers, as the members read them. It has no targets: the device holds their values."""
     orders: tuple[Words, Words] = (EMPTY, EMPTY)
     """Registers 0..9 of each mailbox."""
     under_way: Applied | None = None
-    """What the device is asked to do now."""
+    """Order that the device is asked to carry out now."""
     quiet_until: Instant = Instant(0)
-    """Before, the device may still carry out something that nobody answers for."""
+    """Until then the device may still carry out an order whose answer will not come."""
     first: int = 0
-    """Whose mailbox is looked at first: not his whose order was served last."""
+    """Member whose mailbox is looked at first: not the one whose order was applied last."""
 
 
-class Ordered(msgspec.Struct, frozen=True):
+class MailboxWritten(msgspec.Struct, frozen=True):
     """A member wrote its mailbox."""
 
     member: int
@@ -77,46 +77,42 @@ class Ordered(msgspec.Struct, frozen=True):
 
 
 class Landed(msgspec.Struct, frozen=True):
-    """What became of the order under way: DONE, REFUSED, UNREACHED or UNKNOWN."""
+    """The order under way has ended: DONE, REFUSED, UNREACHED or UNKNOWN."""
 
     result: Result
 
 
-class TimePassed(msgspec.Struct, frozen=True):
-    """`deadline` has come."""
-
-
-class Keep(msgspec.Struct, frozen=True):
-    """Make this durable before any effect that follows, and before anybody reads an answer."""
+class KeepGuard(msgspec.Struct, frozen=True):
+    """Effect: make this durable before any later effect, and before a member reads an answer."""
 
     boot: int
     guard: int
 
 
 class Apply(msgspec.Struct, frozen=True):
-    """Write it to the device, once, and say `Landed`."""
+    """Effect: write the order to the device, once, and tell its end by `Landed`."""
 
-    order: Order
-
-
-Event = Ordered | Landed | TimePassed
-Effect = Keep | Apply
+    order: MailboxOrder
 
 
-def started(config: GateConfig, boot: int, guard: int, now: Instant) -> tuple[Gate, list[Effect]]:
-    """A start of the gate.
+Event = MailboxWritten | Landed | TimePassed
+Effect = KeepGuard | Apply
+
+
+def started(config: GateConfig, boot: int, guard: int, now: Instant) -> tuple[GateState, list[Effect]]:
+    """State and effects of a starting gate.
 
     Args:
-        boot, guard: as kept; of a gate that has kept nothing any number, and 0.
+        boot, guard: as kept; a gate that has kept nothing takes any boot number, and guard 0.
     """
     state = GuardState(boot=next_boot(boot), guard=guard)
-    return Gate(state=state, quiet_until=Instant(now + config.dead_ns)), [Keep(state.boot, guard)]
+    return GateState(state=state, quiet_until=Instant(now + config.dead_ns)), [KeepGuard(state.boot, guard)]
 
 
-def step(config: GateConfig, gate: Gate, event: Event, now: Instant) -> tuple[Gate, list[Effect]]:
-    """What follows from `event`; the effects are carried out in order, before the new state is shown to anybody."""
+def step(config: GateConfig, gate: GateState, event: Event, now: Instant) -> tuple[GateState, list[Effect]]:
+    """Take one event; the effects are carried out in order, before any member sees the new state."""
     match event:
-        case Ordered():
+        case MailboxWritten():
             gate = _ordered(gate, event)
         case Landed(result=result):
             gate = _landed(config, gate, result, now)
@@ -132,13 +128,13 @@ def step(config: GateConfig, gate: Gate, event: Event, now: Instant) -> tuple[Ga
     return gate, effects
 
 
-def deadline(gate: Gate) -> Instant | None:
-    """When a `TimePassed` is due: somebody waits for what the device may still carry out."""
+def deadline(gate: GateState) -> Instant | None:
+    """When `TimePassed` is due: an order waits for the end of `quiet_until`."""
     return gate.quiet_until if gate.under_way is None and any(_asks(gate, one) for one in range(MEMBERS)) else None
 
 
-def registers(gate: Gate) -> Words:
-    """Both mailboxes and the status, as anybody reads them."""
+def registers(gate: GateState) -> Words:
+    """Both mailboxes and the status, as the members read them."""
     boxes = [
         word for order, answer in zip(gate.orders, gate.state.answers, strict=True)
         for word in (*order, *encode_answer(answer))
@@ -146,13 +142,13 @@ def registers(gate: Gate) -> Words:
     return (*boxes, *encode_status(gate.state))
 
 
-def _ordered(gate: Gate, event: Ordered) -> Gate:
+def _ordered(gate: GateState, event: MailboxWritten) -> GateState:
     assert len(event.words) == ORDER_REGISTERS
     orders = (event.words, gate.orders[1]) if event.member == 0 else (gate.orders[0], event.words)
     return msgspec.structs.replace(gate, orders=orders)
 
 
-def _landed(config: GateConfig, gate: Gate, result: Result, now: Instant) -> Gate:
+def _landed(config: GateConfig, gate: GateState, result: Result, now: Instant) -> GateState:
     applied = gate.under_way
     assert applied is not None, "nothing is under way"
     gate = _answered(gate, applied.member, applied.order.count, result)
@@ -161,12 +157,12 @@ def _landed(config: GateConfig, gate: Gate, result: Result, now: Instant) -> Gat
     return msgspec.structs.replace(gate, under_way=None, quiet_until=quiet_until, first=first)
 
 
-def _asks(gate: Gate, member: int) -> bool:
+def _asks(gate: GateState, member: int) -> bool:
     return gate.orders[member][1] not in (0, gate.state.answers[member].done)
 
 
-def _look(config: GateConfig, gate: Gate, member: int, now: Instant) -> tuple[Gate, list[Effect]]:
-    """One mailbox, while nothing is under way."""
+def _look(config: GateConfig, gate: GateState, member: int, now: Instant) -> tuple[GateState, list[Effect]]:
+    """Look at one mailbox while no order is under way."""
     if not _asks(gate, member):
         return gate, []
     count = gate.orders[member][1]
@@ -187,13 +183,13 @@ def _look(config: GateConfig, gate: Gate, member: int, now: Instant) -> tuple[Ga
     return msgspec.structs.replace(gate, under_way=Applied(member, order)), [*effects, Apply(order)]
 
 
-def _raised(gate: Gate, epoch: int) -> tuple[Gate, list[Effect]]:
+def _raised(gate: GateState, epoch: int) -> tuple[GateState, list[Effect]]:
     if epoch == gate.state.guard:
         return gate, []
     state = msgspec.structs.replace(gate.state, guard=epoch)
-    return msgspec.structs.replace(gate, state=state), [Keep(state.boot, state.guard)]
+    return msgspec.structs.replace(gate, state=state), [KeepGuard(state.boot, state.guard)]
 
 
-def _answered(gate: Gate, member: int, count: int, result: Result) -> Gate:
+def _answered(gate: GateState, member: int, count: int, result: Result) -> GateState:
     state = answered(gate.state, member, MailboxAnswer(count, result))
     return msgspec.structs.replace(gate, state=state)

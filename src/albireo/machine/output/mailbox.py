@@ -1,7 +1,7 @@
-"""The mailbox: how a PLC refuses orders of a member that leads no more (`guard = "plc"`).
+"""The mailbox: how a PLC refuses orders of a member that is no longer the holder (`guard = "plc"`).
 
 Outputs are reached through one mailbox per member only. The PLC applies an order if its epoch is at least the highest
-it applied since its start (`guard`) and its boot number is the current one; so nothing late is carried out, neither
+epoch applied since its start (`guard`) and its boot number is the current one; so no late order is carried out, neither
 after a takeover nor after a restart of the PLC, which forgets the guard.
 
 One mailbox, 12 registers, high words first; the order is written by one FC16:
@@ -19,12 +19,12 @@ One mailbox, 12 registers, high words first; the order is written by one FC16:
 
 Then 4 registers that both members read: boot number, 0, and the guard in two.
 
-The sender's part of the bargain: the boot number is read after the grant, and the lease is checked after that and right
-before each send. The new holder's first order has target 0 and is answered before it serves.
+Duties of the sender: it reads the boot number after the grant, and checks the lease after that and right before each
+send. The new holder's first order has target 0 and is answered before the holder serves.
 
 A gate (gate.py) has the same mailboxes and judges orders by the same `admitted`, in front of a PLC without the program.
 
-Not here: sending, time-outs and outcomes of orders (the adapter); which output a target is (the PLC's program).
+Not done here: sending, time-outs and outcomes of orders (the adapter); which output a target is (the PLC's program).
 Spec: design/pair.md, Guard levels of outputs; docs/plc/guard.st is the same logic as Structured Text; ADR-0097.
 """
 
@@ -47,7 +47,7 @@ MEMBERS: Final = 2
 WORD_MAX: Final = 0xFFFF
 EPOCH_MAX: Final = 0xFFFF_FFFF
 RAISE_ONLY: Final = 0
-"""Target of the first order of an epoch."""
+"""Target of the first order of an epoch: it raises the guard and applies no value."""
 
 _ORDER: Final = struct.Struct(">HHIHHI")
 _CRC: Final = struct.Struct(">I")
@@ -64,15 +64,16 @@ class Result(IntEnum):
     BAD = 3
     """Torn, foreign, or for a target that does not exist. Certainly not applied."""
     REFUSED = 4
-    """Of a gate: passed on, and the device refused it. Certainly not applied."""
+    """Said by a gate only: the device refused the order. Certainly not applied."""
     UNREACHED = 5
-    """Of a gate: not passed on, for the device is away or may still carry out an earlier one. Certainly not applied."""
+    """Said by a gate only: the order was not passed on, for the device is away or may still carry out an earlier order.
+    Certainly not applied."""
     UNKNOWN = 6
-    """Of a gate: passed on, and nobody knows what became of it."""
+    """Said by a gate only: the order was passed on, and its end is not known."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member asks of an output."""
+class MailboxOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """Order of one member to one output."""
 
     count: int
     epoch: int
@@ -82,21 +83,21 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MailboxAnswer(msgspec.Struct, frozen=True):
-    """Registers 10 and 11."""
+    """Registers 10 and 11: the PLC's answer."""
 
     done: int = 0
     result: Result = Result.NONE
 
 
 class GuardStatus(msgspec.Struct, frozen=True):
-    """What both members read beside the mailboxes."""
+    """Status that both members read beside the mailboxes."""
 
     boot: int
     guard: int
 
 
 class GuardState(msgspec.Struct, frozen=True, kw_only=True):
-    """The PLC's memory between two scans. Only `boot` has to survive a restart, and it changes there."""
+    """The PLC's memory between two scans. Only `boot` has to survive a restart, at which it changes."""
 
     boot: int
     guard: int = 0
@@ -110,10 +111,10 @@ class Applied(msgspec.Struct, frozen=True):
     """An order that a scan carried out."""
 
     member: int
-    order: Order
+    order: MailboxOrder
 
 
-def encode_order(order: Order) -> tuple[int, ...]:
+def encode_order(order: MailboxOrder) -> tuple[int, ...]:
     """Registers 0..9.
 
     Raises:
@@ -128,7 +129,7 @@ def encode_order(order: Order) -> tuple[int, ...]:
     return _WORDS.unpack(head + _CRC.pack(crc32(head)))
 
 
-def decode_order(words: Sequence[int], offset: int = 0) -> Order:
+def decode_order(words: Sequence[int], offset: int = 0) -> MailboxOrder:
     """The order at `offset`.
 
     Raises:
@@ -142,7 +143,7 @@ def decode_order(words: Sequence[int], offset: int = 0) -> Order:
         raise DecodeError(offset, "checksum")
     if count == 0 or epoch == 0:
         raise DecodeError(offset, "an order has a count and an epoch")
-    return Order(count=count, epoch=epoch, boot=boot, target=target, value=value)
+    return MailboxOrder(count=count, epoch=epoch, boot=boot, target=target, value=value)
 
 
 def _octets(words: Sequence[int], offset: int) -> bytes:
@@ -198,7 +199,7 @@ def scan(state: GuardState, mailboxes: tuple[Sequence[int], Sequence[int]]) -> t
     return state, tuple(applied)
 
 
-def admitted(state: GuardState, words: Sequence[int]) -> Order | Result:
+def admitted(state: GuardState, words: Sequence[int]) -> MailboxOrder | Result:
     """The order in registers 0..9 if the guard lets it pass, else why it is not carried out."""
     try:
         order = decode_order(words)
@@ -207,7 +208,7 @@ def admitted(state: GuardState, words: Sequence[int]) -> Order | Result:
     return Result.STALE if order.boot != state.boot or order.epoch < state.guard else order
 
 
-def _serve(state: GuardState, member: int, words: Sequence[int]) -> tuple[GuardState, Order | None]:
+def _serve(state: GuardState, member: int, words: Sequence[int]) -> tuple[GuardState, MailboxOrder | None]:
     """IF req <> done THEN IF crc_ok AND boot = my_boot AND epoch >= guard THEN ... ELSE res := STALE; done := req."""
     asked = words[1] if len(words) > 1 else 0
     if asked in (0, state.answers[member].done):
@@ -225,16 +226,16 @@ def _serve(state: GuardState, member: int, words: Sequence[int]) -> tuple[GuardS
 
 
 def answered(state: GuardState, member: int, answer: MailboxAnswer) -> GuardState:
-    """`answer` is what this member reads in its mailbox."""
+    """The state with `answer` in this member's mailbox."""
     answers = (answer, state.answers[1]) if member == 0 else (state.answers[0], answer)
     return msgspec.structs.replace(state, answers=answers)
 
 
 def restarted(state: GuardState) -> GuardState:
-    """What a start of the PLC leaves: another boot number, no guard; targets as the PLC's program sets them."""
+    """The state after a start of the PLC: another boot number, no guard, targets as the PLC's program sets them."""
     return GuardState(boot=next_boot(state.boot), targets=(0,) * len(state.targets))
 
 
 def next_boot(boot: int) -> int:
-    """1..65535, never 0."""
+    """Boot number of the next start: 1..65535, never 0."""
     return boot % WORD_MAX + 1

@@ -21,7 +21,7 @@ from albireo.codec.pair_message import (
     Voted,
     Yielded,
 )
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, TimePassed
 from albireo.model.log_view import Beginning
 from albireo.model.position import EpochEntry, EpochHistory, Position
 
@@ -142,10 +142,6 @@ class OutputsEnded(msgspec.Struct, frozen=True):
     """
 
     until: Instant
-
-
-class TimePassed(msgspec.Struct, frozen=True):
-    """The instant that `deadline` named has come."""
 
 
 Event = (

@@ -1,14 +1,14 @@
-"""Asker: one question at a time to whichever member of a pair acts.
+"""PairAsker: one question at a time to whichever member of a pair acts.
 
 A question that changes nothing, or that carries an id by which the node knows it again (`write`), is asked once more
-whenever the member that had it is gone: its answer is then the same. Any other is asked once, and if its answer does
-not come, that is said: whether it was done cannot be known from here.
+whenever the member that had it is gone: its answer is then the same. Any other question is asked once; if its answer
+does not come, `Unanswered` says so: whether the action was done cannot be known from here.
 
-    asked --> waiting for a member that acts --said--> waiting for the answer --Answer of this id--> done
+    asked --> waiting for a member that acts --sent--> waiting for the answer --Answer of this id--> done
                         ^                                  |
                         +---- member gone, repeatable -----+--- not repeatable --> unanswered
 
-Late answers, to a question given up or from a member left behind, carry another id or an old word and are dropped.
+Answers to a question that was given up, or from a member that was left, are dropped.
 
 Spec: docs/node-protocol.md; design/pair.md, Parts.
 """
@@ -19,26 +19,16 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import Answer, Ask, RoleAsked, RoleTold
-from albireo.machine.producer.seeking import (
-    AskRole,
-    Chose,
-    Effect,
-    LineDown,
-    LineUp,
-    SeekConfig,
-    Seeker,
-    TimePassed,
-    Told,
-)
+from albireo.machine.producer.seeking import AskRole, Chose, Effect, LineDown, LineUp, RoleHeard, SeekConfig, Seeker
 from albireo.machine.producer.sending import Heard, SayTo
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, TimePassed
 
 REPEATABLE: Final = frozenset({"status", "items", "read", "write", "cases", "flood", "stores", "quarantine"})
-"""Asked twice they do what they do once. A `write` is known by its command id."""
+"""Questions that do the same when they are asked twice. A `write` is known by its command id."""
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """A new question; the one before is given up."""
+class QuestionAsked(msgspec.Struct, frozen=True):
+    """A new question; the question before it is given up."""
 
     ask: Ask
 
@@ -47,7 +37,7 @@ class GivenUp(msgspec.Struct, frozen=True):
     """Nobody waits for the answer any more."""
 
 
-class Answered(msgspec.Struct, frozen=True):
+class AnswerCame(msgspec.Struct, frozen=True):
     """Effect: the answer, as the node gave it."""
 
     member: int
@@ -55,16 +45,16 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Unanswered(msgspec.Struct, frozen=True):
-    """Effect: the member that had the question is gone, and it may not be asked twice."""
+    """Effect: the member that had the question is gone, and the question must not be asked twice."""
 
     member: int
 
 
-Event = LineUp | LineDown | Heard | Asked | GivenUp | TimePassed
-Effects = list[SayTo | Answered | Unanswered]
+Event = LineUp | LineDown | Heard | QuestionAsked | GivenUp | TimePassed
+Effects = list[SayTo | AnswerCame | Unanswered]
 
 
-class Asker:
+class PairAsker:
     """The machine."""
 
     def __init__(self, name: str, seek: SeekConfig, now: Instant) -> None:
@@ -89,14 +79,14 @@ class Asker:
 
     def step(self, event: Event, now: Instant) -> Effects:
         match event:
-            case Asked(ask):
+            case QuestionAsked(ask):
                 self._asked, self._said_to = ask, None
                 return self._say()
             case GivenUp():
                 self._asked = self._said_to = None
                 return []
             case Heard(member, RoleTold() as role):
-                return self._sought(self._seeker.step(Told(member, role), now))
+                return self._sought(self._seeker.step(RoleHeard(member, role), now))
             case Heard(member, Answer() as answer):
                 return self._answered(member, answer)
             case Heard():
@@ -108,7 +98,7 @@ class Asker:
         if self._asked is None or answer.request_id != self._asked.request_id or member != self._said_to:
             return []
         self._asked = self._said_to = None
-        return [Answered(member, answer)]
+        return [AnswerCame(member, answer)]
 
     def _sought(self, effects: Sequence[Effect]) -> Effects:
         done: Effects = []

@@ -1,4 +1,4 @@
-"""Flights: what a producer has on its way, as bodies under consecutive numbers.
+"""Flights: batches that a producer has on their way, as bodies under consecutive numbers.
 
 Adjacent batches of one value type become one body: a frame costs the node far more than a row of it.
 """
@@ -17,7 +17,7 @@ from albireo.codec.record import GapFound, Kind, Stream
 from albireo.model.samples import SampleBatch
 
 MESSAGE_BYTES: Final = 512 * 1024
-"""Bodies of one Append message, so that CORE's turn stays short during a resend."""
+"""Most that the bodies of one Append message take, so that CORE's turn stays short during a resend."""
 MESSAGE_ENTRIES_MAX: Final = 256
 
 
@@ -32,7 +32,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     lost: int | None = None
 
     def joined_to(self, before: "Loss | None") -> "Loss":
-        """Both as one, from the first to the last."""
+        """Both losses as one, from the earlier begin to the later end."""
         if before is None:
             return self
         return Loss(
@@ -51,15 +51,20 @@ class Flight(msgspec.Struct, eq=False):
     body: bytes
     last_ns: int
     batch: int
-    """The last of the batches offered that is in it, counted from 1; 0: a gap record."""
+    """Number of the last offered batch in this body, counted from 1; 0: the body is a gap record."""
     batches: Sequence[SampleBatch] = ()
-    """What it was made of, in case that CORE takes only some of it."""
+    """Batches that the body was made of: each is sent by itself if CORE refuses the body."""
 
 
 def flight_of(
     batches: Sequence[SampleBatch], last: int, producer_id: int, sequence: int, ids: NDArray[np.uint32]
 ) -> Flight:
-    """The rows of all batches as one body; `last`: number of the last batch; `ids`: of the rows of the hello."""
+    """The rows of all batches as one body.
+
+    Args:
+        last: number of the last batch.
+        ids: item ids by row of the hello.
+    """
     body = samples.encode_body(producer_id, sequence, *batches, ids=ids)
     count = sum(map(len, batches))
     entry = AppendEntry(int(Stream.SAMPLES), int(batches[0].value_type), count, crc32c(body))
@@ -67,7 +72,7 @@ def flight_of(
 
 
 def flight_of_loss(loss: Loss, producer: str, producer_id: int, sequence: int, ids: NDArray[np.uint32]) -> Flight:
-    """A gap record."""
+    """The gap record of `loss` as a body."""
     gap = GapFound(
         source=producer,
         reason=loss.reason,
@@ -81,7 +86,7 @@ def flight_of_loss(loss: Loss, producer: str, producer_id: int, sequence: int, i
 
 
 def batch_to(flights: Sequence[Flight], sequence: int) -> int:
-    """The last batch in the flights up to this number; 0: they are gap records, or none."""
+    """Number of the last batch in the flights up to `sequence`; 0: they hold gap records only, or there are none."""
     last = min(sequence - flights[0].sequence, len(flights) - 1)
     while last >= 0 and not flights[last].batch:
         last -= 1
@@ -89,7 +94,7 @@ def batch_to(flights: Sequence[Flight], sequence: int) -> int:
 
 
 def messages(flights: Sequence[Flight]) -> list[list[Flight]]:
-    """In messages of bounded size, in order."""
+    """The flights in order, grouped into messages of bounded size."""
     found: list[list[Flight]] = []
     size = 0
     for flight in flights:

@@ -1,27 +1,27 @@
 """Producer: the sending half of exactly-once appends.
 
-A named producer numbers its batches 1, 2, 3... and keeps each one until CORE says that it is committed; one that was
-only acknowledged (durability `local`) is kept too. Whatever happens to CORE or to the link, the same bodies go out
+A named producer numbers its batches 1, 2, 3... and keeps each batch until CORE says that it is committed; a batch that
+was only acknowledged (durability `local`) is kept too. Whatever happens to CORE or to the link, the same bodies go out
 again under the same numbers; CORE takes each number once. So a restart or a takeover loses and doubles nothing.
 
-What it does not do: measure, connect, or read a clock. The shell hands in events and performs the effects in order.
+Not done here: measuring, connecting, reading a clock. The shell hands in events and performs the effects in order.
 
-            Opened: hello            welcome: resend what is in flight
+        LinkOpened: hello            welcome: resend everything in flight
     Closed ----------------> Greeting ----------------> Streaming
                                 ^                          |
                                 +--------------------------+
                                  unknown producer, no answer in time, another epoch
 
-    offered -> waiting (row numbers, bounded in bytes, drop oldest) -> in flight (numbered, within credit) -> gone
+    offered -> waiting (row numbers, bounded in bytes, drop oldest) -> in flight (numbered, within credit) -> committed
 
 Invariants
     in flight:  consecutive sequences; bodies are never changed while CORE may have them (see `_renumber`).
-    gone:       what was committed and is not in the log any more (a forced promotion) is said in a gap record, in its
-                place before what is in flight.
+    committed:  a gap record stands for batches that were committed and are not in the log any more (a forced
+                promotion); it goes out before everything that is in flight.
     few:        while PARTLY_FILLED_MAX messages are under way, only large ones follow. Small batches that wait
                 meanwhile become one body: under load the messages grow, and nothing is ever held by a clock.
-    waiting:    at most `queue_bytes_max` together with what is in flight; what is dropped is counted and goes out as a
-                gap record in its place in the order.
+    waiting:    at most `queue_bytes_max` together with everything in flight; dropped samples are counted, and a gap
+                record goes out in their place.
 
 Spec: design/log-and-feed.md, Producers; codec/message.py (ProducerHello to AppendRefused).
 """
@@ -37,17 +37,17 @@ from numpy.typing import NDArray
 from albireo.codec.crc import crc32c
 from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import PRODUCER
+from albireo.machine.producer.batch_queue import BatchQueue, queued_bytes
+from albireo.machine.producer.committed import CommittedFlights
 from albireo.machine.producer.flight import MESSAGE_BYTES, Flight, Loss, batch_to, flight_of, flight_of_loss, messages
-from albireo.machine.producer.gone import Gone
-from albireo.machine.producer.waiting import Waiting, queued_bytes
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
 
 PARTLY_FILLED_MAX: Final = 2
-"""One that the node works on, and one that it has when that is done."""
+"""Messages under way: the node works on one, and has another when that is done."""
 WORTH_SENDING_BYTES: Final = 384 << 10
-"""What waits leaves by itself from here on, and need not wait for an answer (ADR-0125)."""
+"""From this size on waiting batches leave without waiting for an answer (ADR-0125)."""
 REFUSED_KEPT: Final = 1024
 """Numbers of refused batches that are remembered."""
 
@@ -62,7 +62,7 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     answer_timeout_ns_max: int = 15 * SECOND
     """A slow disk must not be answered with more load."""
     admission_pause_ns: int = 1 * SECOND
-    """Wait after a refusal for want of room before one batch asks again."""
+    """Wait after a refusal for want of room; then one batch is sent to ask again."""
 
     def __post_init__(self) -> None:
         if self.queue_bytes_max < MESSAGE_BYTES:
@@ -71,29 +71,25 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise ValueError("0 < answer_timeout_ns <= answer_timeout_ns_max and admission_pause_ns > 0")
 
 
-class Opened(msgspec.Struct, frozen=True):
+class LinkOpened(msgspec.Struct, frozen=True):
     """The link to CORE exists: say hello."""
 
 
 class Offered(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What one poll gave, gaps before samples. `item_id` of the batches holds row numbers of the hello's items."""
+    """Result of one poll, gaps before samples. `item_id` of the batches holds row numbers of the hello's items."""
 
     losses: tuple[Loss, ...] = ()
     batches: tuple[SampleBatch, ...] = ()
 
 
-class TimePassed(msgspec.Struct, frozen=True):
-    """The instant that `deadline` named has come."""
-
-
-class Send(msgspec.Struct, frozen=True, eq=False):
-    """Effect: give this to the link. Whether it arrives shows in the answer only."""
+class SendToCore(msgspec.Struct, frozen=True, eq=False):
+    """Effect: give this message to the link. Only the answer shows whether it arrived."""
 
     message: ProducerHello | Append
     raw: tuple[bytes, ...] = ()
 
 
-Event = Opened | Offered | TimePassed | ProducerWelcome | Appended | AppendRefused
+Event = LinkOpened | Offered | TimePassed | ProducerWelcome | Appended | AppendRefused
 
 
 class Producer:
@@ -111,12 +107,12 @@ class Producer:
         self._next_sequence = 1
         self._in_flight: deque[Flight] = deque()
         self._in_flight_bytes = 0
-        self._gone = Gone()
+        self._gone = CommittedFlights()
         self._answered = 0
-        """What is in flight up to this number is acknowledged, and may be cut by a takeover."""
+        """Flights up to this number are acknowledged; a takeover may still cut them."""
         self._under_way: deque[int] = deque()
-        """The last number in each message that is not acknowledged whole."""
-        self._waiting = Waiting()
+        """Last number in each message that is not yet acknowledged as a whole."""
+        self._waiting = BatchQueue()
         self._overflow: Loss | None = None
         self._last_numbered_ns = 0
         self._answer_due: Instant | None = None
@@ -129,16 +125,15 @@ class Producer:
         self.refused = 0
         """Refusals since the start, of any reason."""
         self.greetings = 0
-        """Welcomes since the start: the first, and one for each time CORE came back."""
+        """Welcomes since the start: one at first, and one more for each time CORE came back."""
         self.batches_numbered = 0
         """Batches that left the queue for the link since the start."""
         self.batch_acknowledged = 0
-        """The last batch that CORE acknowledged, counted from 1 as they were numbered; those before it as well, but for
-        `batches_refused`."""
+        """Number of the last acknowledged batch, counted from 1; all before it are too, except `batches_refused`."""
         self.batches_refused: deque[int] = deque(maxlen=REFUSED_KEPT)
-        """The last batches that CORE could not take: never committed."""
+        """Numbers of the last batches that CORE could not take; they are never committed."""
 
-    # What the shell may ask.
+    # Questions of the shell.
 
     @property
     def epoch(self) -> int:
@@ -154,13 +149,13 @@ class Producer:
         return self._waiting.size_bytes + self._in_flight_bytes
 
     @property
-    def is_drained(self) -> bool:
-        """Everything that was offered is acknowledged, or counted as dropped."""
+    def is_all_acknowledged(self) -> bool:
+        """Every batch that was offered is acknowledged, or counted as dropped."""
         last = self._in_flight[-1].sequence if self._in_flight else 0
         return last <= self._answered and not self._waiting and self._overflow is None
 
     def row_of(self, item_id: int) -> int | None:
-        """Row of the item with this id; None when it is not one of this producer's."""
+        """Row of the item with this id; None: the item is not this producer's."""
         found = np.flatnonzero(self._ids == item_id)
         return int(found[0]) if len(found) else None
 
@@ -171,7 +166,7 @@ class Producer:
 
     # Events.
 
-    def step(self, event: Event, now: Instant) -> list[Send]:
+    def step(self, event: Event, now: Instant) -> list[SendToCore]:
         """Take one event.
 
         Args:
@@ -181,7 +176,7 @@ class Producer:
             What to send, in order.
         """
         match event:
-            case Opened():
+            case LinkOpened():
                 self._is_open = True
                 return self._greet(now)
             case Offered():
@@ -195,15 +190,15 @@ class Producer:
             case TimePassed():
                 return self._time_passed(now)
 
-    def _greet(self, now: Instant) -> list[Send]:
+    def _greet(self, now: Instant) -> list[SendToCore]:
         self._is_greeting = True
         self._is_probing = False
         self._resume_at = None
         self._resent_from = 0
         self._answer_due = Instant(now + self._answer_timeout_ns)
-        return [Send(self._hello)]
+        return [SendToCore(self._hello)]
 
-    def _offered(self, event: Offered, now: Instant) -> list[Send]:
+    def _offered(self, event: Offered, now: Instant) -> list[SendToCore]:
         for loss in event.losses:
             self._waiting.add(loss)
         for batch in event.batches:
@@ -211,7 +206,7 @@ class Producer:
         self._drop_oldest()
         return self._fill(now)
 
-    def _welcomed(self, event: ProducerWelcome, now: Instant) -> list[Send]:
+    def _welcomed(self, event: ProducerWelcome, now: Instant) -> list[SendToCore]:
         if event.producer_id <= 0 or len(event.item_ids) != len(self._hello.items):
             self.refused += 1
             return []
@@ -231,7 +226,7 @@ class Producer:
             self._next_sequence = event.last_sequence + 1
         elif lost is not None or not self._fits(event, before):
             self._renumber(event.last_sequence + 1)
-        # Even what CORE has already is sent again: a repeat is how it is asked whether the original is committed.
+        # Batches that CORE has already are sent again too: its answer says whether the original is committed.
         return self._resend_all(now)
 
     def _put_first(self, flight: Flight) -> None:
@@ -239,11 +234,11 @@ class Producer:
         self._in_flight_bytes += len(flight.body)
 
     def _fits(self, welcome: ProducerWelcome, before: ProducerWelcome | None) -> bool:
-        """CORE's last number lies where the numbers in flight go on from it."""
+        """The numbers in flight continue CORE's last number."""
         same_log = before is not None and before.producer_id == welcome.producer_id
         return same_log and self._in_flight[0].sequence - 1 <= welcome.last_sequence <= self._in_flight[-1].sequence
 
-    def _appended(self, event: Appended, now: Instant) -> list[Send]:
+    def _appended(self, event: Appended, now: Instant) -> list[SendToCore]:
         if self._welcome is None or event.producer_id != self._welcome.producer_id:
             return []
         progressed = False
@@ -272,7 +267,7 @@ class Producer:
             return self._resend_all(now)
         return self._fill(now)
 
-    def _was_refused(self, event: AppendRefused, now: Instant) -> list[Send]:
+    def _was_refused(self, event: AppendRefused, now: Instant) -> list[SendToCore]:
         self.refused += 1
         if self._welcome is None or self._is_greeting:
             return []
@@ -290,8 +285,8 @@ class Producer:
             case _:
                 return self._greet(now)
 
-    def _resend_from(self, wanted: int, now: Instant) -> list[Send]:
-        """One resend per number wanted: the refusals of everything behind it ask for the same."""
+    def _resend_from(self, wanted: int, now: Instant) -> list[SendToCore]:
+        """Resend once per wanted number: the refusals of all later batches ask for the same number."""
         if wanted == self._resent_from:
             return []
         if not self._in_flight[0].sequence <= wanted <= self._in_flight[-1].sequence:
@@ -299,8 +294,8 @@ class Producer:
         self._resent_from = wanted
         return self._resend(wanted, now)
 
-    def _give_up(self, sequence: int, now: Instant) -> list[Send]:
-        """CORE can't take this body: the rest moves up, and the loss is said in its place."""
+    def _give_up(self, sequence: int, now: Instant) -> list[SendToCore]:
+        """CORE can't take this body: later bodies move up by one number, and a gap record says what is lost."""
         flight = next((one for one in self._in_flight if one.sequence == sequence), None)
         if flight is None:
             return []
@@ -315,12 +310,12 @@ class Producer:
         self._in_flight.remove(flight)
         self._in_flight_bytes -= len(flight.body)
         self._renumber(min(sequence, self._in_flight[0].sequence) if self._in_flight else sequence)
-        # NB: not sent again at once. What was sent twice is refused twice, and the second refusal would give up the
-        # body that has the number now; behind the answer to this hello no older refusal comes.
+        # NB: nothing is sent again at once. A body that was sent twice is refused twice, and the second refusal would
+        # give up the body that has the number now; after the answer to this hello no older refusal comes.
         return self._greet(now)
 
-    def _take_apart(self, flight: Flight, now: Instant) -> list[Send]:
-        """One of its batches is at fault: each by itself, in the same place."""
+    def _take_apart(self, flight: Flight, now: Instant) -> list[SendToCore]:
+        """One batch of this flight is at fault: send each of them as a body of its own, in the same place."""
         first = flight.batch - len(flight.batches) + 1
         parts = [self._encoded([one], first + offset) for offset, one in enumerate(flight.batches)]
         place = self._in_flight.index(flight)
@@ -330,7 +325,7 @@ class Producer:
         self._renumber(self._in_flight[0].sequence)
         return self._greet(now)
 
-    def _time_passed(self, now: Instant) -> list[Send]:
+    def _time_passed(self, now: Instant) -> list[SendToCore]:
         if self._resume_at is not None and now >= self._resume_at:
             self._resume_at = None
             return self._resend(self._answered + 1, now, count_max=1)
@@ -346,7 +341,7 @@ class Producer:
             self._overflow = self._grown(self._waiting.take())
 
     def _grown(self, oldest: SampleBatch | Loss) -> Loss:
-        """The pending overflow with one more batch (or gap record) in it."""
+        """The pending overflow, extended by one more batch (or gap record)."""
         if isinstance(oldest, Loss):
             first, last, lost = oldest.from_ns, oldest.to_ns, oldest.lost or 0
         else:
@@ -356,7 +351,7 @@ class Producer:
         return Loss(reason="overflow", from_ns=first, to_ns=last, lost=lost).joined_to(self._overflow)
 
     def _take_overflow(self) -> Loss | None:
-        """The gap that stands at the head of the queue, its end moved to the first sample after it."""
+        """The gap of the dropped samples, up to the first sample that still waits; None: nothing was dropped."""
         loss, self._overflow = self._overflow, None
         if loss is None:
             return None
@@ -365,8 +360,8 @@ class Producer:
 
     # In flight.
 
-    def _fill(self, now: Instant) -> list[Send]:
-        """Number and send what the credit allows, at least one batch when nothing is on its way."""
+    def _fill(self, now: Instant) -> list[SendToCore]:
+        """Number and send as much as the credit allows, but at least one batch when nothing is under way."""
         if self._welcome is None or self._is_greeting or self._resume_at is not None or self._is_probing:
             return []
         fresh: list[Flight] = []
@@ -387,7 +382,7 @@ class Producer:
         return self._sent(fresh)
 
     def _numbered(self) -> Flight:
-        """The head of the queue: as much of one value type as a message takes and the credit allows."""
+        """The head of the queue as a flight: as many batches of one value type as message size and credit allow."""
         assert self._welcome is not None
         size_max = min(MESSAGE_BYTES, self._welcome.credit_bytes - self._in_flight_bytes)
         head = self._waiting.take_alike(size_max)
@@ -409,7 +404,7 @@ class Producer:
         return flight_of_loss(loss, self._hello.producer, self._welcome.producer_id, sequence, self._ids)
 
     def _renumber(self, first: int) -> None:
-        """Give what is in flight new numbers from `first` on.
+        """Number everything in flight anew, from `first` on.
 
         Only where CORE provably holds none of these bodies: it refused them, or its log is another one.
         """
@@ -420,20 +415,22 @@ class Producer:
             flight.entry = msgspec.structs.replace(flight.entry, body_crc=crc32c(flight.body))
         self._next_sequence = first + len(self._in_flight)
 
-    def _resend_all(self, now: Instant) -> list[Send]:
-        """What is in flight, and what may follow it, in as few messages as that takes."""
+    def _resend_all(self, now: Instant) -> list[SendToCore]:
+        """Send everything in flight again, with what the credit still allows, in as few messages as possible."""
         self._under_way.clear()
         self._fill(now)
         return self._resend(0, now)
 
-    def _resend(self, sequence: int, now: Instant, count_max: int | None = None) -> list[Send]:
-        """What is in flight from `sequence` on, the same bodies once more."""
+    def _resend(self, sequence: int, now: Instant, count_max: int | None = None) -> list[SendToCore]:
+        """Send the bodies in flight from `sequence` on once more, unchanged."""
         again = [one for one in self._in_flight if one.sequence >= sequence][:count_max]
         self._answer_due = Instant(now + self._answer_timeout_ns) if self._in_flight else None
         self._under_way.clear()
         return self._sent(again)
 
-    def _sent(self, flights: Sequence[Flight]) -> list[Send]:
+    def _sent(self, flights: Sequence[Flight]) -> list[SendToCore]:
         groups = messages(flights)
         self._under_way += [group[-1].sequence for group in groups]
-        return [Send(Append(tuple(one.entry for one in group)), tuple(one.body for one in group)) for group in groups]
+        return [
+            SendToCore(Append(tuple(one.entry for one in group)), tuple(one.body for one in group)) for group in groups
+        ]

@@ -1,16 +1,16 @@
 """Seeker: which member of a pair a client talks to.
 
-Each member says by itself whether it acts (`RoleTold`), at once when asked and once more when that changes. So a client
-asks both, stays with the one that acts, and moves when another acts under a higher epoch. It never guesses.
+Each member says whether it acts (`RoleTold`): at once when it is asked, and again when that changes. So a client asks
+both, stays with the acting member, and moves when another member acts under a higher epoch. It never guesses.
 
     seeking --acts, epoch as high as any heard--> settled on a member
        ^                                               |
        +--- its line is down, it stands by, is silent -+        another acts under a higher epoch: settled on that one
 
-The epoch is a hint, not a law: a member that acts under a lower one than was heard is a late one, or the pair was begun
-anew. It is taken when nobody better has spoken for `settle_ns`, which is longer than a takeover.
+The epoch is a hint, not a law: a member that acts under a lower epoch than was heard is late, or the pair was begun
+anew. Such a member is chosen when none with a higher epoch has spoken for `settle_ns`, which is longer than a takeover.
 
-What it does not do: connect, send what is to be sent (machine.producer.sending), decide who acts (machine.pair.member).
+Not done here: connecting, sending (machine.producer.sending), deciding which member acts (machine.pair.member).
 
 Spec: design/pair.md, rules 2 and 7; ADR-0115.
 """
@@ -20,20 +20,20 @@ from typing import Final, assert_never
 import msgspec
 
 from albireo.codec.message import RoleTold
-from albireo.model.instant import MS, Instant
+from albireo.model.instant import MS, Instant, TimePassed
 
 MEMBERS_MAX: Final = 8
 
 
 class SeekConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How patient a client is; all in nanoseconds of the boot clock."""
+    """Patience of a client; all in nanoseconds of the boot clock."""
 
     ask_ns: int = 100 * MS
-    """While nobody is known to act, every member in reach is asked this often. It also tells us by itself."""
+    """While no member is known to act, every member in reach is asked this often. A member also says so unasked."""
     watch_ns: int = 1_000 * MS
-    """While one acts, the others are asked this often, so that they know whom to tell of a takeover."""
+    """While one member acts, the others are asked this often, so that they know whom to tell of a takeover."""
     settle_ns: int = 1_700 * MS
-    """As long as the slowest takeover that is promised: silence of the acting member for less is waited out."""
+    """As long as the slowest takeover that is promised: a shorter silence of the acting member is waited out."""
 
     def __post_init__(self) -> None:
         if not 0 < self.ask_ns <= self.watch_ns or self.settle_ns <= self.ask_ns:
@@ -47,12 +47,12 @@ class LineUp(msgspec.Struct, frozen=True):
 
 
 class LineDown(msgspec.Struct, frozen=True):
-    """It has ended; what was on its way is lost or not, nobody can tell."""
+    """The connection to a member has ended; messages under way may have arrived or not."""
 
     member: int
 
 
-class Told(msgspec.Struct, frozen=True):
+class RoleHeard(msgspec.Struct, frozen=True):
     """A member said whether it acts."""
 
     member: int
@@ -71,10 +71,6 @@ class FellSilent(msgspec.Struct, frozen=True):
     member: int
 
 
-class TimePassed(msgspec.Struct, frozen=True):
-    """The instant that `deadline` named has come."""
-
-
 class AskRole(msgspec.Struct, frozen=True):
     """Effect: ask this member whether it acts."""
 
@@ -87,7 +83,7 @@ class Chose(msgspec.Struct, frozen=True):
     member: int | None
 
 
-Event = LineUp | LineDown | Told | TurnedAway | FellSilent | TimePassed
+Event = LineUp | LineDown | RoleHeard | TurnedAway | FellSilent | TimePassed
 Effect = AskRole | Chose
 
 
@@ -100,9 +96,9 @@ class Seeker:
         self._seeking_since = now
         self._ask_at: Instant | None = None
         self.chosen: int | None = None
-        """Who is talked to."""
+        """Member that the client talks to; None: nobody."""
         self.epoch = 0
-        """Highest epoch that a member acted under, as far as was heard: a hint."""
+        """Highest epoch under which a member was heard to act: a hint."""
 
     @property
     def lines(self) -> frozenset[int]:
@@ -121,7 +117,7 @@ class Seeker:
             case LineDown(member):
                 self._up.discard(member)
                 return self._left(member, now)
-            case Told(member, role):
+            case RoleHeard(member, role):
                 return self._told(member, role, now)
             case TurnedAway(member) | FellSilent(member):
                 return self._left(member, now)
@@ -145,7 +141,7 @@ class Seeker:
         return [Chose(member)]
 
     def _left(self, member: int, now: Instant) -> list[Effect]:
-        """Seek anew, if it was this one."""
+        """Seek anew if `member` was the chosen one."""
         if member != self.chosen:
             return []
         self.chosen = None
@@ -153,7 +149,7 @@ class Seeker:
         return [Chose(None), *self._ask(now)]
 
     def _ask(self, now: Instant) -> list[Effect]:
-        """Everybody in reach but the one who acts."""
+        """Ask every connected member except the chosen one."""
         others = sorted(self._up - {self.chosen})
         pause_ns = self._config.ask_ns if self.chosen is None else self._config.watch_ns
         self._ask_at = Instant(now + pause_ns) if self._up else None

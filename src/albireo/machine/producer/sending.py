@@ -1,16 +1,16 @@
 """PairSender: one producer whose node may be led by another member at any time.
 
 The exactly-once part is the producer machine (machine/producer/producer.py), used as it is: same name, same run, same
-numbers, whichever member it speaks to, because both have the same log. Around it the seeker says to whom. A takeover is
-nothing but a hello to another member: it answers how far the log has come, and everything behind that goes out again at
-once, as few messages as it fits into.
+numbers, whichever member it speaks to, because both have the same log. The seeker says which member that is. A takeover
+is nothing but a hello to another member: its answer says how far the log has come, and every later batch goes out again
+at once, in as few messages as possible.
 
     offered --> [producer] --message--> the chosen member, nobody while none is chosen
     members --> [seeker] --Chose(m)--> producer says hello to m
 
 Invariants
     bounded:   `offer` refuses what does not fit into the queue. Nothing offered is ever dropped to make room.
-    one voice: the producer hears the chosen member only; what another one still says is too late.
+    one voice: the producer hears the chosen member only; messages of another member are late and dropped.
     upward:    no number that was acknowledged is given again.
 
 Spec: design/pair.md, What may be promised; design/log-and-feed.md, Producers.
@@ -29,9 +29,9 @@ from albireo.codec.message import (
     RoleAsked,
     RoleTold,
 )
+from albireo.machine.producer.batch_queue import queued_bytes
 from albireo.machine.producer.producer import Event as ProducerEvent
-from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig
-from albireo.machine.producer.producer import TimePassed as ProducerTime
+from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig
 from albireo.machine.producer.seeking import (
     AskRole,
     Chose,
@@ -39,14 +39,12 @@ from albireo.machine.producer.seeking import (
     FellSilent,
     LineDown,
     LineUp,
+    RoleHeard,
     SeekConfig,
     Seeker,
-    TimePassed,
-    Told,
     TurnedAway,
 )
-from albireo.machine.producer.waiting import queued_bytes
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
@@ -60,7 +58,7 @@ class Heard(msgspec.Struct, frozen=True, eq=False):
 
 
 class SayTo(msgspec.Struct, frozen=True, eq=False):
-    """Effect: send this to a member. Whether it arrives shows in the answer only."""
+    """Effect: send this to a member. Only the answer shows whether it arrived."""
 
     member: int
     message: AnyMessage
@@ -68,19 +66,19 @@ class SayTo(msgspec.Struct, frozen=True, eq=False):
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """Effect: every batch up to this one is recorded, but for those refused."""
+    """Effect: every batch up to this one is recorded, except those that were refused."""
 
     batch: int
-    """Counted from 1 as they were offered."""
+    """Number of the batch, counted from 1 in the sequence of offering."""
     position: Position
-    """In the log, at or behind the last record of that batch."""
+    """Position in the log, at or behind the last record of that batch."""
     durability: str
-    """`both`: on the disks of both members; `local`: on that of one."""
+    """`both`: on the disks of both members; `local`: on the disk of one."""
     members: tuple[int, ...] = ()
-    """Who has it, by index; empty: the node is no pair."""
+    """Indexes of the members that have it; empty: the node is no pair."""
     may_be_cut: bool = False
-    """A takeover may still cut it (the stream's durability is `local`). This sender offers it again then: only if the
-    program dies as well it is lost."""
+    """A takeover may still cut the batch (the stream's durability is `local`). This sender then sends it again: it is
+    lost only if the program dies as well."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -99,22 +97,22 @@ class PairSender:
     def __init__(
         self, name: str, items: Sequence[DataItem], *, run: int, config: ProducerConfig, seek: SeekConfig, now: Instant
     ) -> None:
-        """`run`: random, the same for the whole life of the program."""
-        # Silence is the seeker's to judge: the producer must notice it as soon as one may leave, and not much later.
+        """`run`: random number of this run of the program."""
+        # The seeker judges silence: the producer must notice it as soon as a member may be left, and not much later.
         patience = {"answer_timeout_ns": seek.settle_ns, "answer_timeout_ns_max": 4 * seek.settle_ns}
         self._name = name
         self._config = config
         self._producer = Producer(name, items, run=run, config=msgspec.structs.replace(config, **patience))
         self._seeker = Seeker(seek, now)
         self._acknowledged = Position()
-        """Highest producer sequence that was acknowledged, and the highest epoch in which one was."""
+        """Highest producer sequence that was acknowledged, with the highest epoch in which a batch was acknowledged."""
         self.batches_offered = 0
         self.late_welcomes = 0
         """Welcomes of members that lacked what another had acknowledged; not taken."""
 
     @property
     def chosen(self) -> int | None:
-        """The member that is talked to."""
+        """Member that the sender talks to; None: nobody."""
         return self._seeker.chosen
 
     @property
@@ -124,7 +122,7 @@ class PairSender:
 
     @property
     def is_streaming(self) -> bool:
-        """The member that is talked to has said where to go on."""
+        """The chosen member has said where to go on."""
         return self._seeker.chosen is not None and self._producer.is_streaming
 
     @property
@@ -133,22 +131,22 @@ class PairSender:
         return max(self._seeker.epoch, self._producer.epoch)
 
     @property
-    def is_drained(self) -> bool:
-        """Everything that was offered is acknowledged, or was refused."""
-        return self._producer.is_drained
+    def is_all_acknowledged(self) -> bool:
+        """Every batch that was offered is acknowledged or refused."""
+        return self._producer.is_all_acknowledged
 
     @property
     def greetings(self) -> int:
-        """Welcomes so far: one, and one more for each change."""
+        """Welcomes so far: one at first, and one more for each change of the member."""
         return self._producer.greetings
 
     def has_room(self, batches: Sequence[SampleBatch]) -> bool:
-        """Whether they may be offered now; otherwise wait for an acknowledgement."""
+        """The batches may be offered now; otherwise wait for an acknowledgement."""
         return sum(map(queued_bytes, batches)) <= self.room_bytes
 
     @property
     def room_bytes(self) -> int:
-        """How much may be offered now, as `queued_bytes` counts it."""
+        """Bytes that may be offered now, as `queued_bytes` counts them."""
         return self._config.queue_bytes_max - self._producer.queue_bytes
 
     def deadline(self) -> Instant | None:
@@ -176,7 +174,7 @@ class PairSender:
 
     def _heard(self, member: int, message: AnyMessage, now: Instant) -> Effects:
         if isinstance(message, RoleTold):
-            return self._sought(self._seeker.step(Told(member, message), now), now)
+            return self._sought(self._seeker.step(RoleHeard(member, message), now), now)
         if member != self._seeker.chosen:
             return []
         match message:
@@ -192,8 +190,11 @@ class PairSender:
                 return []
 
     def _is_late(self, welcome: ProducerWelcome) -> bool:
-        """It lacks what was acknowledged, and is of an epoch before that: a member that was paused. To number anew
-        after it would give numbers that are taken. Of a higher epoch it would be true: records were lost by force."""
+        """The welcome lacks acknowledged batches and is of an earlier epoch: its member was paused.
+
+        Numbering anew after it would give numbers that are taken. In a higher epoch such a welcome is true: a forced
+        promotion lost records.
+        """
         return welcome.epoch < self._acknowledged.epoch and welcome.last_sequence < self._acknowledged.sequence
 
     def _learn(self, message: ProducerWelcome | Appended | AppendRefused) -> None:
@@ -207,8 +208,11 @@ class PairSender:
                 pass
 
     def _time_ran_out(self, now: Instant) -> Effects:
-        """Of the producer: a pause of its own is over, or nobody answers it. A hello then is the seeker's to repeat."""
-        sends = self._producer.step(ProducerTime(), now)
+        """The producer's deadline has come: its pause is over, or nobody answers it.
+
+        If it would say hello again, the chosen member has fallen silent, and the seeker decides.
+        """
+        sends = self._producer.step(TimePassed(), now)
         chosen = self._seeker.chosen
         assert chosen is not None
         if any(isinstance(one.message, ProducerHello) for one in sends):
@@ -224,7 +228,7 @@ class PairSender:
                 case Chose(None):
                     pass
                 case Chose():
-                    done += self._produce(Opened(), now)
+                    done += self._produce(LinkOpened(), now)
         return done
 
     def _produce(self, event: ProducerEvent, now: Instant) -> Effects:

@@ -1,6 +1,6 @@
-"""What goes into the register voter and comes out of it, what it is configured with, and what it remembers.
+"""Events, effects, configuration and memory of the register voter.
 
-Events are told by the adapter that owns the PLC's connection and by the own member; effects are carried out by them.
+The adapter that owns the PLC's connection and the own member tell the events and carry out the effects.
 Spec: design/pair.md, The PLC register block.
 """
 
@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.pair_message import Question, Voted
+from albireo.codec.pair_message import Question
 from albireo.codec.register_block import (
     GENERATION_MAX,
     LEASE_MS_MAX,
@@ -19,35 +19,36 @@ from albireo.codec.register_block import (
     Ballot,
     LifeSign,
 )
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.machine.vote.voter import HolderGone, SendVote, VoteAsked
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 
 LONG_AGO: Final = Instant(0)
 
 
 class RegisterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who asks, what both members must agree on, and what the commissioning test measured of this PLC."""
+    """The asking member, the terms that both members agree on, and the measurements of the commissioning test."""
 
     name: str
-    """Of this voter in the list."""
+    """Name of this voter in the list."""
     cluster: str
     voters: tuple[str, ...]
     generation: int
     member: int
     run: int
-    """Of this member's CORE: 1 .. 2**32 - 1."""
+    """Number of this run of the member's CORE: 1 .. 2**32 - 1."""
     lease_ns: int
-    """Whole milliseconds, at most 65,535; the blocks tell it to the other."""
+    """Whole milliseconds, at most 65,535; the own block tells it to the other member."""
     drift: float = 0.05
     settle_ns: int = 50 * MS
-    """By then a write that its own connection sees is seen by all others; measured by `doctor plc-voter`."""
+    """Time after which all connections see a write that its own connection sees; measured by `doctor plc-voter`."""
     poll_ns: int = 10 * MS
-    """Between two reads that wait for something to become visible."""
+    """Pause between two reads that wait for a write to become visible."""
     dead_time_ns: int = 2 * SECOND
-    """By then a write of a broken connection has landed or never will: TCP_USER_TIMEOUT plus the PLC's queue."""
+    """Time after which a write of a broken connection has landed or never will: TCP_USER_TIMEOUT and PLC queue."""
     watch_ns: int = 100 * MS
-    """Between looks of a machine that nobody asks: own block restored, the other's life-sign watched."""
+    """Pause between looks while nobody asks: they restore the own block and watch the other's life-sign."""
     reads_max: int = 20
-    """Reads until a write is visible; then the connection is given up."""
+    """Most reads until a write is visible; after them the connection is given up."""
 
     def __post_init__(self) -> None:
         if self.lease_ns % MS or not 0 < self.lease_ns <= LEASE_MS_MAX * MS:
@@ -62,35 +63,31 @@ class RegisterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class RegisterRefusal(Enum):
-    """Why there is no vote, beside the words of `voter.Refusal` and `register_block.Damage`.
+    """Why there is no vote, beside the words of `VoterRefusal` and `register_block.Damage`.
 
-    With `other_` before it, it is said of the other member's block.
+    The prefix `other_` says that the other member's block is at fault.
     """
 
     LEASE_DIFFERS = "lease_differs"
     """The block was written under another lease length: the members are configured differently."""
     TWO_WRITERS = "two_writers"
-    """Own block holds a write of this count that is not ours: a cloned disk, or somebody's hand."""
+    """The own block holds a write of this count that this member did not make: a cloned disk, or somebody's hand."""
     COPY_BEHIND = "copy_behind"
-    """Own block is ahead of the synced copy: this member's disk is an old one."""
+    """The own block is ahead of the synced copy: this member's disk is an old one."""
     REWOUND = "rewound"
-    """A block went back to an older image: memory that is saved now and then. Until the voter is admitted anew."""
+    """A block went back to an older image: the PLC saves its memory now and then. No vote until admitted anew."""
     NOT_KEPT = "not_kept"
     """The PLC does not show what was written."""
 
 
 class OwnCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """What this member keeps on its disk for its block: the block is rebuilt from it, never from nothing."""
+    """Copy of the own block on this member's disk: the block is rebuilt from it, never from nothing."""
 
     ballot: Ballot
     landed: int
-    """Count of the last write known to have landed before this one: an older image in the PLC is a rewound one."""
+    """Count of the last write that is known to have landed before this one; an older image in the PLC is rewound."""
     promised_run: int = 0
     """Run to which `ballot.promised` belongs."""
-
-
-class Asked(msgspec.Struct, frozen=True):
-    question: Question
 
 
 class Connected(msgspec.Struct, frozen=True):
@@ -100,7 +97,7 @@ class Connected(msgspec.Struct, frozen=True):
 
 
 class ConnectionLost(msgspec.Struct, frozen=True):
-    """Broken, reset, timed out or answered by an exception; the adapter has closed it, by RST, before it says so."""
+    """The connection broke, was reset, timed out or got an exception; the adapter has closed it by RST before."""
 
     connection: int
 
@@ -113,58 +110,42 @@ class RegistersRead(msgspec.Struct, frozen=True):
 
 
 class RegistersWritten(msgspec.Struct, frozen=True):
-    """Answer to `WriteBlock`. Not taken for a proof that the PLC keeps it."""
+    """Answer to `WriteBlock`; it does not prove that the PLC keeps the write."""
 
     connection: int
 
 
-class HolderGone(msgspec.Struct, frozen=True):
-    """The connections of this run were closed and a new one was refused: process gone, host alive (rule 12)."""
-
-    run: int
-
-
-class TimePassed(msgspec.Struct, frozen=True):
-    """The instant that `deadline` named has come."""
-
-
 class PersistCopy(msgspec.Struct, frozen=True):
-    """Write and sync the copy; what follows must not happen before."""
+    """Effect: write and sync the copy; later effects must not happen before."""
 
     copy: OwnCopy
 
 
 class ReadBlocks(msgspec.Struct, frozen=True):
-    """One FC03 over both blocks."""
+    """Effect: one FC03 over both blocks."""
 
     connection: int
 
 
 class WriteBlock(msgspec.Struct, frozen=True):
-    """One FC16 into the own block, beginning at `register` of it."""
+    """Effect: one FC16 into the own block, beginning at its `register`."""
 
     connection: int
     register: int
     words: tuple[int, ...]
 
 
-class HangUp(msgspec.Struct, frozen=True):
-    """Close the connection by RST and tell by `ConnectionLost`; a write on it may still be on its way."""
+class ResetConnection(msgspec.Struct, frozen=True):
+    """Effect: close the connection by RST and answer with `ConnectionLost`; a write on it may still be under way."""
 
     connection: int
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """To the own member."""
-
-    message: Voted
+Event = VoteAsked | Connected | ConnectionLost | RegistersRead | RegistersWritten | HolderGone | TimePassed
+Effect = PersistCopy | ReadBlocks | WriteBlock | ResetConnection | SendVote
 
 
-Event = Asked | Connected | ConnectionLost | RegistersRead | RegistersWritten | HolderGone | TimePassed
-Effect = PersistCopy | ReadBlocks | WriteBlock | HangUp | Answer
-
-
-class Phase(Enum):
+class RegisterPhase(Enum):
     CLOSED = "closed"
     SILENT = "silent"
     IDLE = "idle"
@@ -181,55 +162,55 @@ class Part(Enum):
     LIFE = "life"
 
 
-TAKES: dict[type[Event], frozenset[Phase]] = {
-    Asked: frozenset(Phase),
-    Connected: frozenset({Phase.CLOSED}),
-    ConnectionLost: frozenset(Phase) - {Phase.CLOSED},
-    RegistersRead: frozenset({Phase.LOOKING, Phase.READING_BACK, Phase.JUDGING}),
-    RegistersWritten: frozenset({Phase.WRITING}),
-    HolderGone: frozenset(Phase),
-    TimePassed: frozenset({Phase.SILENT, Phase.IDLE, Phase.PAUSED, Phase.SETTLING}),
+TAKES: dict[type[Event], frozenset[RegisterPhase]] = {
+    VoteAsked: frozenset(RegisterPhase),
+    Connected: frozenset({RegisterPhase.CLOSED}),
+    ConnectionLost: frozenset(RegisterPhase) - {RegisterPhase.CLOSED},
+    RegistersRead: frozenset({RegisterPhase.LOOKING, RegisterPhase.READING_BACK, RegisterPhase.JUDGING}),
+    RegistersWritten: frozenset({RegisterPhase.WRITING}),
+    HolderGone: frozenset(RegisterPhase),
+    TimePassed: frozenset({RegisterPhase.SILENT, RegisterPhase.IDLE, RegisterPhase.PAUSED, RegisterPhase.SETTLING}),
 }
-"""In which phases an event is looked at; elsewhere it is late, and forgotten. Complete over phases x events."""
+"""Phases in which an event is looked at; in all others it is late, and ignored. Complete over phases x events."""
 
 Watched = tuple[tuple[int, int], int, tuple[int, ...], tuple[int, ...]]
-"""Of the other's block, whatever moves when its holder lives: rank, run, set, and the raw life-sign, torn or not."""
+"""Part of the other's block that moves while its holder lives: rank, run, set, and the raw life-sign, torn or not."""
 NOT_WATCHED: Final[Watched] = ((0, 0), 0, (), ())
 
 
 class RegisterState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the machine remembers; the same state, event and `now` give the same effects."""
 
-    phase: Phase = Phase.CLOSED
+    phase: RegisterPhase = RegisterPhase.CLOSED
     copy: OwnCopy | None = None
     connection: int = 0
     silent_until: Instant = LONG_AGO
     wait_until: Instant = LONG_AGO
     """End of the wait of PAUSED, SETTLING and IDLE."""
     asked: Question | None = None
-    """Being served; None while IDLE or when the machine looks for itself."""
+    """Question under way; None while IDLE or when the machine looks for itself."""
     waiting: Question | None = None
-    """Came while another one was served; keep latest, capacity 1: a member repeats what got no answer."""
+    """Question that came while another was under way; keep latest, capacity 1: a member asks again."""
     part: Part = Part.BALLOT
-    """What the running W writes."""
+    """Part of the block that the W under way writes."""
     is_moving: bool = False
-    """The running W changes what a candidate watches."""
+    """The W under way changes registers that a candidate watches."""
     has_moved: bool = False
-    """A W of this question did: only such a W makes a lease."""
+    """A W of this question changed registers that a candidate watches: only such a W makes a lease."""
     is_settled: bool = False
-    """Since the last break of the connection the own ballot went through W."""
+    """The own ballot went through W since the connection last broke."""
     landed: int = 0
-    """Write count last read back."""
+    """Count of the last write that was read back."""
     reads: int = 0
     sign: int = RELEASED
-    """Last life-sign of this run: it goes on counting across a release."""
+    """Last life-sign of this run; it goes on counting across a release."""
     life: LifeSign = LifeSign(RELEASED)
-    """What a W of the life-sign writes; its floor is the highest known."""
+    """Life-sign that the next W writes; its floor is the highest known."""
     trouble: str = ""
     """Why the last look gave no vote; "" if it did."""
     watched: Watched = NOT_WATCHED
     changed_at: Instant = LONG_AGO
-    """First read that showed `watched`."""
+    """Time of the first read that showed `watched`."""
     looked_at: Instant = LONG_AGO
     other_high: tuple[int, int, int] = (0, 0, 0)
     """Highest promise, epoch and version seen in the other's block."""

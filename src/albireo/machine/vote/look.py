@@ -1,6 +1,7 @@
-"""What one read of both blocks shows, and what a question may be worth before any read. Pure functions.
+"""Judgement of one read of both blocks, and of a question before any read. Pure functions.
 
-A block is judged, never believed: it must be of this cluster, list, member and lease, and no older than what was seen.
+A block is judged, never believed: it must name this cluster, list, member and lease, and must not be older than an
+image that was seen before.
 Spec: design/pair.md, The PLC register block.
 """
 
@@ -24,11 +25,11 @@ from albireo.codec.register_block import (
     is_older,
 )
 from albireo.machine.vote.events import OwnCopy, RegisterConfig, RegisterRefusal
-from albireo.machine.vote.voter import Refusal
+from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import MS
 
 _NOT_OURS_TO_MEND: Final = frozenset({Damage.SIZE, Damage.WORD, Damage.OTHER_LAYOUT})
-"""Writing again would not help, or would destroy what a later version of this program wrote."""
+"""Damage that writing again would not mend, or where it would destroy the block of a later version."""
 
 
 class Look(NamedTuple):
@@ -37,12 +38,12 @@ class Look(NamedTuple):
     other: Ballot | str
     """The other's ballot, or why it is no answer."""
     own_life: LifeSign | None
-    """None: torn, or never written."""
+    """None: it is torn, or was never written."""
     other_life: LifeSign | None
 
 
 def own_trouble(words: Sequence[int], config: RegisterConfig, copy: OwnCopy, landed: int) -> str | None:
-    """Own block against the own copy: "" equal, None to be written from the copy, else why there is no vote."""
+    """Own block against the own copy: "": equal; None: the block is to be written; else why there is no vote."""
     try:
         found = decode_ballot(words, config.member * BLOCK_REGISTERS)
     except BlockError as error:
@@ -76,16 +77,16 @@ def other_ballot(words: Sequence[int], config: RegisterConfig, high: tuple[int, 
 def strangeness(found: Ballot, config: RegisterConfig, member: int) -> str:
     """Why a valid block is not that of `member` of this pair; "" if it is."""
     if found.cluster_tag != cluster_tag(config.cluster):
-        return Refusal.FOREIGN_CLUSTER.value
+        return VoterRefusal.FOREIGN_CLUSTER.value
     if found.generation != config.generation:
-        return Refusal.OTHER_LIST.value
+        return VoterRefusal.OTHER_LIST.value
     if found.member != member:
-        return Refusal.MALFORMED.value
+        return VoterRefusal.MALFORMED.value
     return "" if found.lease_ms * MS == config.lease_ns else RegisterRefusal.LEASE_DIFFERS.value
 
 
 def admitted(words: Sequence[int], config: RegisterConfig, question: Install) -> Ballot | str:
-    """The first own block, over zeros or over a block that promised no more; else why not."""
+    """First own ballot, to be written over zeros or over a block that promised no more; else why not."""
     count = 0
     try:
         found = decode_ballot(words, config.member * BLOCK_REGISTERS)
@@ -95,7 +96,7 @@ def admitted(words: Sequence[int], config: RegisterConfig, question: Install) ->
     else:
         strange = strangeness(found, config, config.member)
         if strange or found.promised > question.promised or found.rank > question.record.rank:
-            return strange or str(Refusal.SUPERSEDED.value)
+            return strange or str(VoterRefusal.SUPERSEDED.value)
         count = found.count
     return Ballot(
         count=count_after(count),
@@ -115,16 +116,16 @@ def life_in(words: Sequence[int], start: int) -> LifeSign | None:
         return None
 
 
-def refusal_unseen(question: Question, config: RegisterConfig, copy: OwnCopy | None) -> Refusal | None:
-    """Refusals that need no look at the PLC."""
+def refusal_unseen(question: Question, config: RegisterConfig, copy: OwnCopy | None) -> VoterRefusal | None:
+    """Refusal of a question that needs no look at the PLC; None: look."""
     if question.cluster != config.cluster:
-        return Refusal.FOREIGN_CLUSTER
+        return VoterRefusal.FOREIGN_CLUSTER
     if question.generation != config.generation:
-        return Refusal.OTHER_LIST
+        return VoterRefusal.OTHER_LIST
     if (question.member, question.run) != (config.member, config.run):
-        return Refusal.MALFORMED
+        return VoterRefusal.MALFORMED
     if (copy is None) != isinstance(question, Install):
-        return Refusal.EMPTY if copy is None else Refusal.NOT_EMPTY
+        return VoterRefusal.EMPTY if copy is None else VoterRefusal.NOT_EMPTY
     match question:
         case Install():
             is_sound = _is_known(question.record, config) and question.record.epoch <= question.promised <= EPOCH_MAX
@@ -135,7 +136,7 @@ def refusal_unseen(question: Question, config: RegisterConfig, copy: OwnCopy | N
             is_sound = _is_known(record, config) and _is_own(record.epoch, config) and record.run == question.run
         case _:
             is_sound = True
-    return None if is_sound else Refusal.MALFORMED
+    return None if is_sound else VoterRefusal.MALFORMED
 
 
 def _is_own(epoch: int, config: RegisterConfig) -> bool:
@@ -157,7 +158,7 @@ def _is_known(record: Record, config: RegisterConfig) -> bool:
 
 
 def vote(config: RegisterConfig, question: Question, reason: str) -> Voted:
-    """An answer that tells nothing of the blocks; granted if there is no `reason` against it."""
+    """Vote that tells nothing about the blocks; granted if there is no `reason` against it."""
     return Voted(
         voter=config.name,
         cluster=config.cluster,
@@ -189,7 +190,7 @@ def record_of(config: RegisterConfig, ballot: Ballot) -> Record | None:
 
 
 def fields_of(record: Record) -> dict[str, Any]:
-    """Fields of the ballot that a record fills."""
+    """Fields of a ballot that a record fills."""
     return {
         "promised": record.epoch,
         "epoch": record.epoch,

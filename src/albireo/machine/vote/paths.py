@@ -1,4 +1,4 @@
-"""What the connections to one process say about it: is it gone, or merely silent? For whoever watches a holder.
+"""Paths: the connections to one process, which say whether it is gone or merely silent. For watchers of a holder.
 
 A process that ends takes its connections and its listening sockets with it, and the kernel of its host says so: every
 connection is closed, a new one is refused. Nothing else looks like that:
@@ -11,11 +11,11 @@ connection is closed, a new one is refused. Nothing else looks like that:
     listening socket made anew  closed, refused for some ms    silent, because a refusal has to be seen again
     forged by a device          closed, refused                gone, wrongly: rule 12 says what that costs
 
-One closed path is no sign, a refusal of an endpoint that was never reached is none either (a wrong address), and one
-path on which somebody answers outweighs all that refuse. So does a message of the process itself that comes too late
-to have been on its way: then a device forges refusals, and these paths say nothing until one is up again.
+One closed path is no sign; neither is a refusal of an endpoint that was never reached (its address may be wrong). One
+path on which a process answers outweighs all that refuse. So does a message of the process itself that comes too late
+to have been under way before its end: a device forges refusals then, and these paths say nothing until one is up again.
 
-Not done here: connections and probes (the shell), what follows from it (the voter, the member).
+Not done here: connections and probes (the shell), consequences (the voter, the member).
 Spec: design/pair.md, rule 12; ADR-0104.
 """
 
@@ -26,18 +26,18 @@ from typing import Final
 from albireo.model.instant import MS, Instant
 
 PROBE_EVERY_NS: Final = 20 * MS
-"""Time for what is not final: connections end some microseconds before the listening socket of a killed process does,
-and a process that changes its keys listens on a new socket within 5 ms."""
+"""Pause between two probes, in which passing states end: the connections of a killed process end some microseconds
+before its listening socket, and a process that changes its keys listens on a new socket within 5 ms."""
 REFUSALS_NEEDED: Final = 2
-"""One after the other."""
+"""Refusals in succession that show the process to be gone."""
 PROBES_MAX: Final = 10
-"""After that only a new sign makes it look again."""
+"""Probes of one look; after them only a new sign begins another look."""
 LATE_NS: Final = 100 * MS
-"""What a dead process had sent before it died has arrived by then."""
+"""Time after the end of a process by which all its messages have arrived."""
 
 
 class Probed(Enum):
-    """What a fresh connection to one endpoint came to."""
+    """Outcome of a fresh connection to one endpoint."""
 
     REFUSED = "refused"
     """ECONNREFUSED: the host is alive and nobody listens."""
@@ -47,17 +47,17 @@ class Probed(Enum):
 
 
 class Paths:
-    """Watches one process over `count` endpoints. Not a process in particular: whoever listens there now."""
+    """Watch of one process over `count` endpoints: of whichever process listens there now."""
 
     def __init__(self, count: int, refusals_needed: int = REFUSALS_NEEDED) -> None:
         self.gone_at: Instant | None = None
-        """When it was found to be gone; taken back by the next connection."""
+        """When the process was found to be gone; the next connection clears it."""
         self.is_contradicted = False
-        """It was found to be gone and spoke afterwards."""
+        """The process was found to be gone and spoke afterwards."""
         self._is_up = [False] * count
         self._was_up = [False] * count
         self._look = 0
-        """Number of the present look; a probe of an earlier one says nothing."""
+        """Number of the present look; a probe of an earlier look says nothing."""
         self._left = 0
         self._refusals = 0
         self._refusals_needed = refusals_needed
@@ -65,7 +65,7 @@ class Paths:
 
     @property
     def are_closed(self) -> bool:
-        """There was a connection, and there is none now."""
+        """A connection was there, and there is none now."""
         return any(self._was_up) and not any(self._is_up)
 
     @property
@@ -82,8 +82,11 @@ class Paths:
         self._look_anew(now)
 
     def heard(self, now: Instant) -> None:
-        """A message of the process came in. Soon after its end that is a late one, and what took the message for a sign
-        of life has to be told again; later it is proof of a life."""
+        """A message of the process came in.
+
+        Soon after the end of the process it is a late message, and the end is looked for anew, for a listener that took
+        it for a sign of life. Later it proves that the process lives.
+        """
         if self.gone_at is None:
             return
         self.is_contradicted = now - self.gone_at > LATE_NS
@@ -101,7 +104,7 @@ class Paths:
         return self._due
 
     def begin(self, now: Instant) -> int | None:
-        """The number of the look for which every endpoint is to be probed now; None: not now."""
+        """Number of the look for which every endpoint is to be probed now; None: not now."""
         if self._due is None or now < self._due:
             return None
         self._due = None
@@ -109,7 +112,7 @@ class Paths:
         return self._look
 
     def probed(self, look: int, results: Sequence[Probed], now: Instant) -> bool:
-        """Take the results of one probe of every endpoint; whether it shows that the process is gone."""
+        """Take the results of one probe of every endpoint; True: they show that the process is gone."""
         if look != self._look:
             return False
         is_refused = Probed.REFUSED in results and Probed.ANSWERED not in results

@@ -4,11 +4,11 @@ Each member writes its own block only, so a PLC needs no logic to vote. This mac
 answers that member alone, in the words of the voter protocol; reads and writes of registers are effects, carried out by
 the adapter that owns the PLC's connection.
 
-Not decided here: who may stand and when (the member); how a register is read (the adapter).
+Not decided here: which member is a candidate, and when (the member); how a register is read (the adapter).
 
-The idea: whoever writes first and reads afterwards sees the other, or is seen. Write procedure W = sync the own copy,
-one FC16, read back until equal, wait `settle`, read both blocks. Of two members that go through W at least one finds
-the other's ballot in that last read. A question is answered only from a read of both blocks that came after its W.
+The idea: a member that writes first and reads afterwards sees the other, or is seen. Write procedure W = sync the own
+copy, one FC16, read back until equal, wait `settle`, read both blocks. If two members go through W, at least one
+finds the other's ballot in that last read. A question is answered only from a read of both blocks after its W.
 
     CLOSED --connected--> SILENT --dead time over--> IDLE --question, watch--> LOOKING --nothing to write--> IDLE
        ^                                                                        |   ^
@@ -22,13 +22,13 @@ the other's ballot in that last read. A question is answered only from a read of
 
 Invariants
     CLOSED, SILENT: no request is under way; a write of a broken connection may still land until `silent_until`.
-    WRITING .. JUDGING: `asked` or a restoration is served; at most one write is in flight, of content that is synced.
+    WRITING .. JUDGING: `asked` or a restoration is under way; at most one write is, and its content is synced.
     always: `copy.ballot.promised`, `copy.ballot.rank` and `other_high` never fall; what this run read back (`landed`)
             is never found older again, or the PLC's memory is refused.
 
-A lease here is a life-sign that moves. The holder's renewal is W with the life-sign instead of the ballot, counted
-by the holder from the send of its question. A candidate sees (record, life-sign) of the other stand still for lease +
-drift, writes its ballot by W, and looks again in the last read of that W.
+A lease here is a life-sign that moves. The holder renews it by W with the life-sign instead of the ballot, and counts
+the lease from the time at which it sent its question. A candidate sees (record, life-sign) of the other member stand
+still for lease + drift, writes its ballot by W, and looks again in the last read of that W.
 
 Spec: design/pair.md, The voter protocol, exactly; The PLC register block; rules 4, 12. ADR-0096, ADR-0097.
 """
@@ -55,25 +55,21 @@ from albireo.codec.register_block import (
 from albireo.machine.vote.events import (
     NOT_WATCHED,
     TAKES,
-    Answer,
-    Asked,
     Connected,
     ConnectionLost,
     Effect,
     Event,
-    HangUp,
-    HolderGone,
     OwnCopy,
     Part,
     PersistCopy,
-    Phase,
     ReadBlocks,
     RegisterConfig,
+    RegisterPhase,
     RegisterRefusal,
     RegistersRead,
     RegisterState,
     RegistersWritten,
-    TimePassed,
+    ResetConnection,
     Watched,
     WriteBlock,
 )
@@ -88,28 +84,28 @@ from albireo.machine.vote.look import (
     refusal_unseen,
     vote,
 )
-from albireo.machine.vote.voter import Refusal
-from albireo.model.instant import SECOND, Instant
+from albireo.machine.vote.voter import HolderGone, SendVote, VoteAsked, VoterRefusal
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING
 
 WATCH_GAP_NS: Final = 10 * SECOND
-"""Looks further apart prove nothing: the life-sign might have gone once round its 65,535 values."""
-_REFUSALS_OF_A_SOUND_VOTER: Final = frozenset({"", *(refusal.value for refusal in Refusal)})
-"""Said by a voter whose blocks are well; anything else is a case."""
+"""Longest pause between two looks that prove a standstill: in more the life-sign might go once round its values."""
+_REFUSALS_OF_A_SOUND_VOTER: Final = frozenset({"", *(refusal.value for refusal in VoterRefusal)})
+"""Reasons of a voter whose blocks are sound; any other reason raises a case."""
 
 
 class RegisterVoter:
     """The machine. Built at each start of CORE from what the disk holds.
 
     Args:
-        copy: None when there is none: then it votes for nobody until it is admitted by `Install`.
+        copy: None: the disk holds none, and the machine votes for nobody until `Install` admits it.
         now: instant of the start; nothing is written for `dead_time_ns` from here.
     """
 
     def __init__(self, config: RegisterConfig, copy: OwnCopy | None, now: Instant) -> None:
         self.config = config
         self.refusals: dict[str, int] = {}
-        """Counted by reason, for `status`."""
+        """Refusals by reason, for `status`."""
         self.state = RegisterState(
             copy=copy,
             landed=copy.landed if copy else 0,
@@ -121,17 +117,17 @@ class RegisterVoter:
         if self.state.phase not in TAKES[type(event)]:
             return []
         match event:
-            case Asked(question):
+            case VoteAsked(question):
                 return self._asked(question, now)
             case Connected(connection):
-                self._become(phase=Phase.SILENT, connection=connection)
+                self._become(phase=RegisterPhase.SILENT, connection=connection)
                 return []
             case ConnectionLost(connection):
                 return self._lost(now) if connection == self.state.connection else []
             case RegistersRead(connection, words):
                 return self._read(words, now) if connection == self.state.connection else []
             case RegistersWritten(connection):
-                return self._read_blocks(Phase.READING_BACK) if connection == self.state.connection else []
+                return self._read_blocks(RegisterPhase.READING_BACK) if connection == self.state.connection else []
             case HolderGone(run):
                 self._become(is_holder_gone=self.state.watched[1] == run and self.state.watched[0] > (0, 0))
                 return []
@@ -143,9 +139,9 @@ class RegisterVoter:
     def deadline(self) -> Instant | None:
         """When `TimePassed` is due; None while only the PLC or the member can change anything."""
         match self.state.phase:
-            case Phase.SILENT:
+            case RegisterPhase.SILENT:
                 return self.state.silent_until
-            case Phase.IDLE | Phase.PAUSED | Phase.SETTLING:
+            case RegisterPhase.IDLE | RegisterPhase.PAUSED | RegisterPhase.SETTLING:
                 return self.state.wait_until
             case _:
                 return None
@@ -161,21 +157,21 @@ class RegisterVoter:
         if due is None or now < due:
             return []
         match self.state.phase:
-            case Phase.SILENT:
-                self._become(phase=Phase.IDLE, wait_until=now)
+            case RegisterPhase.SILENT:
+                self._become(phase=RegisterPhase.IDLE, wait_until=now)
                 return self._take_next(now)
-            case Phase.IDLE:
+            case RegisterPhase.IDLE:
                 return self._begin(None)
-            case Phase.PAUSED:
-                return self._read_blocks(Phase.READING_BACK)
+            case RegisterPhase.PAUSED:
+                return self._read_blocks(RegisterPhase.READING_BACK)
             case _:
                 self._become(is_settled=self.state.is_settled or self.state.part is Part.BALLOT)
-                return self._read_blocks(Phase.JUDGING)
+                return self._read_blocks(RegisterPhase.JUDGING)
 
     def _lost(self, now: Instant) -> list[Effect]:
-        """W starts anew: the question waits for the next connection, unless a newer one came."""
+        """W starts anew: the question waits for the next connection, unless a newer question came."""
         self._become(
-            phase=Phase.CLOSED,
+            phase=RegisterPhase.CLOSED,
             silent_until=self._later(now, self.config.dead_time_ns),
             waiting=self.state.waiting or self.state.asked,
             asked=None,
@@ -188,25 +184,25 @@ class RegisterVoter:
         if refusal:
             return [self._no(question, refusal.value)]
         self._become(waiting=question)
-        return self._take_next(now) if self.state.phase is Phase.IDLE else []
+        return self._take_next(now) if self.state.phase is RegisterPhase.IDLE else []
 
     def _take_next(self, now: Instant) -> list[Effect]:
         if self.state.waiting is not None:
             return self._begin(self.state.waiting)
-        self._become(phase=Phase.IDLE, asked=None, wait_until=Instant(now + self.config.watch_ns))
+        self._become(phase=RegisterPhase.IDLE, asked=None, wait_until=Instant(now + self.config.watch_ns))
         return []
 
     def _begin(self, question: Question | None) -> list[Effect]:
         self._become(asked=question, waiting=None, has_moved=False, reads=0)
-        return self._read_blocks(Phase.LOOKING)
+        return self._read_blocks(RegisterPhase.LOOKING)
 
-    def _read_blocks(self, phase: Phase) -> list[Effect]:
+    def _read_blocks(self, phase: RegisterPhase) -> list[Effect]:
         self._become(phase=phase)
         return [ReadBlocks(self.state.connection)]
 
     def _read(self, words: Sequence[int], now: Instant) -> list[Effect]:
-        """A read of both blocks came back."""
-        if self.state.phase is Phase.READING_BACK:
+        """Take a read of both blocks."""
+        if self.state.phase is RegisterPhase.READING_BACK:
             return self._read_back(words, now)
         look = self._look(words, now)
         if self.state.copy is None:
@@ -217,26 +213,28 @@ class RegisterVoter:
         if own:
             return self._finish(own, look, now)
         self._become(landed=self._copy.ballot.count)
-        if self.state.phase is Phase.JUDGING:
+        if self.state.phase is RegisterPhase.JUDGING:
             self._become(has_moved=self.state.has_moved or self.state.is_moving, is_moving=False)
         return self._decide(look, now)
 
     def _read_back(self, words: Sequence[int], now: Instant) -> list[Effect]:
-        """Settle once the PLC shows what was written; it may show the write's answer before the write."""
+        """Begin to settle once the PLC shows the write; it may answer a write before it shows it."""
         state = self.state
         if self._is_shown(words):
-            self._become(phase=Phase.SETTLING, wait_until=self._later(now, self.config.settle_ns))
+            self._become(phase=RegisterPhase.SETTLING, wait_until=self._later(now, self.config.settle_ns))
             return []
         if state.reads < self.config.reads_max:
-            self._become(phase=Phase.PAUSED, reads=state.reads + 1, wait_until=Instant(now + self.config.poll_ns))
+            self._become(
+                phase=RegisterPhase.PAUSED, reads=state.reads + 1, wait_until=Instant(now + self.config.poll_ns)
+            )
             return []
         effects = self._told(RegisterRefusal.NOT_KEPT.value, None, now)
         self._become(asked=None)
         self._lost(now)
-        return [*effects, HangUp(state.connection)]
+        return [*effects, ResetConnection(state.connection)]
 
     def _is_shown(self, words: Sequence[int]) -> bool:
-        """The registers hold what the running W writes."""
+        """The registers hold the words of the W under way."""
         start, wanted = self._target()
         first = self.config.member * BLOCK_REGISTERS + start
         return tuple(words[first : first + len(wanted)]) == wanted
@@ -257,7 +255,7 @@ class RegisterVoter:
         if state.reads > self.config.reads_max:
             return self._finish(RegisterRefusal.NOT_KEPT.value, None, now)
         self._become(
-            phase=Phase.WRITING,
+            phase=RegisterPhase.WRITING,
             part=part,
             is_moving=is_moving,
             is_settled=state.is_settled and part is Part.LIFE,
@@ -291,7 +289,7 @@ class RegisterVoter:
         return found
 
     def _decide(self, look: Look, now: Instant) -> list[Effect]:
-        """Own block stands as synced: write what the question still needs, or answer it from this look."""
+        """The own block is as synced: write what the question still needs, or answer it from this look."""
         question, other = self.state.asked, look.other
         if question is None:
             self._become(trouble=other if isinstance(other, str) else "")
@@ -313,11 +311,11 @@ class RegisterVoter:
     def _prepare(self, question: Prepare, other: Ballot, look: Look, now: Instant) -> list[Effect]:
         ballot = self._copy.ballot
         if not self._is_open(question.epoch, question.run, other):
-            return self._finish(Refusal.PROMISED.value, look, now)
+            return self._finish(VoterRefusal.PROMISED.value, look, now)
         if self._is_starting(question.run, now):
-            return self._finish(Refusal.STARTING.value, look, now)
+            return self._finish(VoterRefusal.STARTING.value, look, now)
         if self._is_lease_running(look, now):
-            return self._finish(Refusal.LEASED.value, look, now)
+            return self._finish(VoterRefusal.LEASED.value, look, now)
         if question.epoch > ballot.promised:
             return self._propose(question.run, {"promised": question.epoch}, is_moving=False, now=now)
         if not self.state.is_settled:
@@ -325,7 +323,7 @@ class RegisterVoter:
         return self._finish("", look, now)
 
     def _is_open(self, epoch: int, run: int, other: Ballot) -> bool:
-        """Neither block promises more, and none of an earlier run of this member's the same."""
+        """Neither block promises a higher epoch, and the own one does not promise this epoch to an earlier run."""
         copy = self._copy
         if other.promised > epoch or copy.ballot.promised > epoch:
             return False
@@ -339,7 +337,7 @@ class RegisterVoter:
         return self._lease_left(look, now) > 0 and not self.state.is_holder_gone
 
     def _lease_left(self, look: Look, now: Instant) -> int:
-        """Most that a lease of the other can still run: it moved at the earliest when that was first read."""
+        """Most time left to a lease of the other: its life-sign moved at the latest when that was first read."""
         has_lease = self.state.watched[0] > (0, 0) and (look.other_life is None or look.other_life.sign != RELEASED)
         return max(0, self._later(self.state.changed_at, self.config.lease_ns) - now) if has_lease else 0
 
@@ -359,23 +357,23 @@ class RegisterVoter:
         self._become(sign=sign, life=LifeSign(sign, max(self.state.life.floor, question.floor)))
         return self._write(Part.LIFE, is_moving=True, now=now)
 
-    def _why_not(self, question: Accept, other: Ballot, now: Instant) -> Refusal | None:
+    def _why_not(self, question: Accept, other: Ballot, now: Instant) -> VoterRefusal | None:
         record, ballot = question.record, self._copy.ballot
         if not self._is_open(record.epoch, record.run, other):
-            return Refusal.PROMISED
+            return VoterRefusal.PROMISED
         if self._is_starting(record.run, now):
-            return Refusal.STARTING
+            return VoterRefusal.STARTING
         if record.rank < max(ballot.rank, other.rank):
-            return Refusal.SUPERSEDED
+            return VoterRefusal.SUPERSEDED
         is_same = record.rank != ballot.rank or all(
             getattr(ballot, field) == value for field, value in fields_of(record).items()
         )
-        return None if is_same else Refusal.MALFORMED
+        return None if is_same else VoterRefusal.MALFORMED
 
     def _release(self, question: Release, look: Look, now: Instant) -> list[Effect]:
         ballot = self._copy.ballot
         if (ballot.epoch, ballot.run) != (question.epoch, question.run):
-            return self._finish(Refusal.SUPERSEDED.value, look, now)
+            return self._finish(VoterRefusal.SUPERSEDED.value, look, now)
         if not self.state.is_settled:
             return self._rewrite(now)
         if look.own_life is not None and look.own_life.sign == RELEASED:
@@ -389,7 +387,7 @@ class RegisterVoter:
         return self._keep(OwnCopy(ballot=ballot, landed=self.state.landed, promised_run=run), is_moving, now)
 
     def _rewrite(self, now: Instant) -> list[Effect]:
-        """The same under a new count: reading back what was there already would prove nothing of this write."""
+        """Write the same ballot under a new count: reading back words that were there already would prove nothing."""
         return self._propose(self._copy.promised_run, {}, is_moving=False, now=now)
 
     def _keep(self, copy: OwnCopy, is_moving: bool, now: Instant) -> list[Effect]:
@@ -397,7 +395,7 @@ class RegisterVoter:
         return [PersistCopy(copy), *self._write(Part.BALLOT, is_moving=is_moving, now=now)]
 
     def _install(self, words: Sequence[int], now: Instant) -> list[Effect]:
-        """First record, or admission of a member that lost its copy: over zeros, or over what promised no more."""
+        """Write the first record, or that of a member without copy: over zeros, or a block that promised no more."""
         question = self.state.asked
         if not isinstance(question, Install):
             return self._take_next(now)
@@ -409,7 +407,7 @@ class RegisterVoter:
         return self._keep(OwnCopy(ballot=ballot, landed=landed, promised_run=question.record.run), False, now)
 
     def _finish(self, reason: str, look: Look | None, now: Instant) -> list[Effect]:
-        """Answer what was asked, if anything was, and take what waits."""
+        """Answer the question under way, if there is one, and take the one that waits."""
         self._become(trouble=reason if reason not in _REFUSALS_OF_A_SOUND_VOTER else "")
         effects = self._told(reason, look, now)
         return [*effects, *self._take_next(now)]
@@ -420,7 +418,7 @@ class RegisterVoter:
             self._count(reason)
             return []
         if look is None or self.state.copy is None or isinstance(look.other, str):
-            return [self._no(question, reason)] if reason else [Answer(vote(self.config, question, ""))]
+            return [self._no(question, reason)] if reason else [SendVote(vote(self.config, question, ""))]
         own, other = self.state.copy.ballot, look.other
         self._count(reason)
         left = self._lease_left(look, now)
@@ -435,16 +433,16 @@ class RegisterVoter:
             is_lease_running=self._is_starting(question.run, now) or self._is_lease_running(look, now),
             floor=max(self.state.life.floor, floor),
         )
-        return [Answer(voted)]
+        return [SendVote(voted)]
 
-    def _no(self, question: Question, reason: str) -> Answer:
-        """No vote, and nothing that could be taken for one: zero, torn or foreign is no answer, never "empty"."""
+    def _no(self, question: Question, reason: str) -> SendVote:
+        """Refusal that tells nothing of the blocks: a zero, torn or foreign block is no answer, never "empty"."""
         self._count(reason)
         answer = vote(self.config, question, reason)
         if isinstance(question, Install) and self.state.copy is not None:
-            # An order that is given again must see that it was carried out.
+            # An INSTALL that is given again must see that it was carried out.
             answer = msgspec.structs.replace(answer, record=record_of(self.config, self._copy.ballot))
-        return Answer(answer)
+        return SendVote(answer)
 
     def _count(self, reason: str) -> None:
         if reason:

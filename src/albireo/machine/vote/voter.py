@@ -1,10 +1,11 @@
 """Voter: one Paxos acceptor with the epoch as ballot, and the clock of one lease.
 
 It judges no eligibility and holds no data: it remembers the highest epoch it promised and the highest record it
-accepted, and it keeps candidates away while the recorded run may still act. Witness and subnode run this machine; the
-register voter does the same in two blocks of a PLC.
+accepted, and it keeps candidates away while the recorded run may still act. A witness steps one such machine for each
+pair; the register voter does the same in two blocks of a PLC.
 
-Not decided here: who may stand (the members), how the store is synced (the shell; `Persist` comes before `Answer`).
+Not decided here: which member is a candidate (the members), how the store is synced (the shell; `Persist` comes before
+`SendVote`).
 
             install                     lease + drift over        accept
     EMPTY ---------> WAITING ------------------------------> FREE <------> LEASED
@@ -14,7 +15,7 @@ Not decided here: who may stand (the members), how the store is synced (the shel
 Invariants
     EMPTY:    nothing is promised, nothing granted: an empty voter is not the initial state.
     WAITING:  a lease granted before the start may still run; only the recorded run gets anything.
-    FREE:     no lease runs.
+    FREE:     no lease is valid.
     LEASED:   `lease_end` lies ahead on this clock; no other run is promised anything, unless the holder's process is
               known to be gone.
     always:   `promised` >= `record.epoch`; neither ever falls; both are synced before an answer tells of them.
@@ -33,7 +34,7 @@ from albireo.model.instant import MS, Instant
 from albireo.model.position import BEGINNING, Position
 
 LEASE_NS_MAX: Final = 65_535 * MS
-"""What a register block can say; a record with a longer one would keep every candidate away for as long."""
+"""Longest lease that a register block can say; a longer one would keep every candidate away for as long."""
 
 
 class VoterState(Enum):
@@ -43,11 +44,11 @@ class VoterState(Enum):
     LEASED = "leased"
 
 
-class Refusal(Enum):
-    """Why a voter says no. Never a change of roles, always counted."""
+class VoterRefusal(Enum):
+    """Why a voter says no. A refusal never changes roles and is always counted."""
 
     EMPTY = "empty"
-    """It has no store: votes for nobody until it is admitted."""
+    """The voter has no store: it votes for nobody until it is admitted."""
     NOT_EMPTY = "not_empty"
     FOREIGN_CLUSTER = "foreign_cluster"
     OTHER_LIST = "other_list"
@@ -55,7 +56,7 @@ class Refusal(Enum):
     STARTING = "starting"
     LEASED = "leased"
     PROMISED = "promised"
-    """Something as high, or higher, was promised."""
+    """An epoch as high, or higher, was promised."""
     SUPERSEDED = "superseded"
     """A higher record was accepted."""
     MALFORMED = "malformed"
@@ -63,19 +64,20 @@ class Refusal(Enum):
 
 
 class VoterStore(msgspec.Struct, frozen=True, kw_only=True):
-    """What the voter keeps on its disk."""
+    """Memory of a voter on its disk."""
 
     cluster: str
     generation: int
     record: Record
     promised: int
     promised_run: int = 0
-    """So that a repeated PREPARE gets its answer again, also after a restart."""
+    """Run to which `promised` belongs: its repeated PREPARE gets its answer again, also after a restart."""
     floor: Position = BEGINNING
-    """Written along with the rest, never for its own sake: after a restart it may be too low, never too high."""
+    """Highest commit position reported. It is written along with other changes: after a restart it may be too low,
+    never too high."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class VoteAsked(msgspec.Struct, frozen=True):
     """A question came in."""
 
     question: Question
@@ -88,19 +90,19 @@ class HolderGone(msgspec.Struct, frozen=True):
 
 
 class Persist(msgspec.Struct, frozen=True):
-    """Write and sync the store; what follows must not happen before."""
+    """Effect: write and sync the store; later effects must not happen before."""
 
     store: VoterStore
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """Send to the asker."""
+class SendVote(msgspec.Struct, frozen=True):
+    """Effect: send the vote to the member that asked."""
 
     message: Voted
 
 
-Event = Asked | HolderGone
-Effect = Persist | Answer
+Event = VoteAsked | HolderGone
+Effect = Persist | SendVote
 
 GRANTS: dict[VoterState, dict[type[Question], str]] = {
     VoterState.EMPTY: {Read: "no", Prepare: "no", Accept: "no", Release: "no", Install: "yes"},
@@ -108,15 +110,15 @@ GRANTS: dict[VoterState, dict[type[Question], str]] = {
     VoterState.FREE: {Read: "yes", Prepare: "yes", Accept: "yes", Release: "yes", Install: "no"},
     VoterState.LEASED: {Read: "yes", Prepare: "own", Accept: "yes", Release: "yes", Install: "no"},
 }
-"""Whether a question is looked at: by anyone, by the recorded run only, not at all.
+"""Questions that are looked at: "yes" of any member, "own" of the recorded run only, "no" of none.
 
-ACCEPT is open in LEASED: its sender had promises from a majority, and one of these has seen the lease end.
+ACCEPT is open in LEASED: its sender had promises from a majority, and a voter of that has seen the lease end.
 """
 _CLOSED = {
-    VoterState.EMPTY: Refusal.EMPTY,
-    VoterState.WAITING: Refusal.STARTING,
-    VoterState.FREE: Refusal.NOT_EMPTY,
-    VoterState.LEASED: Refusal.LEASED,
+    VoterState.EMPTY: VoterRefusal.EMPTY,
+    VoterState.WAITING: VoterRefusal.STARTING,
+    VoterState.FREE: VoterRefusal.NOT_EMPTY,
+    VoterState.LEASED: VoterRefusal.LEASED,
 }
 
 
@@ -125,10 +127,10 @@ class Voter:
 
     Args:
         name: as the members list it.
-        store: None when nothing readable is there.
+        store: None: the disk holds none that can be read.
         now: instant of the start.
         drift: rate by which the lease is stretched on this clock.
-        listed: the voter list it was configured with: a first record with another one is refused. Empty: any.
+        listed: voter list of the configuration: a first record with another list is refused. Empty: any list will do.
     """
 
     def __init__(
@@ -147,12 +149,12 @@ class Voter:
         self.lease_end = now
         self.starts_until = self._start_wait(now, drift)
         self.is_holder_gone = False
-        self.refusals: dict[Refusal, int] = {}
+        self.refusals: dict[VoterRefusal, int] = {}
         self._drift = drift
         self._listed = listed
 
     def _start_wait(self, now: Instant, drift: float) -> Instant:
-        """A lease granted just before the start may run until then."""
+        """Latest end of a lease that was granted just before the start."""
         return self._stretched(now, self.store.record.lease_ns, drift) if self.store else now
 
     @staticmethod
@@ -168,7 +170,7 @@ class Voter:
 
     def step(self, event: Event, now: Instant) -> list[Effect]:
         match event:
-            case Asked(question):
+            case VoteAsked(question):
                 return self._asked(question, now)
             case HolderGone(run):
                 self.is_holder_gone = self.store is not None and self.store.record.run == run
@@ -194,17 +196,17 @@ class Voter:
             case _:
                 assert_never(question)
 
-    def _whether(self, question: Question, now: Instant) -> Refusal | None:
-        """Refusals that need no look at the content."""
+    def _whether(self, question: Question, now: Instant) -> VoterRefusal | None:
+        """Refusal that needs no look at the content; None: look."""
         if question.cluster != self.cluster:
-            return Refusal.FOREIGN_CLUSTER
+            return VoterRefusal.FOREIGN_CLUSTER
         if self.store is not None and question.generation != self.store.generation:
-            return Refusal.OTHER_LIST
+            return VoterRefusal.OTHER_LIST
         state = self.state(now)
         rule = GRANTS[state][type(question)]
         if rule == "yes" or (rule == "own" and self._is_open_to(question, state)):
             return None
-        return Refusal.NOT_EMPTY if isinstance(question, Install) else _CLOSED[state]
+        return VoterRefusal.NOT_EMPTY if isinstance(question, Install) else _CLOSED[state]
 
     def _is_open_to(self, question: Question, state: VoterState) -> bool:
         assert self.store is not None
@@ -216,11 +218,11 @@ class Voter:
         assert self.store is not None
         store = self.store
         if question.epoch % 2 != question.member or question.epoch > EPOCH_MAX:
-            return [self._no(question, Refusal.MALFORMED, now)]
+            return [self._no(question, VoterRefusal.MALFORMED, now)]
         if question.epoch == store.promised and question.run == store.promised_run:
             return [self._yes(question, now)]
         if question.epoch <= store.promised:
-            return [self._no(question, Refusal.PROMISED, now)]
+            return [self._no(question, VoterRefusal.PROMISED, now)]
         persist = self._keep(promised=question.epoch, promised_run=question.run)
         return [persist, self._yes(question, now)]
 
@@ -228,13 +230,13 @@ class Voter:
         assert self.store is not None
         store, record = self.store, question.record
         if not _is_whole(question, store):
-            return [self._no(question, Refusal.MALFORMED, now)]
+            return [self._no(question, VoterRefusal.MALFORMED, now)]
         if record.epoch < store.promised:
-            return [self._no(question, Refusal.PROMISED, now)]
+            return [self._no(question, VoterRefusal.PROMISED, now)]
         if record.rank < store.record.rank:
-            return [self._no(question, Refusal.SUPERSEDED, now)]
+            return [self._no(question, VoterRefusal.SUPERSEDED, now)]
         if record.rank == store.record.rank and record != store.record:
-            return [self._no(question, Refusal.MALFORMED, now)]
+            return [self._no(question, VoterRefusal.MALFORMED, now)]
         self.floor = max(self.floor, question.floor)
         self.lease_end = self._stretched(now, record.lease_ns, self._drift)
         self.is_holder_gone = False
@@ -247,7 +249,7 @@ class Voter:
         assert self.store is not None
         record = self.store.record
         if (record.epoch, record.run) != (question.epoch, question.run):
-            return [self._no(question, Refusal.SUPERSEDED, now)]
+            return [self._no(question, VoterRefusal.SUPERSEDED, now)]
         self.lease_end = now
         self.starts_until = min(self.starts_until, now)
         return [self._yes(question, now)]
@@ -256,9 +258,9 @@ class Voter:
         record = question.record
         is_promise = record.epoch <= question.promised <= EPOCH_MAX
         if record.cluster != self.cluster or not is_promise or not _is_record(record):
-            return [self._no(question, Refusal.MALFORMED, now)]
+            return [self._no(question, VoterRefusal.MALFORMED, now)]
         if self.name not in record.voters or (self._listed and record.voters != self._listed):
-            return [self._no(question, Refusal.OTHER_LIST, now)]
+            return [self._no(question, VoterRefusal.OTHER_LIST, now)]
         self.store = VoterStore(
             cluster=record.cluster, generation=record.generation, record=record, promised=question.promised
         )
@@ -270,13 +272,13 @@ class Voter:
         self.store = msgspec.structs.replace(self.store, floor=self.floor, **changes)
         return Persist(self.store)
 
-    def _yes(self, question: Question, now: Instant) -> Answer:
-        return Answer(self._told(question, now))
+    def _yes(self, question: Question, now: Instant) -> SendVote:
+        return SendVote(self._told(question, now))
 
-    def _no(self, question: Question, refusal: Refusal, now: Instant) -> Answer:
+    def _no(self, question: Question, refusal: VoterRefusal, now: Instant) -> SendVote:
         self.refusals[refusal] = self.refusals.get(refusal, 0) + 1
         told = self._told(question, now)
-        return Answer(msgspec.structs.replace(told, is_granted=False, reason=refusal.value))
+        return SendVote(msgspec.structs.replace(told, is_granted=False, reason=refusal.value))
 
     def _told(self, question: Question, now: Instant) -> Voted:
         store = self.store
@@ -302,7 +304,7 @@ class Voter:
 
 
 def _is_whole(question: Accept, store: VoterStore) -> bool:
-    """The record is one that this sender may propose: its own epoch, its own run, a set that is one."""
+    """This sender may propose the record: its own epoch, its own run, a possible set."""
     record = question.record
     return (
         record.cluster == store.cluster
@@ -315,7 +317,7 @@ def _is_whole(question: Accept, store: VoterStore) -> bool:
 
 
 def _is_record(record: Record) -> bool:
-    """It says what a record can say."""
+    """Every field of the record is within its range."""
     return (
         0 < record.epoch <= EPOCH_MAX
         and record.epoch % 2 == record.holder

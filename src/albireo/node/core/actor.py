@@ -46,12 +46,11 @@ from albireo.machine.node.events import (
     Restored,
     Started,
     Stopping,
-    TimePassed,
 )
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Send, Turn
 from albireo.model.feature import FEATURE_LEVEL
-from albireo.model.instant import MS, Instant, WallTime, soonest
+from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
 from albireo.node.core.alone import Alone
 from albireo.node.core.housekeeping import Housekeeping, Retention

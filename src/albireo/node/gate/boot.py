@@ -1,7 +1,7 @@
-"""From a topology to a running gate: one process, LOGGER and GATE as two threads under boot.
+"""Boot of a gate, from a topology: one process, LOGGER and GATE as two threads under boot.
 
-Supervised like a witness, without restart: a gate that failed lets nothing pass, and the service manager or an operator
-starts it again.
+The gate is supervised like a witness, without restart: a gate that failed lets no order pass, and the service manager
+or an operator starts it again.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ KIND: Final = "modbus"
 
 
 class NoSuchGate(LookupError):
-    """No adapter of that name has a gate of ours."""
+    """No adapter of that name has a gate of its own."""
 
 
 def gates_of(loaded: LoadedTopology) -> dict[str, tuple[NodeConfig, AdapterConfig]]:
@@ -38,13 +38,13 @@ def gates_of(loaded: LoadedTopology) -> dict[str, tuple[NodeConfig, AdapterConfi
 
 
 def arguments_of(loaded: LoadedTopology, name: str, listen: str = "") -> GateArguments:
-    """What the gate `name` is told.
+    """Arguments of the gate `name`.
 
     Args:
-        name: of its adapter, or NODE:ADAPTER.
-        listen: where it listens; empty: at the address that the members are told.
+        name: name of its adapter, or NODE:ADAPTER.
+        listen: address at which it listens; empty: the address that the members are told.
     Raises:
-        NoSuchGate: there is none, or there are several.
+        NoSuchGate: the topology has no such gate, or several.
     """
     gates = gates_of(loaded)
     found = [one for one in gates if name in (one, one.rpartition(":")[2])]

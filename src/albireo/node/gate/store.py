@@ -1,7 +1,7 @@
-"""What a gate must not forget, on its disk: a keepsake (log/store/keepsake.py) in <data>/gate.
+"""Memory of a gate on its disk: a keepsake (log/store/keepsake.py) in <data>/gate.
 
-Without one the gate begins with another boot number, which refuses whatever was ordered before, as a PLC's does that
-forgot its guard.
+Without one the gate begins with another boot number, by which it refuses all earlier orders, as a PLC does that forgot
+its guard.
 
 Spec: machine/output/gate.py; ADR-0126.
 """
@@ -20,12 +20,12 @@ FOLDER: Final = "gate"
 KIND: Final = Kind(magic=b"ALBG", version=1, bytes_max=16 * 1024)
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class KeptGuard(msgspec.Struct, frozen=True, kw_only=True):
     """Body of a copy. Later versions may add fields with defaults."""
 
     cluster: str
     gate: str
-    """Whose guard this is: that of another one's PLC says nothing here."""
+    """Name of the gate whose guard this is: the guard of another PLC says nothing here."""
     boot: int
     guard: int
 
@@ -34,10 +34,10 @@ class GateDisk:
     """The memory of one gate. Opened once per start; for one thread."""
 
     def __init__(self, files: FileSystem, data: Path, cluster: str, gate: str) -> None:
-        """Read what is there; raises what `Keepsake` does."""
+        """Read the stored guard; raises the errors of `Keepsake`."""
         self._owner = (cluster, gate)
         loss = "this gate lets no order pass any more"
-        self._keepsake = Keepsake(files, data, FOLDER, KIND, Kept, self._foreign, loss)
+        self._keepsake = Keepsake(files, data, FOLDER, KIND, KeptGuard, self._foreign, loss)
         self._was_damaged = self._keepsake.is_damaged
 
     @property
@@ -57,11 +57,11 @@ class GateDisk:
         return {"saves": keepsake.saves, "repaired_copies": repaired, "is_damaged": self._was_damaged}
 
     def save(self, boot: int, guard: int) -> None:
-        """Durable when this returns; raises what `Keepsake.save` does."""
+        """Make this durable before it returns; raises the errors of `Keepsake.save`."""
         cluster, gate = self._owner
-        self._keepsake.save(Kept(cluster=cluster, gate=gate, boot=boot, guard=guard))
+        self._keepsake.save(KeptGuard(cluster=cluster, gate=gate, boot=boot, guard=guard))
 
-    def _foreign(self, kept: Kept) -> str:
+    def _foreign(self, kept: KeptGuard) -> str:
         if (kept.cluster, kept.gate) == self._owner:
             return ""
         cluster, gate = self._owner

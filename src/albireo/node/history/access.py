@@ -1,7 +1,7 @@
-"""A reader of a node's history from another process: its files, and its hot tail when the node runs.
+"""Access to a node's history from another process: its files, and its hot tail when the node runs.
 
-The hot tail is asked for first, the manifest read afterwards: what was sealed in between is in both, and is taken from
-the files only; nothing is missing. Without a running node the files alone answer.
+The hot tail is asked for first, the manifest read afterwards: rows sealed in between are in both, and are taken from
+the files only, so no row is missing. Without a running node the files alone answer.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from albireo.client import NodeClient, NodeRefused, NodeUnreachable
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files.store import FOLDER, read_manifest
 from albireo.node.history.hot import Row
-from albireo.node.history.query import HotRows, Reader
+from albireo.node.history.query import HotRows, StoredHistory
 
 HOT_TIMEOUT_S: Final = 3.0
 NO_ITEM: Final = 0
@@ -34,10 +34,10 @@ class HistoryAccess:
     def __init__(self, data: Path) -> None:
         self._data = data
         self.is_live = True
-        """False: the node did not answer; only what is sealed is seen."""
+        """False: the node did not answer; only sealed rows are seen."""
 
-    def reader(self, item_ids: Sequence[int] = (NO_ITEM,)) -> Reader:
-        """A reader that sees the hot tail of `item_ids` (default: only what items there are).
+    def reader(self, item_ids: Sequence[int] = (NO_ITEM,)) -> StoredHistory:
+        """A reader that sees the hot tail of `item_ids` (default: only the list of items).
 
         Raises:
             HistoryDamaged: there is no manifest that can be used.
@@ -45,9 +45,9 @@ class HistoryAccess:
         """
         newest = self._ask("history", item_ids=list(item_ids))
         manifest = read_manifest(self._data / FOLDER)
-        return Reader(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
+        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
 
-    def event_reader(self) -> Reader:
+    def event_reader(self) -> StoredHistory:
         """A reader that sees the hot tail's events.
 
         Raises:
@@ -55,7 +55,7 @@ class HistoryAccess:
         """
         newest = self._ask("events")
         manifest = read_manifest(self._data / FOLDER)
-        return Reader(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
+        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
 
     def item(self, name: str) -> Row:
         """An item by name.

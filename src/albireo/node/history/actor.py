@@ -1,11 +1,11 @@
 """The actor `history` (the first seed's STORAGE): follows the log, keeps the hot tail, seals it, answers.
 
-A thin shell around parts that know nothing of each other: the feed's follower, the hot tail, the pace (when to seal,
-when to stop taking), the store, its merges, and what is copied from the other member of a pair. What takes long is done
-in threads (works.py).
+The historian is a thin shell around parts that know nothing of each other: the feed's follower, the hot tail, the pace
+(when to seal, when to stop taking), the store, its merges, and the copies from the other member of a pair. Long work is
+done in threads (threads.py).
 
-What is acknowledged as durable is the manifest's position and nothing else. Rows that find no room, or a disk that is
-full, cost no row: the log keeps them, and they come once there is credit again.
+Only the manifest's position is acknowledged as durable. Neither a full hot tail nor a full disk loses a row: the log
+keeps the rows, and they come once there is credit again.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from albireo.codec.history import FileKind, Manifest
 from albireo.codec.message import Answer, Ask, Carry, FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.codec.record import Stream
 from albireo.machine.feed.follower import (
-    CutTo,
+    CutBack,
     Deliver,
     Digested,
     Effect,
@@ -32,51 +32,50 @@ from albireo.machine.feed.follower import (
     MadeDurable,
     Noted,
     Received,
-    Say,
-    StartOver,
-    TimePassed,
+    TakeSnapshot,
+    TellLeader,
 )
-from albireo.machine.history.sealing import Pace, PaceConfig
-from albireo.model.instant import Instant, soonest
+from albireo.machine.history.sealing import SealPace, SealPaceConfig
+from albireo.model.instant import Instant, TimePassed, soonest
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochHistory, Position
 from albireo.node.history import hot
 from albireo.node.history.arrow import leave_pandas_out
 from albireo.node.history.copies import Copies
 from albireo.node.history.errors import QueryRefused
-from albireo.node.history.files.store import OpenReport, Store
-from albireo.node.history.hot import Content, Hot, Row
+from albireo.node.history.files.store import HistoryStore, OpenReport
+from albireo.node.history.hot import HotContent, HotTail, Row
 from albireo.node.history.merges import Merges
 from albireo.node.history.questions import HotQuestion, hot_answer
-from albireo.node.history.works import Works
+from albireo.node.history.threads import HistoryThreads
 from albireo.runtime import ActorContext, Letter, Link
 
 STREAMS: Final = (Stream.SAMPLES, Stream.CASES, Stream.STATE, Stream.AUDIT, Stream.CONTROL)
 SEAL_WAITERS_MAX: Final = 64
 WAIT_MS: Final = 100
-"""Records may reach the history so late: fewer and larger pieces cost CORE and the history less."""
+"""Longest delay of records on the way to the history: fewer and larger pieces cost CORE and the history less."""
 REST_S: Final = 1.0
-"""At a stop, for what CORE still has."""
+"""Time at a stop for the records that CORE still has."""
 
 
 class HistoryArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What boot tells history."""
+    """Arguments of the actor, from boot."""
 
     node: str
-    pace: PaceConfig = PaceConfig()
+    pace: SealPaceConfig = SealPaceConfig()
     capacity_bytes: int = 8 << 20
     """Bytes of frames that may be under way to it."""
     is_paired: bool = False
-    """There is another member, whose history may have what this one lacks."""
+    """The node is a pair: the other member's history may have files that this one lacks."""
 
 
-def create(arguments: Mapping[str, object]) -> "History":
+def create(arguments: Mapping[str, object]) -> "Historian":
     """Factory for the runtime."""
     leave_pandas_out()
-    return History(msgspec.convert(arguments, HistoryArguments))
+    return Historian(msgspec.convert(arguments, HistoryArguments))
 
 
-class History:
+class Historian:
     """The behaviour of the actor `history`."""
 
     name = "history"
@@ -84,43 +83,43 @@ class History:
     def __init__(self, arguments: HistoryArguments) -> None:
         self._arguments = arguments
         self._actor: ActorContext
-        self._store: Store
-        self._hot: Hot
+        self._store: HistoryStore
+        self._hot: HotTail
         self._follower: Follower
         self._core: Link
         self._asked: Link
-        self._pace = Pace(arguments.pace)
-        self._works: Works
+        self._pace = SealPace(arguments.pace)
+        self._threads: HistoryThreads
         self._merges: Merges
         self._copies: Copies
         self._idle = asyncio.Event()
         self._heard = asyncio.Event()
         self._seal_waiters: list[tuple[Position, Letter, int]] = []
-        """Answered once the position is durable."""
+        """Requests for a seal, answered once their position is durable."""
         self._problem = ""
         """Why nothing new comes in, for `stats`."""
         self._lost_to: int | None = None
-        """The log has pruned what came next, up to this sequence, before it was taken."""
+        """The log pruned the next records, up to this sequence, before they were taken; None: it did not."""
 
     # --- Start and stop ------------------------------------------------------------------------------------------
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
-        self._store, report = Store.open(actor.data, self._arguments.node)
+        self._store, report = HistoryStore.open(actor.data, self._arguments.node)
         self._note_opening(report)
         manifest = self._store.manifest
-        self._hot = Hot(manifest.position, manifest.complete_to_ns)
+        self._hot = HotTail(manifest.position, manifest.complete_to_ns)
         self._new_follower(bytes.fromhex(manifest.log_id), EpochHistory(manifest.history))
         self._asked = actor.bind("history")
         self._core = actor.connect("core")
-        self._works = Works(actor)
-        self._merges = Merges(actor, self._store, self._works, self._idle.set)
+        self._threads = HistoryThreads(actor)
+        self._merges = Merges(actor, self._store, self._threads, self._idle.set)
         self._copies = Copies(
-            actor, self._store, self._works, self._core, self._arm, is_paired=self._arguments.is_paired
+            actor, self._store, self._threads, self._core, self._arm, is_paired=self._arguments.is_paired
         )
         self._copies.manifest_changed()
         actor.at_ready(lambda: self._step(LinkUp()))
-        actor.at_ready(self._arm)  # The first hello can be lost, before CORE's link stands.
+        actor.at_ready(self._arm)  # The first hello can be lost, before CORE's link is up.
 
     def _new_follower(self, log_id: bytes, history: EpochHistory) -> None:
         """A follower that goes on after the last record taken."""
@@ -150,7 +149,7 @@ class History:
         )
 
     async def stop(self) -> None:
-        """Take the last of it, seal what there is, then release."""
+        """Take the last records, seal the hot tail, then release."""
         await self._take_the_rest()
         self._merges.abandon.set()
         self._copies.stop()
@@ -160,12 +159,12 @@ class History:
             self._seal()
             await self._until_idle()
         self._actor.arm(None)
-        self._works.end()
+        self._threads.end()
         for link in (self._core, self._asked):
             link.close()
 
     async def _take_the_rest(self) -> None:
-        """What CORE has kept back for a moment: whoever says hello is given it at once."""
+        """Take the records that CORE has kept back for a moment: a hello brings them at once."""
         self._step(LinkUp())
         with contextlib.suppress(TimeoutError):  # A CORE that has gone gives nothing; the log has it at the next start.
             async with asyncio.timeout(REST_S):
@@ -215,16 +214,16 @@ class History:
 
     def _perform(self, effect: Effect, letter: Letter | None) -> None:
         match effect:
-            case Say(message=message):
+            case TellLeader(message=message):
                 self._core.send(message)
             case Deliver():
                 assert letter is not None
                 self._take(letter)
-            case StartOver(position=position):
+            case TakeSnapshot(position=position):
                 self._lost_to = position.sequence
                 self._actor.log.error("history_fell_behind", pruned_to=str(position), had=str(self._hot.position))
                 self._core.send(Ask(request_id=1, what="items"))  # Their declarations may have been pruned too.
-            case CutTo(position=position):
+            case CutBack(position=position):
                 self._went_another_way(position)
             case Noted(event="refused" | "behind" | "stale_epoch" as event, detail=detail):
                 self._problem = f"CORE says {event}: {detail}"
@@ -235,8 +234,8 @@ class History:
     def _went_another_way(self, position: Position) -> None:
         """The log has lost records that were committed, and goes on in a new epoch from `position`.
 
-        What is stored was true when it was recorded and stays; (epoch, sequence) tells the branches apart. Without a
-        common point a second copy of everything would come: then nothing more is taken.
+        Stored rows were true when they were recorded, and stay; (epoch, sequence) tells the branches apart. Without a
+        common point a second copy of every row would come: then nothing more is taken.
         """
         if position.sequence == 0:
             self._problem = "the log and this history have nothing in common; restore the log or start a new history"
@@ -279,12 +278,12 @@ class History:
         log_id, history = self._follower.log_id.hex(), self._follower.history.entries
         wall_ns = self._actor.wall_ns()
         self._pace.started()
-        self._works.write(
+        self._threads.write(
             lambda: self._store.seal(content, log_id, wall_ns, history),
             lambda out: self._sealed(content, out),
         )
 
-    def _sealed(self, content: Content, outcome: Manifest | Exception) -> None:
+    def _sealed(self, content: HotContent, outcome: Manifest | Exception) -> None:
         if isinstance(outcome, Exception):
             self._seal_failed(outcome)
             return
@@ -377,7 +376,7 @@ class History:
             self._pace.asked(self._actor.now())
 
     def _answer_waiters(self, error: str) -> None:
-        """Answer those whose rows are durable; on an error, everybody."""
+        """Answer the requests whose rows are durable; on an error all of them."""
         waiters, self._seal_waiters = self._seal_waiters, []
         for position, letter, request_id in waiters:
             if error or position <= self._store.manifest.position:
@@ -386,9 +385,9 @@ class History:
                 self._seal_waiters.append((position, letter, request_id))
 
     def _hot_samples(self, letter: Letter, ask: Ask) -> None:
-        """Rows in no file of the manifest at `position`: one raw part, an Arrow stream of codec.history.SAMPLES.
+        """Answer with the rows that no file has: one raw part, an Arrow stream of codec.history.SAMPLES.
 
-        A reader asks this first and loads the manifest afterwards: rows up to its position are in its files then.
+        A reader asks for them first and loads the manifest afterwards: rows up to its position are in its files then.
         """
         wanted = msgspec.convert(ask.arguments, HotQuestion)
         content = self._hot.content()
@@ -404,7 +403,7 @@ class History:
             raw, more = outcome
             letter.link.send(Answer(request_id=ask.request_id, result={**place, **more}), [raw], to=letter.sender)
 
-        self._works.read(work, done)
+        self._threads.read(work, done)
 
     def _reply(self, letter: Letter, ask: Ask, result: object) -> None:
         letter.link.send(Answer(request_id=ask.request_id, result=result), to=letter.sender)

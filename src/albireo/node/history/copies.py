@@ -1,7 +1,7 @@
-"""Copies: what a history asks of the other member's, and what it answers to it. A shell around
+"""Copies: questions of a history to that of the other member, and answers to it. A shell around
 `machine.history.copying`.
 
-Words go through both COREs, which do not read them (`Carry`); a word that gets lost is said again.
+Words go through both COREs, which do not read them (`Carry`); a word that gets lost is sent again.
 
 Spec: ADR-0124.
 """
@@ -24,32 +24,32 @@ from albireo.codec.history_copy import (
 )
 from albireo.codec.message import Carry, CopyTold, HistoryTold
 from albireo.machine.history.copying import (
+    AskPeer,
     Copying,
+    CountRefusal,
     Effect,
     EndHole,
     Event,
     Forget,
-    Heard,
     HolesKnown,
     KeepGroup,
-    Refused,
-    Say,
+    PeerAnswered,
     StorePiece,
     TakeFile,
-    TimePassed,
     Worked,
 )
 from albireo.machine.history.giving import group_sent
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.node.history.copy_work import CopyWork, read_piece
 from albireo.node.history.errors import FileRefused, HistoryDamaged, MergeAbandoned
-from albireo.node.history.files.store import Store
-from albireo.node.history.works import Works
+from albireo.node.history.files.store import HistoryStore
+from albireo.node.history.threads import HistoryThreads
 from albireo.runtime import ActorContext, Link
 
 TOLD_EVERY_NS: Final = SECOND
 ANSWERS_MAX: Final = 4
-"""Being looked up at once; the other asks one thing at a time, and again only after a while."""
+"""Most answers being prepared at once; the other history asks one question at a time, and repeats it only after a
+while."""
 
 
 class Copies:
@@ -58,17 +58,17 @@ class Copies:
     def __init__(
         self,
         actor: ActorContext,
-        store: Store,
-        works: Works,
+        store: HistoryStore,
+        threads: HistoryThreads,
         core: Link,
         on_due: Callable[[], object],
         *,
         is_paired: bool,
     ) -> None:
-        """`on_due`: told that `deadline` is another one now."""
+        """`on_due`: called when `deadline` has changed."""
         self._actor = actor
         self._store = store
-        self._works = works
+        self._threads = threads
         self._core = core
         self._on_due = on_due
         self._is_on = is_paired
@@ -77,13 +77,13 @@ class Copies:
         self._work = CopyWork(store, self._abandon)
         self._refused: Counter[str] = Counter()
         self._other = CopyTold()
-        """How far the other is with its copy of ours, as it asks for it."""
+        """Progress of the other history with its copy of ours, as its questions show."""
         self._answering = 0
         self._tell_at = Instant(0)
 
     @property
     def told(self) -> HistoryTold:
-        """For people."""
+        """Progress in both directions, for status."""
         return HistoryTold(own=self._machine.progress, other=self._other, refused=dict(self._refused))
 
     def deadline(self) -> Instant | None:
@@ -101,18 +101,18 @@ class Copies:
         self._step(TimePassed())
 
     def manifest_changed(self) -> None:
-        """It may list a hole that is new."""
+        """The manifest has changed, and may list a new hole."""
         self._step(HolesKnown(self._store.manifest.holes, self._store.manifest.log_id))
 
     def stop(self) -> None:
-        """What is under way is given up; what is being listed will be."""
+        """Give up the work under way; files that are being listed will be listed."""
         self._is_on = False
         self._abandon.set()
 
     # --- Words ---------------------------------------------------------------------------------------------------
 
     def hears(self, raw: Sequence[bytes | memoryview]) -> None:
-        """What the other's history says."""
+        """Take a word of the other history."""
         if not self._is_on:
             return
         try:
@@ -126,7 +126,7 @@ class Copies:
             case PieceAsked():
                 self._answer(lambda: read_piece(self._store, word), lambda _: None)
             case GroupSent() | PieceSent():
-                self._step(Heard(word, raw[1] if len(raw) > 1 else b""))
+                self._step(PeerAnswered(word, raw[1] if len(raw) > 1 else b""))
 
     def _answer(
         self, work: Callable[[], tuple[GroupSent | PieceSent, bytes]], then: Callable[[GroupSent | PieceSent], None]
@@ -138,15 +138,15 @@ class Copies:
 
         def done(outcome: tuple[GroupSent | PieceSent, bytes] | Exception) -> None:
             self._answering -= 1
-            assert not isinstance(outcome, Exception), outcome  # What the disk may say is part of an answer.
+            assert not isinstance(outcome, Exception), outcome  # Errors of the disk are part of an answer.
             word, piece = outcome
             self._say(word, piece)
             then(word)
 
-        self._works.read(work, done)
+        self._threads.read(work, done)
 
     def _gave(self, ask: GroupAsked, sent: GroupSent | PieceSent) -> None:
-        """What the question says of the other's progress."""
+        """Note the other history's progress, which its question tells."""
         if not isinstance(sent, GroupSent) or sent.reason:
             return
         left = sent.left + ask.missed
@@ -172,17 +172,17 @@ class Copies:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Say(word):
+            case AskPeer(word):
                 self._say(word)
             case StorePiece():
-                self._works.copy(lambda: self._work.store_piece(effect), self._worked)
+                self._threads.copy(lambda: self._work.store_piece(effect), self._worked)
             case TakeFile():
-                self._works.copy(lambda: self._work.take(effect), self._worked)
+                self._threads.copy(lambda: self._work.take(effect), self._worked)
             case KeepGroup() | EndHole():
                 self._list(effect)
             case Forget():
                 self._work.forget()
-            case Refused(reason):
+            case CountRefusal(reason):
                 self._refuse(reason)
 
     def _list(self, effect: KeepGroup | EndHole) -> None:
@@ -200,7 +200,7 @@ class Copies:
                 self.manifest_changed()
             self._worked(outcome)
 
-        self._works.write(work, done)
+        self._threads.write(work, done)
 
     def _note(self, effect: KeepGroup | EndHole) -> None:
         hole = effect.hole
@@ -221,6 +221,6 @@ class Copies:
             case HistoryDamaged():
                 self._step(Worked(outcome.reason, is_disk=True))
             case MergeAbandoned():
-                pass  # It stops.
+                pass  # The actor stops.
             case _:
                 raise outcome

@@ -1,11 +1,11 @@
-"""The works of a copy, both sides, each done in a thread and all or nothing. What comes next the machine says.
+"""Work of a copy on both sides, each piece done in a thread and all or nothing. The machine says which comes next.
 
     there    group_sent (machine.history.giving), read_piece
     here     store_piece ... take, store_piece ... take, keep      then the next group
              end                                                   when there is none
 
-The one file under way lies aside as `incoming.tmp`; what was taken of it are files that no manifest lists before `keep`
-does. So a crash leaves what the next `Store.open` removes, and a group that is done or not.
+The one file under way lies aside as `incoming.tmp`; the files made of it are listed by no manifest before `keep` lists
+them. So a crash leaves files that the next `HistoryStore.open` removes, and a group that is done or not.
 
 Spec: ADR-0124.
 """
@@ -20,13 +20,13 @@ from albireo.codec.history import FileEntry
 from albireo.codec.history_copy import PIECE_BYTES, PieceAsked, PieceSent
 from albireo.log.files import write_all
 from albireo.machine.history.copying import EndHole, KeepGroup, StorePiece, TakeFile
-from albireo.node.history.files.store import Store
+from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.files.taking import take
 
 ASIDE: Final = "incoming.tmp"
 
 
-def read_piece(store: Store, ask: PieceAsked) -> tuple[PieceSent, bytes]:
+def read_piece(store: HistoryStore, ask: PieceAsked) -> tuple[PieceSent, bytes]:
     """Some bytes of a file that the manifest lists, or listed until lately; no other path is looked at."""
     manifest, piece, reason = store.manifest, b"", ""
     listed = {entry.path for entry in manifest.files} | {one.path for one in manifest.retired}
@@ -48,18 +48,19 @@ def _read(path: Path, offset: int) -> bytes:
 
 
 class CopyWork:
-    """What is under way here. One call at a time; `keep` and `end` change the manifest: they belong in its thread."""
+    """Work of one copy on the receiving side. One call at a time; `keep` and `end` belong in the manifest's thread."""
 
-    def __init__(self, store: Store, abandon: threading.Event) -> None:
+    def __init__(self, store: HistoryStore, abandon: threading.Event) -> None:
         self._store = store
         self._abandon = abandon
         self._aside = store.root / ASIDE
         self._handle: int | None = None
         self._made: list[FileEntry] = []
-        """Taken, durable, and listed nowhere yet."""
+        """Files made, durable, and listed by no manifest yet."""
 
     def store_piece(self, effect: StorePiece) -> None:
-        """
+        """Write a piece of the file aside.
+
         Raises:
             OSError: of the disk.
         """
@@ -71,9 +72,10 @@ class CopyWork:
         write_all(files, self._handle, [effect.piece], effect.offset)
 
     def take(self, effect: TakeFile) -> None:
-        """
+        """Make files of our own of the file aside.
+
         Raises:
-            FileRefused: it is not what the other's manifest says, or not what a history has.
+            FileRefused: it differs from the other manifest, or is no file of a history.
             MergeAbandoned: this actor stops.
             OSError: of the disk.
         """
@@ -82,23 +84,25 @@ class CopyWork:
         self._made += take(self._store, self._aside, effect.entry, effect.hole, taken, self._abandon)
 
     def keep(self, effect: KeepGroup, wall_ns: int) -> None:
-        """
+        """List the files made.
+
         Raises:
-            OSError: of the disk; nothing was listed, and the store has seen to what was taken.
+            OSError: of the disk; nothing was listed, and the store has removed the files made.
         """
         made, self._made = self._made, []
         self._store.fill(effect.hole, [effect.after], made, wall_ns)
         self._remove_aside()
 
     def end(self, effect: EndHole, wall_ns: int) -> None:
-        """
+        """List the rest of the hole in its place.
+
         Raises:
             OSError: of the disk; the hole is still there.
         """
         self._store.fill(effect.hole, effect.left, (), wall_ns)
 
     def forget(self) -> None:
-        """Remove what was taken of this group."""
+        """Remove the files made of this group."""
         made, self._made = self._made, []
         self._store.discard(made)
         self._remove_aside()

@@ -1,11 +1,11 @@
-"""What can go wrong with the stored history.
+"""Errors of the stored history.
 
 HistoryError
-    HistoryDamaged       a file or the manifest is missing or is not what it should be: path, reason, remedy
-    UnknownItem          nothing of that name was ever declared here
+    HistoryDamaged       a file or the manifest is missing or damaged: path, reason, remedy
+    UnknownItem          no item of that name was ever declared here
     QueryRefused         the question makes no sense or asks for too much: reason
     MergeAbandoned       a merge, or taking a file of the other member, was told to stop
-    FileRefused          a file of the other member is not what it was said to be: the name of what is wrong
+    FileRefused          a file of the other member has a fault: its name
 OSError                  the disk (full, failing), as it comes; a seal that meets it is tried again
 """
 

@@ -1,7 +1,7 @@
-"""The hot tail: what came from the log and is in no file yet, as columns in memory.
+"""The hot tail: rows that came from the log and are in no file yet, as columns in memory.
 
-It grows by whole frames, in the order of the log, and shrinks by whole seals: `content` is everything up to now, and
-`drop` forgets exactly that once it is durable. Nothing is copied per sample: a chunk's columns are views of the bytes
+It grows by whole frames, in log order, and shrinks by whole seals: `content` is every row up to now, and `drop` forgets
+exactly these once they are durable. Nothing is copied per sample: a chunk's columns are views of the bytes
 that came over the link. Frames at or below the last position are ignored, so a repeat can't double a row.
 """
 
@@ -39,9 +39,9 @@ from albireo.node.history.files.pieces import sorted_rows
 Row = dict[str, object]
 NULLS_AT_ONCE: Final = 32_768
 TEXTS_MIN: Final = 1024
-"""Of a chunk, in the mean, that are worth a piece of their own: pieces cost who reads or sends them."""
+"""Mean number of strings in a chunk from which each chunk stays a piece: pieces cost readers and senders time."""
 ROW_BYTES: Final = 256
-"""Rough memory of one gap or event, for the bound."""
+"""Rough memory of one gap or event, which counts against the bound."""
 
 
 class Chunk(msgspec.Struct, frozen=True, eq=False):
@@ -53,8 +53,8 @@ class Chunk(msgspec.Struct, frozen=True, eq=False):
     day: str
 
 
-class Content(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """The hot tail at one position; what one seal writes, and what a query sees beside the files."""
+class HotContent(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """The hot tail at one position: one seal writes it, and a query sees it beside the files."""
 
     position: Position
     complete_to_ns: int
@@ -64,7 +64,7 @@ class Content(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     items: tuple[KnownItem, ...] = ()
     """Declared or changed since the last seal."""
     holes: Sequence[Hole] = ()
-    """Found since the last seal; what they say to readers is not among `gaps`."""
+    """Holes found since the last seal; their gap rows are not among `gaps`."""
 
     @property
     def all_gaps(self) -> list[Row]:
@@ -76,8 +76,8 @@ class Content(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return day_of(node_ns)
 
 
-class Hot:
-    """See the module."""
+class HotTail:
+    """The tail as it grows; `content` gives a fixed view."""
 
     def __init__(self, position: Position, complete_to_ns: int) -> None:
         self.position = position
@@ -86,17 +86,17 @@ class Hot:
         self.rows = 0
         self.size_bytes = 0
         self.unreadable = 0
-        """Frames whose body is not what its header says; each is an event of the journal."""
+        """Frames whose body does not fit the header; each is an event of the journal."""
         self._chunks: list[Chunk] = []
         self._gaps: list[Row] = []
         self._events: list[Row] = []
         self._items: list[KnownItem] = []
         self._holes: list[Hole] = []
         self._gap_elsewhere: Row | None = None
-        """The last of the gaps, while it can still grow: nobody has seen it, and nothing has come since."""
+        """Last of the gaps, while it can still grow: nobody has seen it, and no record came since."""
 
     def take(self, header: FrameHeader, body: bytes | memoryview) -> bool:
-        """Add a frame that follows what was taken before; False: it is a repeat."""
+        """Add a frame that follows the last one; False: it is a repeat."""
         if header.first_sequence <= self.position.sequence:
             return False
         try:
@@ -118,7 +118,7 @@ class Hot:
         return True
 
     def _taken_elsewhere(self, header: FrameHeader) -> None:
-        """Samples that another member took, and that are not replicated: a gap, one for all that come in a row."""
+        """Samples that another member took and that are not replicated: one gap for all that follow each other."""
         before = self._gap_elsewhere
         if before is None:
             from_ns = min(self.complete_to_ns or header.node_ns, header.node_ns)
@@ -145,18 +145,18 @@ class Hot:
                 case ItemDeclared(item_id=item_id, node=node, item=item):
                     self._items.append(KnownItem(item_id=item_id, node=node, item=item))
                 case _:
-                    continue  # Marks, producers, commands: the log's own affairs.
+                    continue  # Marks, producers, commands concern the log only.
             self.rows += 1
             self.size_bytes += ROW_BYTES
 
     def declare(self, items: Sequence[KnownItem]) -> None:
-        """Items as CORE knows them, where the log no longer says so."""
+        """Add items as CORE knows them; the log has pruned their declarations."""
         self._items += items
         self.rows += len(items)
         self.size_bytes += ROW_BYTES * len(items)
 
     def lost(self, last_sequence: int, header: FrameHeader) -> None:
-        """What was not taken up to `last_sequence`, the log has pruned; `header` comes next. Put it on record."""
+        """Record a hole: the log pruned every record up to `last_sequence` that was not taken; `header` comes next."""
         hole = Hole(
             first_sequence=self.position.sequence + 1,
             last_sequence=last_sequence,
@@ -169,7 +169,7 @@ class Hot:
         self.size_bytes += ROW_BYTES
 
     def fork(self, position: Position) -> None:
-        """The log went another way after `position`: put it on record and take what follows there."""
+        """The log went another way after `position`: record that, and take later records from there."""
         detail = f"records after {position} up to {self.position} are here, and no longer in the log"
         row: Row = {"at_ns": self.complete_to_ns, "kind": "control", "action": "log_forked", "user": "", "subject": ""}
         place: Row = {"detail": detail, "node_ns": self.complete_to_ns, "epoch": self.position.epoch}
@@ -177,10 +177,10 @@ class Hot:
         self.rows += 1
         self.position = position
 
-    def content(self) -> Content:
-        """Everything taken so far; not changed by what comes later."""
+    def content(self) -> HotContent:
+        """Every row taken so far; later rows do not change it."""
         self._gap_elsewhere = None
-        return Content(
+        return HotContent(
             position=self.position,
             complete_to_ns=self.complete_to_ns,
             chunks=tuple(self._chunks),
@@ -190,8 +190,8 @@ class Hot:
             holes=tuple(self._holes),
         )
 
-    def drop(self, sealed: Content) -> None:
-        """Forget what `sealed`, an earlier `content`, holds."""
+    def drop(self, sealed: HotContent) -> None:
+        """Forget the rows of `sealed`, an earlier `content`."""
         self._gap_elsewhere = None
         del self._chunks[: len(sealed.chunks)]
         del self._gaps[: len(sealed.gaps)]
@@ -221,7 +221,7 @@ def samples_table(chunks: Iterable[Chunk], item_ids: Sequence[int] | None = None
         item_ids: only these items.
     """
     groups: dict[ValueType, list[_Part]] = {}
-    for chunk in sorted((one for one in chunks if len(one.batch)), key=_begin):  # Those of an item stand together then.
+    for chunk in sorted((one for one in chunks if len(one.batch)), key=_begin):  # Rows of an item stand together then.
         batch = chunk.batch
         sequence = np.arange(chunk.first_sequence, chunk.first_sequence + len(batch))
         if item_ids is not None:
@@ -275,7 +275,7 @@ def _typed_table(value_type: ValueType, group: Sequence[_Part]) -> pa.Table:
 
 
 def _nulls(count: int, kind: pa.DataType) -> "pa.ChunkedArray[Any]":
-    """One piece of them, over and over: it takes no memory."""
+    """`count` nulls as one piece over and over, which takes no memory."""
     whole, rest = divmod(count, NULLS_AT_ONCE)
     piece: pa.Array[Any] = pa.nulls(NULLS_AT_ONCE if whole else rest, kind)  # type: ignore[call-overload]  # by class
     return pa.chunked_array([*(piece for _ in range(whole)), piece.slice(0, rest)])
@@ -311,7 +311,7 @@ def item_row(known: KnownItem) -> Row:
 
 
 def hole_row(hole: Hole) -> Row:
-    """The gap that a hole is to readers."""
+    """Row of the gap that readers see in place of a hole."""
     where: Row = {"node_ns": hole.to_ns, "epoch": hole.behind.epoch, "sequence": hole.behind.sequence}
     what: Row = {"source": "history", "reason": "overflow", "item_ids": [], "lost": None}
     return what | {"from_ns": hole.from_ns, "to_ns": hole.to_ns} | where

@@ -1,6 +1,6 @@
 """Questions to the history: raw rows, last, interpolated, and per interval, over stored files and the hot tail.
 
-A `Reader` sees one manifest and one piece of hot tail and never changes; whoever wants newer rows makes a new one.
+A `StoredHistory` sees one manifest and one piece of hot tail and never changes; for newer rows a new one is made.
 Answers per interval come from stored partials wherever a whole minute lies within one interval, and from raw rows for
 what is left: minutes cut by an interval's edge, minutes with rows that interleave across files (late data), minutes
 with a hole in them. Both ways give the same numbers; tests hold them against each other and against SQL.
@@ -50,18 +50,18 @@ from albireo.node.history.files.pieces import (
     has_hole,
     in_order,
     is_cut,
-    runs,
+    ranges_of,
     without_extremes,
 )
 from albireo.node.history.hot import Row
 
 INTERVALS_MAX: Final = 1_000_000
-"""Intervals of one answer."""
+"""Most intervals of one answer."""
 RAW_ROWS_MAX: Final = 50_000_000
-"""Raw rows one question may read; some 3 GB of memory."""
+"""Most raw rows that one question may read; some 3 GB of memory."""
 _NUMBER_COLUMNS: Final = ("source_ns", "value_f64", "value_i64", "quality")
 _ORDER_COLUMNS: Final = ("item_id", "sequence")
-"""Needed only to sort; a third of the bytes."""
+"""Columns that only sorting needs; they are a third of the bytes."""
 _SUM_COLUMNS: Final = (
     "item_id",
     "bucket_ns",
@@ -81,7 +81,7 @@ _EXTREME_COLUMNS: Final = ("minimum", "minimum_ns", "maximum", "maximum_ns")
 _FOREVER: Final = 2**63 - 1
 
 
-class Span(msgspec.Struct, frozen=True):
+class TimeRange(msgspec.Struct, frozen=True):
     """A range of source time, `from_ns` included, `to_ns` not."""
 
     from_ns: int
@@ -101,10 +101,10 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class HotRows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What is in no file yet."""
+    """Rows that are in no file yet."""
 
     samples: pa.Table = msgspec.field(default_factory=SAMPLES.empty_table)
-    """Sorted as stored."""
+    """Samples, sorted as in files."""
     gaps: Sequence[Row] = ()
     items: Sequence[Row] = ()
     events: Sequence[Row] = ()
@@ -112,7 +112,7 @@ class HotRows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Node time up to which the rows are complete."""
 
     def above(self, sequence: int) -> "HotRows":
-        """Without what a manifest at `sequence` has in its files already."""
+        """The rows that the files of a manifest at `sequence` lack."""
         newer = pc.field("sequence") > sequence
 
         def is_newer(row: Row) -> bool:
@@ -127,8 +127,8 @@ class HotRows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         )
 
 
-class Reader:
-    """See the module.
+class StoredHistory:
+    """Questions to one manifest and one piece of hot tail.
 
     Every method that reads may raise HistoryDamaged: a listed file is missing or unreadable.
     """
@@ -173,7 +173,7 @@ class Reader:
 
     # --- Rows -----------------------------------------------------------------------------------------------------
 
-    def raw(self, item_ids: Sequence[int], span: Span, limit: int = RAW_ROWS_MAX) -> pa.Table:
+    def raw(self, item_ids: Sequence[int], span: TimeRange, limit: int = RAW_ROWS_MAX) -> pa.Table:
         """Rows of codec.history.SAMPLES in the range, sorted by item, source time, sequence.
 
         Raises:
@@ -190,10 +190,10 @@ class Reader:
         found = self._row_before(item_id, before_ns)
         if found is None:
             return SAMPLES.empty_table()
-        table = self.raw([item_id], Span(found, found + 1))
+        table = self.raw([item_id], TimeRange(found, found + 1))
         return table.slice(len(table) - 1)
 
-    def gaps(self, span: Span, item_id: int | None = None) -> list[Row]:
+    def gaps(self, span: TimeRange, item_id: int | None = None) -> list[Row]:
         """Gap records that touch the range (and the item), by start."""
         rows = self._gaps_before(span.to_ns)
         return [
@@ -202,7 +202,7 @@ class Reader:
             if _int(row, "to_ns") > span.from_ns and (item_id is None or self._touches(row, item_id))
         ]
 
-    def events(self, span: Span) -> pa.Table:
+    def events(self, span: TimeRange) -> pa.Table:
         """Rows of codec.history.EVENTS in the range of `at_ns`, by sequence."""
         tables = [hot.events_table(self._hot.events)]
         paths = [entry.path for entry in self._overlapping(FileKind.EVENTS, span)]
@@ -216,14 +216,14 @@ class Reader:
     def intervals(
         self,
         item_id: int,
-        span: Span,
+        span: TimeRange,
         every_ns: int,
         settings: AggregateSettings,
         *,
         only_raw: bool = False,
         with_extremes: bool = True,
     ) -> Intervals:
-        """What is known of an item in each interval of `every_ns`.
+        """Aggregates of an item in each interval of `every_ns`.
 
         Args:
             only_raw: do not use stored partials.
@@ -250,7 +250,7 @@ class Reader:
         return found if with_extremes else without_extremes(found)
 
     def at(
-        self, item_id: int, span: Span, every_ns: int, settings: AggregateSettings, *, is_stepped: bool
+        self, item_id: int, span: TimeRange, every_ns: int, settings: AggregateSettings, *, is_stepped: bool
     ) -> tuple[Ints, Floats, Ints]:
         """Interpolated values at the start of each interval: times, values (float64), StatusCodes."""
         times = span.edges(every_ns)[:-1]
@@ -259,16 +259,16 @@ class Reader:
         value, quality = interpolated(trace, times, settings, is_stepped=is_stepped)
         return times, value, quality
 
-    def last_rows(self, item_id: int, span: Span, every_ns: int) -> tuple[Ints, pa.Table]:
-        """The row that holds at the end of each interval, as stored (so of any type).
+    def last_rows(self, item_id: int, span: TimeRange, every_ns: int) -> tuple[Ints, pa.Table]:
+        """The row that holds at the end of each interval, as stored, so of any value type.
 
         Returns:
-            The intervals' starts and one row of codec.history.SAMPLES for each. Intervals at whose end nothing holds,
+            The intervals' starts and one row of codec.history.SAMPLES for each. Intervals at whose end no row holds,
             before the first row or after a hole, are left out.
         """
         edges = span.edges(every_ns)
         start = self._row_before(item_id, span.from_ns)
-        table = self.raw([item_id], Span(span.from_ns if start is None else start, span.to_ns))
+        table = self.raw([item_id], TimeRange(span.from_ns if start is None else start, span.to_ns))
         times = parquet.ints(table, "source_ns")
         index = np.searchsorted(times, edges[1:], side="left") - 1
         holes = self._holes(item_id, span)
@@ -281,28 +281,28 @@ class Reader:
     def _known_to_ns(self) -> int:
         return max(self._manifest.complete_to_ns, self._hot.known_to_ns)
 
-    def _overlapping(self, kind: FileKind, span: Span) -> list[FileEntry]:
+    def _overlapping(self, kind: FileKind, span: TimeRange) -> list[FileEntry]:
         return [
             entry
             for entry in self._manifest.of_kind(kind)
             if entry.min_source_ns < span.to_ns and entry.max_source_ns >= span.from_ns
         ]
 
-    def _samples(self, item_ids: Sequence[int], span: Span, columns: Sequence[str]) -> list[pa.Table]:
-        """Rows in pieces, each of one item, of one file or of the hot tail, and sorted."""
+    def _samples(self, item_ids: Sequence[int], span: TimeRange, columns: Sequence[str]) -> list[pa.Table]:
+        """Rows in sorted pieces, each from one item and from one file or the hot tail."""
         wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "source_ns", span.from_ns, span.to_ns)
         paths = [entry.path for entry in self._overlapping(FileKind.SAMPLES, span)]
         pieces = parquet.read_items(self._root, paths, columns, wanted)
         newest = self._hot_samples(wanted.item_ids, span)
         return [*pieces, newest.select(list(columns))] if len(newest) else pieces
 
-    def _hot_samples(self, item_ids: Sequence[int], span: Span) -> pa.Table:
+    def _hot_samples(self, item_ids: Sequence[int], span: TimeRange) -> pa.Table:
         if len(self._hot.samples) == 0:
             return self._hot.samples
         within = (pc.field("source_ns") >= span.from_ns) & (pc.field("source_ns") < span.to_ns)
         return self._hot.samples.filter(within & pc.field("item_id").isin(list(item_ids)))
 
-    def _rows(self, item_id: int, span: Span) -> Rows:
+    def _rows(self, item_id: int, span: TimeRange) -> Rows:
         """The numbers of an item's rows, in order."""
         pieces = self._samples([item_id], span, _NUMBER_COLUMNS)
         count = sum(len(piece) for piece in pieces)
@@ -316,7 +316,7 @@ class Reader:
     def _from_raw(
         self, item_id: int, edges: Ints, settings: AggregateSettings, holes: Ints, with_extremes: bool
     ) -> Intervals:
-        rows = self._rows_around(item_id, Span(int(edges[0]), int(edges[-1])))
+        rows = self._rows_around(item_id, TimeRange(int(edges[0]), int(edges[-1])))
         return intervals_of_rows(
             rows,
             edges,
@@ -326,17 +326,17 @@ class Reader:
             with_extremes=with_extremes,
         )
 
-    def _rows_around(self, item_id: int, span: Span, *, with_after: bool = False) -> Rows:
-        """The rows in a range, and the one that holds at its start."""
+    def _rows_around(self, item_id: int, span: TimeRange, *, with_after: bool = False) -> Rows:
+        """The rows in a range, and the row that holds at its start."""
         start = self._row_before(item_id, span.from_ns)
         end = self._row_after(item_id, span.to_ns) if with_after else None
-        wide = Span(span.from_ns if start is None else start, span.to_ns if end is None else end + 1)
+        wide = TimeRange(span.from_ns if start is None else start, span.to_ns if end is None else end + 1)
         return self._rows(item_id, wide)
 
-    def _partials(self, item_id: int, span: Span, with_extremes: bool) -> list[Partials]:
+    def _partials(self, item_id: int, span: TimeRange, with_extremes: bool) -> list[Partials]:
         """Partials of the item in every minute that the range touches, those of the hot tail last."""
         first = max(span.from_ns // BUCKET_NS * BUCKET_NS, -TIME_LIMIT_NS)
-        wide = Span(first, span.to_ns)
+        wide = TimeRange(first, span.to_ns)
         wanted = parquet.Wanted((item_id,), "bucket_ns", first, span.to_ns)
         paths = [entry.path for entry in self._overlapping(FileKind.PARTIALS, wide)]
         columns = _SUM_COLUMNS + (_EXTREME_COLUMNS if with_extremes else ())
@@ -347,13 +347,13 @@ class Reader:
             parts.append(partials_of(parquet.rows_from(newest), BUCKET_NS))
         return parts
 
-    def _partials_before(self, item_id: int, span: Span) -> Partials:
-        """One partial that stands for what holds at the start of the first minute of the range, if anything does."""
+    def _partials_before(self, item_id: int, span: TimeRange) -> Partials:
+        """Partial of the row that holds at the start of the range's first minute; empty without one."""
         start = span.from_ns // BUCKET_NS * BUCKET_NS
         found = self._row_before(item_id, start)
         if found is None:
             return empty_partials()
-        return partials_of(self._rows(item_id, Span(found, found + 1)), BUCKET_NS)
+        return partials_of(self._rows(item_id, TimeRange(found, found + 1)), BUCKET_NS)
 
     def _redone(
         self, item_id: int, partials: Partials, is_dirty: NDArray[np.bool_], edges: Ints, holes: Ints
@@ -362,8 +362,8 @@ class Reader:
         dirty = partials.take(is_dirty)
         rows = joined(
             [
-                self._rows(item_id, Span(max(start, -TIME_LIMIT_NS), min(end, TIME_LIMIT_NS)))
-                for start, end in runs(dirty.bucket_ns)
+                self._rows(item_id, TimeRange(max(start, -TIME_LIMIT_NS), min(end, TIME_LIMIT_NS)))
+                for start, end in ranges_of(dirty.bucket_ns)
             ]
         )
         keep = np.isin(rows.source_ns // BUCKET_NS * BUCKET_NS, dirty.bucket_ns)
@@ -392,7 +392,7 @@ class Reader:
                 known = last if last < before_ns else first
                 best = known if best is None else max(best, known)
                 if last >= before_ns:
-                    exact = self._source_times(item_id, Span(bucket, before_ns))
+                    exact = self._source_times(item_id, TimeRange(bucket, before_ns))
                     best = max(best, int(exact.max()))
         return best
 
@@ -408,7 +408,7 @@ class Reader:
                 known = first if first >= from_ns else last
                 best = known if best is None else min(best, known)
                 if first < from_ns:
-                    exact = self._source_times(item_id, Span(from_ns, bucket + BUCKET_NS))
+                    exact = self._source_times(item_id, TimeRange(from_ns, bucket + BUCKET_NS))
                     best = min(best, int(exact.min()))
         return best
 
@@ -431,7 +431,7 @@ class Reader:
         rows = (zip(*(parquet.ints(piece, name).tolist() for name in columns), strict=True) for piece in pieces)
         return [row for some in rows for row in some]
 
-    def _source_times(self, item_id: int, span: Span) -> Ints:
+    def _source_times(self, item_id: int, span: TimeRange) -> Ints:
         pieces = self._samples([item_id], span, ("source_ns",))
         return parquet.ints(pa.concat_tables(pieces), "source_ns")
 
@@ -444,7 +444,7 @@ class Reader:
             self._gaps = sorted([*stored, *self._hot.gaps], key=lambda row: _int(row, "from_ns"))
         return [row for row in self._gaps if _int(row, "from_ns") < to_ns]
 
-    def _holes(self, item_id: int, span: Span) -> Ints:
+    def _holes(self, item_id: int, span: TimeRange) -> Ints:
         """Starts of the gaps that touch the item, up to the end of the range."""
         rows = self._gaps_before(span.to_ns)
         return np.array([_int(row, "from_ns") for row in rows if self._touches(row, item_id)], np.int64)

@@ -1,4 +1,4 @@
-"""What the actor answers about its hot tail. Pure of the actor: done in a thread beside it."""
+"""Answers about the hot tail, made in a thread beside the actor."""
 
 from typing import Final
 
@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from albireo.node.history import hot
 from albireo.node.history.errors import QueryRefused
-from albireo.node.history.hot import Content, Row
+from albireo.node.history.hot import HotContent, Row
 
 HOT_ANSWER_ROWS_MAX: Final = 200_000
-"""Rows of the hot tail in one answer: some 16 MB, half of what a message may have."""
+"""Most rows of the hot tail in one answer: some 16 MB, half of what a message may have."""
 
 
 class HotQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,7 +22,7 @@ class HotQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     to_ns: int = 2**63 - 1
 
 
-def hot_answer(content: Content, wanted: HotQuestion) -> tuple[bytes, Row]:
+def hot_answer(content: HotContent, wanted: HotQuestion) -> tuple[bytes, Row]:
     """The wanted rows of the hot tail as an Arrow stream, with its gaps and items.
 
     Raises:

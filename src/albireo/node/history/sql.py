@@ -1,7 +1,7 @@
 """SQL over the stored history with DuckDB: for ad-hoc questions, and the oracle of the tests. Optional (ADR-0061).
 
 Views: samples, partials, gaps, events, items, with the columns of codec.history plus `node` and `day` of the file's
-folder. Only what is sealed is seen.
+folder. Only sealed rows are seen.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ ROWS_MAX: Final = 1_000_000
 
 
 class Database:
-    """A connection in which the views are; a context manager."""
+    """A connection with the views; a context manager."""
 
     def __init__(self, root: Path) -> None:
         try:

@@ -71,11 +71,10 @@ from albireo.machine.pair.events import (
     Synced,
     TakeFolds,
     TellPeer,
-    TimePassed,
     Transitioned,
 )
 from albireo.machine.pair.member import Member
-from albireo.model.instant import SECOND, Instant, soonest
+from albireo.model.instant import SECOND, Instant, TimePassed, soonest
 from albireo.model.position import Position
 from albireo.node.core.tenure import LogAndFolds
 from albireo.node.member.arguments import PairArguments

@@ -15,14 +15,14 @@ from albireo.machine.node.events import PairFigures
 from albireo.machine.pair.events import CaseTold, State
 from albireo.machine.pair.levels import why_apart
 from albireo.machine.pair.member import Member
-from albireo.machine.vote.voter import Refusal
+from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.node.member.arguments import Seats
 from albireo.node.member.marks import Case, Marks
 
 VOTER_SILENT_NS: Final = 3 * SECOND
 """A voter is asked at least once a second; this long without an answer it counts as lost."""
-REASONS: Final = frozenset(one.value for one in Refusal)
+REASONS: Final = frozenset(one.value for one in VoterRefusal)
 """What a voter may say against a question; any other word of a voter is counted as `other`."""
 
 

@@ -1,1 +1,1 @@
-"""What votes: the actor WITNESS, registers of PLCs, and how voters come to vote."""
+"""Voters: the actor WITNESS, registers of PLCs, and the admission of both."""

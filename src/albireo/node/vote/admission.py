@@ -1,16 +1,17 @@
-"""How voters come to vote: the first record of a pair, re-admission of one that lost its store, a PLC's own block.
+"""Admission of voters: first record of a pair, re-admission of a voter that lost its store, a PLC's own block.
 
 All three are INSTALL, which only an empty voter takes. It brings a record and a promise, and both must be at least as
-high as what the voter held before; otherwise two members could be told yes (ADR-0118). Known for certain is that
+high as those that the voter held before; otherwise two members could be told yes (ADR-0118). That is certain
 
 - when the other member has just promised the lease (rule 4b), so no candidacy of it is open; or
-- when a majority of the list, the lost one not counted, was heard since: every candidacy that could succeed has asked
-  one of these.
+- when a majority of the list, the lost voter not counted, was heard since: every candidacy that could succeed has asked
+  a voter of that majority.
 
-And whoever had asked the voter before it lost its store has given up by then: READMIT_WAIT, longer than an attempt.
+A candidate that had asked the voter before it lost its store has given up by then: the wait of lease + drift is longer
+than an attempt.
 
 A PLC's registers are two blocks, one per member, and each member admits its own: the primary with `pair init`, the
-other one as soon as it follows.
+backup as soon as it follows.
 
 Spec: design/pair.md, Parts (voters), rule 14; ADR-0118.
 """
@@ -24,33 +25,33 @@ from albireo.codec.pair_message import Install, Question, Read, Record, Voted
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import ACTING, State
 from albireo.machine.pair.member import Member
-from albireo.machine.vote.voter import Refusal
+from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import SECOND, Instant
 from albireo.node.member.order_replies import Poll, Reply
 from albireo.node.member.status import MemberStatus, VoterSeen
 
 INIT_WAIT_NS: Final = 3 * SECOND
-"""Voters that have not answered by then are told as silent; the order can be given again."""
+"""Voters that have not answered by then are reported as silent; `pair init` can be given again."""
 FIRST_EPOCH: Final = 2
-"""The lowest epoch of the primary that is not 0."""
+"""Lowest epoch of the primary that is not 0."""
 PROBE_NS: Final = SECOND
-"""A voter that was asked nothing for so long is read, so that the status of a passive member says whom it reaches."""
+"""A voter that was not asked for so long is read, so that the status of a passive member says whom it reaches."""
 HEARD_NS: Final = 3 * SECOND
 ANSWER_NS: Final = 2 * SECOND
 PLC: Final = "plc:"
 
 
 class InitAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`pair_init`."""
+    """Arguments of `pair_init`."""
 
     user: str = ""
 
 
 class ResetAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`voter_reset`."""
+    """Arguments of `voter_reset`."""
 
     voter: str
-    """As in the list: `witness:w1`; `w1` will do where it is the only one."""
+    """Name as in the list, `witness:w1`; `w1` will do where no other voter has that name."""
     user: str = ""
 
 
@@ -113,7 +114,7 @@ class VoterAdmission:
     # --- Re-admission ------------------------------------------------------------------------------------------------
 
     def reset(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
-        """By the holder, of a voter that says it is empty."""
+        """Admit a voter again that says it is empty; only the holder does."""
         asked = msgspec.convert(arguments, ResetAsked)
         config = self._member.config
         names = [one for one in config.voters if asked.voter in (one, one.partition(":")[2])]
@@ -144,20 +145,20 @@ class VoterAdmission:
         return outcome
 
     def _why_not(self, voter: str, now: Instant) -> Reply | None:
-        """What speaks against a re-admission; looked at before and after the wait."""
+        """Reason against a re-admission, looked for before and after the wait; None: there is none."""
         member, seen = self._member, self._status.voters[voter]
         if member.state not in ACTING or member.leading is None:
             error = f"only the active member admits a voter; this one is {member.state.value}"
             return Reply(error=error, remedy="order it with --data of the active one")
         if seen.last is None or now - seen.at > HEARD_NS:
             return Reply(error=f"{voter} does not answer", remedy="start it first: albireo witness --name NAME")
-        if seen.last.reason != Refusal.EMPTY.value:
+        if seen.last.reason != VoterRefusal.EMPTY.value:
             reason = f" ({seen.last.reason})" if seen.last.reason else ""
             return Reply(error=f"{voter} has its store{reason}", remedy="nothing: only an empty voter is reset")
         return None
 
     def _admit_again(self, voter: str, since: Instant, now: Instant) -> Reply | None:
-        """Send INSTALL if it is certain what the voter may have promised; else say what is missing."""
+        """Send INSTALL if the highest possible promise of the voter is certain; else say what is missing."""
         member, own = self._member, self._member.own
         leading = member.leading
         assert leading is not None, "checked by `_why_not`"
@@ -194,19 +195,19 @@ class VoterAdmission:
         return self._probe_at
 
     def ticked(self, now: Instant) -> None:
-        """Read voters that nothing was asked of, and admit the own block of a PLC that is empty."""
+        """Read voters that were not asked lately, and admit the own block of a PLC where it is empty."""
         if self._probe_at is not None and now < self._probe_at:
             return
         self._probe_at = Instant(now + PROBE_NS)
         own = self._member.own
         for voter, seen in self._status.voters.items():
-            if voter.startswith(PLC) and seen.last is not None and seen.last.reason == Refusal.EMPTY.value:
+            if voter.startswith(PLC) and seen.last is not None and seen.last.reason == VoterRefusal.EMPTY.value:
                 self._admit_own_block(voter)
             if now - seen.at >= PROBE_NS:
                 self._ask_voter(voter, Read(**own.voter_head, round=own.next_round()))
 
     def _admit_own_block(self, voter: str) -> None:
-        """What this member promised there stands in its store header, so its own word is enough."""
+        """Admit the own block: this member's promises there are in its store header, so its own word is enough."""
         member, own = self._member, self._member.own
         record = None
         if member.leading is not None and member.state in ACTING:
@@ -229,7 +230,7 @@ class VoterAdmission:
 
 
 def _first_record(config: PairConfig) -> Record:
-    """What a new pair begins with: nobody's run, and only the primary in the set."""
+    """First record of a new pair: nobody's run, and only the primary in the set."""
     return Record(
         cluster=config.cluster,
         voters=config.voters,
@@ -244,7 +245,7 @@ def _first_record(config: PairConfig) -> Record:
 
 
 def _is_known(seen: VoterSeen, since: Instant) -> bool:
-    """It has its store, and has said since then what it promised."""
+    """The voter has its store, and has told its promises since then."""
     return seen.at >= since and seen.last is not None and seen.last.record is not None
 
 

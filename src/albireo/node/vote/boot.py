@@ -1,7 +1,8 @@
-"""From a topology to a running witness: one process, LOGGER and WITNESS as two threads under boot.
+"""Boot of a witness, from a topology: one process, LOGGER and WITNESS as two threads under boot.
 
-Supervised like a node's actors, with one difference: no restart. Whoever forgot a promise, or can't say whether it is
-on the disk, must not come back by itself within the lease; the service manager or an operator starts it again.
+The witness is supervised like a node's actors, but without restart: a witness that forgot a promise, or can't say
+whether it is on the disk, must not come back by itself within the lease; the service manager or an operator starts it
+again.
 """
 
 from pathlib import Path
@@ -16,11 +17,11 @@ from albireo.node.vote.witness import WitnessArguments, WitnessMember, WitnessPa
 from albireo.runtime import ActorSpec
 
 PREFIX: Final = "witness:"
-"""Before its name in a voter list."""
+"""Prefix of a witness' name in a voter list."""
 
 
 class NoSuchWitness(LookupError):
-    """Nobody of that name votes in this topology."""
+    """No witness of that name is in this topology."""
 
     def __init__(self, wanted: str, known: tuple[str, ...]) -> None:
         super().__init__(f"no witness {wanted!r} in the topology; it has {', '.join(known) or 'none'}")
@@ -36,10 +37,10 @@ class NoPairs(LookupError):
 
 
 def arguments_of(topology: Topology, name: str, keys: Path | None = None) -> WitnessArguments:
-    """What the witness `name` is told.
+    """Arguments of the witness `name`.
 
     Raises:
-        NoSuchWitness, NoPairs: it has nothing to do here.
+        NoSuchWitness, NoPairs: the topology has no such witness, or no pair for it.
     """
     endpoints = {one.name: one.endpoint for one in topology.witness}
     if name not in endpoints:

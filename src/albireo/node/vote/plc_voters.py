@@ -5,7 +5,8 @@
 
 Invariants
     synced:      the copy of the own block is in the store header before a write of it leaves.
-    connection:  one that was there before this run of CORE is hung up first: a request of the run before may be on it.
+    connection:  a connection that is older than this run of CORE is closed first: a request of an earlier run may be
+                 under way on it.
 
 Spec: design/pair.md, The PLC register block; ADR-0095 to 0097.
 """
@@ -28,41 +29,38 @@ from albireo.codec.message import (
 from albireo.codec.pair_message import Question, Voted
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.vote.events import (
-    Answer,
-    Asked,
     Connected,
     ConnectionLost,
     Event,
-    HangUp,
-    HolderGone,
     OwnCopy,
     PersistCopy,
     ReadBlocks,
     RegisterConfig,
     RegistersRead,
     RegistersWritten,
-    TimePassed,
+    ResetConnection,
     WriteBlock,
 )
 from albireo.machine.vote.register import RegisterVoter
-from albireo.model.instant import MS, Instant, soonest
+from albireo.machine.vote.voter import HolderGone, SendVote, VoteAsked
+from albireo.model.instant import MS, Instant, TimePassed, soonest
 from albireo.node.member.arguments import PlcWaits
 
 PREFIX: Final = "plc:"
-"""Before the adapter's name in a voter list."""
+"""Prefix of the adapter's name in a voter list."""
 WRITE_WITHIN_NS: Final = 500 * MS
-"""A write that its adapter could not send by then is not sent: the member will have asked again."""
+"""Time within which an adapter must send a write, or not at all: the member will have asked again."""
 
 _FromAdapter = VoterOffered | VoterLost | VoterRead | VoterWritten
 
 
 class Outside(msgspec.Struct, frozen=True):
-    """What the voters need of the tenure."""
+    """Calls of the tenure that the voters need."""
 
     send: Callable[[bytes, AnyMessage], object]
-    """To an adapter."""
+    """Send a message to an adapter."""
     keep: Callable[[bytes], None]
-    """Into the store header, synced when it returns."""
+    """Write this into the store header; it is synced when the call returns."""
     voted: Callable[[Voted], None]
 
 
@@ -73,9 +71,9 @@ class _Line(msgspec.Struct):
     adapter: str
     sender: bytes = b""
     connection: int = 0
-    """0: none that may be used."""
+    """Connection that may be used; 0: none."""
     hung_up: int = 0
-    """Found at the start, and being closed."""
+    """Connection found at the start, which is being closed; 0: none yet, -1: none was there."""
 
 
 class PlcVoters:
@@ -91,7 +89,7 @@ class PlcVoters:
         now: Instant,
         waits: Mapping[str, PlcWaits] | None = None,
     ) -> None:
-        """`waits`: of each PLC, by voter name; without, the defaults of the machine."""
+        """`waits`: of each PLC, by voter name; a PLC without any has the defaults."""
         self._member = member
         self._outside = outside
         self._copies = copies_of(kept)
@@ -118,7 +116,7 @@ class PlcVoters:
         return voter in self._lines
 
     def ask(self, voter: str, question: Question, now: Instant) -> None:
-        self._step(voter, Asked(question), now)
+        self._step(voter, VoteAsked(question), now)
 
     def holder_gone(self, run: int, now: Instant) -> None:
         """The process of that run is known to be gone."""
@@ -137,7 +135,7 @@ class PlcVoters:
             case VoterOffered(connection=connection):
                 self._offered(voter, line, sender, connection, now)
             case VoterLost(connection=connection):
-                line.hung_up = line.hung_up or -1  # Whatever was there before this run is closed.
+                line.hung_up = line.hung_up or -1  # No connection of an earlier run is open any more.
                 if connection == line.connection:
                     line.connection = 0
                     self._step(voter, ConnectionLost(connection), now)
@@ -156,7 +154,7 @@ class PlcVoters:
             self._outside.send(sender, VoterHangUp(adapter=line.adapter, connection=connection))
             return
         if line.connection:
-            self._step(voter, ConnectionLost(line.connection), now)  # The adapter is a new run of itself.
+            self._step(voter, ConnectionLost(line.connection), now)  # The adapter has begun a new run.
         line.connection = connection
         self._step(voter, Connected(connection), now)
 
@@ -188,13 +186,13 @@ class PlcVoters:
                         not_after=now + WRITE_WITHIN_NS,
                     )
                     self._outside.send(line.sender, asked)
-                case HangUp(connection):
+                case ResetConnection(connection):
                     self._outside.send(line.sender, VoterHangUp(adapter=line.adapter, connection=connection))
-                case Answer(message):
+                case SendVote(message):
                     self._outside.voted(message)
 
     def describe(self) -> dict[str, object]:
-        """By voter, for `status`."""
+        """State of each PLC's voter, for `status`."""
         return {
             voter: {
                 "connected": line.connection != 0,

@@ -1,7 +1,7 @@
-"""What a voter must not forget, on its disk: a keepsake (log/store/keepsake.py) per pair, in <data>/voters/<node>.
+"""Memory of a voter on its disk: a keepsake (log/store/keepsake.py) per pair, in <data>/voters/<node>.
 
-An answer tells only of what `save` has brought to the disk. Without a store the voter is empty and votes for nobody,
-until `albireo pair init` or a holder admits it.
+An answer tells only of promises and records that `save` has brought to the disk. Without a store the voter is empty
+and votes for nobody, until `albireo pair init` or a holder admits it.
 
 Spec: design/pair.md, The voter protocol, exactly; ADR-0103.
 """
@@ -22,11 +22,11 @@ KIND: Final = Kind(magic=b"ALBV", version=1, bytes_max=64 * 1024)
 """A store takes some 500 bytes: five voters, one record."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class KeptVote(msgspec.Struct, frozen=True, kw_only=True):
     """Body of a copy. Later versions may add fields with defaults."""
 
     voter: str
-    """Whose promises these are: under another name they would count twice."""
+    """Name of the voter whose promises these are: under another name they would count twice."""
     store: VoterStore
 
 
@@ -34,7 +34,7 @@ class VoterDisk:
     """The store of one voter for one pair. Opened once per start; for one thread."""
 
     def __init__(self, files: FileSystem, data: Path, node: str, voter: str, cluster: str) -> None:
-        """Read what is there; raises what `Keepsake` does.
+        """Read the stored vote; raises the errors of `Keepsake`.
 
         Args:
             data: the witness's data directory.
@@ -44,11 +44,11 @@ class VoterDisk:
         """
         self._owner = (voter, cluster)
         folder = f"{FOLDER}/{node.replace('/', '~')}"
-        self.keepsake = Keepsake(files, data, folder, KIND, Kept, self._foreign, "this witness votes no more")
+        self.keepsake = Keepsake(files, data, folder, KIND, KeptVote, self._foreign, "this witness votes no more")
 
     @property
     def store(self) -> VoterStore | None:
-        """As it stands on the disk."""
+        """The store as it is on the disk."""
         kept = self.keepsake.body
         return None if kept is None else kept.store
 
@@ -58,10 +58,10 @@ class VoterDisk:
         return self.store.floor if self.store else BEGINNING
 
     def save(self, store: VoterStore) -> None:
-        """Durable when this returns; raises what `Keepsake.save` does."""
-        self.keepsake.save(Kept(voter=self._owner[0], store=store))
+        """Make this durable before it returns; raises the errors of `Keepsake.save`."""
+        self.keepsake.save(KeptVote(voter=self._owner[0], store=store))
 
-    def _foreign(self, kept: Kept) -> str:
+    def _foreign(self, kept: KeptVote) -> str:
         voter, cluster = self._owner
         if kept.voter != voter:
             return f"the promises of {kept.voter}, not of {voter}"

@@ -3,12 +3,12 @@
     member --Read, Prepare, Accept, Release, Install--> voter machine --Persist, Answer--> disk, then member
 
 One voter machine and one store per pair (machine/vote/voter.py, node/vote/store.py). Effects are carried out in order,
-so an answer leaves after what it tells of is on the disk. Renewals change nothing that must be kept: they sync nothing,
-but the floor is written behind them, at most once per `floor_sync_ns`.
+so an answer leaves once the promises that it tells of are on the disk. Renewals change nothing that must be kept: they
+sync nothing, but the floor is written behind them, at most once per `floor_sync_ns`.
 
-A disk that refuses anything ends the process, without an answer: it would be a promise that nobody keeps.
+A disk that refuses a write ends the process, without an answer: the answer would be a promise that nobody keeps.
 
-Not decided here: who leads (the members), what is granted (the voter machine).
+Not decided here: which member is a candidate (the members), what is granted (the voter machine).
 Spec: design/pair.md, The voter protocol, exactly; docs/witness.md; ADR-0103.
 """
 
@@ -25,8 +25,7 @@ from albireo.codec.pair_message import Accept, Install, Prepare, Question, Read,
 from albireo.log import FileSystem, OsFileSystem, WrongStore
 from albireo.machine.vote import Voter
 from albireo.machine.vote.paths import REFUSALS_NEEDED
-from albireo.machine.vote.voter import Answer as AnswerMember
-from albireo.machine.vote.voter import Asked, HolderGone, Persist, Refusal
+from albireo.machine.vote.voter import HolderGone, Persist, SendVote, VoteAsked, VoterRefusal
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.node.member.holder_watch import HolderWatch
 from albireo.node.vote.store import VoterDisk
@@ -46,7 +45,7 @@ class WitnessMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     place: str
     """Name of its key: `root[primary]`."""
     peer: tuple[str, ...]
-    """Where the other member, and this witness, connect."""
+    """Endpoints to which the other member and this witness connect."""
 
 
 class WitnessPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,13 +55,13 @@ class WitnessPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cluster: str
     """Identity of the pair: cluster of the topology and node."""
     voters: tuple[str, ...]
-    """As the topology lists them; whoever was agreed on stands in the record."""
+    """Voters as the topology lists them; the record holds those that the members agreed on."""
     members: tuple[WitnessMember, ...]
     drift: float
 
 
 class WitnessArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the command tells the actor."""
+    """Arguments of the actor, from the command."""
 
     voter: str
     """Name in the voter lists: `witness:w1`."""
@@ -70,7 +69,7 @@ class WitnessArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     keys: str = ""
     """Directory of its keys; empty: none, on loopback only."""
     floor_sync_ns: int = 5 * SECOND
-    """A floor stands in memory only for this long: what an old disk could hide after all lost power at once."""
+    """Longest time for which a floor is in memory only: so much an old disk could hide after a power loss of all."""
     pairs: Annotated[tuple[WitnessPair, ...], msgspec.Meta(min_length=1)]
 
 
@@ -86,17 +85,17 @@ class Seat:
         self.asked: Counter[str] = Counter()
         """Questions by kind."""
         self.floor_due: Instant | None = None
-        """When the floor is written although nothing else is."""
+        """When the floor is written although no other change is."""
 
     def may_ask(self, question: Question, peer: str) -> bool:
-        """Whether the key of `peer` may say this: a member speaks for itself only. Without keys: anybody."""
+        """The holder of the key `peer` may ask this: a member speaks for itself only. Without keys everybody may."""
         if not peer or isinstance(question, Read):
             return True
         members = self.pair.members
         return 0 <= question.member < len(members) and members[question.member].place == peer
 
     def watch(self, watches: tuple[HolderWatch, ...], on_due: Callable[[], object]) -> None:
-        """Let these tell when the holder's process is gone."""
+        """Let these watches tell when the holder's process is gone."""
         self.watches = watches
         for member, watch in enumerate(watches):
             watch.run_of = partial(self._run_of, member)
@@ -104,7 +103,7 @@ class Seat:
             watch.on_due = on_due
 
     def heard(self, question: Accept) -> None:
-        """A renewal came: a sign of life, unless it is a late one."""
+        """A renewal came: a sign of life, unless it is late."""
         store = self.voter.store
         if store is not None and question.run == store.record.run and store.record.holder < len(self.watches):
             self.watches[store.record.holder].heard()
@@ -170,13 +169,13 @@ class Witness:
     name = "witness"
 
     def __init__(self, arguments: WitnessArguments, files: FileSystem | None = None) -> None:
-        """`files`: the real ones, unless a test has others."""
+        """`files`: the real file system, unless a test has another."""
         self._arguments = arguments
         self._files = files or OsFileSystem()
         self._seats: dict[str, Seat] = {}
         self._stray: Counter[str] = Counter()
         self.endpoint = ""
-        """Where it listens, with the real port."""
+        """Endpoint at which it listens, with the real port."""
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
@@ -261,7 +260,7 @@ class Witness:
     def _asked(self, question: Question, letter: Letter) -> None:
         seat = self._seats.get(question.cluster)
         if seat is None:
-            self._stray[Refusal.FOREIGN_CLUSTER.value] += 1
+            self._stray[VoterRefusal.FOREIGN_CLUSTER.value] += 1
             told = {"cluster": question.cluster, "member": question.member, "peer": letter.peer}
             self._actor.log.limited("voter_asked_by_stranger", letter.peer, **told)
             letter.link.send(_stranger(self._arguments.voter, question), to=letter.sender)
@@ -273,12 +272,12 @@ class Witness:
             return
         kind = _kind(question)
         seat.asked[kind] += 1
-        for effect in seat.voter.step(Asked(question), self._actor.now()):
+        for effect in seat.voter.step(VoteAsked(question), self._actor.now()):
             match effect:
                 case Persist():
                     seat.persist(effect)
                     self._tell(seat, kind)
-                case AnswerMember(message):
+                case SendVote(message):
                     letter.link.send(message, to=letter.sender)
                     self._tell_refusal(seat, message)
         if isinstance(question, Accept):
@@ -288,7 +287,7 @@ class Witness:
             self._arm()
 
     def _arm(self) -> None:
-        """For whatever comes first."""
+        """Arm the timer for the earliest deadline."""
         self._actor.arm(soonest(*(seat.deadline() for seat in self._seats.values())))
 
     def _tell(self, seat: Seat, kind: str) -> None:
@@ -323,7 +322,7 @@ def _stranger(voter: str, question: Question) -> Voted:
         round=question.round,
         question=_kind(question),
         is_granted=False,
-        reason=Refusal.FOREIGN_CLUSTER.value,
+        reason=VoterRefusal.FOREIGN_CLUSTER.value,
     )
 
 

@@ -36,7 +36,7 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.runtime.actor.exits import EXIT_ESCALATED, EXIT_HUNG, FINAL
 
 
@@ -112,10 +112,6 @@ class ActorExited(msgspec.Struct, frozen=True):
     run: int
     exit_code: int
     reason: str
-
-
-class TimePassed(msgspec.Struct, frozen=True):
-    """The instant that `deadline` named has come."""
 
 
 class StopAsked(msgspec.Struct, frozen=True):

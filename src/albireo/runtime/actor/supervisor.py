@@ -22,7 +22,7 @@ import msgspec
 
 from albireo.codec import message
 from albireo.codec.message import AliveAnswered, AliveAsked, Answer, Started, StopAsked, Stopped
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.runtime.actor.actor import ActorContext, run_actor
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.actor.directory import DataLock, RunDirectory
@@ -43,7 +43,6 @@ from albireo.runtime.actor.supervision import (
     StartAsked,
     Supervision,
     SupervisionConfig,
-    TimePassed,
     Transitioned,
     Watched,
 )

@@ -14,24 +14,21 @@ from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, cluster_tag, e
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import FromVoter
 from albireo.machine.vote.events import (
-    Answer,
-    Asked,
     Connected,
     ConnectionLost,
     Event,
-    HangUp,
-    HolderGone,
     OwnCopy,
     PersistCopy,
     ReadBlocks,
     RegisterConfig,
     RegistersRead,
     RegistersWritten,
-    TimePassed,
+    ResetConnection,
     WriteBlock,
 )
 from albireo.machine.vote.register import RegisterVoter
-from albireo.model.instant import MS
+from albireo.machine.vote.voter import HolderGone, SendVote, VoteAsked
+from albireo.model.instant import MS, TimePassed
 from albireo.sim.machines.parts import MemberNode
 
 if TYPE_CHECKING:
@@ -95,7 +92,7 @@ class Plc:
 
     def asked(self, node: MemberNode, question: Question) -> None:
         """The own member asks: same process, no network."""
-        self._step(node, Asked(question))
+        self._step(node, VoteAsked(question))
 
     def holder_gone(self, node: MemberNode, run: int) -> None:
         self._step(node, HolderGone(run))
@@ -112,9 +109,9 @@ class Plc:
                     self._request(node, connection, partial(self._read, node, connection))
                 case WriteBlock(connection, register, words):
                     self._request(node, connection, partial(self._write, node, connection, register, words))
-                case HangUp(connection):
+                case ResetConnection(connection):
                     self._lost(node, connection)
-                case Answer(voted):
+                case SendVote(voted):
                     if voted.is_granted and voted.question == Accept.__struct_config__.tag and voted.record:
                         world.ledger.accepts(self.name, voted.record)
                     world.deliver(node, FromVoter(voted))

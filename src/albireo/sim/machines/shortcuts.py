@@ -19,7 +19,7 @@ from albireo.machine.pair.own import Own
 from albireo.machine.pair.set_changes import SetChanges
 from albireo.machine.pair.standing import Outcome, Standing
 from albireo.machine.vote.events import Effect as RegisterEffect
-from albireo.machine.vote.events import Phase
+from albireo.machine.vote.events import RegisterPhase
 from albireo.machine.vote.register import RegisterVoter
 from albireo.machine.vote.voter import Effect, Voter
 from albireo.model.instant import Instant
@@ -209,7 +209,7 @@ class NoReadBack(RegisterVoter):
     """Takes the answer to a write for the write: never looks at its own block again."""
 
     def _read(self, words: Sequence[int], now: Instant) -> list[RegisterEffect]:
-        if self.state.phase is not Phase.LOOKING and self.state.copy is not None:
+        if self.state.phase is not RegisterPhase.LOOKING and self.state.copy is not None:
             start = self.config.member * BLOCK_REGISTERS
             own = (*encode_ballot(self.state.copy.ballot), 0, *encode_life(self.state.life))
             words = (*words[:start], *own, *words[start + len(own) :])

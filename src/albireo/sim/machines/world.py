@@ -19,10 +19,10 @@ from collections.abc import Callable
 from functools import partial
 
 from albireo.codec.pair_message import Accept, Question, Record
-from albireo.machine.pair.events import Event, FromVoter, PeerGone, Started, State, TimePassed
+from albireo.machine.pair.events import Event, FromVoter, PeerGone, Started, State
 from albireo.machine.pair.own import MemberFacts
-from albireo.machine.vote.voter import Answer, Asked, HolderGone, Persist, VoterStore
-from albireo.model.instant import MS, SECOND
+from albireo.machine.vote.voter import HolderGone, Persist, SendVote, VoteAsked, VoterStore
+from albireo.model.instant import MS, SECOND, TimePassed
 from albireo.sim.machines.clients import Clients
 from albireo.sim.machines.ledger import Ledger
 from albireo.sim.machines.outputs import Outputs
@@ -217,10 +217,10 @@ class World:
             self.plcs[name].asked(node, question)
         else:
             voter = self.voters[name]
-            hears = partial(self._voter_hears, voter, Asked(question), node)
+            hears = partial(self._voter_hears, voter, VoteAsked(question), node)
             self.send(node.name, name, 0, lambda: self.awake(voter, voter.life, hears))
 
-    def _voter_hears(self, node: VoterNode, event: Asked | HolderGone, asker: MemberNode | None) -> None:
+    def _voter_hears(self, node: VoterNode, event: VoteAsked | HolderGone, asker: MemberNode | None) -> None:
         self.steps += 1
         effects = node.machine.step(event, node.local(self.at))
         if self.variant.answers_before_persist:
@@ -234,9 +234,9 @@ class World:
             match effect:
                 case Persist(store):
                     node.store = store
-                    if isinstance(event, Asked) and isinstance(event.question, Accept):
+                    if isinstance(event, VoteAsked) and isinstance(event.question, Accept):
                         self.ledger.accepts(node.name, event.question.record)
-                case Answer(message) if asker is not None:
+                case SendVote(message) if asker is not None:
                     self.send(node.name, asker.name, 0, partial(self.deliver, asker, FromVoter(message)))
 
     def tell_voters_gone(self, teller: MemberNode, run: int) -> None:

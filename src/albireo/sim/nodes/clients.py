@@ -11,7 +11,7 @@ from albireo.codec.frame import Frame, frames
 from albireo.codec.message import Answer, AnyMessage, Appended, Ask, FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.codec.record import Kind
 from albireo.machine.feed.follower import (
-    CutTo,
+    CutBack,
     Deliver,
     Digested,
     Follower,
@@ -20,19 +20,14 @@ from albireo.machine.feed.follower import (
     MadeDurable,
     Noted,
     Received,
-    Say,
-    StartOver,
-    TimePassed,
+    TakeSnapshot,
+    TellLeader,
 )
 from albireo.machine.feed.roaming import Fed, Roaming
-from albireo.machine.feed.roaming import LineDown as MemberDown
-from albireo.machine.feed.roaming import LineUp as MemberUp
-from albireo.machine.feed.roaming import SayTo as FollowAt
 from albireo.machine.producer.producer import Offered, ProducerConfig
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
-from albireo.machine.producer.seeking import TimePassed as SeekTime
 from albireo.machine.producer.sending import Acknowledged, Heard, PairSender, Refused, SayTo
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
@@ -137,7 +132,7 @@ class ProducerClient(Client):
 
     @property
     def is_drained(self) -> bool:
-        return self.machine.is_drained
+        return self.machine.is_all_acknowledged
 
     @property
     def counted(self) -> int:
@@ -182,7 +177,7 @@ class ProducerClient(Client):
     def pass_time(self) -> None:
         due = self.machine.deadline()
         if due is not None and self.now() >= due:
-            self._perform(self.machine.step(SeekTime(), self.now()))
+            self._perform(self.machine.step(TimePassed(), self.now()))
         self.arm(self.machine.deadline())
 
     def _changed(self, member: int, is_up: bool) -> None:
@@ -224,9 +219,9 @@ class Reading:
         if data.last != self.position:
             self._fail(f"{self.name} is at {self.position}, was told {data.last}")
 
-    def turned(self, effect: CutTo | StartOver) -> None:
+    def turned(self, effect: CutBack | TakeSnapshot) -> None:
         """Records are missing, or were never true; committed ones are always true."""
-        if isinstance(effect, CutTo):
+        if isinstance(effect, CutBack):
             self._fail(f"{self.name} is told to forget what it has behind {effect.position}: {effect.verdict}")
         self.started_over += 1
         self.position = effect.position
@@ -252,18 +247,18 @@ class RoamingReader(Client):
         self._perform(self._machine.step(TimePassed(), self.now()), [])
 
     def _changed(self, member: int, is_up: bool) -> None:
-        self._perform(self._machine.step((MemberUp if is_up else MemberDown)(member), self.now()), [])
+        self._perform(self._machine.step((LineUp if is_up else LineDown)(member), self.now()), [])
 
-    def _perform(self, effects: Sequence[FollowAt | Deliver | CutTo | StartOver | Noted], raw: Parts) -> None:
+    def _perform(self, effects: Sequence[SayTo | Deliver | CutBack | TakeSnapshot | Noted], raw: Parts) -> None:
         for effect in effects:
             match effect:
-                case FollowAt(member, message):
+                case SayTo(member, message):
                     self._members[member].send(message)
                 case Deliver(FeedData() as data):
                     self.reading.delivered(data, raw)
                     self._perform(self._machine.step(MadeDurable(data.last), self.now()), [])
                     self._perform(self._machine.step(Digested(data.last), self.now()), [])
-                case CutTo() | StartOver():
+                case CutBack() | TakeSnapshot():
                     self.reading.turned(effect)
                 case _:
                     pass
@@ -310,12 +305,12 @@ class HistoryReader(Client):
     def _perform(self, effects: Sequence[object], raw: Parts) -> None:
         for effect in effects:
             match effect:
-                case Say(message):
+                case TellLeader(message):
                     self._core.send(message)
                 case Deliver(FeedData() as data):
                     self.reading.delivered(data, raw)
                     self._perform(self.machine.step(Digested(data.last), self.now()), [])
-                case CutTo() | StartOver():
+                case CutBack() | TakeSnapshot():
                     self.reading.turned(effect)
                     self.durable = min(self.durable, self.machine.position)
                 case _:

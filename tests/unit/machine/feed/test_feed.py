@@ -8,21 +8,20 @@ from albireo.machine.feed import Follower, FollowerConfig, Leader, LogFacts
 from albireo.machine.feed.follower import (
     ASK_AGAIN_NS,
     SILENCE_NS,
-    CutTo,
+    CutBack,
     Deliver,
     Digested,
+    FollowPhase,
     LinkDown,
     LinkUp,
     Noted,
-    Phase,
     Received,
-    Say,
-    StartOver,
-    TimePassed,
+    TakeSnapshot,
+    TellLeader,
 )
 from albireo.machine.feed.leader import BEHIND_RECORDS, FAR_RECORDS, FOLLOWERS_MAX, GONE_NS, REST_LEAST_NS, WAIT_MS_MAX
 from albireo.machine.feed.pace import LEAST, LOOK_NS, PATIENCE_NS, SAVED_LOOKS
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import EpochEntry, EpochHistory, Position
 
 LOG = b"L" * 16
@@ -191,7 +190,7 @@ def test_a_follower_is_level_when_the_leader_has_looked_at_everything() -> None:
         return message
 
     (said,) = machine.step(LinkUp(), Instant(0))
-    assert isinstance(said, Say)
+    assert isinstance(said, TellLeader)
     assert isinstance(said.message, FeedHello)
     assert not heard(leader.hello(b"f", said.message, FACTS, Instant(0)))
     assert not heard(alive())
@@ -330,7 +329,7 @@ def data(previous: int, last: int, epoch: int = 2) -> FeedData:
 
 def test_follower_resumes_and_delivers_what_continues() -> None:
     machine = follower()
-    assert isinstance(machine.step(LinkUp(), Instant(0))[0], Say)
+    assert isinstance(machine.step(LinkUp(), Instant(0))[0], TellLeader)
     assert machine.step(Received(RESUMED), Instant(0)) == []
     assert machine.step(Received(data(20, 30)), Instant(1)) == [Deliver(data(20, 30))]
     assert machine.position == Position(2, 30)
@@ -344,7 +343,7 @@ def test_follower_asks_again_at_a_gap_and_ignores_a_repeat() -> None:
     noted, say = machine.step(Received(data(25, 30)), Instant(1))
     assert isinstance(noted, Noted)
     assert noted.event == "feed_gap"
-    assert isinstance(say, Say)
+    assert isinstance(say, TellLeader)
     machine.step(Received(RESUMED), Instant(2))
     machine.step(Received(data(20, 30)), Instant(2))
     assert machine.step(Received(data(20, 30)), Instant(3)) == []
@@ -365,7 +364,7 @@ def test_follower_tells_of_room_when_a_quarter_of_it_has_become_free() -> None:
     for last in range(21, 31):
         heard = machine.step(Received(alive), Instant(1)) if last == 26 else []
         for say in [*heard, *machine.step(Digested(Position(2, last)), Instant(1))]:
-            assert isinstance(say, Say) and isinstance(say.message, FeedAck)
+            assert isinstance(say, TellLeader) and isinstance(say.message, FeedAck)
             told.append(say.message.credit_bytes)
     assert told == [300, 500, 800]
 
@@ -378,7 +377,7 @@ def test_a_viewer_tells_of_room_for_each_state() -> None:
     state = FeedState(epoch=2, position=Position(2, 60), previous=Position(), is_snapshot=True)
     assert machine.step(Received(state, 10), Instant(1)) == [Deliver(state)]
     (say,) = machine.step(Digested(Position(2, 60)), Instant(1))
-    assert isinstance(say, Say) and isinstance(say.message, FeedAck)
+    assert isinstance(say, TellLeader) and isinstance(say.message, FeedAck)
     assert say.message.credit_bytes == 1000
 
 
@@ -387,7 +386,7 @@ def test_follower_cuts(verdict: str) -> None:
     machine = follower()
     machine.step(LinkUp(), Instant(0))
     answer = FeedAnswer(verdict=verdict, position=Position(1, 9), log_id=LOG, history=HISTORY.entries)
-    assert machine.step(Received(answer), Instant(0)) == [CutTo(Position(1, 9), verdict)]
+    assert machine.step(Received(answer), Instant(0)) == [CutBack(Position(1, 9), verdict)]
     assert (machine.position, machine.durable) == (Position(1, 9), Position(1, 9))
 
 
@@ -395,7 +394,7 @@ def test_follower_starts_over_from_a_snapshot() -> None:
     machine = follower()
     machine.step(LinkUp(), Instant(0))
     answer = FeedAnswer(verdict="snapshot", position=Position(1, 50), log_id=LOG, history=HISTORY.entries)
-    assert machine.step(Received(answer), Instant(0)) == [StartOver(Position(1, 50))]
+    assert machine.step(Received(answer), Instant(0)) == [TakeSnapshot(Position(1, 50))]
 
 
 @pytest.mark.parametrize("verdict", ["refused", "behind"])
@@ -403,9 +402,9 @@ def test_follower_reports_a_refusal_and_asks_again_later(verdict: str) -> None:
     machine = follower()
     machine.step(LinkUp(), Instant(0))
     assert machine.step(Received(FeedAnswer(verdict=verdict, reason="why")), Instant(0)) == [Noted(verdict, "why")]
-    assert machine.phase is Phase.ASKING
+    assert machine.phase is FollowPhase.ASKING
     assert machine.step(TimePassed(), Instant(ASK_AGAIN_NS - 1)) == []
-    assert isinstance(machine.step(TimePassed(), Instant(ASK_AGAIN_NS))[0], Say)
+    assert isinstance(machine.step(TimePassed(), Instant(ASK_AGAIN_NS))[0], TellLeader)
 
 
 def test_follower_refuses_an_epoch_below_the_highest_it_followed() -> None:
@@ -424,8 +423,8 @@ def test_follower_gives_nothing_up_at_the_word_of_a_lower_epoch_than_it_followed
     machine.step(LinkUp(), Instant(0))
     answer = FeedAnswer(verdict=verdict, position=Position(1, 9), log_id=LOG, history=HISTORY.entries)
     assert machine.step(Received(answer), Instant(0)) == [Noted("stale_epoch", f"{verdict} of epoch 2")]
-    assert (machine.position, machine.phase) == (Position(4, 60), Phase.ASKING)
-    assert isinstance(machine.step(TimePassed(), Instant(ASK_AGAIN_NS))[0], Say)
+    assert (machine.position, machine.phase) == (Position(4, 60), FollowPhase.ASKING)
+    assert isinstance(machine.step(TimePassed(), Instant(ASK_AGAIN_NS))[0], TellLeader)
 
 
 def test_follower_asks_where_a_new_epoch_began() -> None:
@@ -433,7 +432,7 @@ def test_follower_asks_where_a_new_epoch_began() -> None:
     machine.step(LinkUp(), Instant(0))
     machine.step(Received(RESUMED), Instant(0))
     delivered, say = machine.step(Received(data(20, 30, epoch=5)), Instant(1))
-    assert isinstance(delivered, Deliver) and isinstance(say, Say)
+    assert isinstance(delivered, Deliver) and isinstance(say, TellLeader)
     assert isinstance(say.message, FeedHello) and say.message.position == Position(2, 30)
 
 
@@ -456,7 +455,7 @@ def test_follower_says_hello_again_after_silence_and_nothing_while_lost() -> Non
     machine.step(Received(RESUMED), Instant(0))
     effects = machine.step(TimePassed(), Instant(SILENCE_NS))
     assert effects[0] == Noted("leader_silent")
-    assert isinstance(effects[1], Say)
+    assert isinstance(effects[1], TellLeader)
     machine.step(LinkDown(), Instant(SILENCE_NS))
     assert machine.step(Received(RESUMED), Instant(SILENCE_NS)) == []
     assert machine.deadline() is None

@@ -8,7 +8,7 @@ import pytest
 
 from albireo.codec.record import CaseChanged
 from albireo.machine.fold import transitions as t
-from albireo.machine.fold.transitions import Refused
+from albireo.machine.fold.transitions import ActionRefused
 from albireo.model.case import Action, Case, Cause, LifecycleStatus, Shelving
 from albireo.model.instant import LogTime, WallTime
 from albireo.model.item import Condition
@@ -154,7 +154,7 @@ def test_table(state: str, event: str, expected: str) -> None:
         return
     after = t.step(parsed(state), EVENTS[event], NOW)
     if expected == "-":
-        assert isinstance(after, Refused)
+        assert isinstance(after, ActionRefused)
         assert after.reason
         assert after.remedy
     else:
@@ -175,7 +175,7 @@ def test_every_state_keeps_the_invariants(name: str) -> None:
         except t.InvalidTransition:
             assert name in NODE_EVENTS, "an operator is refused, never our bug"
             continue
-        if isinstance(changed, Refused):
+        if isinstance(changed, ActionRefused):
             assert name in OPERATOR_EVENTS, "what the node itself saw is never refused"
             continue
         after = changed.case
@@ -209,7 +209,7 @@ def test_every_event_is_possible_somewhere_and_every_refusal_too() -> None:
     always = {"comment"}
     assert all(found == ({"CaseChanged"} if name in always else found) for name, found in outcomes.items())
     assert {name for name, found in outcomes.items() if "CaseChanged" in found} == set(EVENTS)
-    assert {name for name, found in outcomes.items() if "Refused" in found} == set(OPERATOR_EVENTS) - always
+    assert {name for name, found in outcomes.items() if "ActionRefused" in found} == set(OPERATOR_EVENTS) - always
     assert {name for name, found in outcomes.items() if "impossible" in found} == set(NODE_EVENTS)
 
 
@@ -241,7 +241,7 @@ def test_reset_says_what_to_do_first() -> None:
     remedies = [
         t.step(case_of(latched=True, active=a, acked=k), asked, NOW) for a, k in ((True, False), (False, False))
     ]
-    assert [one.remedy for one in remedies if isinstance(one, Refused)] == [
+    assert [one.remedy for one in remedies if isinstance(one, ActionRefused)] == [
         "remove the cause, then reset",
         "acknowledge it, then reset",
     ]

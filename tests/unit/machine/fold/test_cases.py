@@ -4,7 +4,7 @@ import pytest
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.record import CaseChanged, ItemDeclared
-from albireo.machine.fold import AlarmConfig, Asked, Cases, Refused
+from albireo.machine.fold import ActionAsked, ActionRefused, AlarmConfig, Cases
 from albireo.machine.fold import cases as module
 from albireo.model.case import Action, Case, LifecycleStatus
 from albireo.model.item import AlarmSettings, Condition, DataItem
@@ -43,8 +43,8 @@ def one_rule(node: AlarmNode) -> None:
     node.declare("a", AlarmSettings(hi=10.0))
 
 
-def asked(action: Action, **rest: object) -> Asked:
-    return Asked(action=action, user="ann", item_id=1, condition=Condition.HI, **rest)  # type: ignore[arg-type]  # Any.
+def asked(action: Action, **rest: object) -> ActionAsked:
+    return ActionAsked(action=action, user="ann", item_id=1, condition=Condition.HI, **rest)  # type: ignore[arg-type]  # Any.
 
 
 # --- Proposals -----------------------------------------------------------------------------------------------------
@@ -105,10 +105,10 @@ def test_dropped_action_leaves_the_committed_case() -> None:
     node.sample("a", 11.0)
     node.note(node.propose())
     before = node.open_cases()
-    assert not isinstance(node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns), Refused)
+    assert not isinstance(node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns), ActionRefused)
     node.folds.cases.drop_pending()
     assert (node.open_cases(), node.propose()) == (before, [])
-    assert not isinstance(node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns), Refused)
+    assert not isinstance(node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns), ActionRefused)
 
 
 def test_record_of_a_rule_that_nobody_declared_is_counted() -> None:
@@ -130,7 +130,7 @@ def test_two_actions_before_the_first_is_committed_build_on_each_other() -> None
     records = []
     for one in (asked(Action.ACK), asked(Action.COMMENT, comment="on it"), asked(Action.SHELVE_ONCE)):
         found = node.folds.cases.act(one, node.log_time, node.wall_ns)
-        assert not isinstance(found, Refused)
+        assert not isinstance(found, ActionRefused)
         records += found
     for record in records:
         node.note([record])
@@ -144,7 +144,7 @@ def test_clear_waits_for_an_action_on_its_way_and_is_not_overwritten() -> None:
     node.sample("a", 11.0)
     node.note(node.propose())
     acked = node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns)
-    assert not isinstance(acked, Refused)
+    assert not isinstance(acked, ActionRefused)
     node.sample("a", 1.0)
     assert node.propose() == []
     node.note(acked)
@@ -157,8 +157,8 @@ def test_two_shelves_of_a_rule_without_a_case_make_one_case() -> None:
     one_rule(node)
     first = node.folds.cases.act(asked(Action.SHELVE, duration_ms=1000), node.log_time, node.wall_ns)
     second = node.folds.cases.act(asked(Action.SHELVE, duration_ms=1000), node.log_time, node.wall_ns)
-    assert not isinstance(first, Refused)
-    assert second == Refused("it is just being raised", "ask again in a moment")
+    assert not isinstance(first, ActionRefused)
+    assert second == ActionRefused("it is just being raised", "ask again in a moment")
     node.note(first)
     assert len(node.open_cases()) == 1
 
@@ -170,8 +170,8 @@ def test_case_that_is_just_closing_is_refused() -> None:
     node.note(node.propose())
     node.sample("a", 1.0)
     node.note(node.propose())
-    assert not isinstance(node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns), Refused)
-    assert node.folds.cases.act(asked(Action.COMMENT, comment="x"), node.log_time, node.wall_ns) == Refused(
+    assert not isinstance(node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns), ActionRefused)
+    assert node.folds.cases.act(asked(Action.COMMENT, comment="x"), node.log_time, node.wall_ns) == ActionRefused(
         "it is just being closed", "nothing is left to do"
     )
 
@@ -179,27 +179,30 @@ def test_case_that_is_just_closing_is_refused() -> None:
 @pytest.mark.parametrize(
     ("one", "reason"),
     [
-        (Asked(action=Action.ACK, user=""), "no user"),
-        (Asked(action=Action.ACK, user="u" * 101), "too long a name"),
-        (Asked(action=Action.ACK, user="ann", comment="c" * 1001), "comment is too long"),
-        (Asked(action=Action.COMMENT, user="ann", case_id=1), "comment is empty"),
-        (Asked(action=Action.ACK, user="ann"), "neither a case nor an item"),
-        (Asked(action=Action.ACK, user="ann", item_id=1), "neither a case nor an item"),
-        (Asked(action=Action.ACK, user="ann", case_id=1), "no open case 1"),
-        (Asked(action=Action.ACK, user="ann", item_id=9, condition=Condition.HI), "no hi alarm on item 9"),
-        (Asked(action=Action.SHELVE_ONCE, user="ann", item_id=1, condition=Condition.LO), "no lo alarm on item 1"),
-        (Asked(action=Action.ACK_ALL, user="ann"), "no case waits"),
+        (ActionAsked(action=Action.ACK, user=""), "no user"),
+        (ActionAsked(action=Action.ACK, user="u" * 101), "too long a name"),
+        (ActionAsked(action=Action.ACK, user="ann", comment="c" * 1001), "comment is too long"),
+        (ActionAsked(action=Action.COMMENT, user="ann", case_id=1), "comment is empty"),
+        (ActionAsked(action=Action.ACK, user="ann"), "neither a case nor an item"),
+        (ActionAsked(action=Action.ACK, user="ann", item_id=1), "neither a case nor an item"),
+        (ActionAsked(action=Action.ACK, user="ann", case_id=1), "no open case 1"),
+        (ActionAsked(action=Action.ACK, user="ann", item_id=9, condition=Condition.HI), "no hi alarm on item 9"),
+        (
+            ActionAsked(action=Action.SHELVE_ONCE, user="ann", item_id=1, condition=Condition.LO),
+            "no lo alarm on item 1",
+        ),
+        (ActionAsked(action=Action.ACK_ALL, user="ann"), "no case waits"),
         (asked(Action.ACK), "it has no open case"),
         (asked(Action.SHELVE), "needs a duration"),
         (asked(Action.SHELVE, duration_ms=0), "0 ms is no time"),
         (asked(Action.SHELVE_ONCE, duration_ms=-5), "-5 ms is no time"),
     ],
 )
-def test_refusals_name_the_reason_and_a_remedy(one: Asked, reason: str) -> None:
+def test_refusals_name_the_reason_and_a_remedy(one: ActionAsked, reason: str) -> None:
     node = AlarmNode(QUIET)
     one_rule(node)
     found = node.act(one)
-    assert isinstance(found, Refused)
+    assert isinstance(found, ActionRefused)
     assert reason in found.reason
     assert found.remedy
 
@@ -208,7 +211,7 @@ def test_rule_that_the_settings_no_longer_ask_for_can_be_shelved_no_more() -> No
     node = AlarmNode(QUIET)
     one_rule(node)
     node.declare("a", None)
-    assert isinstance(node.act(asked(Action.OUT_OF_SERVICE)), Refused)
+    assert isinstance(node.act(asked(Action.OUT_OF_SERVICE)), ActionRefused)
 
 
 def test_ack_all_goes_in_slices_and_leaves_out_what_is_acked() -> None:
@@ -217,9 +220,9 @@ def test_ack_all_goes_in_slices_and_leaves_out_what_is_acked() -> None:
     declare_many(node, count)
     set_all(node, count, 30.0)
     assert len(node.open_cases()) == 2 * count
-    node.act(Asked(action=Action.ACK, user="bob", case_id=node.open_cases()[0].case_id))
+    node.act(ActionAsked(action=Action.ACK, user="bob", case_id=node.open_cases()[0].case_id))
     before = len(node.frames)
-    node.act(Asked(action=Action.ACK_ALL, user="ann", comment="flood"))
+    node.act(ActionAsked(action=Action.ACK_ALL, user="ann", comment="flood"))
     assert all(one.is_acked for one in node.open_cases())
     assert [one.record_count for one in node.frames[before:]] == [count, count - 1]
     assert {one.actor for one in node.open_cases()[1:]} == {"ann"}
@@ -243,8 +246,8 @@ def test_changed_since_gives_open_and_closed_cases_once() -> None:
     set_all(node, 3, 15.0)
     mark = node.sequence
     assert node.folds.cases.changed_since(mark) == []
-    node.act(Asked(action=Action.ACK, user="ann", item_id=1, condition=Condition.HI))
-    node.act(Asked(action=Action.ACK, user="ann", item_id=2, condition=Condition.HI))
+    node.act(ActionAsked(action=Action.ACK, user="ann", item_id=1, condition=Condition.HI))
+    node.act(ActionAsked(action=Action.ACK, user="ann", item_id=2, condition=Condition.HI))
     node.append_batch(batch_of(ValueType.FLOAT64, [(1, 0.0, 0, None)], node.wall_ns))
     changed = node.folds.cases.changed_since(mark)
     assert changed is not None
@@ -261,7 +264,7 @@ def test_follower_behind_the_oldest_closed_case_takes_all(monkeypatch: pytest.Mo
     declare_many(node, 3)
     set_all(node, 3, 15.0)
     mark = node.sequence
-    node.act(Asked(action=Action.ACK_ALL, user="ann"))
+    node.act(ActionAsked(action=Action.ACK_ALL, user="ann"))
     set_all(node, 3, 0.0)
     assert node.folds.cases.changed_since(mark) is None
     assert node.folds.cases.changed_since(node.sequence) == []

@@ -25,11 +25,10 @@ from albireo.machine.node.events import (
     Permitted,
     Served,
     Suspended,
-    TimePassed,
 )
 from albireo.machine.pair.events import Event, OutputsEnded, Permit
 from albireo.model.command import Outcome, Receipt
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.node.member.handing_over import HandingOver
 from tests.unit.machine.node.test_root_roles import ITEMS, Side, pair
 from tests.unit.machine.pair.test_member import member

@@ -43,14 +43,13 @@ from albireo.machine.node.events import (
     Served,
     Started,
     Stopping,
-    TimePassed,
 )
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.root import SILENT_NS, Root
 from albireo.machine.node.turn import RECORDS_BYTES, Moment
 from albireo.model import quality
 from albireo.model.command import Outcome, Receipt
-from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch

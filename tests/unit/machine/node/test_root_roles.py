@@ -39,13 +39,12 @@ from albireo.machine.node.events import (
     Served,
     Started,
     Suspended,
-    TimePassed,
 )
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.pair.events import Permit
 from albireo.model.command import Outcome, Receipt
-from albireo.model.instant import MS, SECOND, Instant, WallTime
+from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch

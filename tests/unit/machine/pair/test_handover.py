@@ -18,10 +18,9 @@ from albireo.machine.pair.events import (
     StopServing,
     SwitchoverAsked,
     TellPeer,
-    TimePassed,
 )
 from albireo.machine.pair.handover import LEASE_OVER, OTHER_NOT_IN_SET, OTHER_NOT_LEVEL, OUTPUTS_NOT_ENDED
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import Position
 from albireo.node.member.order_replies import GIVEN_UP, WHAT_TO_DO
 from albireo.sim.machines.shortcuts import YieldsOverWrites

@@ -25,13 +25,12 @@ from albireo.machine.pair.events import (
     State,
     StopServing,
     TellPeer,
-    TimePassed,
     Transitioned,
 )
 from albireo.machine.pair.member import Member
 from albireo.machine.pair.own import MemberFacts
 from albireo.machine.pair.set_changes import SetChanges
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING, EpochHistory, Position
 
 CONFIG = PairConfig(cluster="c", voters=("v0", "v1", "v2"))

@@ -40,7 +40,6 @@ from albireo.machine.pair.events import (
     State,
     TakeFolds,
     TellPeer,
-    TimePassed,
     Transitioned,
 )
 from albireo.machine.pair.following import Following
@@ -48,7 +47,7 @@ from albireo.machine.pair.hold_off import HoldOff
 from albireo.machine.pair.leading import SESSION_LOST, Leading
 from albireo.machine.pair.member import Member
 from albireo.machine.pair.own import MemberFacts, Own, Peer
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.log_view import Beginning
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 

@@ -6,18 +6,17 @@ import pytest
 from albireo.codec import record, samples
 from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import GapFound, Kind, Stream
-from albireo.machine.producer import gone
+from albireo.machine.producer import committed
 from albireo.machine.producer.flight import MESSAGE_BYTES, Loss
 from albireo.machine.producer.producer import (
     WORTH_SENDING_BYTES,
+    LinkOpened,
     Offered,
-    Opened,
     Producer,
     ProducerConfig,
-    Send,
-    TimePassed,
+    SendToCore,
 )
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
@@ -61,7 +60,7 @@ def refused(reason: str, sequence: int, wanted: int = 0) -> AppendRefused:
     return AppendRefused(producer_id=3, producer_sequence=sequence, reason=reason, wanted=wanted)
 
 
-def sent(effects: list[Send]) -> list[tuple[int, float | str]]:
+def sent(effects: list[SendToCore]) -> list[tuple[int, float | str]]:
     """(producer sequence, first value or the gap's reason) of every body in `effects`."""
     found: list[tuple[int, float | str]] = []
     for send in effects:
@@ -83,14 +82,14 @@ def sent(effects: list[Send]) -> list[tuple[int, float | str]]:
 
 def streaming(last: int = 0, **more: int) -> Producer:
     one = Producer("p1", ITEMS, run=5, config=CONFIG)
-    one.step(Opened(), at(0))
+    one.step(LinkOpened(), at(0))
     one.step(welcome(last, **more), at(0))
     return one
 
 
 def test_what_was_offered_before_the_welcome_goes_out_after_it() -> None:
     one = Producer("p1", ITEMS, run=5, config=CONFIG, takes_orders=True)
-    (hello,) = one.step(Opened(), at(0))
+    (hello,) = one.step(LinkOpened(), at(0))
     assert hello.message == ProducerHello(producer="p1", items=ITEMS, run=5, takes_orders=True)
     assert one.step(offered(1, 2), at(0)) == []
     assert sent(one.step(welcome(6), at(0))) == [(7, 1.0), (8, 2.0)]
@@ -103,9 +102,9 @@ def test_committed_batches_are_forgotten_and_nothing_is_due_then() -> None:
     one = streaming()
     assert sent(one.step(offered(1, 2, 3), at(0))) == [(1, 1.0), (2, 2.0), (3, 3.0)]
     assert one.step(appended(2), at(1)) == []
-    assert not one.is_drained
+    assert not one.is_all_acknowledged
     one.step(appended(3), at(1))
-    assert one.is_drained
+    assert one.is_all_acknowledged
     assert one.queue_bytes == 0
     assert one.deadline() is None
 
@@ -212,12 +211,12 @@ def test_while_two_messages_are_under_way_what_waits_becomes_one_body() -> None:
     assert one.batch_acknowledged == 2
     one.step(appended(3), at(0))
     assert one.batch_acknowledged == 5
-    assert one.is_drained
+    assert one.is_all_acknowledged
 
 
 def test_a_large_message_waits_for_nobody() -> None:
     one = Producer("p1", ITEMS, run=5, config=ProducerConfig())
-    one.step(Opened(), at(0))
+    one.step(LinkOpened(), at(0))
     one.step(welcome(credit=8 * MESSAGE_BYTES), at(0))
     rows = WORTH_SENDING_BYTES // 2 // 32
     bodies = [sent(one.step(offered(value, rows=rows), at(0))) for value in (1, 2, 3, 4, 5)]
@@ -226,12 +225,12 @@ def test_a_large_message_waits_for_nobody() -> None:
 
 def test_what_waits_behind_two_messages_becomes_bodies_of_one_message_each() -> None:
     one = Producer("p1", ITEMS, run=5, config=ProducerConfig())
-    one.step(Opened(), at(0))
+    one.step(LinkOpened(), at(0))
     one.step(welcome(credit=8 * MESSAGE_BYTES), at(0))
     many = [batch(value, rows=1_000, value_type=ValueType.FLOAT64) for value in range(1, 41)]
     one.step(Offered(batches=(many[0],)), at(0))
     one.step(Offered(batches=(many[1],)), at(0))
-    found: list[Send] = []
+    found: list[SendToCore] = []
     for waiting in many[2:]:
         found += one.step(Offered(batches=(waiting,)), at(0))
     bodies = [len(body) for send in found for body in send.raw]
@@ -255,7 +254,7 @@ def test_a_gap_stays_between_the_batches_it_lies_between() -> None:
 
 def test_of_batches_in_one_body_only_the_one_at_fault_is_given_up() -> None:
     one = Producer("p1", ITEMS, run=5, config=CONFIG)
-    one.step(Opened(), at(0))
+    one.step(LinkOpened(), at(0))
     one.step(Offered(batches=tuple(batch(value, value_type=ValueType.FLOAT64) for value in (1, 2, 3))), at(0))
     assert sent(one.step(welcome(0), at(0))) == [(1, 1.0)]
     one.step(refused("malformed", 1), at(1))
@@ -266,7 +265,7 @@ def test_of_batches_in_one_body_only_the_one_at_fault_is_given_up() -> None:
     assert sent(one.step(welcome(1), at(2))) == [(2, 3.0), (3, "refused")]
     one.step(appended(3), at(3))
     assert one.batch_acknowledged == 3
-    assert one.is_drained
+    assert one.is_all_acknowledged
     assert one.dropped == 1
 
 
@@ -303,7 +302,7 @@ def test_another_log_gets_what_is_in_flight_under_its_own_numbers() -> None:
     assert record.decode_producer(effects[0].raw[0]) == (1, 1)
 
 
-def gap_in(effects: list[Send]) -> GapFound:
+def gap_in(effects: list[SendToCore]) -> GapFound:
     (gap,) = [
         one
         for send in effects
@@ -358,7 +357,7 @@ def test_of_a_life_that_began_later_only_its_own_is_counted() -> None:
 
 
 def test_beyond_what_is_remembered_the_count_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gone, "BODIES_MAX", 4)
+    monkeypatch.setattr(committed, "BODIES_MAX", 4)
     exact, beyond = committed_up_to(9), committed_up_to(9)
     assert gap_in(exact.step(welcome(4, epoch=2), at(2))).lost == 10
     gap = gap_in(beyond.step(welcome(2, epoch=2), at(2)))
@@ -376,7 +375,7 @@ def test_where_another_took_the_name_meanwhile_the_count_is_unknown() -> None:
 
 def test_a_welcome_that_fits_not_is_not_taken() -> None:
     one = Producer("p1", ITEMS, run=5, config=CONFIG)
-    one.step(Opened(), at(0))
+    one.step(LinkOpened(), at(0))
     short = ProducerWelcome(producer_id=3, last_sequence=0, item_ids=(41,), epoch=1, credit_bytes=1)
     assert one.step(short, at(0)) == []
     assert not one.is_streaming

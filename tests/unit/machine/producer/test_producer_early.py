@@ -4,10 +4,10 @@ import numpy as np
 
 from albireo.codec.message import Append, Appended, ProducerHello, ProducerWelcome, RoleTold
 from albireo.machine.producer.flight import Loss
-from albireo.machine.producer.producer import Offered, Opened, Producer, ProducerConfig, Send, TimePassed
+from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig, SendToCore
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Acknowledged, Heard, PairSender, SayTo
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
@@ -51,12 +51,12 @@ def appended(sequence: int, uncommitted: int = 0, epoch: int = 2) -> Appended:
 
 def streaming(credit: int = 1 << 20) -> Producer:
     one = Producer("p", ITEMS, run=5, config=CONFIG)
-    one.step(Opened(), at(0))
+    one.step(LinkOpened(), at(0))
     one.step(welcome(0, credit=credit), at(0))
     return one
 
 
-def bodies(sends: list[Send]) -> list[bytes]:
+def bodies(sends: list[SendToCore]) -> list[bytes]:
     return [body for send in sends for body in send.raw]
 
 
@@ -68,9 +68,9 @@ def test_what_was_acknowledged_early_goes_out_again_as_it_was_after_a_takeover()
     ]
     one.step(appended(2, uncommitted=2), at(0.1))
     assert one.batch_acknowledged == 2
-    assert one.is_drained, "nobody waits for an answer"
+    assert one.is_all_acknowledged, "nobody waits for an answer"
     assert one.queue_bytes > 0, "and yet they are kept"
-    one.step(Opened(), at(1))
+    one.step(LinkOpened(), at(1))
     assert bodies(one.step(welcome(1, epoch=5), at(1))) == first, (
         "the first is a repeat, for its commit was not heard of"
     )

@@ -10,26 +10,23 @@ from albireo.codec.register_block import BLOCK_REGISTERS, LIFE_START, Ballot, de
 from albireo.machine.vote.events import (
     LONG_AGO,
     TAKES,
-    Answer,
-    Asked,
     Connected,
     ConnectionLost,
     Effect,
     Event,
-    HangUp,
-    HolderGone,
     OwnCopy,
     PersistCopy,
-    Phase,
     ReadBlocks,
     RegisterConfig,
+    RegisterPhase,
     RegistersRead,
     RegistersWritten,
+    ResetConnection,
     WriteBlock,
 )
-from albireo.machine.vote.events import TimePassed as Due
 from albireo.machine.vote.register import RegisterVoter
-from albireo.model.instant import MS, Instant
+from albireo.machine.vote.voter import HolderGone, SendVote, VoteAsked
+from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.position import Position
 from tests.register_world import ZEROS, config, first_ballot, padded, record
 
@@ -49,7 +46,7 @@ class Bench:
         self.answers: list[Voted] = []
         self.voter = RegisterVoter(config(0, RUN, **changes), self.disk, self.now)
         self.give(Connected(1))
-        self.wait(Phase.IDLE)
+        self.wait(RegisterPhase.IDLE)
 
     def give(self, event: Event) -> None:
         effects: list[Effect] = self.voter.step(event, self.now)
@@ -65,12 +62,12 @@ class Bench:
                     self.give(RegistersWritten(connection))
                 case ReadBlocks(connection):
                     self.give(RegistersRead(connection, tuple(self.plc)))
-                case Answer(voted):
+                case SendVote(voted):
                     self.answers.append(voted)
-                case HangUp():
+                case ResetConnection():
                     self.hung_up += 1
 
-    def wait(self, phase: Phase, steps: int = 200) -> None:
+    def wait(self, phase: RegisterPhase, steps: int = 200) -> None:
         """Let time pass until the machine is in `phase`."""
         while self.voter.state.phase is not phase:
             steps -= 1
@@ -78,12 +75,12 @@ class Bench:
             assert due is not None
             assert steps, f"stays {self.voter.state.phase}"
             self.now = max(self.now, due)
-            self.give(Due())
+            self.give(TimePassed())
 
     def ask(self, question: Question) -> Voted:
-        self.give(Asked(question))
+        self.give(VoteAsked(question))
         if not self.answers:
-            self.wait(Phase.IDLE)
+            self.wait(RegisterPhase.IDLE)
         return self.answers.pop()
 
     def other(self, ballot: Ballot) -> None:
@@ -94,7 +91,7 @@ class Bench:
         end = Instant(self.now + duration_ns)
         while (due := self.voter.deadline()) is not None and due <= end:
             self.now = due
-            self.give(Due())
+            self.give(TimePassed())
         self.now = end
 
 
@@ -258,27 +255,27 @@ def test_a_moving_life_sign_keeps_a_candidate_away_and_a_gone_holder_does_not() 
 def test_what_the_plc_does_not_keep_is_no_vote_and_ends_the_connection() -> None:
     bench = holder()
     bench.kept = False
-    bench.give(Asked(prepare(6)))
+    bench.give(VoteAsked(prepare(6)))
     while not bench.hung_up:
         due = bench.voter.deadline()
         assert due is not None
         bench.now = max(bench.now, due)
-        bench.give(Due())
+        bench.give(TimePassed())
     assert bench.answers.pop().reason == "not_kept"
-    assert bench.voter.state.phase is Phase.CLOSED
+    assert bench.voter.state.phase is RegisterPhase.CLOSED
 
 
 def test_after_a_break_nothing_is_written_for_the_dead_time_and_w_starts_anew() -> None:
     bench = holder()
-    bench.give(Asked(prepare(6)))
+    bench.give(VoteAsked(prepare(6)))
     assert bench.voter.deadline() is not None, "settling"
     bench.give(ConnectionLost(1))
     lost = bench.now
     bench.give(Connected(2))
     bench.give(RegistersRead(1, tuple(bench.plc)))
-    assert bench.voter.state.phase is Phase.SILENT, "an answer of the old connection is late"
+    assert bench.voter.state.phase is RegisterPhase.SILENT, "an answer of the old connection is late"
     writes = len(bench.writes)
-    bench.wait(Phase.IDLE)
+    bench.wait(RegisterPhase.IDLE)
     assert bench.answers.pop().is_granted
     assert len(bench.writes) == writes + 1
     assert bench.now - lost >= bench.voter.config.dead_time_ns
@@ -287,7 +284,7 @@ def test_after_a_break_nothing_is_written_for_the_dead_time_and_w_starts_anew() 
 def test_table_is_complete_and_every_late_event_is_forgotten() -> None:
     assert set(TAKES) == set(Event.__args__)
     bench = Bench()
-    for phase in Phase:
+    for phase in RegisterPhase:
         bench.voter.state = msgspec.structs.replace(bench.voter.state, phase=phase, wait_until=LONG_AGO)
         state = bench.voter.state
         for event in (Connected(2), RegistersRead(1, ()), RegistersWritten(1)):

@@ -8,13 +8,13 @@ import pytest
 
 from albireo.codec.pair_message import Accept, Install, Prepare, Question, Read, Record, Release, Voted
 from albireo.machine.vote.voter import (
-    Answer,
-    Asked,
     Effect,
     HolderGone,
     Persist,
-    Refusal,
+    SendVote,
+    VoteAsked,
     Voter,
+    VoterRefusal,
     VoterState,
     VoterStore,
 )
@@ -73,9 +73,9 @@ def install() -> Install:
 
 
 def ask(voter: Voter, question: Question, now: int) -> tuple[Voted, list[Effect]]:
-    effects = voter.step(Asked(question), Instant(now))
+    effects = voter.step(VoteAsked(question), Instant(now))
     last = effects[-1]
-    assert isinstance(last, Answer), "the answer comes last, after what it tells of is durable"
+    assert isinstance(last, SendVote), "the answer comes last, after what it tells of is durable"
     return last.message, effects
 
 
@@ -163,7 +163,7 @@ def test_every_state_answers_every_question(state: VoterState, name: str, expect
     assert answer.round == 7
     if expected != YES:
         assert voter.store == before, "a refusal changes nothing"
-        assert voter.refusals == {Refusal(expected): 1}
+        assert voter.refusals == {VoterRefusal(expected): 1}
     assert (voter.store != before) == (len(effects) == 2), "what changed is synced before the answer"
 
 
@@ -344,7 +344,7 @@ def test_what_no_member_could_say_is_malformed_and_changes_nothing(hostile: Ques
     assert (answer.is_granted, answer.reason) == (False, "malformed")
     assert len(effects) == 1
     assert voter.store == STORE
-    assert voter.refusals == {Refusal.MALFORMED: 1}
+    assert voter.refusals == {VoterRefusal.MALFORMED: 1}
 
 
 @pytest.mark.parametrize(

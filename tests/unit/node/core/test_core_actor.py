@@ -16,10 +16,10 @@ from albireo.log.log import Log
 from albireo.log.store.inspection import quarantined
 from albireo.log.write.appending import Entry
 from albireo.machine.feed import Follower, FollowerConfig, Leader
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
+from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, TellLeader
 from albireo.machine.node.events import OrdersGiven
 from albireo.machine.node.pending import FOLD_COST_MAX, RECORD_COST
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.position import EpochEntry, Position
 from albireo.node.core.actor import Core, CoreArguments, create
 from albireo.runtime import SyncLink, running
@@ -246,7 +246,7 @@ def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None
             ends = boot_ns() + PATIENCE_S * SECOND
             while boot_ns() < ends and not any(isinstance(one, GapFound) for one in found):
                 for effect in effects:
-                    if isinstance(effect, Say):
+                    if isinstance(effect, TellLeader):
                         link.send(effect.message)
                     elif isinstance(effect, Deliver):
                         for header, part in frames(raw[0]):

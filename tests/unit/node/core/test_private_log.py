@@ -28,7 +28,7 @@ from albireo.model.position import BEGINNING, EpochEntry
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ItemId, Value, ValueType
 from albireo.node.core.private_log import OneLetter, PrivateLog
-from albireo.node.history.hot import Hot
+from albireo.node.history.hot import HotTail
 
 CONFIG: Final = LogConfig(segment_bytes=8_192, free_bytes_min=0)
 SAMPLES: Final = frozenset({int(Stream.SAMPLES)})
@@ -407,7 +407,7 @@ def test_a_snapshot_in_between_changes_nothing(
 
 def test_what_the_other_took_is_one_gap_in_a_row(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    hot = Hot(BEGINNING, T0 - 5 * MS)
+    hot = HotTail(BEGINNING, T0 - 5 * MS)
     store.append(draft(1, batch(1.0)), draft(2, batch(2.0, 3.0)), records(declared()), draft(3, batch(4.0)))
     own = store.append(draft(4, batch(5.0)))
     store.append(draft(5, batch(6.0)))
@@ -426,7 +426,7 @@ def test_what_the_other_took_is_one_gap_in_a_row(tmp_path: Path) -> None:
 def test_a_gap_that_was_shown_does_not_grow(tmp_path: Path) -> None:
     """What is sealed is dropped; what came since is a gap of its own."""
     store = Store(tmp_path)
-    hot = Hot(BEGINNING, 0)
+    hot = HotTail(BEGINNING, 0)
     store.append(draft(1, batch(1.0)), draft(2, batch(2.0)))
     first, second = store.pair.replay(0, 2)
     hot.take(first.header, first.body)

@@ -22,7 +22,7 @@ from albireo.model.position import BEGINNING
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
-from albireo.node.history.hot import Hot
+from albireo.node.history.hot import HotTail
 from albireo.runtime.actor.clock import boot_ns
 from tests.core_pair_parts import aside, private_plant, until
 from tests.waiting_parts import PATIENCE_S
@@ -100,7 +100,7 @@ def cases(core: Core) -> list[Case]:
 
 def gaps(core: Core) -> list[tuple[object, object]]:
     """Reason and samples lost of the gaps that a history on this member has."""
-    hot = Hot(BEGINNING, 0)
+    hot = HotTail(BEGINNING, 0)
     for frame in served(core):
         hot.take(frame.header, frame.body)
     return [(one["reason"], one["lost"]) for one in hot.content().gaps if one["reason"] == "not_replicated"]

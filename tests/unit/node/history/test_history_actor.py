@@ -12,13 +12,13 @@ import pytest
 from albireo.codec.message import Answer, Ask, FeedAck, FeedHello
 from albireo.codec.record import Audited, ItemDeclared, Stream
 from albireo.machine.feed.leader import Leader, LogFacts, cut
-from albireo.machine.history.sealing import PaceConfig
+from albireo.machine.history.sealing import SealPaceConfig
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.value import ItemId, ValueType
-from albireo.node.history.actor import History, HistoryArguments
-from albireo.node.history.files.store import Store
+from albireo.node.history.actor import Historian, HistoryArguments
+from albireo.node.history.files.store import HistoryStore
 from albireo.runtime import ActorContext, Letter, Link, running
 from tests.history_parts import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, stored_rows
 from tests.waiting_parts import PATIENCE_S
@@ -154,8 +154,8 @@ def some_log(batches: int = 20, rows: int = 50) -> MemoryLog:
     return log
 
 
-def history(**pace: int) -> History:
-    return History(HistoryArguments(node="root", pace=PaceConfig(**pace)))
+def history(**pace: int) -> Historian:
+    return Historian(HistoryArguments(node="root", pace=SealPaceConfig(**pace)))
 
 
 @pytest.mark.slow
@@ -209,11 +209,11 @@ async def test_a_full_tail_stops_credit_and_loses_nothing(tmp_path: Path) -> Non
     """The disk is full: the tail fills to its bound, credit runs dry, memory does not grow; then everything comes."""
     log = some_log(batches=400, rows=100)
     server = LogServer(log)
-    actor = History(
+    actor = Historian(
         HistoryArguments(
             node="root",
             capacity_bytes=64 * 1024,
-            pace=PaceConfig(seal_rows=500, hot_rows_max=2000, retry_min_ns=20 * MS, retry_max_ns=20 * MS),
+            pace=SealPaceConfig(seal_rows=500, hot_rows_max=2000, retry_min_ns=20 * MS, retry_max_ns=20 * MS),
         )
     )
     async with running(server, tmp_path), running(actor, tmp_path), running(asker := Asker(), tmp_path):
@@ -244,7 +244,7 @@ async def test_a_log_that_has_pruned_what_was_missing_leaves_a_gap_record(tmp_pa
         await server.until_taken()
         await asker.ask("seal")
         assert (await asker.stats())["gaps"] == 1
-    assert [row["name"] for row in Store.open(tmp_path, "root")[0].items.values()] == ["co", "door"]
+    assert [row["name"] for row in HistoryStore.open(tmp_path, "root")[0].items.values()] == ["co", "door"]
     assert stored_rows(tmp_path / "history") == [row for row in sorted(log.rows) if row[0] >= 502]
 
 

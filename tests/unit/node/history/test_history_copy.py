@@ -22,14 +22,22 @@ from albireo.codec.history import (
 )
 from albireo.codec.history_copy import PIECE_BYTES, GroupAsked, GroupSent, PieceAsked, PieceSent, Word
 from albireo.codec.record import Audited, Stream
-from albireo.machine.history.copying import ANSWER_NS, ATTEMPTS_MAX, RATE_BYTES_PER_S, SHARE, EndHole, KeepGroup, Phase
+from albireo.machine.history.copying import (
+    ANSWER_NS,
+    ATTEMPTS_MAX,
+    RATE_BYTES_PER_S,
+    SHARE,
+    CopyPhase,
+    EndHole,
+    KeepGroup,
+)
 from albireo.machine.history.giving import group_sent
 from albireo.machine.history.sealing import TIER
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import Position
 from albireo.node.history.copy_work import ASIDE, read_piece
-from albireo.node.history.files.store import Store
-from albireo.node.history.query import Reader, Span
+from albireo.node.history.files.store import HistoryStore
+from albireo.node.history.query import StoredHistory, TimeRange
 from tests.history_copy_parts import (
     Copy,
     Piece,
@@ -60,7 +68,7 @@ BLOCK = 23
 def is_whole(copy: Copy) -> bool:
     """The target has what the source has, its gap is gone, and nothing lies about."""
     source, target = copy.source, copy.target
-    reopened, report = Store.open(target.root.parent, "root")
+    reopened, report = HistoryStore.open(target.root.parent, "root")
     assert (report.problem, report.leftovers) == ("", 0)
     assert reopened.manifest.files == target.manifest.files
     assert target.manifest.holes == ()
@@ -82,7 +90,7 @@ def test_it_ends_with_the_rows_of_the_other_and_without_a_gap(tmp_path: Path, ha
     target = target_of(tmp_path / "target", log, has_upto, begins_at)
     (hole,) = target.manifest.holes
     assert (hole.last_sequence, hole.first_sequence) == (begins_at - 1, hot_of_upto(log, has_upto) + 1)
-    (gap,) = [row for row in Reader(target.root, target.manifest).gaps(EVER) if row["source"] == "history"]
+    (gap,) = [row for row in StoredHistory(target.root, target.manifest).gaps(EVER) if row["source"] == "history"]
     assert gap["sequence"] == begins_at
     copy = Copy(source_of(tmp_path / "source", log), target)
     filled: list[int] = []
@@ -91,11 +99,11 @@ def test_it_ends_with_the_rows_of_the_other_and_without_a_gap(tmp_path: Path, ha
     assert copy.refused == {}
     assert is_whole(copy)
     assert filled == list(range(1, len(filled) + 1)), "who remembers how far it has read can see each change"
-    assert all(row["source"] == "plc" for row in Reader(target.root, target.manifest).gaps(EVER))
+    assert all(row["source"] == "plc" for row in StoredHistory(target.root, target.manifest).gaps(EVER))
 
 
 WRITES = (KeepGroup, EndHole)
-EVER = Span(-(2**61), 2**61)
+EVER = TimeRange(-(2**61), 2**61)
 
 
 def hot_of_upto(log: MemoryLog, sequence: int) -> int:
@@ -247,7 +255,7 @@ def test_what_the_other_lacks_too_stays_a_gap_and_is_not_asked_for_again(tmp_pat
     assert left.is_settled
     assert all_rows(target) == all_rows(source), "the gap row of the source's own hole among them"
     asked = len(copy.asked)
-    assert Copy(source, Store.open(tmp_path / "target", "root")[0]).run()
+    assert Copy(source, HistoryStore.open(tmp_path / "target", "root")[0]).run()
     assert len(copy.asked) == asked
     assert not copy.machine.progress.is_incomplete
 
@@ -274,7 +282,7 @@ def test_two_holes_are_filled_one_after_the_other(tmp_path: Path) -> None:
 def test_a_log_that_went_another_way_has_rows_of_both_ways(tmp_path: Path) -> None:
     """Two files of the source then have one span within the hole."""
     log = some_days(blocks=2, days=1)
-    source, _ = Store.open(tmp_path / "source", "root")
+    source, _ = HistoryStore.open(tmp_path / "source", "root")
     hot = hot_of(source)
     fill(hot, log)
     source.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
@@ -291,7 +299,7 @@ def test_a_log_that_went_another_way_has_rows_of_both_ways(tmp_path: Path) -> No
             hot.take(one.header, one.body)
         source.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
         hot.drop(hot.content())
-    target, _ = Store.open(tmp_path / "target", "root")
+    target, _ = HistoryStore.open(tmp_path / "target", "root")
     hot = hot_of(target)
     fill(hot, log, BLOCK)
     hot.lost(end.header.first_sequence - 1, end.header)
@@ -409,7 +417,7 @@ def test_a_bad_file_is_put_aside_and_the_rest_is_copied(tmp_path: Path, change: 
     assert told.is_incomplete and told.done < told.files and reason in told.trouble
     missing = len(all_rows(copy.source)[FileKind.SAMPLES]) - len(all_rows(copy.target)[FileKind.SAMPLES])
     assert missing == 2 * 21, "the samples of that day, and nothing else"
-    restarted = Copy(copy.source, Store.open(copy.target.root.parent, "root")[0])
+    restarted = Copy(copy.source, HistoryStore.open(copy.target.root.parent, "root")[0])
     assert restarted.run()
     assert is_whole(restarted)
 
@@ -610,5 +618,5 @@ def test_a_hole_with_a_hostile_path_is_no_manifest(tmp_path: Path) -> None:
 def test_machine_rests_where_nothing_is_missing(tmp_path: Path) -> None:
     copy = Copy(*(source_of(tmp_path / name, some_days(blocks=2, days=1)) for name in ("source", "target")))
     assert copy.run()
-    assert copy.machine.phase is Phase.RESTING
+    assert copy.machine.phase is CopyPhase.RESTING
     assert copy.asked == []

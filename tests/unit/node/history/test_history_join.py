@@ -9,12 +9,12 @@ import pytest
 
 from albireo.client import NodeClient
 from albireo.codec.history import Manifest
-from albireo.machine.history.sealing import PaceConfig
+from albireo.machine.history.sealing import SealPaceConfig
 from albireo.model.instant import SECOND
 from albireo.node.history import HistoryArguments
-from albireo.node.history.actor import History
+from albireo.node.history.actor import Historian
 from albireo.node.history.errors import HistoryDamaged
-from albireo.node.history.files.store import Store, read_manifest
+from albireo.node.history.files.store import HistoryStore, read_manifest
 from albireo.runtime import running
 from tests.core_pair_parts import Plant, aside, plant, until
 from tests.history_copy_parts import all_rows
@@ -23,12 +23,12 @@ from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.slow]
 
-PACE = PaceConfig(seal_every_ns=SECOND // 5)
+PACE = SealPaceConfig(seal_every_ns=SECOND // 5)
 
 
 @contextlib.asynccontextmanager
-async def stored(made: Plant, member: int) -> AsyncIterator[History]:
-    actor = History(HistoryArguments(node="root", pace=PACE, is_paired=True))
+async def stored(made: Plant, member: int) -> AsyncIterator[Historian]:
+    actor = Historian(HistoryArguments(node="root", pace=PACE, is_paired=True))
     async with running(actor, made.data(member)):
         yield actor
 
@@ -84,7 +84,7 @@ def test_a_member_that_joins_late_gets_what_was_stored_before_and_can_give_it_ba
                 return await settled(made)
 
     upto = asyncio.run(story())
-    rows = [all_rows(Store.open(tmp_path / name, "root")[0], upto) for name in ("primary", "backup")]
+    rows = [all_rows(HistoryStore.open(tmp_path / name, "root")[0], upto) for name in ("primary", "backup")]
     assert rows[0] == rows[1]
     assert sum(map(len, rows[0].values())) > 6000
 

@@ -29,7 +29,7 @@ from albireo.codec.history import (
 )
 from albireo.codec.record import CaseChanged, EpochGranted, GapFound, ItemDeclared, NodeStopped, Stream
 from albireo.machine.history.aggregate import PARTIAL_COLUMNS
-from albireo.machine.history.sealing import CLOSED_LEVEL, QUIET_NS, TIER, Pace, PaceConfig, merge_plan
+from albireo.machine.history.sealing import CLOSED_LEVEL, QUIET_NS, TIER, SealPace, SealPaceConfig, merge_plan
 from albireo.machine.history.trace import AggregateSettings
 from albireo.model import quality as q
 from albireo.model.case import Case
@@ -38,22 +38,22 @@ from albireo.model.item import Condition, DataItem
 from albireo.model.position import Position
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.errors import HistoryDamaged, QueryRefused, UnknownItem
-from albireo.node.history.files.store import RETIRED_GRACE_NS, Store, read_manifest
-from albireo.node.history.hot import Hot, samples_table
-from albireo.node.history.query import HotRows, Reader, Span
+from albireo.node.history.files.store import RETIRED_GRACE_NS, HistoryStore, read_manifest
+from albireo.node.history.hot import HotTail, samples_table
+from albireo.node.history.query import HotRows, StoredHistory, TimeRange
 from tests.history_parts import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of, listed_files_are_there, stored, stored_rows
 
 
-def sealed(data: Path, log: MemoryLog, wall_ns: int = DAY_ZERO) -> Store:
-    store, _ = Store.open(data, "root")
+def sealed(data: Path, log: MemoryLog, wall_ns: int = DAY_ZERO) -> HistoryStore:
+    store, _ = HistoryStore.open(data, "root")
     hot = hot_of(store)
     fill(hot, log)
     store.seal(hot.content(), LOG_ID.hex(), wall_ns)
     return store
 
 
-def reader(store: Store) -> Reader:
-    return Reader(store.root, store.manifest)
+def reader(store: HistoryStore) -> StoredHistory:
+    return StoredHistory(store.root, store.manifest)
 
 
 def declared(name: str, item_id: int, node: str = "root", value_type: ValueType = ValueType.FLOAT64) -> ItemDeclared:
@@ -101,7 +101,7 @@ def test_events_are_in_order_also_where_the_log_went_another_way(tmp_path: Path)
     """The fork is put on record at the end of the way that was left: behind the first records of the other one."""
     log = MemoryLog()
     log.records(Stream.CONTROL, [NodeStopped(at_ns=DAY_ZERO + number) for number in range(5)], DAY_ZERO)
-    store, _ = Store.open(tmp_path, "root")
+    store, _ = HistoryStore.open(tmp_path, "root")
     hot = hot_of(store)
     fill(hot, log)
     hot.fork(Position(1, 2))
@@ -149,7 +149,7 @@ def test_cases_starts_and_stops_become_events(tmp_path: Path) -> None:
     log.records(Stream.CASES, [CaseChanged(case=case, cause="raised")], DAY_ZERO)
     log.records(Stream.CONTROL, [NodeStopped(at_ns=DAY_ZERO + 7)], DAY_ZERO)
     store = sealed(tmp_path, log)
-    rows = reader(store).events(Span(DAY_ZERO, DAY_ZERO + DAY_NS)).to_pylist()
+    rows = reader(store).events(TimeRange(DAY_ZERO, DAY_ZERO + DAY_NS)).to_pylist()
     assert [(row["kind"], row["action"], row["at_ns"]) for row in rows] == [
         ("control", "epoch_granted", DAY_ZERO),
         ("case", "raised", DAY_ZERO),
@@ -163,7 +163,7 @@ def test_a_frame_that_cannot_be_decoded_is_an_event_and_the_rest_goes_on() -> No
     log = MemoryLog()
     good = log.samples([(1, DAY_ZERO, 1.0, 0)], DAY_ZERO)
     bad = log.samples([(1, DAY_ZERO, 2.0, 0)], DAY_ZERO)
-    hot = Hot(Position(), 0)
+    hot = HotTail(Position(), 0)
     assert hot.take(good.header, good.body)
     assert hot.take(bad.header, bad.body[:-3])
     assert not hot.take(good.header, good.body), "a repeat is no new row"
@@ -232,7 +232,7 @@ def test_damaged_manifest_falls_back_to_the_one_before(tmp_path: Path) -> None:
     sealed(tmp_path, log)
     (tmp_path / "history" / MANIFEST_NAME).write_bytes(b'{"version":1')
     assert read_manifest(tmp_path / "history").position == Position(1, 1)
-    store, report = Store.open(tmp_path, "root")
+    store, report = HistoryStore.open(tmp_path, "root")
     assert (report.problem != "", report.quarantine, report.leftovers) == (True, "", 2)
     assert store.manifest.position == Position(1, 1)
     sealed(tmp_path, log)
@@ -248,7 +248,7 @@ def test_history_without_any_manifest_is_moved_aside_never_deleted(tmp_path: Pat
         (tmp_path / "history" / name).unlink(missing_ok=True)
     with pytest.raises(HistoryDamaged):
         read_manifest(tmp_path / "history")
-    store, report = Store.open(tmp_path, "root")
+    store, report = HistoryStore.open(tmp_path, "root")
     assert report.quarantine == "history.damaged-1"
     assert all((tmp_path / "history.damaged-1" / path).exists() for path in paths)
     assert store.manifest.position == Position()
@@ -277,11 +277,11 @@ def test_a_damaged_file_is_named_and_never_read_as_data(tmp_path: Path, damage: 
             (store.root / path).write_bytes(data)
         case "other":
             (store.root / path).write_bytes(b"not parquet at all" * 100)
-    span = Span(DAY_ZERO, DAY_ZERO + 5000 * SECOND)
+    span = TimeRange(DAY_ZERO, DAY_ZERO + 5000 * SECOND)
     with pytest.raises(HistoryDamaged) as raised:
         reader(store).intervals(1, span, 60 * SECOND, AggregateSettings(), only_raw=True)
     assert raised.value.path == path
-    found = reader(store).intervals(1, Span(DAY_ZERO, DAY_ZERO + 4980 * SECOND), 60 * SECOND, AggregateSettings())
+    found = reader(store).intervals(1, TimeRange(DAY_ZERO, DAY_ZERO + 4980 * SECOND), 60 * SECOND, AggregateSettings())
     assert found.rows.tolist() == [60] * 83, "whole minutes are answered from the sums, which stand in another file"
 
 
@@ -290,15 +290,15 @@ def test_questions_out_of_bounds_are_refused(tmp_path: Path) -> None:
     log.samples([(1, DAY_ZERO + i, 1.0, 0) for i in range(10)], DAY_ZERO)
     store = sealed(tmp_path, log)
     with pytest.raises(QueryRefused):
-        reader(store).raw([1], Span(DAY_ZERO, DAY_ZERO + 10), limit=5)
+        reader(store).raw([1], TimeRange(DAY_ZERO, DAY_ZERO + 10), limit=5)
     with pytest.raises(QueryRefused):
-        Span(0, DAY_ZERO).edges(1)
+        TimeRange(0, DAY_ZERO).edges(1)
     with pytest.raises(QueryRefused):
-        Span(0, DAY_ZERO).edges(0)
+        TimeRange(0, DAY_ZERO).edges(0)
     for wrong in ((5, 5), (6, 5), (-(2**63), 0)):
         with pytest.raises(ValueError, match="range"):
-            Span(*wrong)
-    nothing = reader(store).intervals(99, Span(DAY_ZERO, DAY_ZERO + SECOND), SECOND, AggregateSettings())
+            TimeRange(*wrong)
+    nothing = reader(store).intervals(99, TimeRange(DAY_ZERO, DAY_ZERO + SECOND), SECOND, AggregateSettings())
     assert nothing.rows.tolist() == [0]
 
 
@@ -306,12 +306,12 @@ def test_rows_in_files_and_in_the_tail_are_counted_once(tmp_path: Path) -> None:
     """A reader that got the tail before a seal and the manifest after it."""
     log = MemoryLog()
     log.samples([(1, DAY_ZERO + i * SECOND, float(i), 0) for i in range(10)], DAY_ZERO)
-    before = Hot(Position(), 0)
+    before = HotTail(Position(), 0)
     fill(before, log)
     store = sealed(tmp_path, log)
     tail = HotRows(samples=samples_table(before.content().chunks))
-    both = Reader(store.root, store.manifest, tail.above(store.manifest.position.sequence))
-    assert len(both.raw([1], Span(DAY_ZERO, DAY_ZERO + DAY_NS))) == 10
+    both = StoredHistory(store.root, store.manifest, tail.above(store.manifest.position.sequence))
+    assert len(both.raw([1], TimeRange(DAY_ZERO, DAY_ZERO + DAY_NS))) == 10
 
 
 def test_replaced_files_stay_for_a_while_and_then_go(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_a_day_becomes_one_file_when_it_is_closed_and_quiet() -> None:
 
 
 def test_pace_seals_by_time_by_rows_and_when_asked() -> None:
-    pace = Pace(PaceConfig(seal_rows=100))
+    pace = SealPace(SealPaceConfig(seal_rows=100))
     assert pace.deadline() is None
     pace.took(10, 1000, Instant(5))
     assert pace.deadline() == 5 + 60 * SECOND
@@ -365,7 +365,7 @@ def test_pace_seals_by_time_by_rows_and_when_asked() -> None:
 
 
 def test_pace_backs_off_and_stops_taking() -> None:
-    pace = Pace(PaceConfig(seal_rows=100, hot_rows_max=1000))
+    pace = SealPace(SealPaceConfig(seal_rows=100, hot_rows_max=1000))
     pace.took(1000, 1, Instant(0))
     assert not pace.has_room()
     pauses = []

@@ -11,7 +11,7 @@ from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.pair_message import Install, Leaving, Prepare, Read, Yielded
 from albireo.codec.record import Audited
 from albireo.machine.pair.events import Appended, CaseTold, HoldAsked, State, StopAsked, SwitchoverAsked
-from albireo.machine.vote.voter import Asked, VoterState
+from albireo.machine.vote.voter import VoteAsked, VoterState
 from albireo.model.instant import MS, SECOND
 from albireo.model.position import Position
 from albireo.node.member.marks import NAME, ORDERS_MAX, Case, Marks
@@ -132,7 +132,7 @@ def test_reset_promises_the_highest_epoch_that_any_voter_has_promised(begun: Tab
     begun.silent = {W1, W3}
     begun.pass_time(SECOND)
     question = Prepare(cluster=begun.config.cluster, generation=1, member=1, run=99, round=1, epoch=epoch)
-    begun.voters[W3].step(Asked(question), begun.now)
+    begun.voters[W3].step(VoteAsked(question), begun.now)
     store = begun.voters[W3].store
     assert store is not None and store.promised == epoch, "its lease was over"
     begun.lose_store(W2)

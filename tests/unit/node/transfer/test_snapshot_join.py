@@ -26,8 +26,8 @@ from albireo.codec.message import (
 )
 from albireo.codec.record import Kind, Stream
 from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import Digested, Effect, LinkUp, MadeDurable, Received, Say, TimePassed
-from albireo.model.instant import SECOND
+from albireo.machine.feed.follower import Digested, Effect, LinkUp, MadeDurable, Received, TellLeader
+from albireo.model.instant import SECOND, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType
@@ -98,7 +98,7 @@ def as_history(data: Path, ended: threading.Event, verdicts: list[str]) -> None:
         effects: list[Effect] = machine.step(LinkUp(), boot_ns())
         while not ended.is_set():
             for effect in effects:
-                if isinstance(effect, Say):
+                if isinstance(effect, TellLeader):
                     link.send(effect.message)
             message, raw = link.receive(0.05) or (None, [])
             effects = machine.step(TimePassed(), boot_ns())

@@ -51,17 +51,16 @@ from albireo.machine.output.gate import (
     Effect,
     Event,
     GateConfig,
-    Keep,
+    KeepGuard,
     Landed,
-    Ordered,
-    TimePassed,
+    MailboxWritten,
     deadline,
     registers,
     started,
     step,
 )
-from albireo.machine.output.mailbox import MAILBOX_REGISTERS, MEMBERS, ORDER_REGISTERS, Order, Result
-from albireo.model.instant import MS, Instant
+from albireo.machine.output.mailbox import MAILBOX_REGISTERS, MEMBERS, ORDER_REGISTERS, MailboxOrder, Result
+from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.topology import MAILBOX_AREA_REGISTERS
 from albireo.runtime import ActorContext, ConfigurationRefused, Letter, LinkLimits
 
@@ -230,14 +229,14 @@ class GateActor:
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Keep(boot=boot, guard=guard):
+                case KeepGuard(boot=boot, guard=guard):
                     self._memory.save(boot, guard)
                 case Apply(order=order):
                     assert self._under_way is None
                     self._under_way = self._actor.loop.create_task(self._apply(order))
                     self._under_way.add_done_callback(self._ended)
 
-    async def _apply(self, order: Order) -> None:
+    async def _apply(self, order: MailboxOrder) -> None:
         result = await self._device.write(self._targets[order.target], order.value, self._arguments.timeout_ms * MS)
         self._under_way = None
         self._step(Landed(result))
@@ -288,7 +287,7 @@ class GateActor:
         if unit != self._arguments.device_id or not is_order:
             self._plain_write(unit, WRITE_REGISTERS, asked.first)
             return encode_exception(WRITE_REGISTERS, ExceptionCode.ILLEGAL_ADDRESS)
-        self._step(Ordered(member, asked.words))
+        self._step(MailboxWritten(member, asked.words))
         return encode_written(asked)
 
     def _plain_write(self, unit: int, function: int, first: int | None = None) -> None:

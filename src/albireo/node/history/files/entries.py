@@ -21,7 +21,7 @@ def entry_of(
     path: str,
     table: pa.Table,
     partition: tuple[str, str],
-    written: parquet.Written,
+    written: parquet.WrittenFile,
     sealed_ns: int,
     sequences: tuple[int, int] | None = None,
 ) -> FileEntry:

@@ -1,7 +1,7 @@
-"""Make one file of several: a merge of sorted files, a few row groups of each in memory at a time.
+"""Merging: sorted files become one file, with a few row groups of each in memory at a time.
 
 Rows up to the smallest of the inputs' last loaded keys are complete, whatever comes next; they are sorted, written, and
-summed up as partials on the way. Nothing is dropped or made: the sum of the rows is checked, so is their order.
+summed up as partials on the way. No row is dropped or made: their number is checked, and so is their sequence.
 """
 
 import threading
@@ -18,20 +18,20 @@ from albireo.machine.history.sealing import MergePlan
 from albireo.node.history.errors import HistoryDamaged, MergeAbandoned
 from albireo.node.history.files import parquet
 from albireo.node.history.files.pieces import sorted_rows
-from albireo.node.history.files.store import Store
+from albireo.node.history.files.store import HistoryStore
 
 KEYS: Final = {
     FileKind.SAMPLES: ("item_id", "source_ns", "sequence"),
     FileKind.GAPS: ("sequence",),
     FileKind.EVENTS: ("sequence",),
 }
-"""What the rows of a file are sorted by."""
+"""Columns by which the rows of a file are sorted."""
 
 
 class _Input:
     """One sorted file, read row group by row group."""
 
-    def __init__(self, store: Store, path: str, keys: tuple[str, ...]) -> None:
+    def __init__(self, store: HistoryStore, path: str, keys: tuple[str, ...]) -> None:
         self._file = parquet.open_file(store.root, path)
         self._path = path
         self._key_names = keys
@@ -91,9 +91,9 @@ def _sorted_blocks(inputs: Sequence[_Input], keys: tuple[str, ...]) -> Iterator[
 
 
 class PartialsTail:
-    """Partials of a stream of sorted rows; the last bucket is held back, it may go on."""
+    """Partials of a stream of sorted rows; the last bucket is held back, because it may go on."""
 
-    def __init__(self, writer: parquet.Writer) -> None:
+    def __init__(self, writer: parquet.ParquetWriter) -> None:
         self._writer = writer
         self._held = empty_partials()
 
@@ -110,16 +110,16 @@ class PartialsTail:
             self._writer.add(parquet.partials_table(partials))
 
 
-def merge_files(store: Store, plan: MergePlan, generation: int, abandon: threading.Event) -> list[FileEntry]:
+def merge_files(store: HistoryStore, plan: MergePlan, generation: int, abandon: threading.Event) -> list[FileEntry]:
     """Carry out `plan`; the new files are durable and not yet listed.
 
     Args:
-        generation: of the manifest that will list them, or an earlier one since their inputs were.
+        generation: of the manifest that will list them, or of an earlier one that lists their inputs.
         abandon: set from another thread to give up.
 
     Raises:
-        HistoryDamaged: an input can't be read, or its rows are not what the manifest says.
-        MergeAbandoned: it was set.
+        HistoryDamaged: an input can't be read, or differs from the manifest.
+        MergeAbandoned: `abandon` was set.
         OSError: of the disk.
     """
     kind, keys = plan.kind, KEYS[plan.kind]
@@ -127,7 +127,7 @@ def merge_files(store: Store, plan: MergePlan, generation: int, abandon: threadi
     span = (min(one.first_sequence for one in plan.inputs), max(one.last_sequence for one in plan.inputs))
     path = file_path(kind, node, day, span, generation)
     inputs: list[_Input] = []
-    writers: list[parquet.Writer] = []
+    writers: list[parquet.ParquetWriter] = []
     try:
         inputs.extend(_Input(store, entry.path, keys) for entry in plan.inputs)
         writers.append(open_writer(store, path, kind))
@@ -135,7 +135,7 @@ def merge_files(store: Store, plan: MergePlan, generation: int, abandon: threadi
             writers.append(open_writer(store, partials_path(path), FileKind.PARTIALS))
         _copy(plan, _sorted_blocks(inputs, keys), writers, abandon)
         written = [writer.finish() for writer in writers]
-    except BaseException:  # An abandoned merge too: whatever it was goes on, half-written files do not stay.
+    except BaseException:  # An abandoned merge too: the error goes on, half-written files do not stay.
         for writer in writers:
             writer.abandon()
         raise
@@ -150,7 +150,7 @@ def merge_files(store: Store, plan: MergePlan, generation: int, abandon: threadi
 
 
 def _copy(
-    plan: MergePlan, blocks: Iterator[pa.Table], writers: Sequence[parquet.Writer], abandon: threading.Event
+    plan: MergePlan, blocks: Iterator[pa.Table], writers: Sequence[parquet.ParquetWriter], abandon: threading.Event
 ) -> None:
     """Write the rows, and their partials to the second writer if there is one."""
     tail = PartialsTail(writers[1]) if len(writers) == 2 else None
@@ -167,20 +167,20 @@ def _copy(
         raise HistoryDamaged(plan.inputs[0].path, f"with its day {writers[0].rows} rows, the manifest says {expected}")
 
 
-def inputs_listed(store: Store, plan: MergePlan) -> list[FileEntry]:
+def inputs_listed(store: HistoryStore, plan: MergePlan) -> list[FileEntry]:
     """The manifest's entries that the outputs of `plan` replace: its inputs, and the partials beside them."""
     paths = {entry.path for entry in plan.inputs} | {partials_path(entry.path) for entry in plan.inputs}
     return [entry for entry in store.manifest.files if entry.path in paths]
 
 
-def open_writer(store: Store, path: str, kind: FileKind) -> parquet.Writer:
+def open_writer(store: HistoryStore, path: str, kind: FileKind) -> parquet.ParquetWriter:
     """A writer of a new file below the history's folder."""
     target = store.root / path
     store.make_folder(target)
-    return parquet.Writer(store.files, target, kind)
+    return parquet.ParquetWriter(store.files, target, kind)
 
 
-def _entry(plan: MergePlan, kind: FileKind, path: str, rows: int, written: parquet.Written) -> FileEntry:
+def _entry(plan: MergePlan, kind: FileKind, path: str, rows: int, written: parquet.WrittenFile) -> FileEntry:
     return msgspec.structs.replace(
         plan.inputs[0],
         kind=kind,

@@ -53,18 +53,18 @@ _DELTA: Final = (
     "sequence_max",
 )
 _STATISTICS: Final = ("item_id", "source_ns", "bucket_ns", "first_ns", "last_ns", "from_ns", "at_ns", "sequence")
-"""What readers choose row groups by; more would only make the footers longer."""
+"""Columns by which readers choose row groups; more would only make the footers longer."""
 
 
-class Written(msgspec.Struct, frozen=True):
-    """What a finished file is, to the byte."""
+class WrittenFile(msgspec.Struct, frozen=True):
+    """Size and checksum of a finished file."""
 
     size_bytes: int
     crc: int
 
 
 class _Sink(io.RawIOBase):
-    """A file being written, as pyarrow wants one. Small writes are gathered."""
+    """A file being written, with the interface that pyarrow wants. Small writes are gathered."""
 
     def __init__(self, files: FileSystem, handle: int) -> None:
         super().__init__()
@@ -74,7 +74,8 @@ class _Sink(io.RawIOBase):
         self._written = 0
         self.crc = 0
         self.is_abandoned = False
-        """Nothing more is written: pyarrow closes a forgotten writer, and the handle may be another file's by then."""
+        """No byte is written any more: pyarrow closes a forgotten writer, and the handle may be another file's by
+        then."""
 
     @property
     def size_bytes(self) -> int:
@@ -105,7 +106,7 @@ class _Sink(io.RawIOBase):
         return self.size_bytes
 
 
-class Writer:
+class ParquetWriter:
     """One file, written aside until `finish` makes it appear; all or nothing.
 
     Every method but `abandon` may raise OSError; the file is then gone (or `Store.open` finds the leftover).
@@ -137,7 +138,7 @@ class Writer:
             self._waiting = [table.slice(full)]
             self._waiting_rows = len(table) - full
 
-    def finish(self) -> Written:
+    def finish(self) -> WrittenFile:
         """Sync the file, rename it and sync its directory."""
         with self._cleanly():
             if self._waiting_rows:
@@ -149,7 +150,7 @@ class Writer:
             self._files.close(self._handle)
             self._files.rename(self._aside, self._path)
             self._files.sync_directory(self._path.parent)
-        return Written(self._sink.size_bytes, self._sink.crc)
+        return WrittenFile(self._sink.size_bytes, self._sink.crc)
 
     def abandon(self) -> None:
         """Remove the file, finished or not. It must not be listed yet."""
@@ -158,25 +159,25 @@ class Writer:
             self._is_open = False
             self._files.close(self._handle)
         for path in (self._aside, self._path):
-            with contextlib.suppress(OSError):  # The next start removes what is not listed.
+            with contextlib.suppress(OSError):  # The next start removes files that are not listed.
                 self._files.unlink(path)
 
     @contextlib.contextmanager
     def _cleanly(self) -> Iterator[None]:
         try:
             yield
-        except BaseException:  # Whatever it was goes on; the half-written file does not stay.
+        except BaseException:  # The error goes on; the half-written file does not stay.
             self.abandon()
             raise
 
 
-def write(files: FileSystem, path: Path, kind: FileKind, table: pa.Table) -> Written:
+def write(files: FileSystem, path: Path, kind: FileKind, table: pa.Table) -> WrittenFile:
     """Write one whole file.
 
     Raises:
         OSError: of the disk; nothing is left behind.
     """
-    writer = Writer(files, path, kind)
+    writer = ParquetWriter(files, path, kind)
     writer.add(table)
     return writer.finish()
 
@@ -200,7 +201,7 @@ def _writer(sink: _Sink, kind: FileKind) -> pq.ParquetWriter:
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Which rows of sorted files: of these items, with `time` within `from_ns` (included) .. `to_ns` (not)."""
+    """Wanted rows of sorted files: of these items, with `time` within `from_ns` (included) .. `to_ns` (not)."""
 
     item_ids: tuple[int, ...]
     """Rising."""
@@ -316,7 +317,7 @@ def _bounds(metadata: pq.FileMetaData, group: int, column: int) -> tuple[int, in
 
 @contextlib.contextmanager
 def _blaming(path: str) -> Iterator[None]:
-    """What goes wrong in here is the file's fault."""
+    """Turn errors of reading into `HistoryDamaged` of this file."""
     try:
         yield
     except FileNotFoundError as error:
@@ -347,7 +348,7 @@ def span(table: pa.Table, name: str) -> tuple[int, int]:
 
 
 def blocks(table: pa.Table) -> Iterator[pa.Table]:
-    """The rows in pieces: what is computed of one stays near the processor, and needs little new memory."""
+    """The rows in pieces: a computation over one piece stays in the processor's cache, and needs little new memory."""
     return (table.slice(at, BLOCK_ROWS) for at in range(0, len(table), BLOCK_ROWS))
 
 

@@ -1,4 +1,4 @@
-"""Pieces of an answer: in what order tables and files are read, and which minutes a sum can't answer."""
+"""Pieces of an answer: the sequence in which tables and files are read, and minutes that no sum can answer."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -16,12 +16,12 @@ from albireo.node.history.files import parquet
 _RANGES_MAX: Final = 16
 """More ranges of dirty minutes than this are read as one, from the first to the last."""
 _FILES_AT_ONCE_MAX: Final = 64
-_RUN_ROWS_MIN: Final = 4096
-"""Of a run, in the mean, that is worth a piece of its own."""
+_STREAK_ROWS_MIN: Final = 4096
+"""Mean length of sorted streaks from which each is a piece of its own."""
 
 
 def in_order(pieces: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
-    """One table of sorted pieces, by item, source time and sequence. Mostly they follow each other already."""
+    """One table of sorted pieces, by item, source time and sequence. Mostly the pieces follow each other already."""
     if not pieces:
         return SAMPLES.empty_table().select(list(columns))
     table = pa.concat_tables(pieces)
@@ -34,11 +34,11 @@ def in_order(pieces: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
 def sorted_rows(table: pa.Table, keys: Sequence[str]) -> pa.Table:
     """The rows, at least one, by `keys`, which are columns of integers.
 
-    Long runs that are in order already are not moved: that would cost more than all the rest.
+    Long streaks that are sorted already are not moved: that would cost more than all the rest.
     """
     order = np.lexsort([parquet.ints(table, name) for name in reversed(keys)])
     ends = np.append(np.flatnonzero(np.diff(order) != 1) + 1, len(order))
-    if len(ends) * _RUN_ROWS_MIN > len(table) + _RUN_ROWS_MIN:
+    if len(ends) * _STREAK_ROWS_MIN > len(table) + _STREAK_ROWS_MIN:
         return table.take(order)
     starts = np.append(0, ends[:-1])
     return pa.concat_tables([table.slice(order[start], end - start) for start, end in zip(starts, ends, strict=True)])
@@ -51,7 +51,7 @@ def follow_each_other(pieces: Sequence[pa.Table], keys: Sequence[str]) -> bool:
     return all(last < first for last, first in zip(lasts, firsts[1:], strict=False))
 
 
-def runs(buckets: Ints) -> list[tuple[int, int]]:
+def ranges_of(buckets: Ints) -> list[tuple[int, int]]:
     """Neighbouring minutes as ranges; one range for all of them if they are too many."""
     is_first = np.append(True, np.diff(buckets) != BUCKET_NS)
     starts = buckets[is_first]
@@ -62,7 +62,7 @@ def runs(buckets: Ints) -> list[tuple[int, int]]:
 
 
 def growing(entries: Sequence[FileEntry]) -> Iterator[Sequence[FileEntry]]:
-    """1, 2, 4, ... entries at a time: the answer is mostly in the first file, and if not, reading many is faster."""
+    """1, 2, 4, ... entries at a time: the answer is mostly in the first file, and else reading many is faster."""
     at, count = 0, 1
     while at < len(entries):
         yield entries[at : at + count]

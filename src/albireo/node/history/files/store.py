@@ -1,11 +1,11 @@
 """The store: the history's folder, and the manifest that is the only truth about it.
 
-A change is always: new files written aside, synced, renamed; then a new manifest the same way; then what it no longer
-lists goes. So a crash leaves the old history or the new one, and files that nobody lists, which the next `open`
-removes. The manifest carries the durable position: what lies above it comes again from the log, what lies below never.
+A change is always made alike: new files are written aside, synced and renamed, then a new manifest is, then files that
+it no longer lists are removed. So a crash leaves the old history or the new one, and unlisted files, which the next
+`open` removes. The manifest carries the durable position: records above it come again from the log, those below never.
 
-The one before is kept as `manifest.previous.json`, with all its files: a damaged manifest costs one seal, which the
-log gives again. With both gone the folder is moved aside whole, never deleted.
+The previous manifest is kept as `manifest.previous.json`, with all its files: a damaged manifest costs one seal, which
+the log gives again. With both lost the folder is moved aside whole, never deleted.
 
 One thread writes at a time (the caller's obligation); `manifest` and `items` may be read by others, both are replaced,
 never changed.
@@ -47,17 +47,17 @@ from albireo.node.history import hot as content_of
 from albireo.node.history.errors import HistoryDamaged
 from albireo.node.history.files import parquet
 from albireo.node.history.files.entries import entry_of
-from albireo.node.history.hot import Content, Row
+from albireo.node.history.hot import HotContent, Row
 
 FOLDER: Final = "history"
 RETIRED_GRACE_NS: Final = 600 * SECOND
-"""How long a replaced file stays for readers of an older manifest; a query or a Spark job must not take longer to open
-its files."""
+"""Time for which a replaced file stays for readers of an older manifest; a query or a Spark job must not take longer
+to open its files."""
 _MISSING: Final = "there is none"
 
 
 class OpenReport(msgspec.Struct, frozen=True):
-    """What `Store.open` found."""
+    """Findings of `HistoryStore.open`."""
 
     leftovers: int = 0
     """Files of unfinished work that were removed."""
@@ -67,8 +67,8 @@ class OpenReport(msgspec.Struct, frozen=True):
     """Folder to which a history without a usable manifest was moved."""
 
 
-class Store:
-    """See the module."""
+class HistoryStore:
+    """The files of one history."""
 
     def __init__(self, root: Path, manifest: Manifest, previous: Manifest | None, files: FileSystem) -> None:
         self.root = root
@@ -80,7 +80,7 @@ class Store:
         self._known_folders: set[Path] = set()
 
     @classmethod
-    def open(cls, data: Path, node: str, files: FileSystem | None = None) -> tuple["Store", OpenReport]:
+    def open(cls, data: Path, node: str, files: FileSystem | None = None) -> tuple["HistoryStore", OpenReport]:
         """The history of `node` below its data directory, made if there is none.
 
         Raises:
@@ -102,7 +102,7 @@ class Store:
             problem = ""  # A node's first start.
         return store, OpenReport(leftovers, problem, quarantine)
 
-    def seal(self, content: Content, log_id: str, wall_ns: int, history: tuple[EpochEntry, ...] = ()) -> Manifest:
+    def seal(self, content: HotContent, log_id: str, wall_ns: int, history: tuple[EpochEntry, ...] = ()) -> Manifest:
         """Make everything in `content` durable, and the position with it.
 
         Args:
@@ -155,11 +155,11 @@ class Store:
         return self.manifest
 
     def fill(self, hole: Hole, left: Sequence[Hole], made: Sequence[FileEntry], wall_ns: int) -> Manifest:
-        """List files of records in `hole`, and what is left of it in its place.
+        """List files of records in `hole`, and the rest of it in its place.
 
         Args:
-            left: the hole with its progress, or parts of it without a gap file of their own yet; empty: it is filled.
-            made: durable already, and of records that no other file has.
+            left: the hole with its progress, or parts of it that have no gap file yet; empty: it is filled.
+            made: durable files, with records that no other file has.
 
         Raises:
             OSError: of the disk; the history is as it was, `made` are removed.
@@ -203,7 +203,7 @@ class Store:
 
     # --- Writing --------------------------------------------------------------------------------------------------
 
-    def _write_content(self, content: Content, items: Mapping[int, Row]) -> Iterator[FileEntry]:
+    def _write_content(self, content: HotContent, items: Mapping[int, Row]) -> Iterator[FileEntry]:
         generation = self.manifest.generation + 1
         for (node, day), table in self._by_node_and_day(content, items).items():
             yield from self._write_samples(node, day, table, content, generation)
@@ -212,7 +212,7 @@ class Store:
         if items != self.items:
             yield self._write_items(items, generation)
 
-    def _by_node_and_day(self, content: Content, items: Mapping[int, Row]) -> dict[tuple[str, str], pa.Table]:
+    def _by_node_and_day(self, content: HotContent, items: Mapping[int, Row]) -> dict[tuple[str, str], pa.Table]:
         """Samples by the partition they belong to. An item that nobody declared counts as the node's own."""
         own = self.manifest.node
         foreign: dict[str, list[int]] = {}
@@ -235,7 +235,7 @@ class Store:
         return tables
 
     def _write_samples(
-        self, node: str, day: str, table: pa.Table, content: Content, generation: int
+        self, node: str, day: str, table: pa.Table, content: HotContent, generation: int
     ) -> Iterator[FileEntry]:
         """A samples file and the partials beside it."""
         path = file_path(FileKind.SAMPLES, node, day, parquet.span(table, "sequence"), generation)
@@ -249,7 +249,7 @@ class Store:
         yield self._write(FileKind.PARTIALS, partials_path(path), sums, (node, day), content.complete_to_ns, span)
 
     def _write_rows(
-        self, kind: FileKind, rows: Sequence[Row], content: Content, generation: int
+        self, kind: FileKind, rows: Sequence[Row], content: HotContent, generation: int
     ) -> Iterator[FileEntry]:
         """Gaps or events, one file per day."""
         days: dict[str, list[Row]] = {}
@@ -263,7 +263,7 @@ class Store:
             yield self._write(kind, path, table, (self.manifest.node, day), content.complete_to_ns)
 
     def _placed(self, hole: Hole) -> Hole:
-        """With the path of its gap file: no other one can have a span that nothing was taken of."""
+        """The hole with the path of its gap file; no other file has this span, because no record of it was taken."""
         span = (hole.first_sequence, hole.last_sequence)
         path = file_path(FileKind.GAPS, self.manifest.node, day_of(hole.to_ns), span, self.manifest.generation + 1)
         return msgspec.structs.replace(hole, gap=path)
@@ -307,7 +307,7 @@ class Store:
         )
 
     def _replace_manifest(self, changed: Manifest, made: Sequence[FileEntry], wall_ns: int) -> None:
-        """Make `changed` the truth, then remove what it and the one before no longer need.
+        """Replace the manifest by `changed`, then remove files that it and the previous one no longer need.
 
         Args:
             made: files that only `changed` lists; removed if it can't be written.
@@ -371,11 +371,12 @@ class Store:
         try:
             self._files.unlink(path)
         except OSError:
-            return 0  # Still there, or gone already: the next start looks again.
+            return 0  # The file is still there, or gone already: the next start looks again.
         return 1
 
     def _load_items(self) -> Mapping[int, Row]:
-        """The items file of the manifest, or of the one before. With neither the items come again from the log."""
+        """Rows of the items file of the manifest, or of the previous one. With neither the items come again from the
+        log."""
         for manifest in (self.manifest, self._previous):
             entries = manifest.of_kind(FileKind.ITEMS) if manifest else []
             if entries:
@@ -391,7 +392,7 @@ def read_manifest(root: Path) -> Manifest:
     """The manifest of a history folder, for a reader; an empty one before the first seal.
 
     Raises:
-        HistoryDamaged: neither it nor the one before can be used.
+        HistoryDamaged: neither it nor the previous one can be used.
     """
     newest, problem = _load(root / MANIFEST_NAME)
     if newest is None:

@@ -1,7 +1,7 @@
-"""Take a file of the other member's history: read it all, judge it, write its rows within a hole as files of our own.
+"""Taking: a file of the other member's history is read and judged, and its rows within a hole become files of our own.
 
-Nothing of the file itself is kept. So its name and its layout are of no matter, the partials are ours, and rows that
-are here already, before and behind the hole, stay out.
+The file itself is not kept. So its name and its layout do not matter, the partials are ours, and rows that are here
+already, before and behind the hole, stay out.
 """
 
 import threading
@@ -21,27 +21,27 @@ from albireo.node.history.errors import FileRefused, HistoryDamaged, MergeAbando
 from albireo.node.history.files import parquet
 from albireo.node.history.files.entries import TIMES
 from albireo.node.history.files.merging import KEYS, PartialsTail, open_writer
-from albireo.node.history.files.store import Store
+from albireo.node.history.files.store import HistoryStore
 
 READ_BYTES: Final = 1 << 20
 GROUP_BYTES_MAX: Final = 256 << 20
-"""Of a row group, unpacked, as its file says: ours have some 3 MB."""
+"""Largest row group, unpacked, by the word of its file: ours have some 3 MB."""
 LEVELS: Final = (0, 1, 2, 9)
-"""That a file may have (machine.history.sealing)."""
+"""Levels that a file may have (machine.history.sealing)."""
 
 
 def take(
-    store: Store, aside: Path, entry: FileEntry, hole: Hole, taken: Collection[str], abandon: threading.Event
+    store: HistoryStore, aside: Path, entry: FileEntry, hole: Hole, taken: Collection[str], abandon: threading.Event
 ) -> list[FileEntry]:
     """Files with the rows of `aside` that lie in `hole`, durable and not yet listed; none if there are no such rows.
 
     Args:
-        aside: what was fetched.
-        entry: what the other's manifest says of it; judged already, as far as it can be without the file.
-        taken: paths of what was made of other files of this group.
+        aside: the fetched file.
+        entry: line of the other manifest for it; judged already, as far as possible without the file.
+        taken: paths of files made of other files of this group.
 
     Raises:
-        FileRefused: it is not such a file.
+        FileRefused: the file has a fault.
         MergeAbandoned: `abandon` was set from another thread.
         OSError: of the disk.
     """
@@ -56,20 +56,20 @@ def take(
     except HistoryDamaged as error:
         taker.abandon()
         raise FileRefused("unreadable_file") from error
-    except BaseException:  # Whatever it was goes on; the half-written files do not stay.
+    except BaseException:  # The error goes on; the half-written files do not stay.
         taker.abandon()
         raise
 
 
 class _Taker:
-    """The files being written; none before there is a row for them."""
+    """Writer of the files; it begins none before there is a row for it."""
 
-    def __init__(self, store: Store, entry: FileEntry, hole: Hole, path: str) -> None:
+    def __init__(self, store: HistoryStore, entry: FileEntry, hole: Hole, path: str) -> None:
         self._path = path
         self._store = store
         self._entry = entry
         self._hole = hole
-        self._writers: list[parquet.Writer] = []
+        self._writers: list[parquet.ParquetWriter] = []
         self._tail: PartialsTail | None = None
         self._times: list[tuple[int, int]] = []
         self._sequences: list[tuple[int, int]] = []
@@ -106,7 +106,7 @@ class _Taker:
             for kind, path, writer in zip(kinds, paths, self._writers, strict=False)
         ]
 
-    def _listed(self, kind: FileKind, path: str, rows: int, written: parquet.Written) -> FileEntry:
+    def _listed(self, kind: FileKind, path: str, rows: int, written: parquet.WrittenFile) -> FileEntry:
         level = self._entry.level
         return msgspec.structs.replace(
             self._entry,
@@ -132,11 +132,12 @@ def _unless(abandon: threading.Event) -> None:
         raise MergeAbandoned
 
 
-def _free_path(store: Store, entry: FileEntry, hole: Hole, taken: Collection[str]) -> str:
-    """No file of ours has this span in this group: what we have lies outside of the hole, and merges of it around it.
+def _free_path(store: HistoryStore, entry: FileEntry, hole: Hole, taken: Collection[str]) -> str:
+    """A path for the rows of this group and span.
 
-    But two files of the other's can, where the log went another way. The second takes an older generation's number:
-    nobody could use it for this span then, and a merge of both, which takes a later one, does not.
+    No file of ours has the span in this group: our rows lie outside of the hole, and a merge of them has a wider span.
+    But two files of the other history can have it, where the log went another way. The second takes the number of an
+    older generation: nobody could use that for this span then, and a merge of both takes a later number.
     """
     span = (max(entry.first_sequence, hole.first_sequence), min(entry.last_sequence, hole.last_sequence))
     for generation in range(store.manifest.generation + 1, 0, -1):
@@ -168,7 +169,7 @@ def _opened(aside: Path, entry: FileEntry) -> pq.ParquetFile:
 
 
 def _shape_fault(file: pq.ParquetFile, entry: FileEntry) -> str:
-    """What its footer says that it must not."""
+    """Fault of the footer; empty: none."""
     metadata = file.metadata
     if not file.schema_arrow.equals(SCHEMAS[entry.kind]):
         return "foreign_schema"
@@ -180,7 +181,7 @@ def _shape_fault(file: pq.ParquetFile, entry: FileEntry) -> str:
 
 
 def _blocks(file: pq.ParquetFile, entry: FileEntry) -> Iterator[pa.Table]:
-    """Its rows, once they are seen to be in order and of the range that the manifest says."""
+    """The rows, checked to be sorted and within the range that the manifest says."""
     before: tuple[int, ...] | None = None
     for index in range(file.num_row_groups):
         block = parquet.read_group(file, entry.path, index)
@@ -189,7 +190,7 @@ def _blocks(file: pq.ParquetFile, entry: FileEntry) -> Iterator[pa.Table]:
         _validate(block)
         keys = [parquet.ints(block, name) for name in KEYS[entry.kind]]
         first, last = (tuple(int(column[at]) for column in keys) for at in (0, -1))
-        is_searched = entry.kind is FileKind.SAMPLES  # Older files of events can have a fork out of its place.
+        is_searched = entry.kind is FileKind.SAMPLES  # In older files of events the row of a fork can be out of place.
         if is_searched and ((before is not None and first < before) or not _is_sorted(keys)):
             raise FileRefused("unsorted")
         sequence = keys[-1]
@@ -200,7 +201,7 @@ def _blocks(file: pq.ParquetFile, entry: FileEntry) -> Iterator[pa.Table]:
 
 
 def _validate(block: pa.Table) -> None:
-    """Texts that are none would only show when somebody asks for them."""
+    """Refuse texts that are not UTF-8 now: else they would only show when somebody asks for them."""
     try:
         block.validate(full=True)
     except pa.ArrowInvalid as error:

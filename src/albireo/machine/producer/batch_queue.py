@@ -1,4 +1,4 @@
-"""Waiting: what was offered to a producer and has no number yet, in order. Sizes are measured once."""
+"""Queue of the batches that were offered to a producer and have no number yet. Sizes are measured once."""
 
 from collections import deque
 from typing import Final
@@ -7,20 +7,20 @@ from albireo.machine.producer.flight import Loss
 from albireo.model.samples import SampleBatch, Strings
 
 BATCH_OVERHEAD_BYTES: Final = 1_024
-"""What a waiting batch costs beside its rows: five arrays and their objects."""
+"""Memory of a waiting batch beside its rows: five arrays and their objects."""
 ROW_BYTES: Final = 32
 
 
 def queued_bytes(one: SampleBatch | Loss) -> int:
-    """What it counts against the bound while it waits; close to what its body will have."""
+    """Bytes that count against the bound while the batch waits; close to the size of its body."""
     if isinstance(one, Loss):
         return BATCH_OVERHEAD_BYTES
     text = len(one.value.data) if isinstance(one.value, Strings) else 0
     return BATCH_OVERHEAD_BYTES + ROW_BYTES * len(one) + text
 
 
-class Waiting:
-    """The queue. Its bound is the producer's."""
+class BatchQueue:
+    """The queue; the producer keeps its bound."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
@@ -43,13 +43,13 @@ class Waiting:
         self.size_bytes += self._entries[-1][1]
 
     def take(self) -> SampleBatch | Loss:
-        """The first."""
+        """Take the first entry."""
         one, size_bytes = self._entries.popleft()
         self.size_bytes -= size_bytes
         return one
 
     def take_alike(self, bytes_max: int) -> list[SampleBatch] | Loss:
-        """The first, however large, and as many behind it as are of its value type and within `bytes_max` with it."""
+        """Take the first entry, however large, and those behind it of its value type that fit into `bytes_max`."""
         left = bytes_max - self.first_bytes
         first = self.take()
         if isinstance(first, Loss):

@@ -1,7 +1,7 @@
 """The threads of a history, and how their results come back to its loop.
 
-One writes (seals and manifests, in order), one merges files, one takes files of the other member, one reads for
-questions. None of them changes what another reads: a content and a manifest are replaced, never changed.
+One thread writes (seals and manifests, in order), one merges files, one takes files of the other member, one reads for
+questions. None of them changes data that another reads: a content and a manifest are replaced, never changed.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from albireo.runtime import ActorContext
 Result = TypeVar("Result")
 
 
-class Works:
-    """For the loop of the actor: `work` is done in a thread; its result, or the error the world gave it, goes to `done`
-    in the loop."""
+class HistoryThreads:
+    """The threads, for the loop of the actor. `work` is done in a thread; its result, or an error of disk or files,
+    goes to `done` in the loop."""
 
     def __init__(self, actor: ActorContext) -> None:
         self._actor = actor
@@ -37,7 +37,7 @@ class Works:
         self._run(self._reader, work, done)
 
     def end(self) -> None:
-        """Returns when every thread has done what it was given."""
+        """Wait until every thread has done its work, and end them."""
         for executor in (self._merger, self._copier, self._writer, self._reader):
             executor.shutdown()
 

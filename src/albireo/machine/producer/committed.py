@@ -1,8 +1,8 @@
-"""Gone: what a producer was told is committed, as far back as is worth knowing.
+"""Memory of the flights that a producer was told are committed, as far back as is worth knowing.
 
-A committed batch can be missing all the same: after a forced promotion, or where a log was lost with its disk, the node
-that welcomes the producer knows an older number than it was told of. The bodies are gone; what is known of them here
-goes into the gap record that stands for them.
+A committed batch can be missing from the log all the same: after a forced promotion, or where a log was lost with its
+disk, the node that welcomes the producer knows a lower number than the producer was told of. The bodies are dropped
+by then; their times and counts, which are kept here, go into the gap record that stands for them.
 """
 
 from array import array
@@ -12,28 +12,28 @@ from albireo.machine.producer.flight import Flight, Loss
 
 REASON: Final = "committed_lost"
 BODIES_MAX: Final = 65_536
-"""Remembered one by one, 16 bytes each: at ten bodies a second, the last two hours."""
+"""Bodies remembered one by one, 16 bytes each: at ten bodies a second, the last two hours."""
 
 
-class Gone:
-    """Of one producer's life: consecutive numbers, oldest first."""
+class CommittedFlights:
+    """Committed flights of one run of a producer: consecutive numbers, oldest first."""
 
     def __init__(self) -> None:
         self._next = 0
-        """Number behind the newest."""
+        """Number that follows the newest flight's."""
         self._began_ns: int | None = None
-        """Time of the first sample of the life."""
+        """Source time of the first sample of this run."""
         self._is_whole = True
-        """Everything since `_began_ns` is remembered."""
+        """Every flight since `_began_ns` is remembered."""
         self._last_ns = array("q")
         self._rows = array("q")
 
     def committed(self, flight: Flight) -> None:
-        """It is committed, and those before it as well."""
+        """`flight` is committed, and so are all flights before it."""
         if self._began_ns is None:
             self._began_ns = int(flight.batches[0].source_ns[0]) if flight.batches else flight.last_ns
         if self._rows and flight.sequence != self._next:
-            self._forget(0)  # Somebody else used the name meanwhile.
+            self._forget(0)  # Another program used the name meanwhile.
             self._is_whole = False
         self._next = flight.sequence + 1
         self._last_ns.append(flight.last_ns)
@@ -43,10 +43,12 @@ class Gone:
             del self._last_ns[:BODIES_MAX], self._rows[:BODIES_MAX]
 
     def take_lost(self, last_sequence: int) -> Loss | None:
-        """What a log lacks whose last number is this one, or 0 if it is another log; told of once.
+        """The loss in a log whose last number of this producer is `last_sequence`; reported once.
 
+        Args:
+            last_sequence: 0 if it is another log than the flights were committed to.
         Returns:
-            None: nothing is lost. How many samples is unknown where more is lost than is remembered.
+            None: nothing is lost. `lost` is None (unknown) where more is lost than is remembered.
         """
         first = self._next - len(self._rows)
         kept = max(0, last_sequence + 1 - first)
