@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from albireo.cli.output import ExitCode, Failure
-from albireo.cli.pair.members import Acting
+from albireo.cli.pair.acting import ActingDirectory
 from albireo.client import NodeClient, NodeRefused, NodeUnreachable
 
 VAR: Final = Path("var")
@@ -34,7 +34,7 @@ def find_data(data: Path | None) -> Path:
     """
     if data is not None:
         if is_pair(data):
-            return Acting([data / member for member in MEMBERS])()
+            return ActingDirectory([data / member for member in MEMBERS])()
         if not is_store(data):
             raise Failure(
                 f"{data} holds no node", "name the directory that `albireo node run --data` was given", ExitCode.USAGE

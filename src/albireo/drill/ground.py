@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 
-class Host(msgspec.Struct, frozen=True):
+class ProcessHost(msgspec.Struct, frozen=True):
     """Where a process of the drill runs."""
 
     address: str = "127.0.0.1"
@@ -22,9 +22,9 @@ class Ground:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.own_address = Host().address
+        self.own_address = ProcessHost().address
         """Under which the members reach this program."""
-        self.hosts: dict[str, Host] = {}
+        self.hosts: dict[str, ProcessHost] = {}
         """By name of a member or witness; loopback where there is none."""
         self.data: dict[str, Path] = {}
         """Data directories that lie elsewhere."""

@@ -71,7 +71,7 @@ class Worker(threading.Thread, ABC):
             self.join()
 
 
-class Source(Worker):
+class ProducerWorker(Worker):
     """One producer."""
 
     def __init__(self, index: int, members: Sequence[LineTo], keys: Keys | None) -> None:
@@ -136,7 +136,7 @@ class Source(Worker):
         )
 
 
-class Record:
+class ConsumedMessages:
     """Messages in log order, by producer."""
 
     def __init__(self) -> None:
@@ -163,12 +163,12 @@ class Record:
                 self.numbers[PRODUCERS[owner - 1]].append(int(value) & ((1 << OWNER_SHIFT) - 1))
 
 
-class Sink(Worker):
+class ConsumerWorker(Worker):
     """The consumer."""
 
     def __init__(self, members: Sequence[LineTo], keys: Keys | None) -> None:
         super().__init__("consumer", members, keys)
-        self.record = Record()
+        self.record = ConsumedMessages()
 
     def _work(self) -> None:
         with PairConsumer("drill", self._members, self._keys) as consumer:
@@ -177,13 +177,13 @@ class Sink(Worker):
                     self.record.take(one)
 
 
-def read_log(member: LineTo, keys: Keys | None, name: str, up_to: Position) -> Record:
+def read_log(member: LineTo, keys: Keys | None, name: str, up_to: Position) -> ConsumedMessages:
     """Every committed record of one member from the beginning on.
 
     Raises:
         TimeoutError: it does not come to `up_to` in time.
     """
-    record = Record()
+    record = ConsumedMessages()
     ends = time.monotonic() + CATCH_UP_S
     with PairConsumer(name, [member], keys) as consumer:
         while record.position < up_to:
@@ -194,12 +194,12 @@ def read_log(member: LineTo, keys: Keys | None, name: str, up_to: Position) -> R
     return record
 
 
-class Load:
+class LiveLoad:
     """Both producers and the consumer."""
 
     def __init__(self, members: Sequence[LineTo], keys: Keys | None) -> None:
-        self.sources = [Source(index, members, keys) for index in range(len(PRODUCERS))]
-        self.sink = Sink(members, keys)
+        self.sources = [ProducerWorker(index, members, keys) for index in range(len(PRODUCERS))]
+        self.sink = ConsumerWorker(members, keys)
         self._workers: list[Worker] = [*self.sources, self.sink]
 
     def start(self) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from albireo.client import ClientError, PairClient
 from albireo.drill.load import Worker
 from albireo.drill.plcs import GATED, GATED_ADDRESS, LEASE_ADDRESS, STAMP_ADDRESS
-from albireo.plant.tunnel.plc.orders import Carried
+from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.lines import LineTo
 
@@ -30,7 +30,7 @@ SPEEDS: Final = range(30, 101)
 """What the guarded set point takes."""
 
 
-class Writer(Worker):
+class OutputWriter(Worker):
     """Orders of one level."""
 
     def __init__(self, level: str, members: Sequence[LineTo], keys: Keys | None) -> None:
@@ -70,7 +70,7 @@ class Writer(Worker):
         self.outcomes[str(answer["outcome"]) if isinstance(answer, dict) else "?"] += 1
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class OutputJudgement(msgspec.Struct, frozen=True, kw_only=True):
     """What the PLCs did in one round; None: a level wrote nothing, so nothing is known."""
 
     stale_writes: int | None
@@ -78,11 +78,13 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     details: tuple[str, ...] = ()
 
 
-class Outputs:
+class OutputWriters:
     """The writers of all levels, and the judgement of what the PLCs noted."""
 
-    def __init__(self, members: Sequence[LineTo], keys: Keys | None, carried: Mapping[str, Sequence[Carried]]) -> None:
-        self.writers = [Writer(level, members, keys) for level in LEVELS]
+    def __init__(
+        self, members: Sequence[LineTo], keys: Keys | None, carried: Mapping[str, Sequence[CarriedOrder]]
+    ) -> None:
+        self.writers = [OutputWriter(level, members, keys) for level in LEVELS]
         self._carried = carried
 
     def start(self) -> None:
@@ -108,7 +110,7 @@ class Outputs:
         """Orders carried out so far, by level."""
         return {level: len(orders) for level, orders in self._by_level().items()}
 
-    def judge(self, since: Mapping[str, int]) -> Written:
+    def judge(self, since: Mapping[str, int]) -> OutputJudgement:
         """The orders carried out after the counts of `since`, each against all before it."""
         stale: dict[str, list[int]] = {}
         silent = [level for level in LEVELS if self.counts()[level] <= since[level]]
@@ -121,7 +123,7 @@ class Outputs:
                 highest = max(highest, rank)
         details = [f"{level}: {len(ranks)} stale: {ranks[:5]}" for level, ranks in stale.items() if ranks]
         details += [f"{level}: no output was written" for level in silent]
-        return Written(
+        return OutputJudgement(
             stale_writes=None if set(REFUSING) & set(silent) else sum(len(stale[level]) for level in REFUSING),
             stale_plain=None if set(PLAIN) & set(silent) else sum(len(stale[level]) for level in PLAIN),
             details=tuple(details),
@@ -136,7 +138,7 @@ class Outputs:
             "lease": [one.words[0] for one in self._plain("p2", LEASE_ADDRESS)],
         }
 
-    def _plain(self, plc: str, address: int) -> list[Carried]:
+    def _plain(self, plc: str, address: int) -> list[CarriedOrder]:
         return [one for one in list(self._carried[plc]) if one.way == "plain" and one.name == str(address)]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from albireo.client import ClientError, NodeClient, NodeRefused
-from albireo.drill.ground import DrillError, Ground, Host
+from albireo.drill.ground import DrillError, Ground, ProcessHost
 from albireo.drill.plcs import GATE, VOTERS, adapters, write_tables
 from albireo.drill.ports import KeptPorts
 from albireo.drill.process import Group
@@ -39,7 +39,7 @@ LOOK_S: Final = 0.05
 OPERATOR: Final = "operator@drill"
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class PairView(msgspec.Struct, frozen=True, kw_only=True):
     """The pair as one member shows it."""
 
     state: str
@@ -77,7 +77,7 @@ class Pair:
         self._voters = [f"witness:{one}" for one in self.witnesses]
         self._voters += [f"plc:{one}" for one in VOTERS] if voters == "plc" else []
         self.directory = directory = ground.directory
-        self._hosts = {name: ground.hosts.get(name, Host()) for name in (*MEMBERS, *WITNESSES)}
+        self._hosts = {name: ground.hosts.get(name, ProcessHost()) for name in (*MEMBERS, *WITNESSES)}
         self.data = {name: ground.data.get(name, directory / name) for name in (*MEMBERS, *WITNESSES, GATE)}
         self._environment = ground.environment
         self._kept = KeptPorts(len(_PORT_NAMES))
@@ -173,7 +173,7 @@ class Pair:
         with NodeClient(self.data[member], timeout_s=timeout_s) as client:
             return client.ask(what)
 
-    def view(self, member: str) -> View | None:
+    def view(self, member: str) -> PairView | None:
         """What the member shows now; None when it does not answer."""
         if not self.groups[member].is_running:
             return None
@@ -182,7 +182,7 @@ class Pair:
         except (ClientError, RuntimeFault):
             return None
         pair = status.get("pair") or {}
-        return View(
+        return PairView(
             state=pair.get("state", ""),
             epoch=pair.get("epoch", 0),
             members=tuple(pair.get("members", ())),
@@ -190,13 +190,13 @@ class Pair:
             raw=status,
         )
 
-    def acting(self) -> tuple[str, View] | None:
+    def acting(self) -> tuple[str, PairView] | None:
         """The member that leads, of the highest epoch if two believe so."""
         views = [(name, view) for name in MEMBERS if (view := self.view(name)) is not None]
         leading = [one for one in views if one[1].state in ("active", "solo")]
         return max(leading, key=lambda one: one[1].epoch, default=None)
 
-    def healthy(self) -> tuple[str, View] | None:
+    def healthy(self) -> tuple[str, PairView] | None:
         """Who leads, if the other is ready, both are in the set, and both hear every voter; all of it in one look."""
         acting = self.acting()
         if acting is None or acting[1].state != "active" or sorted(acting[1].members) != [0, 1]:
@@ -209,14 +209,14 @@ class Pair:
         """See `healthy`."""
         return self.healthy() is not None
 
-    def wait_healthy(self, within_s: float = HEALTHY_S) -> tuple[str, View]:
+    def wait_healthy(self, within_s: float = HEALTHY_S) -> tuple[str, PairView]:
         """
         Returns:
             Who leads, of the look in which both were in the set.
         Raises:
             DrillError: not in time; shows what each member says.
         """
-        found: list[tuple[str, View]] = []
+        found: list[tuple[str, PairView]] = []
 
         def is_healthy() -> bool:
             healthy = self.healthy()

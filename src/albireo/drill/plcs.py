@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from albireo.drill.ground import DrillError
-from albireo.plant.tunnel.plc.orders import Carried
+from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import Faults
+from albireo.plant.tunnel.wire import PlcFaults
 
 NAMES: Final = ("p1", "p2", "p3")
 VOTERS: Final = NAMES[:2]
@@ -47,7 +47,7 @@ class Plcs(threading.Thread):
         super().__init__(name="plcs", daemon=True)
         self.address = address
         self.ports: dict[str, int] = {}
-        self.carried: dict[str, list[Carried]] = {name: [] for name in NAMES}
+        self.carried: dict[str, list[CarriedOrder]] = {name: [] for name in NAMES}
         """What each wrote into an output, in order; grows while they run."""
         self.servers: dict[str, PlcServer] = {}
         self._is_ready = threading.Event()
@@ -70,7 +70,7 @@ class Plcs(threading.Thread):
             self._loop.call_soon_threadsafe(self._end.set)
             self.join()
 
-    def apply(self, name: str, faults: Faults) -> None:
+    def apply(self, name: str, faults: PlcFaults) -> None:
         """What is wrong with this one from now on."""
         asyncio.run_coroutine_threadsafe(self.servers[name].apply(faults), self._loop).result(START_S)
 

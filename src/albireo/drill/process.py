@@ -37,7 +37,7 @@ class Group:
         """What this process is told beyond our own environment."""
         self.options: tuple[str, ...] = ()
         """More arguments, from the next start on."""
-        self._command = [*within, sys.executable, "-m", "albireo.cli.tied", *arguments]
+        self._command = [*within, sys.executable, "-m", "albireo.cli.end_with_parent", *arguments]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -56,7 +56,7 @@ class Group:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._command, *self.options],
-                stdin=subprocess.PIPE,  # It ends when we do; see cli/tied.py.
+                stdin=subprocess.PIPE,  # It ends when we do; see cli/end_with_parent.py.
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

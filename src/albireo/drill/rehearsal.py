@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 
 from albireo.client import ClientError
-from albireo.drill.account import Account, gap_s, judge
+from albireo.drill.account import RoundAccount, gap_s, judge
 from albireo.drill.fault.faults import FAULTS
 from albireo.drill.ground import DrillError
-from albireo.drill.load import PRODUCERS, Load, read_log
-from albireo.drill.outputs import Outputs
+from albireo.drill.load import PRODUCERS, LiveLoad, read_log
+from albireo.drill.outputs import OutputWriters
 from albireo.drill.pair import HEALTHY_S, MEMBERS, Pair
 from albireo.drill.plcs import Plcs
 from albireo.runtime.errors import RuntimeFault
@@ -58,7 +58,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class DrillReport(msgspec.Struct, frozen=True, kw_only=True):
     """Of the whole drill; the JSON line."""
 
     fault: str
@@ -89,10 +89,10 @@ class Rehearsal:
         self._fault = self._entry.make(self._ground)
         self._is_held = True
         self._pair: Pair
-        self._load: Load
-        self._outputs: Outputs
+        self._load: LiveLoad
+        self._outputs: OutputWriters
 
-    def run(self, rounds: int) -> Report:
+    def run(self, rounds: int) -> DrillReport:
         """All rounds, or those up to the first that did not end: the pair is not what it was then."""
         done: list[Round] = []
         with contextlib.ExitStack() as afterwards:
@@ -103,7 +103,7 @@ class Rehearsal:
             except (DrillError, ClientError, RuntimeFault) as error:  # Or a member refuses what was asked of it.
                 self._is_held = False
                 self._tell(f"round {len(done) + 1} did not end: {error}")
-        return Report(fault=self._name, rounds=tuple(done), held=self._is_held and all(one.held for one in done))
+        return DrillReport(fault=self._name, rounds=tuple(done), held=self._is_held and all(one.held for one in done))
 
     def _begin(self, afterwards: contextlib.ExitStack) -> None:
         """`afterwards` undoes it in the reverse order, each whatever became of the others."""
@@ -116,8 +116,8 @@ class Rehearsal:
         self._pair = pair = Pair(ground, plcs.ports, self._voters)
         afterwards.callback(pair.end)
         afterwards.callback(ground.release)
-        self._load = Load(pair.lines, pair.keys)
-        self._outputs = Outputs(pair.lines, pair.keys, plcs.carried)
+        self._load = LiveLoad(pair.lines, pair.keys)
+        self._outputs = OutputWriters(pair.lines, pair.keys, plcs.carried)
         afterwards.callback(self._load.stop)
         afterwards.callback(self._outputs.stop)
         self._fault.begin(pair)
@@ -228,7 +228,7 @@ class Rehearsal:
             self._pair.hand_over(active)
             self._pair.wait_healthy()
 
-    def _judged(self, began: Sequence[int]) -> Account:
+    def _judged(self, began: Sequence[int]) -> RoundAccount:
         load, pair = self._load, self._pair
         acked = {name: range(low + 1, high + 1) for name, low, high in zip(PRODUCERS, began, load.acked(), strict=True)}
         position = load.position

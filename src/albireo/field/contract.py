@@ -46,7 +46,7 @@ class ConfigurationError(ValueError):
     """The arguments of an adapter can't work; the message says which and what to do."""
 
 
-class Columns(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class PolledColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """n values of one type out of one poll, rows in rising order and each at most once."""
 
     value_type: ValueType
@@ -93,7 +93,7 @@ class Adapter(Protocol):
         """
         ...
 
-    async def poll(self) -> Sequence[Columns]:
+    async def poll(self) -> Sequence[PolledColumns]:
         """Every item once, at most one Columns per value type.
 
         A value that could not be had is there with a bad quality; it is never left out and never zero in its place.
@@ -120,7 +120,7 @@ class Adapter(Protocol):
         ...
 
 
-class Tenure(msgspec.Struct, frozen=True, kw_only=True):
+class Lead(msgspec.Struct, frozen=True, kw_only=True):
     """Under whose lead an adapter writes."""
 
     epoch: int
@@ -130,7 +130,7 @@ class Tenure(msgspec.Struct, frozen=True, kw_only=True):
     """Another member may lead next: how long the kernel may still deliver a write is bounded."""
 
 
-class Refused(msgspec.Struct, frozen=True):
+class VoterRequestRefused(msgspec.Struct, frozen=True):
     """A request to the voter's registers that did not come to what was asked."""
 
     reason: str
@@ -159,7 +159,7 @@ class PairAdapter(Adapter, Protocol):
         """
         ...
 
-    async def lead(self, tenure: Tenure) -> str:
+    async def lead(self, tenure: Lead) -> str:
         """Prepare writing under `tenure`; returns at once when that was done on this connection already.
 
         Returns:
@@ -180,7 +180,7 @@ class PairAdapter(Adapter, Protocol):
         """Name -> is wrong now, for diagnostics items with a case each; the same keys each time."""
         ...
 
-    async def read_voter(self) -> tuple[int, ...] | Refused:
+    async def read_voter(self) -> tuple[int, ...] | VoterRequestRefused:
         """Both blocks of the voter in one request, before the next block of a poll.
 
         Raises:
@@ -190,7 +190,7 @@ class PairAdapter(Adapter, Protocol):
 
     async def write_voter(
         self, member: int, register: int, words: Sequence[int], may_send: SendGuard
-    ) -> Refused | None:
+    ) -> VoterRequestRefused | None:
         """Write into the block of `member` in one request, before the next block of a poll. None: written.
 
         Raises:

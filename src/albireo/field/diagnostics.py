@@ -47,7 +47,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Mapping[str, bool] = {}
 
 
-class Diagnostics:
+class AdapterDiagnostics:
     """Declares the items and builds their samples; rows follow those of the adapter's own items."""
 
     def __init__(self, adapter: str, counters: Sequence[str], first_row: int, conditions: Sequence[str] = ()) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from albireo.field.contract import Columns, ConfigurationError, DeviceLost, SendGuard, Written
+from albireo.field.contract import ConfigurationError, DeviceLost, PolledColumns, SendGuard, Written
 from albireo.field.kinds import Surroundings
 from albireo.model.command import Outcome
 from albireo.model.instant import SECOND, Instant
@@ -78,7 +78,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     dead_band: float = 0.0
 
 
-class Host:
+class HostAdapter:
     """Adapter for the own machine."""
 
     def __init__(self, name: str, probes: Sequence[Probe]) -> None:
@@ -107,7 +107,7 @@ class Host:
     async def connect(self) -> None:
         """Nothing to connect to: the machine is here."""
 
-    async def poll(self) -> Sequence[Columns]:
+    async def poll(self) -> Sequence[PolledColumns]:
         if self._reading is not None and not self._reading.done():
             raise DeviceLost("the last reading still hangs")
         self._reading = self._thread.submit(self._read)
@@ -121,7 +121,7 @@ class Host:
         quality = np.where(np.isnan(found), BAD_NO_DATA, GOOD).astype(np.uint32)
         found = np.nan_to_num(found)
         return [
-            Columns(
+            PolledColumns(
                 value_type=value_type,
                 rows=rows,
                 value=found[rows] if value_type is ValueType.FLOAT64 else found[rows].astype(np.int64),
@@ -150,7 +150,7 @@ class Host:
         """Nothing to release; the thread is idle, or hangs in the kernel and ends with the process."""
 
 
-def create(arguments: Mapping[str, object], surroundings: Surroundings) -> Host:
+def create(arguments: Mapping[str, object], surroundings: Surroundings) -> HostAdapter:
     """The adapter for this machine.
 
     Raises:
@@ -160,7 +160,7 @@ def create(arguments: Mapping[str, object], surroundings: Surroundings) -> Host:
         config = msgspec.convert(arguments, HostConfig)
     except msgspec.ValidationError as error:
         raise ConfigurationError(str(error)) from error
-    return Host(config.name, probes(config, surroundings))
+    return HostAdapter(config.name, probes(config, surroundings))
 
 
 def probes(config: HostConfig, surroundings: Surroundings) -> list[Probe]:

@@ -26,7 +26,7 @@ from albireo.codec.message import (
     VoterWriteAsked,
     VoterWritten,
 )
-from albireo.field.contract import GOES_ON, DeviceLost, PairAdapter, Refused
+from albireo.field.contract import GOES_ON, DeviceLost, PairAdapter, VoterRequestRefused
 from albireo.model.instant import MS, SECOND, Instant
 
 REQUESTS_MAX: Final = 8
@@ -135,7 +135,7 @@ class VoterLine:
             match request:
                 case VoterReadAsked():
                     words = await self._device.read_voter()
-                    if isinstance(words, Refused):
+                    if isinstance(words, VoterRequestRefused):
                         await self._refused(words, request.connection)
                     elif request.connection == self._connection:
                         self._send(VoterRead(adapter=self._adapter, connection=request.connection, words=words))
@@ -158,7 +158,7 @@ class VoterLine:
         elif request.connection == self._connection:
             self._send(VoterWritten(adapter=self._adapter, connection=request.connection))
 
-    async def _refused(self, refused: Refused, connection: int) -> None:
+    async def _refused(self, refused: VoterRequestRefused, connection: int) -> None:
         if connection != self._connection:
             return
         if refused.must_close:

@@ -52,7 +52,7 @@ class OutputUnusable(PipelineError):
     """The output directory or a table in it can't be written or read."""
 
 
-class HistoryError(PipelineError):
+class SourceError(PipelineError):
     """A file of the history is not what the manifest says; `path` names it."""
 
     def __init__(self, path: Path, problem: str, remedy: str) -> None:
@@ -60,9 +60,9 @@ class HistoryError(PipelineError):
         self.path = path
 
 
-class HistoryMissing(HistoryError):
+class SourceMissing(SourceError):
     """The manifest or a file that it lists is not there."""
 
 
-class HistoryDamaged(HistoryError):
+class SourceDamaged(SourceError):
     """A file can't be read, or is of another shape than its kind."""

@@ -21,7 +21,7 @@ from albireo.pipeline.rollup import TIME_NS_MAX
 from albireo.pipeline.tables import DAY_NS
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class WorkPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One run's work."""
 
     mark: Watermark
@@ -52,7 +52,7 @@ def mark_of(manifest: Manifest) -> Watermark:
     )
 
 
-def plan(manifest: Manifest, marks: Collection[Watermark | None]) -> Plan | None:
+def plan(manifest: Manifest, marks: Collection[Watermark | None]) -> WorkPlan | None:
     """What to do so that every table has taken in `manifest`; None if nothing.
 
     Args:
@@ -66,7 +66,7 @@ def plan(manifest: Manifest, marks: Collection[Watermark | None]) -> Plan | None
     is_everything = len(known) < len(marks) or not known
     from_ns = _first_midnight(manifest) if is_everything else _touched_from(manifest, known)
     samples = tuple(one for one in manifest.of_kind(FileKind.SAMPLES) if _bounded(one.max_source_ns) >= from_ns)
-    return Plan(
+    return WorkPlan(
         mark=mark,
         from_ns=from_ns,
         known_to_ns=_bounded(manifest.complete_to_ns),

@@ -25,7 +25,7 @@ LOG_TAIL_BYTES: Final = 256 * 1024
 Row = dict[str, Any]
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True):
+class DemoAccount(msgspec.Struct, frozen=True, kw_only=True):
     """What one run of the demo came to."""
 
     seconds: float
@@ -56,7 +56,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-def account_of(data: Path, since_ns: int, plcs: Collection[str]) -> Account:
+def account_of(data: Path, since_ns: int, plcs: Collection[str]) -> DemoAccount:
     """The account of what the node in `data` appended at or after `since_ns` (wall time).
 
     Args:
@@ -73,7 +73,7 @@ def account_of(data: Path, since_ns: int, plcs: Collection[str]) -> Account:
         for what in ("acquired", "dropped")
     )
     events = stored.table(FileKind.EVENTS, ["kind", "action"]).to_pylist()
-    return Account(
+    return DemoAccount(
         seconds=stored.polled_s(plcs),
         samples_acquired=sum(acquired.values()) + stored.own_rows,
         samples_committed=stored.rows,

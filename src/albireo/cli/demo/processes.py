@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from albireo.cli.output import Failure
-from albireo.cli.pair.members import Acting, status_of
+from albireo.cli.pair.acting import ActingDirectory, status_of
 from albireo.cli.place import MEMBERS
 from albireo.client import ClientError, NodeClient
 from albireo.drill.ports import KeptPorts
@@ -40,7 +40,7 @@ class DemoPair:
     def __init__(self, site: Path, ports: Mapping[str, int], data: Path) -> None:
         self._data = data
         self.directories = [data / member for member in MEMBERS]
-        self.acting = Acting(self.directories)
+        self.acting = ActingDirectory(self.directories)
         self._is_new = not (data / MEMBERS[0] / "log").exists()
         self._ports = KeptPorts(5)
         endpoints = [f"tcp://127.0.0.1:{port}" for port in self._ports.numbers]
@@ -57,7 +57,7 @@ class DemoPair:
         role = ("witness", "--name", name) if name == WITNESS else ("node", "run", "--id", f"{NODE_ID}[{name}]")
         with (directory / LOG).open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                tied(*role, "--topology", str(self._topology), "--data", str(directory)),
+                ending_with_us(*role, "--topology", str(self._topology), "--data", str(directory)),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -169,7 +169,7 @@ def run_pipeline(data: Path) -> dict[str, Any]:
         Failure: it failed; it has said why on standard error.
     """
     process = subprocess.Popen(
-        tied("pipeline", "run", "--data", str(data), "--json"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ending_with_us("pipeline", "run", "--data", str(data), "--json"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
         # Not communicate(): it would close the standard input by which the child knows that we live.
@@ -189,6 +189,6 @@ def run_pipeline(data: Path) -> dict[str, Any]:
     return answer
 
 
-def tied(*arguments: str) -> list[str]:
+def ending_with_us(*arguments: str) -> list[str]:
     """Command line of an Albireo command that ends with this process."""
-    return [sys.executable, "-m", "albireo.cli.tied", *arguments]
+    return [sys.executable, "-m", "albireo.cli.end_with_parent", *arguments]

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import click
 
+from albireo.cli.display import time_text, value_text
 from albireo.cli.node.timespan import TIME
 from albireo.cli.output import Failure, emit, json_option, say, show_table
 from albireo.cli.place import data_option, find_data
-from albireo.cli.texts import time_text, value_text
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.errors import HistoryError
 from albireo.node.history.query import Reader, Span

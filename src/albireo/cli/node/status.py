@@ -7,12 +7,13 @@ from typing import Any
 import click
 import msgspec
 
+from albireo.cli.display import time_text
 from albireo.cli.output import emit, json_option, show_table
-from albireo.cli.pair.reach import Member, other_member
+from albireo.cli.pair.reach import ReachedMember, other_member
 from albireo.cli.pair.table import (
     COLUMNS,
     VOTER_COLUMNS,
-    Row,
+    MemberRow,
     cells_of,
     guard_text,
     level_text,
@@ -24,7 +25,6 @@ from albireo.cli.pair.table import (
     voter_cells,
 )
 from albireo.cli.place import data_option, find_data, node_client
-from albireo.cli.texts import time_text
 from albireo.client import ClientError, NodeClient
 
 WATCH_S = 1.0
@@ -77,7 +77,7 @@ def gather(client: NodeClient, data: Path) -> dict[str, Any]:
 
 def _views(client: NodeClient, pair: dict[str, Any], data: Path) -> list[dict[str, Any]]:
     """The pair as this member sees it, and as the other one does if it answers."""
-    own = Member(place=pair["place"], ask=client.ask, pair=pair)
+    own = ReachedMember(place=pair["place"], ask=client.ask, pair=pair)
     try:
         with other_member(own, data) as other:
             # Another version of the program may say less; then what was heard of it has to do.
@@ -90,7 +90,7 @@ def _show(status: dict[str, Any]) -> None:
     log, cases, commit = status["log"], status["cases"], status["acquire_to_commit_ms"]
     click.echo(f"node {status['node']}  {status['role']}  epoch {log['epoch']}  sequence {log['sequence']}")
     if "members" in status:
-        _show_pair(msgspec.convert(status["members"], list[Row]))
+        _show_pair(msgspec.convert(status["members"], list[MemberRow]))
         local = local_text(status.get("durability") or {})
         private = private_text(status.get("replication") or {})
         for line in filter(None, (local, private)):
@@ -117,7 +117,7 @@ def _show(status: dict[str, Any]) -> None:
         _show_history(status["stats"])
 
 
-def _show_pair(rows: list[Row]) -> None:
+def _show_pair(rows: list[MemberRow]) -> None:
     show_table(COLUMNS, [cells_of(row) for row in rows])
     show_table(VOTER_COLUMNS, voter_cells(rows))
     click.echo(level_text(rows))

@@ -6,9 +6,9 @@ from typing import Any
 import click
 import msgspec
 
+from albireo.cli.display import time_text
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.place import data_option, find_data
-from albireo.cli.texts import time_text
 from albireo.log import LogError, Quarantined, StoreDamaged, WrongStore
 from albireo.log.store.inspection import (
     Comparison,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from albireo.cli.texts import time_text
+from albireo.cli.display import time_text
 from albireo.machine.pair.levels import TOO_FAR_APART
 from albireo.model.feature import FIRST_LEVEL
 
@@ -34,7 +34,7 @@ CASE_WORDS: Final = {
 MEMBERS: Final = ("primary", "backup")
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
     """One member."""
 
     member: str
@@ -67,7 +67,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Why it can't have one log with the other one."""
 
 
-def rows_of(views: Sequence[dict[str, Any]]) -> list[Row]:
+def rows_of(views: Sequence[dict[str, Any]]) -> list[MemberRow]:
     """Both members, the primary first.
 
     Args:
@@ -82,13 +82,13 @@ def rows_of(views: Sequence[dict[str, Any]]) -> list[Row]:
     return sorted(rows, key=lambda one: one.member.endswith("[backup]"))
 
 
-def _lag(row: Row, leader: Row | None) -> int | None:
+def _lag(row: MemberRow, leader: MemberRow | None) -> int | None:
     return None if leader is None or leader.member == row.member else max(0, leader.end - row.end)
 
 
-def _own_row(view: dict[str, Any]) -> Row:
+def _own_row(view: dict[str, Any]) -> MemberRow:
     other, voters = view["other"], view["voters_seen"]
-    return Row(
+    return MemberRow(
         member=view["place"],
         role=ROLES.get(view["state"], "passive"),
         state=view["state"],
@@ -110,10 +110,10 @@ def _own_row(view: dict[str, Any]) -> Row:
     )
 
 
-def _heard_row(view: dict[str, Any]) -> Row:
+def _heard_row(view: dict[str, Any]) -> MemberRow:
     other = view["other"]
     is_present = other["is_present"]
-    return Row(
+    return MemberRow(
         member=other["place"],
         role=ROLES.get(other["state"], "passive") if is_present else "?",
         state=other["state"] if is_present else "silent",
@@ -128,9 +128,9 @@ def _heard_row(view: dict[str, Any]) -> Row:
     )
 
 
-def cells_of(row: Row) -> tuple[str, ...]:
+def cells_of(row: MemberRow) -> tuple[str, ...]:
     """One line of the table."""
-    state = row.state + (", drained" if row.drained_since_ns else "") + (" (heard)" if row.is_heard else "")
+    state = row.state + (", maintenance" if row.drained_since_ns else "") + (" (heard)" if row.is_heard else "")
     return (
         row.member,
         row.role,
@@ -162,7 +162,7 @@ def short(name: str) -> str:
 VOTER_COLUMNS: Final = ("voter", "asked by", "answered", "promised", "record", "set", "lease", "floor", "refused")
 
 
-def voter_cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+def voter_cells(rows: Sequence[MemberRow]) -> list[tuple[str, ...]]:
     """One line per voter and member that asks it."""
     return [
         (name, short(row.member), *_voter(row.voters[name]))
@@ -188,7 +188,7 @@ def _voter(one: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def refused_text(rows: Sequence[Row]) -> list[str]:
+def refused_text(rows: Sequence[MemberRow]) -> list[str]:
     """Messages that were not taken, by member and reason."""
     return [
         f"{row.member} refused: " + ", ".join(f"{reason} {count}" for reason, count in sorted(row.refused.items()))
@@ -200,7 +200,7 @@ def refused_text(rows: Sequence[Row]) -> list[str]:
 # --- What is wrong ----------------------------------------------------------------------------------------------------
 
 
-def troubles(rows: Sequence[Row]) -> list[str]:
+def troubles(rows: Sequence[MemberRow]) -> list[str]:
     """What a person must know, one sentence each; empty when the pair is whole."""
     found = [] if any(row.role == "ACTIVE" for row in rows) else ["NOBODY IS ACTIVE: nothing is recorded"]
     found += [one for row in rows if row.role == "ACTIVE" and (one := at_risk_text(row))]
@@ -208,14 +208,15 @@ def troubles(rows: Sequence[Row]) -> list[str]:
         if row.drained_since_ns:
             since = time_text(row.drained_since_ns)
             found.append(
-                f"{row.member} is drained since {since}: it takes over from nobody until `albireo drain --end`"
+                f"{row.member} is in maintenance since {since}: "
+                "it takes over from nobody until `albireo maintenance --end`"
             )
         found += [f"{row.member}: {case_text(case, detail)}" for case, detail in row.cases.items() if case != "at_risk"]
         found += [f"{row.member} {text}" for text in voter_troubles(row)]
     return found + apart_text(rows)
 
 
-def level_text(rows: Sequence[Row]) -> str:
+def level_text(rows: Sequence[MemberRow]) -> str:
     """The feature level of the log, and who holds it back."""
     log_level, known = max(row.log_level for row in rows), max(row.feature_level for row in rows)
     if known <= log_level:
@@ -225,7 +226,7 @@ def level_text(rows: Sequence[Row]) -> str:
     return f"feature level {log_level}, {known} is known: {why}"
 
 
-def apart_text(rows: Sequence[Row]) -> list[str]:
+def apart_text(rows: Sequence[MemberRow]) -> list[str]:
     """Members that can't have one log, because one of them knows too little; empty if they can."""
     why = next((row.apart for row in rows if row.apart), "")
     if not why:
@@ -248,14 +249,14 @@ def case_text(case: str, detail: str) -> str:
     return f"{words} ({detail})" if detail else words
 
 
-def at_risk_text(row: Row) -> str:
+def at_risk_text(row: MemberRow) -> str:
     """Since when what this member records exists nowhere else; empty if it does."""
     if not row.at_risk_since_ns:
         return ""
     return f"AT RISK since {time_text(row.at_risk_since_ns)}: what {row.member} records exists there only"
 
 
-def voter_troubles(row: Row) -> list[str]:
+def voter_troubles(row: MemberRow) -> list[str]:
     """Voters that this member does not reach, or that have nothing to say."""
     voters = row.voters
     silent = [name for name, one in voters.items() if one["answered_ms"] is None or one["answered_ms"] > SILENT_MS]
@@ -271,7 +272,7 @@ def voter_troubles(row: Row) -> list[str]:
     return found
 
 
-def voters_in_reach(row: Row) -> tuple[int, int]:
+def voters_in_reach(row: MemberRow) -> tuple[int, int]:
     """(those that answer and have their store, all)."""
     good = [one for one in row.voters.values() if one["answered_ms"] is not None and one["answered_ms"] <= SILENT_MS]
     return sum(one["reason"] != "empty" for one in good), len(row.voters)

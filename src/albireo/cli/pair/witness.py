@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
-from albireo.cli.pair.lone import run_until_stopped, status_of
+from albireo.cli.pair.side_process import run_until_stopped, status_of
 from albireo.cli.place import VAR
 from albireo.cli.site.topology import read_topology
 from albireo.node.vote import boot as witness_boot

@@ -9,7 +9,7 @@ import msgspec
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.drill.fault.faults import FAULTS
-from albireo.drill.rehearsal import Rehearsal, Report, Round, objection
+from albireo.drill.rehearsal import DrillReport, Rehearsal, Round, objection
 
 
 def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
@@ -63,7 +63,7 @@ def _skip(fault: str, reason: str, as_json: bool) -> None:
         emit({"fault": fault, "rounds": [], "held": None, "skipped": reason})
 
 
-def _show(report: Report, as_json: bool) -> None:
+def _show(report: DrillReport, as_json: bool) -> None:
     if as_json:
         emit(report)
         return

@@ -3,7 +3,7 @@
 One line, and a second one while something is wrong. No I/O.
 """
 
-from albireo.cli.pair.table import Row, at_risk_text, guard_text, rows_of, short, troubles, voters_in_reach
+from albireo.cli.pair.table import MemberRow, at_risk_text, guard_text, rows_of, short, troubles, voters_in_reach
 from albireo.cli.view.state import LiveState
 
 
@@ -23,7 +23,7 @@ def pair_lines(live: LiveState) -> list[str]:
     return [text, f"!! {'   '.join(wrong)}"] if wrong else [text]
 
 
-def _summary(active: Row | None, own: Row, rows: list[Row]) -> str:
+def _summary(active: MemberRow | None, own: MemberRow, rows: list[MemberRow]) -> str:
     parts = ["nobody is active" if active is None else f"{active.member} active, epoch {active.epoch}"]
     parts.append(f"set {'+'.join(short(one) for one in own.set) or '-'}")
     lags = [row for row in rows if row.lag is not None]

@@ -11,11 +11,11 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
+from albireo.cli.display import value_text
 from albireo.cli.node.cases import state_text
-from albireo.cli.texts import value_text
 from albireo.cli.view.pair import is_passive, pair_lines, plain_pair
 from albireo.cli.view.screen import SHELVE_MS, Mode, Pane, Screen, case_row, range_text, shown_items
-from albireo.cli.view.state import Current, LiveState, Order, is_put_away
+from albireo.cli.view.state import Current, LiveState, ShownOrder, is_put_away
 from albireo.model import quality
 from albireo.model.case import Case
 from albireo.model.command import Outcome
@@ -281,7 +281,7 @@ def _bottom(live: LiveState, screen: Screen, width: int) -> Text:
     return _line("", width)
 
 
-def _order(order: Order, width: int) -> tuple[str, int, str]:
+def _order(order: ShownOrder, width: int) -> tuple[str, int, str]:
     text = f"{order.name} = {value_text(order.value)}: "
     match order.outcome:
         case Outcome.REQUESTED | Outcome.ACCEPTED:

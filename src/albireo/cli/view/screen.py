@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.cli.view.state import LiveState, Order
+from albireo.cli.view.state import LiveState, ShownOrder
 from albireo.model.case import Action, Case
 from albireo.model.item import KnownItem
 from albireo.model.samples import Value, ValueType
@@ -68,7 +68,7 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
 class WriteOrdered(msgspec.Struct, frozen=True, kw_only=True):
     """Write an item."""
 
-    order: Order
+    order: ShownOrder
 
 
 class CaseActed(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,15 +198,15 @@ def _in_value(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[W
             if known is None:
                 return _told(change(screen, mode=Mode.BROWSE), f"{screen.target} is gone"), []
             value = value_of(screen.typed, known)
-            if isinstance(value, Unfit):
+            if isinstance(value, NotAValue):
                 return _told(screen, value.reason), []
-            order = Order(name=known.item.name, value=value)
+            order = ShownOrder(name=known.item.name, value=value)
             return change(screen, mode=Mode.BROWSE, message=""), [WriteOrdered(order=order)]
         case _:
             return change(screen, typed=_typed(screen.typed, key), message=""), []
 
 
-class Unfit(msgspec.Struct, frozen=True):
+class NotAValue(msgspec.Struct, frozen=True):
     """What was typed is no value for the item."""
 
     reason: str
@@ -216,7 +216,7 @@ _TRUE: Final = ("1", "true", "on", "yes")
 _FALSE: Final = ("0", "false", "off", "no")
 
 
-def value_of(text: str, known: KnownItem) -> Value | Unfit:
+def value_of(text: str, known: KnownItem) -> Value | NotAValue:
     """The value that `text` means for an item, within its range."""
     item, text = known.item, text.strip()
     match item.value_type:
@@ -225,16 +225,16 @@ def value_of(text: str, known: KnownItem) -> Value | Unfit:
         case ValueType.BOOL:
             if text.lower() in _TRUE:
                 return True
-            return False if text.lower() in _FALSE else Unfit(f"{text!r} is neither on nor off")
+            return False if text.lower() in _FALSE else NotAValue(f"{text!r} is neither on nor off")
         case ValueType.INT64 | ValueType.FLOAT64:
             try:
                 value = float(text) if item.value_type is ValueType.FLOAT64 else int(text)
             except ValueError:
                 whole = "" if item.value_type is ValueType.FLOAT64 else "whole "
-                return Unfit(f"{text!r} is no {whole}number")
+                return NotAValue(f"{text!r} is no {whole}number")
     low, high = item.minimum, item.maximum
     if not (float("-inf") if low is None else low) <= value <= (float("inf") if high is None else high):
-        return Unfit(f"{value:g} is not within {range_text(known)}")
+        return NotAValue(f"{value:g} is not within {range_text(known)}")
     return value
 
 

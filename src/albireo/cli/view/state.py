@@ -33,7 +33,7 @@ class Current(msgspec.Struct, frozen=True, gc=False):
     source_ns: int
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class ShownOrder(msgspec.Struct, frozen=True, kw_only=True):
     """A write that the operator ordered here."""
 
     name: str
@@ -53,7 +53,7 @@ class LiveState:
         self.cases: dict[int, Case] = {}
         """Open ones by case id."""
         self.position = Position()
-        self.orders: dict[str, Order] = {}
+        self.orders: dict[str, ShownOrder] = {}
         """By command id, in the order in which they were given."""
         self.status: dict[str, object] = {}
         """Latest answer of CORE, boot and history; empty before the first."""
@@ -105,7 +105,7 @@ class LiveState:
         if len(batch):
             self.newest_ns = max(self.newest_ns, int(batch.source_ns.max()))
 
-    def ordered(self, command_id: str, order: Order) -> None:
+    def ordered(self, command_id: str, order: ShownOrder) -> None:
         """The operator gave an order here."""
         self.orders[command_id] = order
         while len(self.orders) > RECEIPTS_MAX:

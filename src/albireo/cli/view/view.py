@@ -69,16 +69,16 @@ class OrderEnded(msgspec.Struct, frozen=True, kw_only=True):
     read_back: Any = None
 
 
-class Told(msgspec.Struct, frozen=True):
+class OperatorLine(msgspec.Struct, frozen=True):
     """A line for the operator."""
 
     text: str
 
 
-News = StateChange | StatusKnown | OrderEnded | Told
+News = StateChange | StatusKnown | OrderEnded | OperatorLine
 
 
-class View:
+class LiveView:
     """The live view of the node in `data`. `run` returns when the operator leaves or `is_over` says so."""
 
     def __init__(self, where: Callable[[], Path], begin: BeginScenario | None = None) -> None:
@@ -187,7 +187,7 @@ class View:
                 self._live.heard(boot_ns())
             case OrderEnded():
                 self._live.finished(news.command_id, news.outcome, news.detail, news.read_back)
-            case Told():
+            case OperatorLine():
                 self._tell(news.text)
 
     def _tell(self, text: str) -> None:
@@ -249,14 +249,14 @@ class View:
                     outcome = Outcome.REJECTED if isinstance(error, NodeRefused) else Outcome.UNKNOWN
                     self._put(OrderEnded(command_id=command_id, outcome=outcome, detail=str(error)))
                 else:
-                    self._put(Told(str(error)))
+                    self._put(OperatorLine(str(error)))
 
     def _done(self, command_id: str, wish: Wish) -> News:
         match wish:
             case ScenarioBegun():
                 assert self._begin is not None
                 self._begin(wish.scenario)
-                return Told(f"scenario {wish.scenario.value} has begun")
+                return OperatorLine(f"scenario {wish.scenario.value} has begun")
             case WriteOrdered():
                 return self._written(command_id, wish)
             case CaseActed():
@@ -268,9 +268,9 @@ class View:
                         user=getpass.getuser(),
                         duration_ms=wish.duration_ms,
                     )
-                return Told(f"{wish.action.value} case {wish.case_id}: done")
+                return OperatorLine(f"{wish.action.value} case {wish.case_id}: done")
             case Quit():
-                return Told("")
+                return OperatorLine("")
 
     def _written(self, command_id: str, wish: WriteOrdered) -> OrderEnded:
         with NodeClient(self._where()) as client:

@@ -20,9 +20,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.field.contract import Columns
+from albireo.field.contract import PolledColumns
 from albireo.field.modbus.items import WORDS, ModbusItem, RegisterType
-from albireo.field.modbus.plan import Plan
+from albireo.field.modbus.plan import PollPlan
 from albireo.model.quality import BAD_CLASS, BAD_OUT_OF_RANGE, BAD_SENSOR_FAILURE, SEVERITY_SHIFT, UNCERTAIN_SUB_NORMAL
 from albireo.model.samples import Strings, Value, ValueType
 
@@ -78,7 +78,7 @@ class _Text(msgspec.Struct, frozen=True):
 class Layout:
     """How the images of a plan become columns."""
 
-    def __init__(self, items: Sequence[ModbusItem], plan: Plan) -> None:
+    def __init__(self, items: Sequence[ModbusItem], plan: PollPlan) -> None:
         self._rows = {
             value_type: np.array([r for r, one in enumerate(items) if one.item.value_type is value_type], np.intp)
             for value_type in ValueType
@@ -94,7 +94,7 @@ class Layout:
 
     def columns(
         self, registers: NDArray[np.uint16], bits: NDArray[np.uint8], quality: NDArray[np.uint32]
-    ) -> list[Columns]:
+    ) -> list[PolledColumns]:
         """What the images say.
 
         Args:
@@ -118,7 +118,7 @@ class Layout:
                     value = self._bool_column(registers, bits, len(rows))
                 case ValueType.STRING:
                     value = self._string_column(registers, marks)
-            found.append(Columns(value_type=value_type, rows=rows, value=value, quality=marks))
+            found.append(PolledColumns(value_type=value_type, rows=rows, value=value, quality=marks))
         return found
 
     def _float_column(self, registers: NDArray[np.uint16], count: int) -> NDArray[np.float64]:
@@ -157,7 +157,7 @@ class Layout:
         return Strings.of(values)
 
 
-def _numbers(items: Sequence[ModbusItem], plan: Plan, rows: NDArray[np.intp]) -> list[_Numbers]:
+def _numbers(items: Sequence[ModbusItem], plan: PollPlan, rows: NDArray[np.intp]) -> list[_Numbers]:
     groups: dict[tuple[str, bool], list[tuple[int, int]]] = {}
     for slot, row in enumerate(rows.tolist()):
         one = items[row]
@@ -181,7 +181,7 @@ def _words(item: ModbusItem, position: int) -> list[int]:
     return words[::-1] if item.is_low_word_first else words
 
 
-def _register_bits(items: Sequence[ModbusItem], plan: Plan, bools: Sequence[int]) -> _Bits:
+def _register_bits(items: Sequence[ModbusItem], plan: PollPlan, bools: Sequence[int]) -> _Bits:
     members = [(slot, row) for slot, row in enumerate(bools) if not items[row].kind.is_bits]
     masks = [_bit_mask(items[row]) for _, row in members]
     return _Bits(

@@ -26,7 +26,7 @@ ADDRESS_MAX: Final = 0xFFFF
 DEVICE_ID_MAX: Final = 255
 
 
-class Kind(StrEnum):
+class TableKind(StrEnum):
     """The four tables of a device."""
 
     COIL = "coil"
@@ -36,11 +36,11 @@ class Kind(StrEnum):
 
     @property
     def is_bits(self) -> bool:
-        return self in (Kind.COIL, Kind.DISCRETE)
+        return self in (TableKind.COIL, TableKind.DISCRETE)
 
     @property
     def is_writable(self) -> bool:
-        return self in (Kind.COIL, Kind.HOLDING)
+        return self in (TableKind.COIL, TableKind.HOLDING)
 
 
 class RegisterType(StrEnum):
@@ -93,7 +93,7 @@ COLUMNS: Final = (
 """Every column of a table; only name, kind and address are always needed."""
 
 
-class Mistake(msgspec.Struct, frozen=True):
+class CellMistake(msgspec.Struct, frozen=True):
     """What is wrong with one cell of a row."""
 
     column: str
@@ -107,7 +107,7 @@ class ModbusItem(msgspec.Struct, frozen=True, kw_only=True):
     """One item of a device: where it stands, what it means, how it is declared."""
 
     item: DataItem
-    kind: Kind
+    kind: TableKind
     address: int
     """First register or bit, from 0."""
     words: int
@@ -143,13 +143,13 @@ class _Row:
 
     def __init__(self, row: Mapping[str, str]) -> None:
         self._row = row
-        self.mistakes: list[Mistake] = []
+        self.mistakes: list[CellMistake] = []
 
     def text(self, column: str) -> str:
         return (self._row.get(column) or "").strip()
 
     def wrong(self, column: str, text: str, remedy: str) -> None:
-        self.mistakes.append(Mistake(column, text, remedy))
+        self.mistakes.append(CellMistake(column, text, remedy))
 
     def _read(self, column: str, convert: Callable[[str], T], absent: T, remedy: str) -> T:
         text = self.text(column)
@@ -195,7 +195,7 @@ def _within(number: int, lowest: int, highest: int) -> int:
     return number
 
 
-def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) -> ModbusItem | list[Mistake]:
+def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) -> ModbusItem | list[CellMistake]:
     """One row of the table, or everything that is wrong with it.
 
     Args:
@@ -207,7 +207,7 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
     for column in row:
         if column not in (*COLUMNS, "adapter"):
             cells.wrong(str(column), f"no column is called {column!r}", f"known columns: {', '.join(COLUMNS)}")
-    kind = cells.choice("kind", {one.value: one for one in Kind}, Kind.HOLDING)
+    kind = cells.choice("kind", {one.value: one for one in TableKind}, TableKind.HOLDING)
     if not cells.text("kind"):
         cells.wrong("kind", "no kind", "write holding, input, coil or discrete")
     default = RegisterType.BOOL if kind.is_bits else RegisterType.UINT16
@@ -258,7 +258,7 @@ def data_item(row: Mapping[str, str], *, adapter: str = "") -> DataItem:
     return parsed.item
 
 
-def _words(cells: _Row, kind: Kind, register_type: RegisterType) -> int:
+def _words(cells: _Row, kind: TableKind, register_type: RegisterType) -> int:
     if kind.is_bits and register_type is not RegisterType.BOOL:
         cells.wrong("type", f"a {kind.value} of type {register_type.value}", "write bool, or leave it empty")
         return 1
@@ -279,7 +279,7 @@ def _dead_band(cells: _Row) -> float:
     return dead_band
 
 
-def _bit(cells: _Row, kind: Kind, register_type: RegisterType) -> int | None:
+def _bit(cells: _Row, kind: TableKind, register_type: RegisterType) -> int | None:
     if not cells.text("bit"):
         return None
     if kind.is_bits or register_type is not RegisterType.BOOL:

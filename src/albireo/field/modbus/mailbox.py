@@ -24,10 +24,10 @@ import msgspec
 import numpy as np
 
 from albireo.codec.errors import DecodeError
-from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, SendGuard, Tenure, Written
-from albireo.field.modbus.items import Kind, ModbusItem, RegisterType
+from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, Lead, SendGuard, Written
+from albireo.field.modbus.items import ModbusItem, RegisterType, TableKind
 from albireo.field.modbus.output import not_done, verified
-from albireo.field.modbus.wire import Nonsense, NotSent, Refusal, Reply, Silence, Wire
+from albireo.field.modbus.wire import DataReply, ExceptionReply, Nonsense, NotSent, Silence, Wire
 from albireo.machine.output.mailbox import (
     MAILBOX_REGISTERS,
     MEMBERS,
@@ -68,7 +68,7 @@ class MailboxConfig(msgspec.Struct, frozen=True, kw_only=True):
 class _Led(msgspec.Struct, frozen=True):
     """What the PLC showed when it answered the empty order."""
 
-    tenure: Tenure
+    tenure: Lead
     boot: int
     count: int
     """Of the last order in the own mailbox."""
@@ -85,7 +85,7 @@ class MailboxOutputs:
         self._wire = wire
         self._config = config
         self._now = now
-        self._tenure = Tenure(epoch=0)
+        self._tenure = Lead(epoch=0)
         self._led: _Led | None = None
         self._turn = asyncio.Lock()
         self._is_order_out = False
@@ -117,7 +117,7 @@ class MailboxOutputs:
             self._is_order_out = False
             self._quiet_until = Instant(self._now() + self._config.dead_ns)
 
-    async def lead(self, tenure: Tenure) -> str:
+    async def lead(self, tenure: Lead) -> str:
         async with self._turn:
             self._tenure = tenure
             return await self._lead()
@@ -203,17 +203,19 @@ class MailboxOutputs:
     def _damaged(self) -> str:
         return f"{self._config.guard} found the order damaged"
 
-    async def _ordered(self, order: Order, may_send: SendGuard) -> Result | NotSent | Silence | Nonsense | Refusal:
+    async def _ordered(
+        self, order: Order, may_send: SendGuard
+    ) -> Result | NotSent | Silence | Nonsense | ExceptionReply:
         """Write the order and wait for its answer; `Silence`: nobody knows what became of it."""
         config = self._config
         address = config.address + self._tenure.member * MAILBOX_REGISTERS
         sent = await self._wire.write_registers(config.device_id, address, encode_order(order), may_send)
         if isinstance(sent, NotSent):
             return sent
-        self._is_order_out = not isinstance(sent, Refusal)
+        self._is_order_out = not isinstance(sent, ExceptionReply)
         if self._led is not None:
             self._led = msgspec.structs.replace(self._led, count=order.count)
-        if not isinstance(sent, Reply):
+        if not isinstance(sent, DataReply):
             self._given_up()
             return sent
         until = self._now() + config.answer_ns
@@ -254,12 +256,12 @@ class MailboxOutputs:
     async def _read(self, offset: int, count: int) -> list[int] | str:
         config = self._config
         try:
-            answer = await self._wire.read(Kind.HOLDING, config.device_id, config.address + offset, count)
+            answer = await self._wire.read(TableKind.HOLDING, config.device_id, config.address + offset, count)
         except DeviceLost as lost:
             return lost.reason
-        if isinstance(answer, Reply):
+        if isinstance(answer, DataReply):
             return [int(one) for one in np.frombuffer(answer.data, ">u2")]
-        text = answer.text if isinstance(answer, Refusal) else "nothing that fits"
+        text = answer.text if isinstance(answer, ExceptionReply) else "nothing that fits"
         return f"the device answers {text} when its guard is read"
 
 

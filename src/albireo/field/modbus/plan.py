@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.field.modbus.items import REGISTERS_MAX, Kind, ModbusItem
+from albireo.field.modbus.items import REGISTERS_MAX, ModbusItem, TableKind
 
 BITS_MAX: Final = 2_000
 BITS_PER_REGISTER: Final = 16
@@ -37,7 +37,7 @@ class PlanConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError("gap_registers_max must not be negative")
 
 
-class Span(msgspec.Struct, frozen=True):
+class ItemSpan(msgspec.Struct, frozen=True):
     """One item within a block."""
 
     row: int
@@ -51,8 +51,8 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     """One read."""
 
     device_id: int
-    kind: Kind
-    spans: tuple[Span, ...]
+    kind: TableKind
+    spans: tuple[ItemSpan, ...]
     """Its items by address; they may overlap (several bits of one register)."""
     image_at: int
     """Where its first address lies in the image of its kind."""
@@ -61,7 +61,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     """Registers or bits to read."""
 
     @classmethod
-    def of(cls, device_id: int, kind: Kind, spans: Sequence[Span], image_at: int) -> "Block":
+    def of(cls, device_id: int, kind: TableKind, spans: Sequence[ItemSpan], image_at: int) -> "Block":
         """The block that reads `spans`, which are sorted by address."""
         address = spans[0].address
         return cls(
@@ -74,7 +74,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class PollPlan(msgspec.Struct, frozen=True, kw_only=True):
     """All reads of one poll."""
 
     blocks: tuple[Block, ...]
@@ -85,7 +85,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     bit_count: int
 
 
-def plan(items: Sequence[ModbusItem], config: PlanConfig) -> Plan:
+def plan(items: Sequence[ModbusItem], config: PlanConfig) -> PollPlan:
     """The fewest blocks that a greedy walk by address finds.
 
     Args:
@@ -101,18 +101,18 @@ def plan(items: Sequence[ModbusItem], config: PlanConfig) -> Plan:
         lengths[kind.is_bits] = start + block.count
         for span in spans:
             positions[span.row] = start + span.address - block.address
-    return Plan(
+    return PollPlan(
         blocks=tuple(blocks), positions=tuple(positions), register_count=lengths[False], bit_count=lengths[True]
     )
 
 
-def _groups(items: Sequence[ModbusItem], config: PlanConfig) -> list[tuple[list[Span], int, Kind]]:
-    groups: list[tuple[list[Span], int, Kind]] = []
+def _groups(items: Sequence[ModbusItem], config: PlanConfig) -> list[tuple[list[ItemSpan], int, TableKind]]:
+    groups: list[tuple[list[ItemSpan], int, TableKind]] = []
     order = sorted(range(len(items)), key=lambda row: _place(items[row]))
     end = 0
     for row in order:
         one = items[row]
-        span = Span(row, one.address, one.end)
+        span = ItemSpan(row, one.address, one.end)
         if groups:
             spans, device_id, kind = groups[-1]
             count_max, gap_max = _limits(kind, config)
@@ -130,7 +130,7 @@ def _place(item: ModbusItem) -> tuple[int, str, int, int]:
     return item.device_id, item.kind.value, item.address, item.end
 
 
-def _limits(kind: Kind, config: PlanConfig) -> tuple[int, int]:
+def _limits(kind: TableKind, config: PlanConfig) -> tuple[int, int]:
     """(most addresses of a block, most unused addresses between two of its items)."""
     if kind.is_bits:
         return config.bits_max, config.gap_registers_max * BITS_PER_REGISTER

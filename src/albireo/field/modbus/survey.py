@@ -21,10 +21,15 @@ from typing import Final
 import msgspec
 
 from albireo.field.contract import DeviceLost
-from albireo.field.modbus.items import Kind
-from albireo.field.modbus.wire import Reply, Silence, Wire
+from albireo.field.modbus.items import TableKind
+from albireo.field.modbus.wire import DataReply, Silence, Wire
 
-BLOCK_MAX: Final[dict[Kind, int]] = {Kind.HOLDING: 120, Kind.INPUT: 120, Kind.COIL: 960, Kind.DISCRETE: 960}
+BLOCK_MAX: Final[dict[TableKind, int]] = {
+    TableKind.HOLDING: 120,
+    TableKind.INPUT: 120,
+    TableKind.COIL: 960,
+    TableKind.DISCRETE: 960,
+}
 """Addresses of one read; the protocol allows 125 registers and 2000 bits, some devices less."""
 FLOAT_LOWEST: Final = 1e-3
 FLOAT_HIGHEST: Final = 1e7
@@ -40,7 +45,7 @@ ZEROS_MIN: Final = 8
 FALSE_MIN: Final = 64
 """The same for bits, of which many are false in a plant that is well."""
 
-Read = Callable[[Kind, int, int], Awaitable[Sequence[int] | None]]
+Read = Callable[[TableKind, int, int], Awaitable[Sequence[int] | None]]
 """(kind, address, count) -> values, or None when the device refuses. Raises DeviceLost when it does not answer."""
 Progress = Callable[[str], None]
 
@@ -59,10 +64,10 @@ class SurveyLimits(msgspec.Struct, frozen=True, kw_only=True):
     items_max: int = 2_000
 
 
-class Run(msgspec.Struct, frozen=True):
+class RegisterStretch(msgspec.Struct, frozen=True):
     """Addresses `first` .. `first + count - 1` of one table answer, all in one read or in pieces."""
 
-    kind: Kind
+    kind: TableKind
     first: int
     count: int
 
@@ -70,7 +75,7 @@ class Run(msgspec.Struct, frozen=True):
 class Guess(msgspec.Struct, frozen=True, kw_only=True):
     """One item that probably stands there."""
 
-    kind: Kind
+    kind: TableKind
     address: int
     type: str
     word_order: str = ""
@@ -110,9 +115,9 @@ class Surveyor:
         Raises:
             DeviceLost: the device went away meanwhile.
         """
-        found: list[Run] = []
+        found: list[RegisterStretch] = []
         is_complete = True
-        for kind in (Kind.HOLDING, Kind.INPUT, Kind.COIL, Kind.DISCRETE):
+        for kind in (TableKind.HOLDING, TableKind.INPUT, TableKind.COIL, TableKind.DISCRETE):
             self._progress(f"{kind.value}: looking for addresses that answer")
             try:
                 found += await self.runs(kind)
@@ -136,13 +141,13 @@ class Surveyor:
         kept_guesses = tuple(guesses[: self._limits.items_max])
         return Survey(guesses=kept_guesses, requests=self.requests, is_complete=is_complete, skipped=skipped)
 
-    async def runs(self, kind: Kind) -> list[Run]:
+    async def runs(self, kind: TableKind) -> list[RegisterStretch]:
         """Runs of addresses of one table that answer, lowest first.
 
         Raises:
             OutOfRequests: with the runs found so far as its argument.
         """
-        found: list[Run] = []
+        found: list[RegisterStretch] = []
         address = 0
         try:
             while address <= self._limits.address_max:
@@ -150,7 +155,7 @@ class Surveyor:
                     low = found[-1].first + found[-1].count if found else 0
                     first = await self._first_of_run(kind, max(low, address - self._grid(address) + 1), address)
                     end = await self._end_of_run(kind, address)
-                    found.append(Run(kind, first, end - first))
+                    found.append(RegisterStretch(kind, first, end - first))
                     self._progress(f"{kind.value}: {first}..{end - 1}")
                     address = end + 1
                 else:
@@ -162,7 +167,7 @@ class Surveyor:
     def _grid(self, address: int) -> int:
         return self._limits.dense_grid if address < self._limits.dense_until else self._limits.grid
 
-    async def _first_of_run(self, kind: Kind, low: int, address: int) -> int:
+    async def _first_of_run(self, kind: TableKind, low: int, address: int) -> int:
         """Lowest address from which on all up to `address` answer; looks back to `low` at most."""
         first, refused = address, low - 1
         while first - refused > 1:
@@ -173,7 +178,7 @@ class Surveyor:
                 refused = middle
         return first
 
-    async def _end_of_run(self, kind: Kind, address: int) -> int:
+    async def _end_of_run(self, kind: TableKind, address: int) -> int:
         """First address above `address` that does not answer."""
         end = address + 1
         most = self._limits.address_max + 1
@@ -189,16 +194,16 @@ class Surveyor:
             return end + low
         return end
 
-    async def _answers(self, kind: Kind, address: int, count: int) -> bool:
+    async def _answers(self, kind: TableKind, address: int, count: int) -> bool:
         return await self._ask(kind, address, count) is not None
 
-    async def _ask(self, kind: Kind, address: int, count: int) -> Sequence[int] | None:
+    async def _ask(self, kind: TableKind, address: int, count: int) -> Sequence[int] | None:
         if self.requests >= self._limits.requests_max:
             raise OutOfRequests
         self.requests += 1
         return await self._device(kind, address, count)
 
-    async def _values(self, run: Run) -> list[int] | None:
+    async def _values(self, run: RegisterStretch) -> list[int] | None:
         """Everything in the run; None when the device refuses now what it gave before. Not counted as search."""
         values: list[int] = []
         while len(values) < run.count:
@@ -225,7 +230,7 @@ def used(before: Sequence[int], after: Sequence[int], zeros_min: int) -> list[in
     return kept + (zeros if len(zeros) < zeros_min else [])
 
 
-def guess(run: Run, before: Sequence[int], after: Sequence[int], kept: Sequence[int]) -> list[Guess]:
+def guess(run: RegisterStretch, before: Sequence[int], after: Sequence[int], kept: Sequence[int]) -> list[Guess]:
     """What the kept addresses of a run probably hold, lowest first."""
     if run.kind.is_bits:
         return [
@@ -298,14 +303,14 @@ def device_reader(wire: Wire, device_id: int, pause_s: float) -> Read:
     """
     silences = 0
 
-    async def read(kind: Kind, address: int, count: int) -> Sequence[int] | None:
+    async def read(kind: TableKind, address: int, count: int) -> Sequence[int] | None:
         nonlocal silences
         answer = await wire.read(kind, device_id, address, count)
         await asyncio.sleep(pause_s)
         silences = silences + 1 if isinstance(answer, Silence) else 0
         if silences >= SILENCES_MAX:
             raise DeviceLost(f"no answer to {SILENCES_MAX} requests in a row")
-        if not isinstance(answer, Reply):
+        if not isinstance(answer, DataReply):
             return None
         if kind.is_bits:
             return [answer.data[bit // 8] >> (bit % 8) & 1 for bit in range(count)]

@@ -22,16 +22,16 @@ from albireo.plant.tunnel.setpoints import written
 from albireo.plant.tunnel.wire import (
     ActAsked,
     Done,
-    Faults,
     FaultsAsked,
     Image,
     Message,
+    PlcFaults,
     PlcHello,
+    PointsWritten,
     Restart,
     ScenarioAsked,
     SocketPlace,
     WireError,
-    Written,
     ZeroVoter,
     framed,
     receive,
@@ -51,7 +51,7 @@ class Plant:
 
     def __init__(self, seed: int) -> None:
         self.state = physics.initial(seed)
-        self.faults = {plc: Faults() for plc in PLCS}
+        self.faults = {plc: PlcFaults() for plc in PLCS}
         self._back_at: dict[str, float] = {}
         """Event-loop time at which a PLC that is off comes back."""
         self._links: dict[str, asyncio.StreamWriter] = {}
@@ -107,7 +107,7 @@ class Plant:
         match message:
             case PlcHello():
                 return self._greeted(message, writer)
-            case Written():
+            case PointsWritten():
                 self._take(plc, message.values)
             case ScenarioAsked() | FaultsAsked():
                 writer.write(framed(self.asked(message, asyncio.get_running_loop().time())))
@@ -169,7 +169,7 @@ class Plant:
             case Scenario.PLC_ZERO:
                 return self._handed_on(ActAsked(plc=plc, act=ZeroVoter()))
             case Scenario.CLEAR:
-                self.faults = {one: Faults() for one in PLCS}
+                self.faults = {one: PlcFaults() for one in PLCS}
                 self._back_at.clear()
             case _:
                 pass

@@ -19,8 +19,8 @@ from albireo.plant.tunnel.wire import (
     SOCKET_NAME,
     ActAsked,
     Done,
-    Faults,
     FaultsAsked,
+    PlcFaults,
     ResetConnections,
     Restart,
     ScenarioAsked,
@@ -121,7 +121,7 @@ class Tunnel:
         """
         begin(self.directory, scenario, target, plc)
 
-    def set_faults(self, plc: str, faults: Faults) -> None:
+    def set_faults(self, plc: str, faults: PlcFaults) -> None:
         """The faults of a PLC from the next tick on (tests and drills).
 
         Raises:

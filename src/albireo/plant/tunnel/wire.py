@@ -27,7 +27,7 @@ class WireError(Exception):
     """The other side said something that is no message; the connection is not used any further."""
 
 
-class Faults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlcFaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is wrong with a PLC as a Modbus device."""
 
     is_off: bool = False
@@ -65,10 +65,10 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, tag="image"):
     values: bytes
     """float64, little-endian, in the order of `RegisterMap.live`."""
     texts: dict[str, str]
-    faults: Faults
+    faults: PlcFaults
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True, tag="written"):
+class PointsWritten(msgspec.Struct, frozen=True, kw_only=True, tag="written"):
     """PLC to plant: set points, by item name, in engineering units."""
 
     values: dict[str, float]
@@ -88,7 +88,7 @@ class FaultsAsked(msgspec.Struct, frozen=True, kw_only=True, tag="faults"):
     """Anyone to plant: the faults of one PLC from now on; answered by `Done`."""
 
     plc: str
-    faults: Faults
+    faults: PlcFaults
 
 
 class Restart(msgspec.Struct, frozen=True, kw_only=True, tag="restart"):
@@ -122,7 +122,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
     error: str = ""
 
 
-Message = PlcHello | Image | Written | ScenarioAsked | FaultsAsked | ActAsked | Done
+Message = PlcHello | Image | PointsWritten | ScenarioAsked | FaultsAsked | ActAsked | Done
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)

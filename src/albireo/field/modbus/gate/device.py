@@ -14,10 +14,10 @@ from typing import Final
 
 from albireo.field.back_off import BackOff, BackOffConfig
 from albireo.field.contract import GOES_ON, DeviceLost
-from albireo.field.modbus.items import Kind, ModbusItem
+from albireo.field.modbus.items import ModbusItem, TableKind
 from albireo.field.modbus.mailbox import words_of
 from albireo.field.modbus.output import PlainOutputs, not_done
-from albireo.field.modbus.wire import Answer, Nonsense, NotSent, Reply, Silence, Wire
+from albireo.field.modbus.wire import Answer, DataReply, Nonsense, NotSent, Silence, Wire
 from albireo.machine.output.mailbox import Result
 from albireo.model.command import Outcome
 from albireo.model.instant import Instant
@@ -50,7 +50,7 @@ class GatedDevice:
     def is_connected(self) -> bool:
         return self._wire.is_connected
 
-    async def read(self, kind: Kind, unit: int, first: int, count: int) -> Answer:
+    async def read(self, kind: TableKind, unit: int, first: int, count: int) -> Answer:
         """
         Raises:
             DeviceLost: it can't be reached.
@@ -82,7 +82,7 @@ class GatedDevice:
             return Result.UNREACHED
         answer = await self._outputs.send(item, words_of(item, value), may_send)
         match answer:
-            case Reply():
+            case DataReply():
                 self._silences = 0
                 return Result.DONE
             case NotSent():

@@ -31,7 +31,7 @@ _KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT"
 """Seconds, seconds, times: a machine that lost power is known as gone within half a minute (Linux)."""
 
 
-class HangUp(Exception):
+class ClientDropped(Exception):
     """End this connection without an answer."""
 
 
@@ -126,7 +126,7 @@ class Door:
                     writer.write(framed(header, answer))
                     async with asyncio.timeout(TAKEN_S):
                         await writer.drain()
-        except (HangUp, asyncio.IncompleteReadError, OSError):
+        except (ClientDropped, asyncio.IncompleteReadError, OSError):
             pass
         finally:
             cast(asyncio.Transport, writer.transport).abort()

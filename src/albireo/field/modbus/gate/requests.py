@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.field.modbus.items import REGISTERS_MAX, Kind
+from albireo.field.modbus.items import REGISTERS_MAX, TableKind
 from albireo.field.modbus.wire import ExceptionCode
 
 HEADER_BYTES: Final = 7
@@ -25,7 +25,7 @@ LENGTH_MAX: Final = 254
 BITS_MAX: Final = 2_000
 WRITTEN_MAX: Final = 123
 WRITE_REGISTERS: Final = 16
-_KINDS: Final = {1: Kind.COIL, 2: Kind.DISCRETE, 3: Kind.HOLDING, 4: Kind.INPUT}
+_KINDS: Final = {1: TableKind.COIL, 2: TableKind.DISCRETE, 3: TableKind.HOLDING, 4: TableKind.INPUT}
 _FUNCTIONS: Final = {kind: function for function, kind in _KINDS.items()}
 _WRITES: Final = frozenset({5, 6, 15, 21, 22, 23})
 _HEADER: Final = struct.Struct(">HHHB")
@@ -41,13 +41,13 @@ class Header(msgspec.Struct, frozen=True):
     pdu_bytes: int
 
 
-class ReadAsked(msgspec.Struct, frozen=True):
-    kind: Kind
+class ReadRequest(msgspec.Struct, frozen=True):
+    kind: TableKind
     first: int
     count: int
 
 
-class WriteAsked(msgspec.Struct, frozen=True):
+class WriteRequest(msgspec.Struct, frozen=True):
     """Holding registers."""
 
     first: int
@@ -63,7 +63,7 @@ class NotServed(msgspec.Struct, frozen=True):
     """It would have changed something."""
 
 
-Request = ReadAsked | WriteAsked | NotServed
+Request = ReadRequest | WriteRequest | NotServed
 
 
 def decode_header(data: bytes) -> Header | None:
@@ -93,7 +93,7 @@ def _read_asked(function: int, pdu: bytes) -> Request:
         return NotServed(function, ExceptionCode.ILLEGAL_VALUE)
     if first + count > _ADDRESSES:
         return NotServed(function, ExceptionCode.ILLEGAL_ADDRESS)
-    return ReadAsked(kind, first, count)
+    return ReadRequest(kind, first, count)
 
 
 def _write_asked(pdu: bytes) -> Request:
@@ -105,20 +105,20 @@ def _write_asked(pdu: bytes) -> Request:
         return NotServed(WRITE_REGISTERS, ExceptionCode.ILLEGAL_VALUE, is_write=True)
     if first + count > _ADDRESSES:
         return NotServed(WRITE_REGISTERS, ExceptionCode.ILLEGAL_ADDRESS, is_write=True)
-    return WriteAsked(first, struct.unpack_from(f">{count}H", pdu, _SPAN.size + 1))
+    return WriteRequest(first, struct.unpack_from(f">{count}H", pdu, _SPAN.size + 1))
 
 
-def encode_data(asked: ReadAsked, data: bytes) -> bytes:
+def encode_data(asked: ReadRequest, data: bytes) -> bytes:
     """The PDU that answers a read: `data` as the device gave it."""
     return bytes((_FUNCTIONS[asked.kind], len(data))) + data
 
 
-def encode_words(asked: ReadAsked, words: tuple[int, ...]) -> bytes:
+def encode_words(asked: ReadRequest, words: tuple[int, ...]) -> bytes:
     """The same from registers of our own."""
     return encode_data(asked, struct.pack(f">{len(words)}H", *words))
 
 
-def encode_written(asked: WriteAsked) -> bytes:
+def encode_written(asked: WriteRequest) -> bytes:
     return _SPAN.pack(WRITE_REGISTERS, asked.first, len(asked.words))
 
 
@@ -126,7 +126,7 @@ def encode_exception(function: int, code: int) -> bytes:
     return bytes((function | 0x80, code))
 
 
-def function_of(asked: ReadAsked) -> int:
+def function_of(asked: ReadRequest) -> int:
     return _FUNCTIONS[asked.kind]
 
 

@@ -91,7 +91,7 @@ def may_restore(block: Sequence[int]) -> bool:
     return all(part[0] == MARK or not any(part) for part in parts)
 
 
-class Kept(StrEnum):
+class KeptPattern(StrEnum):
     """What a power cycle left of a pattern."""
 
     ALL = "all"
@@ -102,7 +102,7 @@ class Kept(StrEnum):
     """An older write, whole: it would be taken for a vote."""
 
 
-def kept(words: Sequence[int], acknowledged: int, sent: int) -> Kept:
+def kept(words: Sequence[int], acknowledged: int, sent: int) -> KeptPattern:
     """Judge a run of registers after a power cycle.
 
     Args:
@@ -111,5 +111,5 @@ def kept(words: Sequence[int], acknowledged: int, sent: int) -> Kept:
     """
     count = count_in(words)
     if count is None:
-        return Kept.NONE
-    return Kept.ALL if acknowledged <= count <= sent else Kept.OLDER
+        return KeptPattern.NONE
+    return KeptPattern.ALL if acknowledged <= count <= sent else KeptPattern.OLDER

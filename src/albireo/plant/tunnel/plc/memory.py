@@ -1,6 +1,6 @@
 """Plain holding registers of a simulated PLC: anybody may write them, and they may be as awkward as real ones.
 
-Idea: `words` is what the PLC's program sees. A write becomes a `Pending`, which its own connection sees from one
+Idea: `words` is what the PLC's program sees. A write becomes a `PendingWrite`, which its own connection sees from one
 instant on and everybody else from another; without faults both are now. So read-your-write, the delay between two
 connections, a write in two halves and a write that lands after its connection broke are all the same thing, late.
 
@@ -62,7 +62,7 @@ class Area(msgspec.Struct, frozen=True):
         return address < self.first + self.count and self.first < address + count
 
 
-class Pending(msgspec.Struct, frozen=True):
+class PendingWrite(msgspec.Struct, frozen=True):
     """A write that not everybody sees yet."""
 
     connection: int
@@ -111,7 +111,7 @@ class PlainMemory:
     def __init__(self, areas: Sequence[Area], store: WordStore) -> None:
         self.areas = tuple(areas)
         self._store = store
-        self._pending: list[Pending] = []
+        self._pending: list[PendingWrite] = []
         self._history: deque[tuple[float, int, tuple[int, ...]]] = deque(maxlen=HISTORY_MAX)
         """Instant, address and the words before, oldest first."""
 
@@ -149,7 +149,7 @@ class PlainMemory:
             # Requests of one connection are never carried out in another order; those of two may be.
             before = max((one.all_at for one in self._pending if one.connection == connection), default=now)
             all_at = max(now + later + max(delays.own, delays.others), before)
-            self._pending.append(Pending(connection, place, part, min(own_at, all_at), all_at))
+            self._pending.append(PendingWrite(connection, place, part, min(own_at, all_at), all_at))
         while len(self._pending) > PENDING_MAX:
             self._land(self._pending.pop(0), now)
         self.advance(now)
@@ -191,6 +191,6 @@ class PlainMemory:
             self.put(address, before)
         self._history.clear()
 
-    def _land(self, one: Pending, now: float) -> None:
+    def _land(self, one: PendingWrite, now: float) -> None:
         self._history.append((now, one.address, tuple(self.words(one.address, len(one.words)))))
         self.put(one.address, one.words)

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 
-class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CarriedOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One output was written."""
 
     way: Literal["mailbox", "register", "plain"]
@@ -26,7 +26,7 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Boot clock, ns."""
 
 
-OnCarried = Callable[[Carried], None]
+OnCarried = Callable[[CarriedOrder], None]
 
 
 class OrderFile:
@@ -35,7 +35,7 @@ class OrderFile:
     def __init__(self, path: Path | None) -> None:
         self._file = path.open("ab", buffering=0) if path else None
 
-    def note(self, carried: Carried) -> None:
+    def note(self, carried: CarriedOrder) -> None:
         if self._file is not None:
             line = msgspec.structs.replace(carried, at=time.clock_gettime_ns(time.CLOCK_BOOTTIME))
             self._file.write(msgspec.json.encode(line) + b"\n")

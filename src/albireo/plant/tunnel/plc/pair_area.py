@@ -16,7 +16,7 @@ from albireo.machine.output.mailbox import Applied
 from albireo.model.topology import MAILBOX_AREA_REGISTERS, VOTER_REGISTERS
 from albireo.plant.tunnel.plc.guard import SCAN_S, OutputGuard
 from albireo.plant.tunnel.plc.memory import Area, Delays, Keep, PlainMemory, WordStore
-from albireo.plant.tunnel.wire import Faults
+from albireo.plant.tunnel.wire import PlcFaults
 
 VOTER_ADDRESS: Final = 9_000
 MAILBOX_ADDRESS: Final = 9_100
@@ -55,7 +55,7 @@ class PairArea:
         """All registers of `area` as a reader on `connection` sees them now."""
         return self._memory.seen(connection, area.first, area.count, _now())
 
-    async def write(self, connection: int, address: int, words: Sequence[int], faults: Faults) -> None:
+    async def write(self, connection: int, address: int, words: Sequence[int], faults: PlcFaults) -> None:
         """A client's write of registers that `holds` them; returns when it is to be answered."""
         delays = Delays(
             own=faults.own_delay_ms / 1e3,

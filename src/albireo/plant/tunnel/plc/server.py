@@ -23,7 +23,7 @@ from albireo.plant.tunnel.child import say_ready, until_told
 from albireo.plant.tunnel.plc.guard import value_of_order
 from albireo.plant.tunnel.plc.memory import Area, WordStore
 from albireo.plant.tunnel.plc.modbus_tcp import ConnectionServer, current_connection
-from albireo.plant.tunnel.plc.orders import Carried, OnCarried, OrderFile
+from albireo.plant.tunnel.plc.orders import CarriedOrder, OnCarried, OrderFile
 from albireo.plant.tunnel.plc.pair_area import PairArea
 from albireo.plant.tunnel.plc.plcs import MOMENTARY, MOMENTARY_S, PLCS
 from albireo.plant.tunnel.plc.registers import (
@@ -38,12 +38,12 @@ from albireo.plant.tunnel.plc.registers import (
 from albireo.plant.tunnel.setpoints import Vector
 from albireo.plant.tunnel.wire import (
     ActAsked,
-    Faults,
     Image,
+    PlcFaults,
     PlcHello,
+    PointsWritten,
     ResetConnections,
     Restart,
-    Written,
     ZeroVoter,
     connected,
     framed,
@@ -78,14 +78,14 @@ class PlcServer:
         """Gets every accepted write, by item name in engineering units."""
         self.on_carried: OnCarried = lambda carried: None
         """Gets every output that was written, by whatever way."""
-        self.faults = Faults()
+        self.faults = PlcFaults()
         self.pair = PairArea(store or WordStore(), len(registers.writable))
         self.pair.on_applied = self._ordered
         self.held = {one.name: registers.default(one) for one in registers.writable}
         """Set points by item name, engineering units."""
         self.requests = 0
         self.writes_waiting = 0
-        """Taken, and not carried out yet: see `Faults.write_delay_ms`."""
+        """Taken, and not carried out yet: see `PlcFaults.write_delay_ms`."""
         self._registers = registers
         self._host = host
         self._is_guarded = is_guarded
@@ -128,7 +128,7 @@ class PlcServer:
         if server is not None:
             await server.shutdown()  # type: ignore[no-untyped-call]  # pymodbus leaves it untyped.
 
-    async def apply(self, faults: Faults) -> None:
+    async def apply(self, faults: PlcFaults) -> None:
         """What is wrong from now on."""
         self.faults = faults
         self.pair.freeze(faults.is_frozen)
@@ -226,7 +226,7 @@ class PlcServer:
         if kind is Kind.HOLDING and self.pair.holds(address, count):
             await self.pair.write(current_connection(), address, values, self.faults)
             if self.pair.plain.holds(address, count):
-                self.on_carried(Carried(way="plain", name=str(address), words=tuple(values)))
+                self.on_carried(CarriedOrder(way="plain", name=str(address), words=tuple(values)))
             return None
         if self._is_guarded:
             return ExcCodes.ILLEGAL_ADDRESS
@@ -245,7 +245,9 @@ class PlcServer:
                 continue
             register = self._registers.writable[order.target - 1]
             value = value_of_order(order.value, register)
-            self.on_carried(Carried(way="mailbox", name=register.name, value=value, member=member, epoch=order.epoch))
+            self.on_carried(
+                CarriedOrder(way="mailbox", name=register.name, value=value, member=member, epoch=order.epoch)
+            )
             if _is_in_range(value, register):
                 self._take({register.name: value})
                 self._later(self._hold(register, value))
@@ -265,7 +267,7 @@ class PlcServer:
             accepted[register.name] = value
             place += register.words
         for name, value in accepted.items():
-            self.on_carried(Carried(way="register", name=name, value=value))
+            self.on_carried(CarriedOrder(way="register", name=name, value=value))
         self._take(accepted)
         return None
 
@@ -327,7 +329,7 @@ async def follow(server: PlcServer, plc: str, directory: Path, is_open: asyncio.
     outbox: asyncio.Queue[dict[str, float]] = asyncio.Queue()
     server.on_written = outbox.put_nowait
     async with connected(directory) as (reader, writer):
-        writer.write(framed(PlcHello(plc=plc)) + framed(Written(values=server.held)))
+        writer.write(framed(PlcHello(plc=plc)) + framed(PointsWritten(values=server.held)))
         async with asyncio.TaskGroup() as group:
             while isinstance(message := await receive(reader), Image | ActAsked):
                 if isinstance(message, ActAsked):
@@ -338,7 +340,7 @@ async def follow(server: PlcServer, plc: str, directory: Path, is_open: asyncio.
                 await server.apply(message.faults)
                 is_open.set()
                 while not outbox.empty():
-                    writer.write(framed(Written(values=outbox.get_nowait())))
+                    writer.write(framed(PointsWritten(values=outbox.get_nowait())))
     await server.stop()
 
 

@@ -15,7 +15,7 @@ LOOK_S: Final = 0.25
 ANSWER_S: Final = 0.5
 
 
-class Acting:
+class ActingDirectory:
     """Calling it gives the data directory of the member that acts, as of a short while ago. From any thread."""
 
     def __init__(self, directories: Sequence[Path]) -> None:

@@ -27,11 +27,11 @@ from albireo.codec.history import FileKind
 from albireo.pipeline import delta, rollup, tables
 from albireo.pipeline.config import spark_config
 from albireo.pipeline.errors import OutputBusy, OutputUnusable
-from albireo.pipeline.plan import Plan, plan
+from albireo.pipeline.plan import WorkPlan, plan
 from albireo.pipeline.report import alarms, coverage
 from albireo.pipeline.report.report import write_report
 from albireo.pipeline.session import spark_session
-from albireo.pipeline.source import History, frame, literal, named_failures, open_history
+from albireo.pipeline.source import HistoryFolder, frame, literal, named_failures, open_history
 from albireo.pipeline.tables import Table
 
 Progress = Callable[[int, int, str], None]
@@ -61,8 +61,8 @@ class _Work(msgspec.Struct, frozen=True, kw_only=True):
     """What the stages of one run share."""
 
     spark: SparkSession
-    history: History
-    plan: Plan
+    history: HistoryFolder
+    plan: WorkPlan
     out: Path
     staging: Path
 
@@ -105,7 +105,7 @@ def run(
 
 
 @contextlib.contextmanager
-def _session(session: SparkSession | None, todo: Plan, out: Path, master: str | None) -> Iterator[SparkSession]:
+def _session(session: SparkSession | None, todo: WorkPlan, out: Path, master: str | None) -> Iterator[SparkSession]:
     if session is not None:
         yield session
         return
@@ -114,7 +114,7 @@ def _session(session: SparkSession | None, todo: Plan, out: Path, master: str | 
         yield started
 
 
-def _bring_up_to_date(spark: SparkSession, history: History, todo: Plan, out: Path, steps: _Steps) -> None:
+def _bring_up_to_date(spark: SparkSession, history: HistoryFolder, todo: WorkPlan, out: Path, steps: _Steps) -> None:
     staging = out / "staging"
     shutil.rmtree(staging, ignore_errors=True)
     work = _Work(spark=spark, history=history, plan=todo, out=out, staging=staging)
