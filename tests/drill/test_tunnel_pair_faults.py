@@ -11,7 +11,7 @@ from pymodbus.exceptions import ModbusException
 
 from albireo.machine.output.mailbox import Order, decode_status, encode_order
 from albireo.plant.tunnel import Scenario, Tunnel, TunnelError, start_tunnel
-from albireo.plant.tunnel.plc.memory import Keep
+from albireo.plant.tunnel.plc.memory import Retained
 from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
@@ -74,7 +74,7 @@ def plc(tunnel: Tunnel) -> Iterator[Plc]:
 
 def test_a_power_cycle_from_outside(tunnel: Tunnel, plc: Plc) -> None:
     plc.write(FIVES)
-    for keep, left in ((Keep.ALL, FIVES), (Keep.NONE, ZERO)):
+    for keep, left in ((Retained.ALL, FIVES), (Retained.NONE, ZERO)):
         boot = plc.boot
         tunnel.act("p1", Restart(keep=keep, down_ms=100))
         until(lambda boot=boot: plc.boot == boot + 1)  # type: ignore[misc]

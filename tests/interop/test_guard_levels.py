@@ -19,7 +19,7 @@ from albireo.model.command import Outcome
 from albireo.model.instant import MS
 from albireo.model.quality import GOOD
 from albireo.model.samples import Value
-from albireo.plant.tunnel.plc.memory import Keep
+from albireo.plant.tunnel.plc.memory import Retained
 from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
@@ -423,7 +423,7 @@ def test_what_the_plc_lost_in_a_restart_is_not_set_again() -> None:
             await adapter.lead(OLD)
             await write(adapter, "out", 7)
             await adapter.poll()
-            await one.server.act(Restart(keep=Keep.NONE, down_ms=1))
+            await one.server.act(Restart(keep=Retained.NONE, down_ms=1))
             await adapter.close()
             await adapter.connect()
             await adapter.poll()

@@ -21,7 +21,7 @@ from albireo.field.modbus.voter.pattern import MARK, pattern
 from albireo.field.modbus.wire import Address
 from albireo.model.topology import VOTER_REGISTERS
 from albireo.plant.tunnel import start_tunnel, write_site
-from albireo.plant.tunnel.plc.memory import Keep
+from albireo.plant.tunnel.plc.memory import Retained
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, PLAIN_REGISTERS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.server import PlcServer
@@ -175,7 +175,7 @@ async def test_volatile_memory_may_vote_and_costs_availability() -> None:
     async with site() as one:
 
         async def cycle() -> None:
-            await one.server.act(Restart(keep=Keep.NONE, down_ms=20))
+            await one.server.act(Restart(keep=Retained.NONE, down_ms=20))
 
         report = await one.check(power=True, does=cycle)
         assert report.verdict == "pass"
@@ -194,7 +194,7 @@ async def test_memory_saved_now_and_then_must_not_vote() -> None:
             written = asyncio.get_running_loop().time()
             while asyncio.get_running_loop().time() < written + 0.3:
                 await one.registers()
-            await one.server.act(Restart(keep=Keep.OLD, age_ms=150, down_ms=20))
+            await one.server.act(Restart(keep=Retained.OLD, age_ms=150, down_ms=20))
 
         report = await one.check(power=True, does=cycle)
         assert failed(report) == ["power cycle"]

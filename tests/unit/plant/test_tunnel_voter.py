@@ -19,7 +19,7 @@ from albireo.machine.output.mailbox import (
     decode_status,
     encode_order,
 )
-from albireo.plant.tunnel.plc.memory import Keep, WordStore
+from albireo.plant.tunnel.plc.memory import Retained, WordStore
 from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
@@ -185,8 +185,8 @@ async def test_a_late_write_lands_after_its_connection_was_reset() -> None:
         await until(two, VOTER_ADDRESS, [5] * 19)
 
 
-@pytest.mark.parametrize(("keep", "left"), [(Keep.ALL, 5), (Keep.NONE, 0)])
-def test_a_power_cycle_keeps_all_or_nothing_and_changes_the_boot_number(keep: Keep, left: int) -> None:
+@pytest.mark.parametrize(("keep", "left"), [(Retained.ALL, 5), (Retained.NONE, 0)])
+def test_a_power_cycle_keeps_all_or_nothing_and_changes_the_boot_number(keep: Retained, left: int) -> None:
     async def cycled() -> None:
         async with plc() as site:
             one = await site.client()
@@ -209,7 +209,7 @@ def test_memory_saved_now_and_then_comes_back_older(monkeypatch: pytest.MonkeyPa
             for value in (4, 5):
                 await write(one, VOTER_ADDRESS, [value] * 64)
                 cycles.pass_one()
-            await site.server.act(Restart(keep=Keep.OLD, age_ms=CYCLE_MS * 3 // 2, down_ms=0))
+            await site.server.act(Restart(keep=Retained.OLD, age_ms=CYCLE_MS * 3 // 2, down_ms=0))
             assert await read(await site.client(), VOTER_ADDRESS, 64) == [4] * 64
 
     run_steadily(restarted())

@@ -21,29 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.field.contract import PolledColumns
-from albireo.field.modbus.items import WORDS, ModbusItem, RegisterType
+from albireo.field.modbus.items import DTYPES, WORDS, ModbusItem, RegisterType
 from albireo.field.modbus.plan import PollPlan
 from albireo.model.quality import BAD_CLASS, BAD_OUT_OF_RANGE, BAD_SENSOR_FAILURE, SEVERITY_SHIFT, UNCERTAIN_SUB_NORMAL
 from albireo.model.samples import Strings, Value, ValueType
 
-_DTYPES: Final[dict[RegisterType, str]] = {
-    RegisterType.INT16: ">i2",
-    RegisterType.UINT16: ">u2",
-    RegisterType.INT32: ">i4",
-    RegisterType.UINT32: ">u4",
-    RegisterType.INT64: ">i8",
-    RegisterType.UINT64: ">u8",
-    RegisterType.FLOAT32: ">f4",
-    RegisterType.FLOAT64: ">f8",
-}
-_RANGES: Final[dict[RegisterType, tuple[int, int]]] = {
-    RegisterType.INT16: (-(2**15), 2**15 - 1),
-    RegisterType.UINT16: (0, 2**16 - 1),
-    RegisterType.INT32: (-(2**31), 2**31 - 1),
-    RegisterType.UINT32: (0, 2**32 - 1),
-    RegisterType.INT64: (-(2**63), 2**63 - 1),
-    RegisterType.UINT64: (0, 2**64 - 1),
-}
 _INT64_MAX: Final = 2**63 - 1
 
 
@@ -161,7 +143,7 @@ def _numbers(items: Sequence[ModbusItem], plan: PollPlan, rows: NDArray[np.intp]
     groups: dict[tuple[str, bool], list[tuple[int, int]]] = {}
     for slot, row in enumerate(rows.tolist()):
         one = items[row]
-        groups.setdefault((_DTYPES[one.type], one.is_byte_swapped), []).append((slot, row))
+        groups.setdefault((DTYPES[one.type], one.is_byte_swapped), []).append((slot, row))
     return [
         _Numbers(
             dtype,
@@ -239,7 +221,7 @@ def decode_one(item: ModbusItem, registers: Sequence[int]) -> Value:
         words = words[::-1]
     if item.is_byte_swapped:
         words = words.byteswap()
-    raw = np.frombuffer(words.astype(">u2").tobytes(), _DTYPES[item.type])[0]
+    raw = np.frombuffer(words.astype(">u2").tobytes(), DTYPES[item.type])[0]
     if item.item.value_type is ValueType.FLOAT64:
         return float(raw) * item.scale + item.offset
     return int(raw)
@@ -281,7 +263,7 @@ def _encoded_number(item: ModbusItem, value: Value) -> bytes:
     number = (float(value) - item.offset) / item.scale if item.is_scaled else value
     if not np.isfinite(number):
         raise Unencodable(f"{value!r} is not finite")
-    dtype = _DTYPES[item.type]
+    dtype = DTYPES[item.type]
     if item.type in (RegisterType.FLOAT32, RegisterType.FLOAT64):
         try:
             return struct.pack(">f" if item.type is RegisterType.FLOAT32 else ">d", float(number))
@@ -290,7 +272,7 @@ def _encoded_number(item: ModbusItem, value: Value) -> bytes:
     if not item.is_scaled and number != int(number):
         raise Unencodable(f"{value!r} is no whole number")
     whole = round(number)
-    lowest, highest = _RANGES[item.type]
-    if not lowest <= whole <= highest:
-        raise Unencodable(f"{value!r} is raw {whole}, a {item.type.value} holds {lowest} to {highest}")
+    ends = np.iinfo(dtype)
+    if not ends.min <= whole <= ends.max:
+        raise Unencodable(f"{value!r} is raw {whole}, a {item.type.value} holds {ends.min} to {ends.max}")
     return whole.to_bytes(2 * WORDS[item.type], "big", signed=dtype[1] == "i")

@@ -58,17 +58,18 @@ class RegisterType(StrEnum):
     STRING = "string"
 
 
-WORDS: Final[dict[RegisterType, int]] = {
-    RegisterType.BOOL: 1,
-    RegisterType.INT16: 1,
-    RegisterType.UINT16: 1,
-    RegisterType.INT32: 2,
-    RegisterType.UINT32: 2,
-    RegisterType.FLOAT32: 2,
-    RegisterType.INT64: 4,
-    RegisterType.UINT64: 4,
-    RegisterType.FLOAT64: 4,
+DTYPES: Final[dict[RegisterType, str]] = {
+    RegisterType.INT16: ">i2",
+    RegisterType.UINT16: ">u2",
+    RegisterType.INT32: ">i4",
+    RegisterType.UINT32: ">u4",
+    RegisterType.INT64: ">i8",
+    RegisterType.UINT64: ">u8",
+    RegisterType.FLOAT32: ">f4",
+    RegisterType.FLOAT64: ">f8",
 }
+"""Numbers as numpy reads their registers, most significant first."""
+WORDS: Final = {RegisterType.BOOL: 1} | {one: int(dtype[-1]) // 2 for one, dtype in DTYPES.items()}
 """Registers of one value; a string says its own length."""
 
 WORD_ORDERS: Final[dict[str, tuple[bool, bool]]] = {

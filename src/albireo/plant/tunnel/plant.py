@@ -30,11 +30,11 @@ from albireo.plant.tunnel.wire import (
     PointsWritten,
     Restart,
     ScenarioAsked,
-    SocketPlace,
     WireError,
     ZeroVoter,
     framed,
     receive,
+    socket_path,
 )
 
 TICK_S: Final = 0.1
@@ -58,7 +58,7 @@ class Plant:
 
     async def run(self, directory: Path, is_ready: asyncio.Event) -> None:
         """Serves until it is cancelled."""
-        with SocketPlace(directory) as place:
+        with socket_path(directory) as place:
             server = await asyncio.start_unix_server(self._serve, place)
         is_ready.set()
         try:

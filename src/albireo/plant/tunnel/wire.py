@@ -8,14 +8,14 @@ One tick of values of a PLC is one `Image`. Lengths are checked before anything 
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from albireo.plant.tunnel.plc.memory import Keep
+from albireo.plant.tunnel.plc.memory import Retained
 from albireo.plant.tunnel.scenario import Scenario
 
 FRAME_BYTES_MAX: Final = 64 * 1024
@@ -94,9 +94,9 @@ class FaultsAsked(msgspec.Struct, frozen=True, kw_only=True, tag="faults"):
 class Restart(msgspec.Struct, frozen=True, kw_only=True, tag="restart"):
     """A power cycle: connections end by RST, the boot number changes, the registers are as `keep` says."""
 
-    keep: Keep = Keep.ALL
+    keep: Retained = Retained.ALL
     age_ms: int = 2_000
-    """Of the image that comes back with `Keep.OLD`."""
+    """Of the image that comes back with `Retained.OLD`."""
     down_ms: int = 300
     """Until the port is open again."""
 
@@ -159,7 +159,7 @@ async def connected(directory: Path) -> AsyncIterator[tuple[asyncio.StreamReader
     Raises:
         OSError: no plant runs there.
     """
-    with SocketPlace(directory) as place:
+    with socket_path(directory) as place:
         reader, writer = await asyncio.open_unix_connection(place)
     try:
         yield reader, writer
@@ -167,16 +167,11 @@ async def connected(directory: Path) -> AsyncIterator[tuple[asyncio.StreamReader
         writer.close()
 
 
-class SocketPlace:
+@contextmanager
+def socket_path(directory: Path) -> Iterator[str]:
     """Path of the plant's socket that fits into the 107 bytes of a Unix address, however deep `directory` lies."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._fd = -1
-
-    def __enter__(self) -> str:
-        self._fd = os.open(self._directory, os.O_PATH | os.O_DIRECTORY)
-        return f"/proc/self/fd/{self._fd}/{SOCKET_NAME}"
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{fd}/{SOCKET_NAME}"
+    finally:
+        os.close(fd)

@@ -25,7 +25,7 @@ HISTORY_MAX: Final = 4_096
 _RETAINED_BYTES: Final = 2 * (REGISTERS + 1)
 
 
-class Keep(StrEnum):
+class Retained(StrEnum):
     """What a power cycle leaves in the registers."""
 
     ALL = "all"
@@ -175,18 +175,18 @@ class PlainMemory:
         self._pending = [one for one in self._pending if not area.touches(one.address, len(one.words))]
         self.put(area.first, (0,) * area.count)
 
-    def restart(self, keep: Keep, age: float, now: float) -> None:
+    def restart(self, keep: Retained, age: float, now: float) -> None:
         """A power cycle: what nobody else has seen yet is gone, and of the rest what `keep` says.
 
         Args:
-            age: for `Keep.OLD`, how old the image is that comes back, in seconds.
+            age: for `Retained.OLD`, how old the image is that comes back, in seconds.
         """
         self.advance(now)
         self._pending.clear()
-        if keep is Keep.NONE:
+        if keep is Retained.NONE:
             for area in self.areas:
                 self.zero(area)
-        while keep is Keep.OLD and self._history and self._history[-1][0] > now - age:
+        while keep is Retained.OLD and self._history and self._history[-1][0] > now - age:
             _, address, before = self._history.pop()
             self.put(address, before)
         self._history.clear()
