@@ -15,7 +15,7 @@ NAMED_MAX: Final = 5
 
 
 class RoundAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one round."""
+    """Figures of one round."""
 
     acked: int
     lost: int

@@ -7,7 +7,7 @@ import msgspec
 
 
 class ProcessHost(msgspec.Struct, frozen=True):
-    """Where a process of the drill runs."""
+    """Place in which a process of the drill runs."""
 
     address: str = "127.0.0.1"
     within: tuple[str, ...] = ()
@@ -25,11 +25,11 @@ class Ground:
         self.own_address = ProcessHost().address
         """Under which the members reach this program."""
         self.hosts: dict[str, ProcessHost] = {}
-        """By name of a member or witness; loopback where there is none."""
+        """Hosts by name of a member or witness; loopback where there is none."""
         self.data: dict[str, Path] = {}
         """Data directories that lie elsewhere."""
         self.environment: dict[str, dict[str, str]] = {}
-        """What a member or witness is told beyond the environment of the drill."""
+        """Variables of a member or witness beyond the environment of the drill."""
 
     @staticmethod
     def objection() -> str:

@@ -34,13 +34,13 @@ CATCH_UP_S: Final = 30.0
 
 
 class Acks(msgspec.Struct):
-    """What one producer knows; written by its thread, read by the drill."""
+    """Acknowledgements that one producer heard; its thread writes them, the drill reads them."""
 
     offered: int = 0
     acked: int = 0
     refused: int = 0
     position: Position = Position()
-    """Of the last acknowledgement."""
+    """Position of the last acknowledgement."""
     times: list[tuple[float, int]] = []
     """(monotonic seconds, highest message acknowledged), one per acknowledgement."""
 
@@ -72,7 +72,7 @@ class Worker(threading.Thread, ABC):
 
 
 class ProducerWorker(Worker):
-    """One producer."""
+    """Producer in a thread of its own."""
 
     def __init__(self, index: int, members: Sequence[LineTo], keys: Keys | None) -> None:
         super().__init__(PRODUCERS[index], members, keys)
@@ -83,7 +83,7 @@ class ProducerWorker(Worker):
         self._machine: PairSender | None = None
 
     def brief(self) -> str:
-        """Where it stands, for whoever looks into a round that hangs."""
+        """State of the worker, for whoever looks into a round that hangs."""
         machine, acks = self._machine, self.acks
         if machine is None:
             return f"{self.name}: not begun"
@@ -164,7 +164,7 @@ class ConsumedMessages:
 
 
 class ConsumerWorker(Worker):
-    """The consumer."""
+    """Consumer in a thread of its own."""
 
     def __init__(self, members: Sequence[LineTo], keys: Keys | None) -> None:
         super().__init__("consumer", members, keys)
@@ -238,7 +238,7 @@ class LiveLoad:
 
     @property
     def position(self) -> Position:
-        """Of the last acknowledgement to anybody."""
+        """Position of the last acknowledgement to any producer."""
         return max(one.acks.position for one in self.sources)
 
     def stop(self) -> None:

@@ -27,11 +27,11 @@ PAUSE_S: Final = 0.1
 EXPIRES_MS: Final = 1_000
 ANSWER_S: Final = 5.0
 SPEEDS: Final = range(30, 101)
-"""What the guarded set point takes."""
+"""Values that the guarded set point takes."""
 
 
 class OutputWriter(Worker):
-    """Orders of one level."""
+    """Orders of one guard level, in a thread of its own."""
 
     def __init__(self, level: str, members: Sequence[LineTo], keys: Keys | None) -> None:
         super().__init__(f"writer.{level}", members, keys)
@@ -71,7 +71,7 @@ class OutputWriter(Worker):
 
 
 class OutputJudgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What the PLCs did in one round; None: a level wrote nothing, so nothing is known."""
+    """Judgement of the PLCs' outputs in one round; None: a level wrote nothing, so nothing is known."""
 
     stale_writes: int | None
     stale_plain: int | None
@@ -100,7 +100,7 @@ class OutputWriters:
             writer.stop()
 
     def brief(self) -> list[str]:
-        """What became of the orders, by level, for whoever wonders why nothing is written."""
+        """Outcomes of the orders, by level, for whoever wonders why nothing is written."""
         counts = self.counts()
         return [
             f"outputs {one.level}: {counts[one.level]} carried out, told {dict(one.outcomes)}" for one in self.writers
@@ -130,7 +130,7 @@ class OutputWriters:
         )
 
     def _by_level(self) -> dict[str, list[int]]:
-        """What must not fall, in the order in which the PLCs wrote: the epoch, or where none is told the number."""
+        """Numbers that must not fall, as the PLCs wrote them: the epoch, or a value that only rises."""
         return {
             "plc": [one.epoch for one in self._carried["p1"] if one.way == "mailbox"],
             "gate": [one.words[0] for one in self._plain(GATED, GATED_ADDRESS)],

@@ -31,7 +31,7 @@ HEALTHY_S: Final = 180.0
 SWITCH_S: Final = 15.0
 STATUS_S: Final = 1.0
 HEARD_MS: Final = 3_000
-"""They are asked about once a second."""
+"""Longest silence, ms, of a voter that counts as heard; each is asked about once a second."""
 SEGMENT_MIB: Final = 1
 """Small, so that a few rounds fill several."""
 RESERVE_MIB: Final = 8
@@ -58,7 +58,7 @@ class PairView(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def brief(self) -> dict[str, object]:
-        """What tells most in a line."""
+        """The view's most telling fields, for one line."""
         pair = self.raw.get("pair") or {}
         return {key: pair.get(key) for key in _TELLING} | {"admission": self.raw["log"]["admission"]}
 
@@ -84,7 +84,7 @@ class Pair:
         self._ports = dict(zip(_PORT_NAMES, self._kept.numbers, strict=True))
         self._adapters = adapters(ground.own_address, plcs, self._ports[GATE])
         self.device_ports = (*plcs.values(), self._ports[GATE])
-        """What members reach of PLCs and the gate, at the address of this program."""
+        """Ports of PLCs and the gate that members reach, at the address of this program."""
         self.topology = directory / "topology.toml"
         self.topology.write_text(self._topology())
         self.keys = self._make_keys()
@@ -126,13 +126,13 @@ class Pair:
         return group
 
     def _gate(self) -> Group:
-        """Where this program is: no fault is done to it."""
+        """The gate's process, beside this program: no fault is done to it."""
         common = ["--topology", str(self.topology), "--data", str(self.data[GATE])]
         return Group(GATE, ["gate", "--name", GATE, *common], self.directory / f"{GATE}.log")
 
     @property
     def lines(self) -> tuple[LineTo, LineTo]:
-        """How clients reach the members."""
+        """Endpoints at which clients reach the members."""
         primary, backup = (LineTo(self._endpoint(one, f"{one}.client"), f"{NODE}[{one}]") for one in MEMBERS)
         return primary, backup
 
@@ -174,7 +174,7 @@ class Pair:
             return client.ask(what)
 
     def view(self, member: str) -> PairView | None:
-        """What the member shows now; None when it does not answer."""
+        """The member's present view; None when it does not answer."""
         if not self.groups[member].is_running:
             return None
         try:
@@ -197,7 +197,7 @@ class Pair:
         return max(leading, key=lambda one: one[1].epoch, default=None)
 
     def healthy(self) -> tuple[str, PairView] | None:
-        """Who leads, if the other is ready, both are in the set, and both hear every voter; all of it in one look."""
+        """Active member and its view if the other is ready, both are in the set, and both hear every voter."""
         acting = self.acting()
         if acting is None or acting[1].state != "active" or sorted(acting[1].members) != [0, 1]:
             return None
@@ -258,7 +258,7 @@ class Pair:
         raise DrillError(f"waited {within_s:.0f} s in vain until {what}\n{self.tails()}")
 
     def tails(self) -> str:
-        """What everybody logged last, and what the members show."""
+        """Last log lines of every process, and the members' views."""
         shown = [
             f"  {name} shows {view.brief() if view else 'nothing'}" for name in MEMBERS for view in [self.view(name)]
         ]

@@ -24,7 +24,7 @@ from albireo.plant.tunnel.wire import PlcFaults
 
 NAMES: Final = ("p1", "p2", "p3")
 VOTERS: Final = NAMES[:2]
-"""Those that may vote; one behind a gate can't."""
+"""PLCs that may vote; one behind a gate can't."""
 GATED: Final = "p3"
 GATE: Final = "gate"
 """The adapter of what is behind the gate, and the gate's own process."""
@@ -48,7 +48,7 @@ class Plcs(threading.Thread):
         self.address = address
         self.ports: dict[str, int] = {}
         self.carried: dict[str, list[CarriedOrder]] = {name: [] for name in NAMES}
-        """What each wrote into an output, in order; grows while they run."""
+        """Writes of outputs by PLC, in sequence; grows while they run."""
         self.servers: dict[str, PlcServer] = {}
         self._is_ready = threading.Event()
         self._failure = ""
@@ -71,7 +71,7 @@ class Plcs(threading.Thread):
             self.join()
 
     def apply(self, name: str, faults: PlcFaults) -> None:
-        """What is wrong with this one from now on."""
+        """Set the faults of the PLC `name` from now on."""
         asyncio.run_coroutine_threadsafe(self.servers[name].apply(faults), self._loop).result(START_S)
 
     def run(self) -> None:

@@ -1,4 +1,4 @@
-"""One process group of the drill: a member with all its actors, or a witness."""
+"""Process group of the drill: a member with all its actors, or a witness."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ class Group:
         self.name = name
         self.log = log
         self.environment: dict[str, str] = {}
-        """What this process is told beyond our own environment."""
+        """Variables of this process beyond our own environment."""
         self.options: tuple[str, ...] = ()
         """More arguments, from the next start on."""
         self._command = [*within, sys.executable, "-m", "albireo.cli.end_with_parent", *arguments]
@@ -46,7 +46,7 @@ class Group:
 
     @property
     def pid(self) -> int:
-        """Of its first process, which is also the number of the group."""
+        """Id of its first process, which is also the number of the group."""
         assert self._process is not None, f"{self.name} was never started"
         return self._process.pid
 
@@ -69,7 +69,7 @@ class Group:
             os.killpg(self.pid, number)
 
     def kill(self) -> None:
-        """At once, as a power cut would; returns when it is gone."""
+        """End it at once, as a power cut would; returns when it is gone."""
         self.signal(signal.SIGKILL)
         self._reap()
 
@@ -116,8 +116,10 @@ class Group:
 
 
 def _is_of(process: psutil.Process, group: int) -> bool:
-    """Of this group and not gone. A process whose first thread has ended is a zombie for as long as others still end,
-    and they have its files open."""
+    """Whether `process` is of this group and not gone.
+
+    A process whose first thread has ended is a zombie for as long as others still end, and they have its files open.
+    """
     try:
         if os.getpgid(process.pid) != group:
             return False

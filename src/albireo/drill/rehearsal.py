@@ -33,7 +33,7 @@ DRAIN_S: Final = 60.0
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """What one round was like; None: not measured."""
+    """Measurements of one round; None: not measured."""
 
     gap_s: float
     acked: int
@@ -59,7 +59,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrillReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the whole drill; the JSON line."""
+    """Result of the whole drill; the JSON line."""
 
     fault: str
     rounds: tuple[Round, ...]
@@ -174,8 +174,7 @@ class Rehearsal:
         self._pair.until("both members stay in the set under the load", self._is_steady, HEALTHY_S)
 
     def _is_steady(self) -> bool:
-        """For a while. A member that has left the set for a moment must not be the one that is left: a fault then would
-        be two."""
+        """Whether the pair is healthy for a while: a fault while a member is out of the set would be two."""
         is_steady = self._pair.is_healthy()
         time.sleep(STEADY_S)
         return is_steady and self._pair.is_healthy()
@@ -199,13 +198,12 @@ class Rehearsal:
         return comes_back
 
     def _begun(self) -> tuple[str, int]:
-        """Who leads, and in which epoch, once both are in the set. Not a look later: one of them may have left it, and
-        a fault then would be two."""
+        """Active member and epoch, in the same look that found both in the set: a look later one may have left it."""
         active, view = self._pair.wait_healthy()
         return active, view.epoch
 
     def _leading(self) -> tuple[str, int]:
-        """Who leads, and in which epoch; a member that is just busy is asked again."""
+        """Active member and epoch; a member that is just busy is asked again."""
         found: list[tuple[str, int]] = []
 
         def leads() -> bool:
@@ -246,7 +244,7 @@ class Rehearsal:
         return account
 
     def _wait(self, what: str, condition: Callable[[], bool], within_s: float) -> None:
-        """As `Pair.until`, and ends early when the load has died."""
+        """Wait as `Pair.until` does, and end early when the load has died."""
 
         def looked() -> bool:
             if self._load.failures:

@@ -60,9 +60,9 @@ from albireo.runtime.errors import ConfigurationRefused
 from albireo.runtime.link.sockets import Letter, Link
 
 ROLE_ASKED_NS: Final = SECOND
-"""How often a member that stands by says that it is there."""
+"""Interval at which a member that stands by says that it is there."""
 STOP_WAIT_NS: Final = 2 * SECOND
-"""How long a clean stop waits for CORE to commit what was handed over."""
+"""Longest time that a clean stop waits for CORE to commit what was handed over."""
 
 
 class Comm:
@@ -298,7 +298,7 @@ class Comm:
         )
         self._step(Offered(batches=self._diagnostics.batches(health, at_ns)))
 
-    # What `Device` tells.
+    # Calls of `Device`.
 
     def polled(self, polled: Sequence[PolledColumns], began: Instant, source_ns: WallTime) -> None:
         now = self._actor.now()

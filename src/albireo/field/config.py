@@ -1,4 +1,4 @@
-"""What COMM is told of an adapter: its part of `[[node.adapter]]`, JSON from boot."""
+"""Settings of COMM for an adapter: its part of `[[node.adapter]]`, JSON from boot."""
 
 import msgspec
 
@@ -27,7 +27,7 @@ class CommConfig(msgspec.Struct, frozen=True, kw_only=True):
     """In a pair, for guards that are bounded by time: a write starts only if so much is left of the lease."""
     voter_address: int | None = None
     seed: int | None = None
-    """Of the back-off's jitter; None draws one."""
+    """Seed of the back-off's jitter; None draws one."""
 
     def __post_init__(self) -> None:
         if self.poll_ms < 10 or self.heartbeat_ms < 100 or self.diagnostics_ms < 100 or self.queue_mib < 1:

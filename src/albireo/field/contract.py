@@ -21,7 +21,7 @@ from albireo.model.item import DataItem
 from albireo.model.samples import Column, Value, ValueType
 
 GOES_ON: Final = ""
-"""What a `SendGuard` answers when nothing speaks against the write."""
+"""Answer of a `SendGuard` when nothing speaks against the write."""
 
 WRITE_MAX_MS: Final = 300
 """Longest way of a write to its device in a pair, unless the adapter says otherwise: half the default lease. A write
@@ -60,7 +60,7 @@ class PolledColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one write."""
+    """Result of one write."""
 
     outcome: Outcome
     """VERIFIED, EXECUTED, MISMATCHED, REJECTED (surely never took effect) or UNKNOWN (may have)."""
@@ -69,7 +69,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Adapter(Protocol):
-    """One device.
+    """Speaks one protocol to one device.
 
     COMM never runs two of `connect`, `poll` and `close` at a time. `write` may come while `poll` waits for the
     device; an adapter whose protocol can't interleave puts a lock of its own around the exchange.
@@ -77,12 +77,12 @@ class Adapter(Protocol):
 
     @property
     def items(self) -> Sequence[DataItem]:
-        """What the adapter measures or sets; the same for its whole life, in the order that `rows` count."""
+        """Items that the adapter measures or sets; the same for its whole life, in the sequence that `rows` count."""
         ...
 
     @property
     def dead_bands(self) -> NDArray[np.float64]:
-        """One width per item, engineering units: a value this close to the last one sent is not sent."""
+        """Width per item, engineering units: a value this close to the last sent value is not sent."""
         ...
 
     async def connect(self) -> None:
@@ -121,7 +121,7 @@ class Adapter(Protocol):
 
 
 class Lead(msgspec.Struct, frozen=True, kw_only=True):
-    """Under whose lead an adapter writes."""
+    """The lead under which an adapter writes."""
 
     epoch: int
     member: int = 0
@@ -141,9 +141,9 @@ class VoterRequestRefused(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class PairAdapter(Adapter, Protocol):
-    """What an adapter can do beyond `Adapter` for a member of a pair.
+    """Abilities of an adapter beyond `Adapter` for a member of a pair.
 
-    One that can't stands by by polling slowly, guards its outputs by the lease alone, and owns no voter.
+    An adapter without them stands by by polling slowly, guards its outputs by the lease alone, and owns no voter.
     """
 
     @property
@@ -199,5 +199,5 @@ class PairAdapter(Adapter, Protocol):
         ...
 
     async def hang_up(self) -> None:
-        """Close by RST; returns when the socket is closed. What waits for an answer on it learns that at once."""
+        """Close by RST; returns when the socket is closed. Whoever waits for an answer on it learns that at once."""
         ...

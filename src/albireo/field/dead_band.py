@@ -28,7 +28,7 @@ _NEVER: Final = np.int64(-(2**62))
 
 
 class PollNews(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What of one poll goes out."""
+    """The part of one poll that goes out."""
 
     batches: tuple[SampleBatch, ...] = ()
     """`item_id` holds row numbers."""
@@ -197,7 +197,7 @@ class DeadBand:
 
 
 def _losses(returned: Sequence[_Returned]) -> tuple[Loss, ...]:
-    """One gap for all items that fell silent together."""
+    """Losses of items that came back: one for all that fell silent together."""
     if not returned:
         return ()
     rows = np.concatenate([one.rows for one in returned])

@@ -31,7 +31,7 @@ KNOCK_NS: Final = SECOND
 
 
 class PollListener(Protocol):
-    """COMM, as seen from here."""
+    """COMM, as the device sees it."""
 
     def polled(self, polled: Sequence[PolledColumns], began: Instant, source_ns: WallTime) -> None:
         """A poll of a member that acts came back."""
@@ -165,7 +165,7 @@ class Device:
         return self._config.poll_ms * MS
 
     async def _look_idly(self) -> int:
-        """What is asked while this member stands by; returns when to do it again.
+        """Knock at the device, or poll it slowly, while this member stands by; returns when to do it again.
 
         Raises:
             DeviceLost: the device does not answer.

@@ -37,7 +37,7 @@ _COUNTS: Final = {
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """What is published."""
+    """Facts that an adapter publishes of itself."""
 
     is_connected: bool | None
     """None: not tried yet."""
@@ -86,7 +86,7 @@ class AdapterDiagnostics:
         )
 
     def batches(self, health: Health, at_ns: WallTime) -> tuple[SampleBatch, ...]:
-        """One sample of each item."""
+        """Batches with one sample of each item."""
         waiting = np.array([BAD_WAITING_FOR_INITIAL_DATA], np.uint32)
         good = np.array([GOOD], np.uint32)
         if health.poll_ms is not None:

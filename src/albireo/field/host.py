@@ -1,8 +1,8 @@
 """Host adapter: the machine a node runs on, as items.
 
-What exists is looked up once at the start; a sensor or counter that this machine does not have is not declared, so no
-item is ever there without a value behind it. All reading is done in a thread: a network disk that hangs must not hang
-the actor.
+Sensors and counters are looked up once at the start; one that this machine does not have is not declared, so no item is
+ever there without a value behind it. All reading is done in a thread: a network disk that hangs must not hang the
+actor.
 
 Items (names after the adapter's, so `host/...` for the usual name; see docs/adapters/host.md):
 
@@ -38,7 +38,7 @@ from albireo.runtime.actor.directory import holder
 READ_TIMEOUT_S: Final = 10.0
 """Longest reading; beyond it the machine counts as not answering (a hung mount, a stuck controller)."""
 FAMILY_NS: Final = 10 * SECOND
-"""How long a list of the node's processes is good for: making one reads all of /proc."""
+"""Time for which a list of the node's processes is good: making one reads all of /proc."""
 SENSORS_MAX: Final = 64
 """Temperatures declared at most."""
 
@@ -70,7 +70,7 @@ class Rate:
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """One item and how it is read."""
+    """An item and how it is read."""
 
     item: DataItem
     read: Callable[[], float | None]
@@ -164,7 +164,7 @@ def create(arguments: Mapping[str, object], surroundings: Surroundings) -> HostA
 
 
 def probes(config: HostConfig, surroundings: Surroundings) -> list[Probe]:
-    """What can be read on this machine."""
+    """Everything that can be read on this machine."""
     make = _Make(config.name)
     found = [
         *_processor(make),
@@ -378,7 +378,7 @@ def _system(make: _Make, surroundings: Surroundings) -> list[Probe]:
 
 
 def _node(make: _Make, config: HostConfig, surroundings: Surroundings) -> list[Probe]:
-    """What this node itself uses: its processes together."""
+    """Use of the machine by this node: its processes together."""
     root = config.node_pid or holder(surroundings.data) or None
     family = _Family(psutil.Process(root), surroundings.now)
     return [

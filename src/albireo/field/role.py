@@ -24,7 +24,7 @@ STANDS_BY: Final = "this member stands by"
 
 
 class AdapterRole(msgspec.Struct, frozen=True, kw_only=True):
-    """Frozen: `told` gives the next one."""
+    """Role of an adapter, as CORE told it; `told` gives the next role."""
 
     is_acting: bool = True
     is_paired: bool = False
@@ -72,7 +72,7 @@ class AdapterRole(msgspec.Struct, frozen=True, kw_only=True):
         return self._of_time(order.not_after, now, write_max_ns)
 
     def own_objection(self, now: Instant, write_max_ns: int) -> str:
-        """The same for what is written without an order, under the permit of the holder."""
+        """Objection to a write without an order, under the permit of the holder."""
         if not self.is_acting or now < self.not_before:
             return "this member has no permit"
         return self._of_time(self.not_after, now, write_max_ns)

@@ -32,7 +32,7 @@ from albireo.model.instant import MS, SECOND, Instant
 REQUESTS_MAX: Final = 8
 """Waiting at once; the voter has one under way. Overflow rule: the connection is given up, CORE begins anew."""
 OFFER_EVERY_NS: Final = 500 * MS
-"""How long a CORE that has just started waits for the line at most."""
+"""Longest wait of a CORE that has just started for the line."""
 REFUSED_PAUSE_NS: Final = 5 * SECOND
 """After a refusal: the registers are not there, or the PLC is busy with itself."""
 
@@ -69,9 +69,9 @@ class VoterLine:
         self._requests: deque[Request] = deque()
         self._came = asyncio.Event()
         self.lost_reason = ""
-        """Of the last loss, set before CORE is told."""
+        """Reason of the last loss, set before CORE is told."""
 
-    # What COMM tells it.
+    # Calls of COMM.
 
     def connected(self) -> None:
         """The adapter has a new connection."""
@@ -106,7 +106,7 @@ class VoterLine:
         elif self._is_paused:
             self._begin()
 
-    # What it does with the device.
+    # Work on the device.
 
     def _begin(self) -> None:
         self._is_paused = False

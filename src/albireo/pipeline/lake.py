@@ -1,4 +1,4 @@
-"""What the report reads of the tables: small ones whole, rollups as far as a page can show them. Never samples."""
+"""Tables as the report reads them: small ones whole, rollups as far as a page can show them. Never samples."""
 
 import statistics
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ _HOUR_COLUMNS: Final = [
 
 
 class Lake(msgspec.Struct, frozen=True, kw_only=True):
-    """What the report is made of: never samples, of rollups the hours of the days that are reported."""
+    """Data of the report: small tables, and of rollups the hours of the reported days; never samples."""
 
     directory: Path
     from_day: str

@@ -1,9 +1,9 @@
-"""One run of the pipeline: history in, Delta tables and a report out.
+"""One pass of the pipeline: history in, Delta tables and a report out.
 
     open ──▶ plan ──▶ stage (Spark tasks write files) ──▶ commit (one transaction per table) ──▶ report
               └─ nothing new ─────────────────────────────────────────────────────────────────────▶ │
 
-A run that is ended anywhere leaves tables that are each whole; the next run goes on from the oldest of their
+A pass that is ended anywhere leaves tables that are each whole; the next pass goes on from the oldest of their
 watermarks. The same input twice gives the same tables, the second time without Spark.
 """
 
@@ -39,11 +39,11 @@ Progress = Callable[[int, int, str], None]
 
 STEPS: Final = 8
 SHORT_ROWS_MAX: Final = 3_000_000
-"""Samples up to which a run counts as short: about a minute of work on two cores."""
+"""Samples up to which a pass counts as short: about a minute of work on two cores."""
 
 
 class _Steps:
-    """Counts the steps of one run and says them; two lanes of work may do so at once."""
+    """Counts the steps of one pass and says them; two lanes of work may do so at once."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -58,7 +58,7 @@ class _Steps:
 
 
 class _Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What the stages of one run share."""
+    """Facts that the stages of one pass share."""
 
     spark: SparkSession
     history: HistoryFolder
@@ -267,7 +267,7 @@ def _stage(work: _Work, rows: DataFrame, table: Table) -> list[delta.StagedFile]
 
 
 def _staged_frame(work: _Work, table: Table) -> DataFrame:
-    """What this run has staged for `table`."""
+    """Rows that this pass has staged for `table`."""
     folder = work.staging / table.name
     if not any(folder.rglob("*.parquet")):
         return work.spark.createDataFrame([], table.schema)

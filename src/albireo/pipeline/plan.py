@@ -1,4 +1,4 @@
-"""What a run has to do: which days are touched, which files it must read. No I/O.
+"""Plan of a pass: which days are touched, which files it must read. No I/O.
 
 A table's watermark says up to which position of which log it has taken everything in. Files beyond it hold something
 new. A new sample changes its own bucket and all that its hold reaches; so every day from the earliest new time on is
@@ -22,10 +22,10 @@ from albireo.pipeline.tables import DAY_NS
 
 
 class WorkPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One run's work."""
+    """Work of one pass."""
 
     mark: Watermark
-    """What the tables will have taken in."""
+    """Watermark of the tables after the pass."""
     from_ns: int
     """A midnight, UTC; buckets from here on are computed anew."""
     known_to_ns: int
@@ -53,10 +53,10 @@ def mark_of(manifest: Manifest) -> Watermark:
 
 
 def plan(manifest: Manifest, marks: Collection[Watermark | None]) -> WorkPlan | None:
-    """What to do so that every table has taken in `manifest`; None if nothing.
+    """Work after which every table has taken in `manifest`; None if there is none.
 
     Args:
-        marks: watermark of each table, None where there is none yet. They differ after a run that was ended between
+        marks: watermark of each table, None where there is none yet. They differ after a pass that was ended between
             two commits.
     """
     mark = mark_of(manifest)

@@ -22,13 +22,13 @@ from albireo.codec.history import FileEntry, FileKind, Manifest
 from albireo.pipeline.errors import OutputUnusable, SourceDamaged, SourceMissing, SparkFailed
 
 _NAMED_FILE: Final = re.compile(r"file:/+(?P<path>[^\s,'\"]+?\.parquet)")
-"""How Spark's errors name the file that a task could not read."""
+"""Pattern by which Spark's errors name the file that a task could not read."""
 _REPORT_TEXT_MAX: Final = 300
 """Characters of a foreign error's text that go into ours."""
 
 
 class HistoryFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """One history folder as its manifest stood when it was opened."""
+    """History folder as its manifest stood when it was opened."""
 
     directory: Path
     manifest: Manifest

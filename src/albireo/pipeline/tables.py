@@ -40,7 +40,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     columns: str
     """Names and Spark's names of their types, in order."""
     partition_by: tuple[str, ...] = ()
-    """First of them is what a run replaces by."""
+    """Columns of the partitions; a pass replaces by the first of them."""
 
     @property
     def schema(self) -> StructType:
@@ -164,7 +164,7 @@ WHOLE_TABLES: Final = (
     ALARM_STANDING,
     ALARM_CHATTER,
 )
-"""Small; each run that has anything new replaces them as a whole."""
+"""Small; each pass that has anything new replaces them as a whole."""
 TABLES: Final = TIMED_TABLES + WHOLE_TABLES
 
 

@@ -57,8 +57,8 @@ def words(value: float, order: str = "big") -> tuple[int, int]:
 def test_runs_are_found_wherever_they_begin_and_end() -> None:
     addresses = [*range(7), *range(30, 160), *range(500, 520), *range(1_984, 2_001)]
     device = Device({TableKind.HOLDING: {one: [5] for one in addresses}})
-    runs = asyncio.run(Surveyor(device.read, SurveyLimits(), lambda _: None).runs(TableKind.HOLDING))
-    assert runs == [
+    stretches = asyncio.run(Surveyor(device.read, SurveyLimits(), lambda _: None).stretches(TableKind.HOLDING))
+    assert stretches == [
         RegisterStretch(TableKind.HOLDING, 0, 7),
         RegisterStretch(TableKind.HOLDING, 30, 130),
         RegisterStretch(TableKind.HOLDING, 500, 20),
@@ -72,13 +72,13 @@ def test_runs_are_found_wherever_they_begin_and_end() -> None:
 )
 @settings(max_examples=60, deadline=None)
 def test_every_run_as_long_as_the_grid_is_found_whole(long: list[tuple[int, int]], short: list[int]) -> None:
-    """Against the plain list of addresses: no run of 16 or more is missed or cut, nothing is invented."""
+    """Against the plain list of addresses: no stretch of 16 or more is missed or cut, nothing is invented."""
     there = {one for first, count in long for one in range(first, min(first + count, 2_001))} | set(short)
     device = Device({TableKind.INPUT: {one: [1] for one in there}})
-    runs = asyncio.run(Surveyor(device.read, SurveyLimits(), lambda _: None).runs(TableKind.INPUT))
-    found = {one for run in runs for one in range(run.first, run.first + run.count)}
+    stretches = asyncio.run(Surveyor(device.read, SurveyLimits(), lambda _: None).stretches(TableKind.INPUT))
+    found = {one for stretch in stretches for one in range(stretch.first, stretch.first + stretch.count)}
     assert found <= there
-    assert sum(run.count for run in runs) == len(found), "runs don't overlap"
+    assert sum(stretch.count for stretch in stretches) == len(found), "stretches don't overlap"
     for first, count in long:
         assert set(range(first, min(first + count, 2_001))) <= found
 
@@ -100,7 +100,7 @@ def test_the_number_of_requests_is_bounded_and_what_was_found_is_kept() -> None:
     assert 0 < len(answer.guesses) <= 50
     surveyor = Surveyor(device.read, limits, lambda _: None)
     with pytest.raises(OutOfRequests) as stopped:
-        asyncio.run(surveyor.runs(TableKind.HOLDING))
+        asyncio.run(surveyor.stretches(TableKind.HOLDING))
     assert stopped.value.args[0]
 
 
@@ -109,7 +109,7 @@ def test_a_device_that_goes_away_ends_the_survey() -> None:
         raise DeviceLost("connection lost")
 
     with pytest.raises(DeviceLost):
-        asyncio.run(Surveyor(read, SurveyLimits(), lambda _: None).runs(TableKind.COIL))
+        asyncio.run(Surveyor(read, SurveyLimits(), lambda _: None).stretches(TableKind.COIL))
 
 
 def test_a_run_that_vanishes_between_the_looks_makes_the_survey_incomplete() -> None:

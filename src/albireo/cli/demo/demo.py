@@ -53,7 +53,7 @@ NOTHING: Final = DemoAccount(
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for."""
+    """Options of the command."""
 
     data: Path
     is_fresh: bool
@@ -149,7 +149,7 @@ def run(options: Options) -> tuple[dict[str, Any], list[str], bool]:
 
 @contextlib.contextmanager
 def prepared(options: Options) -> Iterator[None]:
-    """Makes the data directory, or empties the one of an earlier demo; within, it is ours alone.
+    """Makes the data directory, or empties that of an earlier demo; within, it is ours alone.
 
     Raises:
         Failure: another demo runs there, or it holds what no demo has made.
@@ -217,14 +217,14 @@ class Signals:
 
 
 class Recorded(msgspec.Struct, kw_only=True):
-    """What came of plant, pair and view."""
+    """Result of plant, pair and view."""
 
     data: Path
     """Directory of the member that acted last."""
     epoch: int = 0
-    """At the begin; another one at the end says that there was a takeover."""
+    """Epoch at the begin; a different one at the end says that there was a takeover."""
     status: dict[str, Any] = {}
-    """Last one of that member."""
+    """Last status of that member."""
     complaints: list[str] = []
 
     @property
@@ -264,7 +264,7 @@ class Until:
     """Whether the demo is over: the node is gone, or the PLCs were polled for long enough."""
 
     GRACE_NS: Final = 2 * SECOND
-    """With every PLC off at the end no poll tells that time is up; then the clock does, this much later."""
+    """Grace time: with every PLC off no poll tells that time is up, so the clock does, this much later."""
 
     def __init__(self, node: DemoPair, seconds: float | None, plcs: frozenset[str]) -> None:
         self._node = node

@@ -33,7 +33,7 @@ TAIL_LINES: Final = 15
 class DemoPair:
     """Both members and the witness as processes of their own, each with a directory below the demo's.
 
-    A member that has ended - somebody killed it, to see the other one take over - is started again a little later, as a
+    A member that has ended - somebody killed it, to see the other take over - is started again a little later, as a
     service manager would.
     """
 
@@ -77,7 +77,7 @@ class DemoPair:
 
     @property
     def is_running(self) -> bool:
-        """At least one member."""
+        """Whether at least one member runs."""
         return any(self._processes[name].poll() is None for name in MEMBERS)
 
     def wait_until_connected(self, adapters: set[str]) -> int:
@@ -113,7 +113,7 @@ class DemoPair:
         return True
 
     def status(self) -> dict[str, Any]:
-        """What the acting member says of itself; empty when none answers."""
+        """Status of the acting member; empty when none answers."""
         return status_of(self.acting(), timeout_s=2.0)
 
     def stop(self) -> int:

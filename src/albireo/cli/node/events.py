@@ -27,7 +27,7 @@ KINDS: Final = ("case", "audit", "control")
 def command(
     from_ns: int, to_ns: int, kind: str | None, item: str | None, limit: int, data: Path | None, as_json: bool
 ) -> None:
-    """What happened: transitions of alarm cases, what operators did, starts and stops of the node."""
+    """The journal: transitions of alarm cases, what operators did, starts and stops of the node."""
     access = HistoryAccess(find_data(data))
     try:
         reader = access.event_reader()

@@ -29,7 +29,7 @@ from albireo.client import ClientError, NodeClient
 
 WATCH_S = 1.0
 FOLLOWS = ("ready", "catching_up")
-"""A member that records what the other one says has nothing of its own to record."""
+"""A member that records the other's frames has nothing of its own to record."""
 
 
 @click.command("status")
@@ -37,9 +37,9 @@ FOLLOWS = ("ready", "catching_up")
 @json_option
 @click.option("--watch", is_flag=True, help="Show again every second until Ctrl-C.")
 def command(data: Path | None, as_json: bool, watch: bool) -> None:
-    """What a node is doing: role, log position, rates, actors, adapters, followers; of a pair, both members.
+    """Show what a node is doing: role, log position, rates, actors, adapters, followers; of a pair, both members.
 
-    Of a pair the other member is asked too, by its client endpoint; what it does not answer is shown as last heard.
+    The other member of a pair is asked too, by its client endpoint; if it does not answer, it is shown as last heard.
     """
     with node_client(data) as client:
         while True:
@@ -62,7 +62,7 @@ def _asked(client: NodeClient) -> dict[str, Any]:
 
 
 def gather(client: NodeClient, data: Path) -> dict[str, Any]:
-    """What CORE, boot and history know, and the other member; a part that does not answer is null, not a failure."""
+    """Answers of CORE, boot, history and the other member; a part that does not answer is null, not a failure."""
     status: dict[str, Any] = _asked(client)
     status["data"] = str(data)
     for part, what in (("boot", "actors"), ("history", "stats")):
@@ -76,7 +76,7 @@ def gather(client: NodeClient, data: Path) -> dict[str, Any]:
 
 
 def _views(client: NodeClient, pair: dict[str, Any], data: Path) -> list[dict[str, Any]]:
-    """The pair as this member sees it, and as the other one does if it answers."""
+    """The pair as this member sees it, and as the other does if it answers."""
     own = ReachedMember(place=pair["place"], ask=client.ask, pair=pair)
     try:
         with other_member(own, data) as other:

@@ -136,7 +136,7 @@ def _agreed() -> bool:
 
 
 def meaning_of(member: ReachedMember) -> list[str]:
-    """What a forced promotion states and what it may cost, in sentences."""
+    """Meaning and possible cost of a forced promotion, in sentences."""
     pair, other = member.pair, member.pair["other"]
     lines = [
         f"This makes {member.place} lead although the voters did not agree to it. You state that the machine of "
@@ -151,7 +151,7 @@ def meaning_of(member: ReachedMember) -> list[str]:
     if pair["set"] and member.place in pair["set"]:
         lines.append(f"{member.place} was in the set when it last heard: nothing acknowledged until then is missing.")
     lines.append(
-        f"What may be lost: every record behind {pair['end']}, where this log ends, that {other['place']} acknowledged "
+        f"May be lost: every record behind {pair['end']}, where this log ends, that {other['place']} acknowledged "
         "while it was alone."
     )
     return lines

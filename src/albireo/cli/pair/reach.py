@@ -118,7 +118,7 @@ def own_member(data: Path | None) -> Iterator[tuple[ReachedMember, Path]]:
 
 @contextlib.contextmanager
 def other_member(own: ReachedMember, directory: Path) -> Iterator[ReachedMember]:
-    """The other member of `own`'s pair, by the endpoint that `own` knows.
+    """The other member of the pair of `own`, by the endpoint that `own` knows.
 
     Raises:
         NodeUnreachable: with the reason.

@@ -1,4 +1,4 @@
-"""The members of a pair as a table: what each says of itself, or what the other one last heard of it. No I/O.
+"""The members of a pair as a table: each as it says itself, or as the other member last heard. No I/O.
 
 In the manner of `patronictl list`, with one more column: whom each member sees, and how long ago.
 """
@@ -19,7 +19,7 @@ ROLES: Final = {
     "suspended": "stands still",
     "fenced": "FENCED",
 }
-"""By state; anything else is passive."""
+"""Roles by state; a member in any other state is passive."""
 SILENT_MS: Final = 3_000
 """A voter is asked at least once a second."""
 COLUMNS: Final = ("member", "role", "state", "epoch", "set", "end", "lag", "since", "endpoint", "sees")
@@ -35,14 +35,14 @@ MEMBERS: Final = ("primary", "backup")
 
 
 class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One member."""
+    """One member's line."""
 
     member: str
     role: str
     state: str
     epoch: int
     set: list[str]
-    """As this member knows it."""
+    """Members of the set, as this member knows it."""
     end: int
     lag: int | None = None
     """Records behind the active member; None: nobody is active, or it is itself."""
@@ -50,21 +50,21 @@ class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time of its last change of state; 0: not known."""
     endpoint: str
     is_heard: bool = False
-    """Told by the other one, not by itself."""
+    """The row is as the other member heard it, not as this one says itself."""
     drained_since_ns: int = 0
     at_risk_since_ns: int = 0
     cases: dict[str, str] = {}
     sees: dict[str, int | None] = {}
-    """By member and voter: ms since it was last heard; None: never."""
+    """Milliseconds since it was last heard, by member and voter; None: never."""
     voters: dict[str, dict[str, Any]] = {}
     refused: dict[str, int] = {}
     guards: dict[str, str] = {}
     feature_level: int = FIRST_LEVEL
     """The highest that it knows, or is held back to; 0: it was never heard."""
     log_level: int = FIRST_LEVEL
-    """Of its log, as it says; of a member that was only heard: not known, the first."""
+    """Feature level of its log; FIRST_LEVEL for a member that was only heard, as nothing is known."""
     apart: str = ""
-    """Why it can't have one log with the other one."""
+    """Why it can't have one log with the other member; empty: it can."""
 
 
 def rows_of(views: Sequence[dict[str, Any]]) -> list[MemberRow]:
@@ -146,7 +146,7 @@ def cells_of(row: MemberRow) -> tuple[str, ...]:
 
 
 def age_text(age_ms: int | None) -> str:
-    """Since something was last heard."""
+    """Time since something was last heard, as text."""
     if age_ms is None:
         return "NEVER"
     return f"{age_ms} ms" if age_ms < SILENT_MS else f"SILENT {age_ms // 1000} s"
@@ -201,7 +201,7 @@ def refused_text(rows: Sequence[MemberRow]) -> list[str]:
 
 
 def troubles(rows: Sequence[MemberRow]) -> list[str]:
-    """What a person must know, one sentence each; empty when the pair is whole."""
+    """Sentences that a person must read; empty when the pair is whole."""
     found = [] if any(row.role == "ACTIVE" for row in rows) else ["NOBODY IS ACTIVE: nothing is recorded"]
     found += [one for row in rows if row.role == "ACTIVE" and (one := at_risk_text(row))]
     for row in rows:
@@ -250,7 +250,7 @@ def case_text(case: str, detail: str) -> str:
 
 
 def at_risk_text(row: MemberRow) -> str:
-    """Since when what this member records exists nowhere else; empty if it does."""
+    """Sentence that says since when this member's records exist nowhere else; empty if they do."""
     if not row.at_risk_since_ns:
         return ""
     return f"AT RISK since {time_text(row.at_risk_since_ns)}: what {row.member} records exists there only"
@@ -293,7 +293,7 @@ def private_text(replication: dict[str, str]) -> str:
 
 
 def guard_text(guards: dict[str, str]) -> str:
-    """What refuses late orders to outputs: one word if all adapters are alike. Adapters without outputs say nothing."""
+    """Guard levels of outputs: one word if all adapters are alike. Adapters without outputs say nothing."""
     levels = dict.fromkeys(guards.values())
     if len(levels) <= 1:
         return next(iter(levels), "")

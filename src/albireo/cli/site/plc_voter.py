@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _SIGNS: Final = {"pass": "PASS", "fail": "FAIL", "skipped": "skipped"}
 STEPS: Final = 260
-"""Of the progress bar, about."""
+"""Steps of the progress bar, about."""
 
 
 @click.command("plc-voter")
@@ -91,7 +91,7 @@ _VERDICTS: Final = {
 
 
 def settings_of(topology: Topology, name: str) -> "VoterSettings":
-    """What the topology says of the voter `name`.
+    """Settings of the voter `name` in the topology.
 
     Raises:
         Failure: no such adapter, several, or none that could vote.

@@ -121,7 +121,7 @@ def new(
 
 
 def _told(survey: "Survey") -> str:
-    """What the survey found, in one line."""
+    """Result of the survey, in one line."""
     text = f"{len(survey.guesses)} items out of {survey.requests} requests"
     if survey.skipped:
         text += f"; {survey.skipped} addresses held nothing but zeros (--zeros keeps them)"

@@ -1,4 +1,4 @@
-"""What the live view tells of the pair: who is active, epoch, set, lag, voters, guards; and since when it is at risk.
+"""The pair in the live view: who is active, epoch, set, lag, voters, guards; and since when it is at risk.
 
 One line, and a second one while something is wrong. No I/O.
 """
@@ -8,7 +8,7 @@ from albireo.cli.view.state import LiveState
 
 
 def pair_lines(live: LiveState) -> list[str]:
-    """How the pair stands, and what is wrong with it; empty: the node stands alone, or has said nothing yet."""
+    """State of the pair, and its troubles; empty: the node stands alone, or has said nothing yet."""
     core = live.status.get("core")
     pair = core.get("pair") if isinstance(core, dict) else None
     if not isinstance(pair, dict):

@@ -45,7 +45,7 @@ _OLD: Final = "dim"
 
 
 class Size(msgspec.Struct, frozen=True):
-    """Of the terminal, in cells."""
+    """Size of the terminal, in cells."""
 
     width: int
     height: int
@@ -87,7 +87,7 @@ def _pair(live: LiveState, width: int) -> list[Text]:
 
 
 def _left(live: LiveState, size: Size) -> Size:
-    """What the pair's lines leave."""
+    """Size that the pair's lines leave."""
     return Size(size.width, size.height - len(pair_lines(live)))
 
 
@@ -137,7 +137,7 @@ def _lag(live: LiveState, clock: Clock) -> str:
 
 
 def _pulse(live: LiveState, width: int, clock: Clock) -> Text:
-    """What is abnormal about the node itself; otherwise that it is well."""
+    """Line that says what is abnormal about the node itself, or that it is well."""
     counts = f"items {len(live.items)} ({live.bad_count} bad)   cases {len(live.cases)} ({live.unacked_count} unacked)"
     if live.is_silent(clock.now):
         since = "" if live.heard_at is None else f" for {(clock.now - live.heard_at) / SECOND:.1f} s"

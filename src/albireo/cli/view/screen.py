@@ -1,4 +1,4 @@
-"""What the operator does in the live view: keys in, a new screen and orders for the shell out. No I/O.
+"""Keys of the operator in the live view: keys in, a new screen and orders for the shell out. No I/O.
 
     browse --/--> filter --enter--> browse        browse --?--> help --any key--> browse
     browse --w--> value  --enter--> browse, the write is ordered
@@ -45,7 +45,7 @@ class Pane(StrEnum):
 
 
 class Screen(msgspec.Struct, frozen=True, kw_only=True):
-    """How the operator looks at the node."""
+    """Choices of the operator: what is shown of the node, and how."""
 
     mode: Mode = Mode.BROWSE
     pane: Pane = Pane.ITEMS
@@ -56,7 +56,7 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
     filter: str = ""
     has_only_set_points: bool = False
     typed: str = ""
-    """What stands in the prompt."""
+    """Text in the prompt."""
     target: str = ""
     """Item whose value is typed."""
     message: str = ""
@@ -90,7 +90,7 @@ class Quit(msgspec.Struct, frozen=True):
 
 
 Wish = WriteOrdered | CaseActed | ScenarioBegun | Quit
-"""What the shell has to do."""
+"""Work for the shell."""
 
 
 def shown_items(live: LiveState, screen: Screen) -> list[KnownItem]:
@@ -105,7 +105,7 @@ def shown_items(live: LiveState, screen: Screen) -> list[KnownItem]:
 
 
 def pressed(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[Wish]]:
-    """What a key does."""
+    """The screen after a key, and the work for the shell."""
     match screen.mode:
         case Mode.HELP:
             return msgspec.structs.replace(screen, mode=Mode.BROWSE), []
@@ -207,7 +207,7 @@ def _in_value(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[W
 
 
 class NotAValue(msgspec.Struct, frozen=True):
-    """What was typed is no value for the item."""
+    """The typed text is no value for the item."""
 
     reason: str
 
@@ -239,7 +239,7 @@ def value_of(text: str, known: KnownItem) -> Value | NotAValue:
 
 
 def range_text(known: KnownItem) -> str:
-    """What may be written to an item."""
+    """Range of values that may be written to an item."""
     item = known.item
     if item.value_type is ValueType.BOOL:
         return "on or off"
@@ -254,7 +254,7 @@ def _acted(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[Wish
     if not live.cases:
         return _told(screen, "there is no open case"), []
     if screen.pane is Pane.ITEMS:
-        # What one does not see selected is not acknowledged: the most urgent case may be another a moment later.
+        # A case that is not seen selected is not acknowledged: the most urgent case may be another a moment later.
         first = live.sorted_cases()[0].case_id
         chosen = msgspec.structs.replace(screen, pane=Pane.CASES, case_id=first)
         return _told(chosen, f"choose the case with the arrows, then {key}"), []
@@ -270,7 +270,7 @@ def selected_item(live: LiveState, screen: Screen) -> KnownItem | None:
 
 
 def case_row(cases: Sequence[Case], screen: Screen) -> int:
-    """Where the selected case stands; 0 when it is gone."""
+    """Row of the selected case; 0 when it is gone."""
     return next((row for row, case in enumerate(cases) if case.case_id == screen.case_id), 0)
 
 

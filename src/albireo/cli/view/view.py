@@ -55,13 +55,13 @@ BeginScenario = Callable[[Scenario], None]
 
 
 class StatusKnown(msgspec.Struct, frozen=True):
-    """What CORE, boot and history said of themselves."""
+    """Status of CORE, boot and history."""
 
     status: dict[str, object]
 
 
 class OrderEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a write."""
+    """Outcome of a write."""
 
     command_id: str
     outcome: Outcome
@@ -236,7 +236,7 @@ class LiveView:
                 self._stop.wait(RETRY_S)
 
     def _carry_out(self) -> None:
-        """One order after the other; what can't be carried out is told, never retried."""
+        """Carry out one order after the other; an order that can't be is told, never retried."""
         while not self._stop.is_set():
             try:
                 command_id, wish = self._orders.get(timeout=0.2)

@@ -20,7 +20,7 @@ from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.errors import RuntimeFault
 
 SITE = "site"
-"""Below a demo's data directory: topology, item tables, and the plant's socket."""
+"""Folder in a demo's data directory, with topology, item tables, and the plant's socket."""
 FIRST_STATE_S = 5.0
 
 

@@ -67,10 +67,10 @@ class Switchover(Fault):
 
 
 class FaultEntry(msgspec.Struct, frozen=True):
-    """One line of the table."""
+    """One line of the table of faults."""
 
     what: str
-    """For people."""
+    """Description for people."""
     make: Callable[[Ground], Fault]
     ground: type[Ground] = Ground
     flaps: bool = False

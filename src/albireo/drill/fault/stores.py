@@ -1,4 +1,4 @@
-"""What may have become of a member's store while it was down: damage, or an older copy in its place."""
+"""Changes of a member's store while it is down: damage, or an older copy in its place."""
 
 import shutil
 from pathlib import Path

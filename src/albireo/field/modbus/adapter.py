@@ -1,6 +1,6 @@
 """Modbus TCP adapter: a table of items read in blocks, written one at a time with read-back.
 
-A poll reads every block once. What a block's answer means for its items:
+A poll reads every block once. A block's answer means for its items:
 
     data                    decoded; the quality is the value's own
     illegal address, value  the block is split and tried again at once; a single item that is refused is
@@ -66,9 +66,9 @@ from albireo.model.samples import Value
 from albireo.model.topology import VOTER_REGISTERS, Guard
 
 REFUSED_RETRY_NS: Final = 60 * SECOND
-"""How often an item that the device does not know is tried again: somebody may have loaded another program."""
+"""Interval at which an item that the device does not know is tried again: somebody may have loaded another program."""
 SILENT_RETRY_NS: Final = 5 * SECOND
-"""How often a silent unit is asked while others on its line answer: each question costs the line a timeout."""
+"""Interval at which a silent unit is asked while others on its line answer: each question costs the line a timeout."""
 SPLITS_PER_POLL_MAX: Final = 32
 """Extra reads for splitting in one poll; the rest waits for the next, so that good blocks are not held up."""
 _SPLITS: Final = (ExceptionCode.ILLEGAL_ADDRESS, ExceptionCode.ILLEGAL_VALUE)
@@ -142,7 +142,7 @@ class Modbus:
         await self.hang_up()
 
     async def knock(self) -> None:
-        """One block of the plan, each time another one, so that silent units are found as well."""
+        """Ask for one block of the plan, each time another, so that silent units are found as well."""
         self._knocks += 1
         read = self._reads[self._knocks % len(self._reads)]
         if isinstance(await self._ask(read.block), Silence):
@@ -186,7 +186,7 @@ class Modbus:
         return read.refused_until <= now
 
     async def _ask(self, block: Block) -> Answer:
-        """One block; no answer is asked for again, since reading twice harms nothing."""
+        """Read one block; after silence again as often as `retries` says, since reading twice harms nothing."""
         answer: Answer = Silence()
         for _ in range(1 + self._retries):
             self._requests += 1

@@ -1,4 +1,4 @@
-"""What a Modbus adapter is told: its part of `[[node.adapter]]`, JSON from boot."""
+"""Settings of a Modbus adapter: its part of `[[node.adapter]]`, JSON from boot."""
 
 import msgspec
 
@@ -21,7 +21,7 @@ class ModbusConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Registers of one read; bits are sixteen times as many, up to the protocol's limit."""
     guard: Guard = Guard.LEASE
     mailbox_address: int | None = None
-    """Of the guard in the PLC, or of our own gate in front of it."""
+    """Address of the guard in the PLC, or of our own gate in front of it."""
     voter_address: int | None = None
     voter_timeout_ms: int = 250
     """Longest wait for one answer of the voter's registers: a lease is renewed several times a second."""

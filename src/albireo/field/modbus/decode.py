@@ -37,7 +37,7 @@ class _Numbers(msgspec.Struct, frozen=True, eq=False):
     words: NDArray[np.intp]
     """(items, registers): image positions, most significant word first."""
     slots: NDArray[np.intp]
-    """Where the values go in their column."""
+    """Rows of the values in their column."""
     scale: NDArray[np.float64]
     offset: NDArray[np.float64]
 
@@ -58,7 +58,7 @@ class _Text(msgspec.Struct, frozen=True):
 
 
 class Layout:
-    """How the images of a plan become columns."""
+    """Makes columns of the images of a plan."""
 
     def __init__(self, items: Sequence[ModbusItem], plan: PollPlan) -> None:
         self._rows = {
@@ -77,7 +77,7 @@ class Layout:
     def columns(
         self, registers: NDArray[np.uint16], bits: NDArray[np.uint8], quality: NDArray[np.uint32]
     ) -> list[PolledColumns]:
-        """What the images say.
+        """Columns of the values in the images.
 
         Args:
             registers: image of registers, native byte order.
@@ -105,7 +105,7 @@ class Layout:
 
     def _float_column(self, registers: NDArray[np.uint16], count: int) -> NDArray[np.float64]:
         column = np.zeros(count, np.float64)
-        with np.errstate(invalid="ignore", over="ignore"):  # What is no number gets its quality right after this.
+        with np.errstate(invalid="ignore", over="ignore"):  # A value that is no number gets its quality next.
             for group in self._floats:
                 column[group.slots] = _raw(group, registers) * group.scale + group.offset
         return column

@@ -44,7 +44,7 @@ class TableKind(StrEnum):
 
 
 class RegisterType(StrEnum):
-    """What the registers of an item mean."""
+    """Type of the value in an item's registers."""
 
     BOOL = "bool"
     INT16 = "int16"
@@ -95,17 +95,17 @@ COLUMNS: Final = (
 
 
 class CellMistake(msgspec.Struct, frozen=True):
-    """What is wrong with one cell of a row."""
+    """A mistake in one cell of a row."""
 
     column: str
     text: str
-    """What is wrong, with the value found."""
+    """Text of the mistake, with the value found."""
     remedy: str
-    """What to write instead."""
+    """Advice what to write instead."""
 
 
 class ModbusItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One item of a device: where it stands, what it means, how it is declared."""
+    """Item of a device: where it stands, what it means, how it is declared."""
 
     item: DataItem
     kind: TableKind
@@ -197,7 +197,7 @@ def _within(number: int, lowest: int, highest: int) -> int:
 
 
 def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) -> ModbusItem | list[CellMistake]:
-    """One row of the table, or everything that is wrong with it.
+    """The item of one row of the table, or all mistakes in the row.
 
     Args:
         row: column -> text; columns that are missing count as empty. Columns that nobody knows are mistakes.

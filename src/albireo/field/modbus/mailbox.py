@@ -52,7 +52,7 @@ _AREA: Final = MEMBERS * MAILBOX_REGISTERS + STATUS_REGISTERS
 
 
 class MailboxConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the mailboxes are and how long to wait."""
+    """Place of the mailboxes, and times to wait."""
 
     device_id: int
     address: int
@@ -60,18 +60,18 @@ class MailboxConfig(msgspec.Struct, frozen=True, kw_only=True):
     answer_ns: int
     """Longest wait for the PLC's program to answer an order."""
     dead_ns: int
-    """By then an order of a broken connection has landed or never will."""
+    """Time after which an order of a broken connection has landed or never will."""
     guard: str = "the PLC's guard"
-    """Who answers, in what an operator reads."""
+    """Name of whoever answers, in texts for an operator."""
 
 
 class _Led(msgspec.Struct, frozen=True):
-    """What the PLC showed when it answered the empty order."""
+    """State of the PLC when it answered the empty order."""
 
     tenure: Lead
     boot: int
     count: int
-    """Of the last order in the own mailbox."""
+    """Count of the last order in the own mailbox."""
 
 
 class MailboxOutputs:
@@ -289,7 +289,7 @@ def value_of(item: ModbusItem, wanted: Sequence[int]) -> int:
 
 
 def words_of(item: ModbusItem, value: int) -> list[int]:
-    """What `value_of` was made from: registers of the item as the device orders them, or one bit."""
+    """Inverse of `value_of`: registers of the item in the device's sequence, or one bit."""
     words = [value >> 16 & WORD_MAX, value & WORD_MAX][-item.words :]
     if item.is_byte_swapped:
         words = [(word & 0xFF) << 8 | word >> 8 for word in words]

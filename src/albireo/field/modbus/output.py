@@ -1,4 +1,4 @@
-"""Plain outputs: one item written with read-back. What keeps a late order away is time alone (`guard = "lease"`), or a
+"""Plain outputs: one item written with read-back. A late order is kept away by time alone (`guard = "lease"`), or by a
 gate of others on the only path to the device (`guard = "gate"`); both need nothing here. Our own gate writes this way.
 
 Also what all guard levels share: the registers of a value, and what an answer to a write means.
@@ -37,7 +37,7 @@ _MAYBE_DONE: Final = (ExceptionCode.DEVICE_FAILURE, ExceptionCode.ACKNOWLEDGE, E
 
 
 class ModbusOutputs(Protocol):
-    """How writable items of one connection are written, by guard level."""
+    """Writer of one connection's items; each guard level has its own."""
 
     async def write(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> Written:
         """`wanted`: registers of the item as the device orders them, or one bit. See `Adapter.write`."""
@@ -114,7 +114,7 @@ class PlainOutputs:
 
 
 def registers_of(item: ModbusItem, value: Value) -> list[int]:
-    """What has to stand in the device for `value`.
+    """Registers that stand for `value` in the device.
 
     Raises:
         Unencodable: it does not fit the item.
@@ -127,7 +127,7 @@ def registers_of(item: ModbusItem, value: Value) -> list[int]:
 
 
 def not_done(answer: NotSent | Silence | Nonsense | ExceptionReply) -> Written:
-    """What is known of a write that the device did not confirm."""
+    """Result of a write that the device did not confirm."""
     match answer:
         case NotSent():
             return Written(outcome=Outcome.REJECTED, detail=f"never sent: {answer.reason}")
@@ -160,7 +160,7 @@ async def verified(wire: Wire, item: ModbusItem, wanted: Sequence[int]) -> Writt
 
 
 def _found(item: ModbusItem, data: bytes) -> tuple[list[int], Value]:
-    """What a read-back says: raw, and as an engineering value."""
+    """Value of a read-back: raw, and in engineering units."""
     if item.kind is TableKind.COIL:
         return [data[0] & 1], bool(data[0] & 1)
     registers = [int(one) for one in np.frombuffer(data, ">u2")]

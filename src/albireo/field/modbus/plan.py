@@ -22,7 +22,7 @@ BITS_PER_REGISTER: Final = 16
 
 
 class PlanConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How large blocks may be."""
+    """Limits of blocks."""
 
     registers_max: int = 120
     """Registers of one read; 125 is the protocol's limit, some devices have a lower one."""
@@ -38,7 +38,7 @@ class PlanConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ItemSpan(msgspec.Struct, frozen=True):
-    """One item within a block."""
+    """Place of an item within a block."""
 
     row: int
     """Row of the item in the adapter's table."""
@@ -48,14 +48,14 @@ class ItemSpan(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """One read."""
+    """Neighbouring registers or bits, fetched by one read."""
 
     device_id: int
     kind: TableKind
     spans: tuple[ItemSpan, ...]
     """Its items by address; they may overlap (several bits of one register)."""
     image_at: int
-    """Where its first address lies in the image of its kind."""
+    """Place of its first address in the image of its kind."""
     address: int
     count: int
     """Registers or bits to read."""
@@ -79,7 +79,7 @@ class PollPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     blocks: tuple[Block, ...]
     positions: tuple[int, ...]
-    """Where each item begins in the image of its kind, by row."""
+    """Begin of each item in the image of its kind, by row."""
     register_count: int
     """Length of the image of registers."""
     bit_count: int

@@ -35,7 +35,7 @@ STAMP_REGISTERS: Final = 3
 EPOCH_MAX: Final = 0xFFFF_FFFF
 WORD_MAX: Final = 0xFFFF
 SHOWN_NS: Final = 60 * SECOND
-"""How long the condition stands after the last late order: long enough to be noticed and judged."""
+"""Time that the condition holds after the last late order: long enough to be noticed and judged."""
 
 _Stamp = tuple[int, int]
 """(epoch, count)."""
@@ -43,14 +43,14 @@ _NEVER_WRITTEN: Final = (0, 0)
 
 
 class _Set(msgspec.Struct, frozen=True):
-    """What this member set an output to, in this tenure."""
+    """Value that this member set an output to, in this tenure."""
 
     wanted: tuple[int, ...]
     stamp: _Stamp
     is_confirmed: bool = False
     """The device answered the write, or showed its stamp. An order without an outcome is never written again."""
     replaced: tuple[_Stamp, ...] = ()
-    """What may have been there before: as long as the device still shows it, the write is not through its cycle."""
+    """Stamps that may have been there before: while the device shows one, the write is not through its cycle."""
 
 
 class StampedOutputs:

@@ -1,6 +1,6 @@
 """The wire: one Modbus TCP connection through pymodbus. Its types stop here.
 
-What pymodbus would do on its own and must not do here:
+It keeps pymodbus from doing on its own what must not be done here:
 - repeat a request (`retries` is 0): a repeated write could be carried out twice;
 - reconnect (`reconnect_delay` is 0): COMM decides when, with jitter;
 - log (its logger is silenced): an outage is one line of COMM's;
@@ -202,7 +202,7 @@ class Wire:
         raise AssertionError("an aborted socket stays open")
 
     def bound_delivery(self, longest_ns: int) -> None:
-        """What the device has not taken this long after it was sent is never delivered: the kernel gives it up."""
+        """Let the kernel give up bytes that the device has not taken this long after they were sent."""
         self._delivery_ns_max = longest_ns
         if self.is_connected:
             self._bound_delivery()

@@ -1,4 +1,4 @@
-"""How a process of the tunnel lives: it says one line when it is ready, and ends with its parent.
+"""Life of a process of the tunnel: it says one line when it is ready, and ends with its parent.
 
 Ready is one JSON object on stdout. The end is SIGTERM, or the end of stdin: a parent that was killed leaves nobody
 behind.

@@ -41,7 +41,7 @@ TICK_S: Final = 0.1
 BEHIND_MAX_S: Final = 2.0
 """A plant that was stopped longer than this goes on from now instead of hurrying after."""
 PENDING_BYTES_MAX: Final = 256 * 1024
-"""Of one PLC's connection; an image for a PLC that does not read is dropped, the next one is newer."""
+"""Bytes that wait for one PLC; an image for a PLC that does not read is dropped, the next one is newer."""
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class Plant:
         self.state = msgspec.structs.replace(self.state, points=points)
 
     def _handed_on(self, message: ActAsked) -> Done:
-        """What happens once does not wait for the next image."""
+        """Hand an act on to its PLC at once: it does not wait for the next image."""
         if message.plc not in self._links:
             return Done(error=f"no PLC {message.plc!r} is running; there are {', '.join(self._links) or 'none'}")
         self._links[message.plc].write(framed(message))

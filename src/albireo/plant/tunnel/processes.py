@@ -181,7 +181,7 @@ def _ask(directory: Path, question: ScenarioAsked | FaultsAsked | ActAsked) -> N
 
 
 def _ready_line(child: "subprocess.Popen[bytes]") -> dict[str, object]:
-    """What the child says when it is ready."""
+    """The line by which the child says that it is ready."""
     assert child.stdout is not None
     deadline = time.monotonic() + START_S
     said = b""

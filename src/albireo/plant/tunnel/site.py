@@ -17,10 +17,10 @@ from albireo.plant.tunnel.plc.registers import Register
 NODE_ID: Final = "root"
 TOPOLOGY_NAME: Final = "topology.toml"
 CLUSTER: Final = uuid.uuid5(uuid.NAMESPACE_URL, "albireo:demo")
-"""The same for every demo: its site is written anew each time, its data directory may be kept."""
+"""Cluster id of every demo: the site is written anew each time, the data directory may be kept."""
 
 SETTLE_MS: Final = 20
-"""What `albireo doctor plc-voter` suggests for these PLCs."""
+"""Settle time that `albireo doctor plc-voter` suggests for these PLCs."""
 
 COLUMNS: Final = (
     "name", "kind", "address", "type", "bit", "length", "word_order", "scale", "unit", "dead_band", "writable",
@@ -33,7 +33,7 @@ class PairSite(msgspec.Struct, frozen=True, kw_only=True):
     """Endpoints of a node that is a pair; its voters are every PLC of the tunnel and one witness."""
 
     clients: tuple[str, str]
-    """Of primary and backup."""
+    """Client endpoints of primary and backup."""
     peers: tuple[str, str]
     witness: str
 

@@ -1,4 +1,4 @@
-"""What the plant, its PLCs and whoever switches scenarios say to each other, over a Unix socket.
+"""Messages between the plant, its PLCs and whoever switches scenarios, over a Unix socket.
 
     frame   = length:u32(little-endian) message:msgpack[length]
     message = a map tagged by `type`
@@ -28,7 +28,7 @@ class WireError(Exception):
 
 
 class PlcFaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is wrong with a PLC as a Modbus device."""
+    """Faults of a PLC as a Modbus device."""
 
     is_off: bool = False
     """Its port is closed and its connections are gone."""
@@ -46,7 +46,7 @@ class PlcFaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     own_delay_ms: int = 0
     """A write to the voter's or the mailboxes' registers is answered at once and seen this much later, by anybody."""
     others_delay_ms: int = 0
-    """The same, but its own connection sees it at once; other connections and the PLC's program do not."""
+    """Other connections and the PLC's program see such a write this much later; its own connection sees it at once."""
     tear_ms: int = 0
     """Such a write of several registers is seen in two halves, this long apart; the answer follows the second."""
     splits_register: bool = False
@@ -96,7 +96,7 @@ class Restart(msgspec.Struct, frozen=True, kw_only=True, tag="restart"):
 
     keep: Retained = Retained.ALL
     age_ms: int = 2_000
-    """Of the image that comes back with `Retained.OLD`."""
+    """Age of the image that comes back with `Retained.OLD`."""
     down_ms: int = 300
     """Until the port is open again."""
 

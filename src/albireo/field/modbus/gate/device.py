@@ -27,7 +27,7 @@ SILENCES_MAX: Final = 3
 
 
 class GatedDevice:
-    """For one gate, on its loop."""
+    """The device of one gate, on the gate's loop."""
 
     def __init__(
         self, wire: Wire, back_off: BackOffConfig, now: Callable[[], Instant], log: Journal, draw: random.Random
@@ -66,10 +66,10 @@ class GatedDevice:
         return answer
 
     async def write(self, item: ModbusItem, value: int, longest_ns: int) -> Result:
-        """What became of one order's value, sent at most once.
+        """Send one order's value at most once, and give the result.
 
         Args:
-            longest_ns: it is not sent later than this from now: who ordered it has given it up then.
+            longest_ns: the value is not sent later than this from now, since its sender has given it up by then.
         """
         until = self._now() + longest_ns
 

@@ -69,13 +69,13 @@ LIMITS: Final = LinkLimits(send_messages_max=100, receive_messages_max=100, mess
 
 
 class GateArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the command tells the actor."""
+    """Arguments of the actor, from the command."""
 
     name: str
     """Node and adapter: `root:p1`."""
     cluster: str
     listen: str
-    """Where members reach it: `tcp://HOST:PORT`."""
+    """Address at which members reach it: `tcp://HOST:PORT`."""
     device: str
     """The PLC: `tcp://HOST:PORT`."""
     items: list[dict[str, str]]
@@ -90,7 +90,7 @@ class GateArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Memory(Protocol):
-    """What a gate must not forget. Opened once per start; for one thread."""
+    """Disk that keeps what a gate must not forget. It is opened once per start, and is for one thread."""
 
     @property
     def boot(self) -> int | None:
@@ -102,7 +102,7 @@ class Memory(Protocol):
 
     @property
     def told(self) -> Mapping[str, object]:
-        """For the status and the log."""
+        """Facts for the status and the log."""
         ...
 
     def save(self, boot: int, guard: int) -> None:
@@ -135,7 +135,7 @@ class GateActor:
         self._refused: Counter[str] = Counter()
         self._door = Door(self._served, self._failed)
         self.port = 0
-        """Where it listens."""
+        """Port on which it listens."""
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor

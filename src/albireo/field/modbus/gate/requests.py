@@ -1,4 +1,4 @@
-"""What a client may ask of a gate, as bytes: the serving side of Modbus TCP, as far as a gate has one.
+"""Requests of a client to a gate, as bytes: the serving side of Modbus TCP, as far as a gate has one.
 
     frame   = transaction:u16 0:u16 length:u16 unit:u8 pdu:bytes[length-1]      length 2..254, all big-endian
     read    = 1 | 2 | 3 | 4  first:u16 count:u16                                bits 1..2000, registers 1..125
@@ -34,7 +34,7 @@ _ADDRESSES: Final = 65_536
 
 
 class Header(msgspec.Struct, frozen=True):
-    """Of a frame."""
+    """Header of a frame."""
 
     transaction: int
     unit: int
@@ -60,7 +60,7 @@ class NotServed(msgspec.Struct, frozen=True):
     function: int
     code: ExceptionCode
     is_write: bool = False
-    """It would have changed something."""
+    """Whether the request would have changed something."""
 
 
 Request = ReadRequest | WriteRequest | NotServed
@@ -75,7 +75,7 @@ def decode_header(data: bytes) -> Header | None:
 
 
 def decode_request(pdu: bytes) -> Request:
-    """What is asked; `pdu` has at least one byte."""
+    """The request in `pdu`, which has at least one byte."""
     function = pdu[0]
     if function in _KINDS:
         return _read_asked(function, pdu)
@@ -114,7 +114,7 @@ def encode_data(asked: ReadRequest, data: bytes) -> bytes:
 
 
 def encode_words(asked: ReadRequest, words: tuple[int, ...]) -> bytes:
-    """The same from registers of our own."""
+    """The answer to a read, from registers of our own."""
     return encode_data(asked, struct.pack(f">{len(words)}H", *words))
 
 

@@ -26,7 +26,7 @@ WRITE_EVERY_S: Final = 0.05
 """Between two writes that wait for the power cycle: an image saved now and then is older than that."""
 RECONNECT_S: Final = 0.2
 FREED_S: Final = 5.0
-"""How long a device may need to take a new connection after others ended."""
+"""Longest time that a device may need to take a new connection after others ended."""
 
 Part = tuple[int, int]
 Advance = Callable[[str], None]
@@ -34,7 +34,7 @@ Advance = Callable[[str], None]
 
 
 class BenchLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long and how often."""
+    """Times and counts of the measurements."""
 
     watch_s: float = 2.0
     """Registers that stand still this long are nobody's: a holder renews every 100 ms."""
@@ -46,15 +46,15 @@ class BenchLimits(msgspec.Struct, frozen=True, kw_only=True):
     """More are not tried."""
     late_rounds: int = 5
     late_s: float = 3.0
-    """How long a write of a broken connection is waited for."""
+    """Longest wait for a write of a broken connection."""
     operator_s: float = 600.0
-    """For switching the PLC off, and again until it answers."""
+    """Time for switching the PLC off, and again until it answers."""
     started_s: float = 3.0
     """After a start the registers are watched: some programs load theirs a little later."""
 
 
 class Race(msgspec.Struct):
-    """What two connections saw of many writes. Times in ms."""
+    """Observations of many writes from two connections. Times in ms."""
 
     writes: int = 0
     own_late_ms: float = 0.0
@@ -78,7 +78,7 @@ class LateWrites(msgspec.Struct, frozen=True):
 
 
 class Cycled(msgspec.Struct, frozen=True, kw_only=True):
-    """What a power cycle left."""
+    """Registers after a power cycle."""
 
     words: tuple[int, ...]
     acknowledged: int
@@ -90,7 +90,7 @@ class Cycled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Seen(msgspec.Struct):
-    """What one connection saw of one write."""
+    """Observation of one write from one connection."""
 
     unseen_sent: float = 0.0
     """When the last read that did not show it was sent."""
@@ -179,7 +179,7 @@ class Bench:
         """The registers that are being written; a read that is neither the write nor the one before is counted."""
         found = tuple(image[first : first + len(words)])
         if race is None:
-            # What stood there before the first pattern may still show, and be anything.
+            # The words from before the first pattern may still show, and be anything.
             return found
         race.reads += 1
         race.torn += count_in(found) is None
@@ -214,7 +214,7 @@ class Bench:
         return first, words
 
     async def late_writes(self, line: VoterConnection) -> LateWrites:
-        """How long after a reset a write still lands; raises as `race`."""
+        """Measure how long after a reset a write still lands; raises as `race`."""
         landed, latest_ms = 0, 0.0
         for _ in range(self.limits.late_rounds):
             self.advance("writes of broken connections")
@@ -232,7 +232,7 @@ class Bench:
         return LateWrites(landed, self.limits.late_rounds, latest_ms)
 
     async def connections(self, first: VoterConnection) -> int:
-        """How many can be open at a time, each answering, `first` included; at most the limit."""
+        """Number of connections that answer at a time, `first` included; at most the limit."""
         lines = [first]
         extra: list[VoterConnection] = []
         try:

@@ -44,7 +44,7 @@ CONNECTIONS_GOOD: Final = 4
 """Two members, and one more each while the PLC has not noticed yet that an old one broke."""
 WATCH_PAUSE_S: Final = 0.05
 RESTORE_S: Final = 10.0
-"""How long a PLC that went away during the test is waited for, to put its registers right."""
+"""Longest wait for a PLC that went away during the test, to put its registers right."""
 
 _BLOCKS: Final = tuple(slice(start, start + BLOCK_REGISTERS) for start in (0, BLOCK_REGISTERS))
 
@@ -61,7 +61,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VoterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the topology says of this voter."""
+    """Settings of this voter in the topology."""
 
     place: VoterPlace
     cluster: str
@@ -124,7 +124,7 @@ class VoterCheck:
                 await self._measure(line, cycles_power)
             except* UnfitVoter as several:
                 self._unfit(_first(several))
-                # What is under way on the other connection must not land on what is put back.
+                # A write under way on the other connection must not land on what is put back.
                 await asyncio.sleep(self._bench.limits.late_s)
             except* DeviceLost as several:
                 remedy = "look at its diagnostics: it must stand some hundred requests of two clients"
@@ -141,7 +141,7 @@ class VoterCheck:
         self._say(error.name, "fail", error.found, error.remedy)
 
     async def _look(self, line: VoterConnection) -> None:
-        """What is there now, and that nobody writes it."""
+        """Look at what the registers hold, and that nobody writes them."""
         try:
             self._found = await line.read()
         except UnfitVoter as unfit:

@@ -26,7 +26,7 @@ _WRITE_REGISTERS: Final = 16
 
 
 class VoterPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the registers are."""
+    """Place of the registers."""
 
     address: Address
     device_id: int
@@ -46,7 +46,7 @@ class UnfitVoter(Exception):
 
 
 class VoterConnection:
-    """One connection."""
+    """Connection to the registers of a voter."""
 
     def __init__(self, place: VoterPlace) -> None:
         self._place = place
@@ -78,7 +78,7 @@ class VoterConnection:
         return await self.read(address - self._place.first, count)
 
     async def write(self, first: int, words: Sequence[int]) -> None:
-        """One FC16; raises as `read`."""
+        """Write by one FC16; raises as `read`."""
         _refuse_outside(first, len(words))
         place = self._place
         answer = await self._wire.write_registers(place.device_id, place.first + first, words, lambda: GOES_ON)
@@ -114,7 +114,7 @@ def _refuse_outside(first: int, count: int) -> None:
 
 
 async def write_and_reset(place: VoterPlace, first: int, words: Sequence[int]) -> None:
-    """One FC16 on a connection of its own that is reset once the device's TCP has the request: nobody hears the answer.
+    """Write by one FC16 on a connection that is reset once the device's TCP has the request: nobody hears the answer.
 
     Raises:
         DeviceLost: no connection, or the request stayed here.

@@ -1,6 +1,6 @@
-"""What the commissioning test of a PLC voter writes, and what it may read back. Pure.
+"""Patterns that the commissioning test of a PLC voter writes, and may read back. Pure.
 
-A pattern fills a run of registers, at the places and in the lengths in which members write:
+A pattern fills neighbouring registers, at the places and in the lengths in which members write:
 
     register  content
        0      MARK: no layout of a block, so no member ever takes a pattern for a vote
@@ -35,7 +35,7 @@ _FILL_MODULUS: Final = 251
 
 
 class Found(StrEnum):
-    """What a block holds before the test."""
+    """Contents of a block before the test."""
 
     ZERO = "zero"
     OURS = "ours"
@@ -68,7 +68,7 @@ def is_split(words: Sequence[int]) -> bool:
 
 
 def found_in(words: Sequence[int], member: int, cluster: str) -> Found:
-    """What the 32 registers of `member`'s block hold."""
+    """Contents of the 32 registers of `member`'s block."""
     if not any(words):
         return Found.ZERO
     if words[0] == MARK:
@@ -92,7 +92,7 @@ def may_restore(block: Sequence[int]) -> bool:
 
 
 class KeptPattern(StrEnum):
-    """What a power cycle left of a pattern."""
+    """Remains of a pattern after a power cycle."""
 
     ALL = "all"
     """The last write, or the one that was on its way."""
@@ -103,7 +103,7 @@ class KeptPattern(StrEnum):
 
 
 def kept(words: Sequence[int], acknowledged: int, sent: int) -> KeptPattern:
-    """Judge a run of registers after a power cycle.
+    """Judge neighbouring registers after a power cycle.
 
     Args:
         acknowledged: count of the last write that the PLC answered.

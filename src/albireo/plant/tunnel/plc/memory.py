@@ -26,7 +26,7 @@ _RETAINED_BYTES: Final = 2 * (REGISTERS + 1)
 
 
 class Retained(StrEnum):
-    """What a power cycle leaves in the registers."""
+    """Contents of the registers after a power cycle."""
 
     ALL = "all"
     """Retained memory: every write that was seen."""
@@ -37,14 +37,14 @@ class Retained(StrEnum):
 
 
 class Delays(msgspec.Struct, frozen=True):
-    """How late a write is seen, in seconds after it arrived."""
+    """Times at which a write is seen, in seconds after it arrived."""
 
     own: float = 0.0
-    """By its own connection."""
+    """Delay for its own connection."""
     others: float = 0.0
-    """By other connections and the PLC's program; never before the own."""
+    """Delay for other connections and the PLC's program; never less than `own`."""
     between_halves: float = 0.0
-    """Second half of the registers after the first."""
+    """Delay of the second half of the registers after the first."""
     splits_register: bool = False
     """The halves meet within a register: its high byte comes with the first."""
 
@@ -120,11 +120,11 @@ class PlainMemory:
         return any(area.holds(address, count) for area in self.areas)
 
     def words(self, address: int, count: int) -> list[int]:
-        """As the PLC's program sees them."""
+        """Words as the PLC's program sees them."""
         return self._store.get(address, count)
 
     def seen(self, connection: int, address: int, count: int, now: float) -> list[int]:
-        """As a reader on `connection` sees them."""
+        """Words as a reader on `connection` sees them."""
         self.advance(now)
         seen = self.words(address, count)
         for one in self._pending:

@@ -1,4 +1,4 @@
-"""What a PLC carried out, for whoever judges a rehearsal: one line of JSON per written output."""
+"""Outputs that a PLC wrote, for whoever judges a rehearsal: one line of JSON each."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,16 +10,16 @@ import msgspec
 
 
 class CarriedOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One output was written."""
+    """An output was written."""
 
     way: Literal["mailbox", "register", "plain"]
-    """Through a mailbox; a set point's own registers; registers of the pair's area, which mean nothing to the plant."""
+    """A mailbox; a set point's own `register`; `plain` registers of the pair's area, without meaning to the plant."""
     name: str
     """Item; for `plain` the first address."""
     value: float = 0.0
     """Engineering units."""
     words: tuple[int, ...] = ()
-    """As written, for `plain`."""
+    """Words as written, for `plain`."""
     member: int | None = None
     epoch: int = 0
     at: int = 0

@@ -1,4 +1,4 @@
-"""What a PLC of the tunnel holds for a pair of nodes: voter's blocks, output mailboxes, outputs with a stamp.
+"""Registers of a PLC of the tunnel for a pair of nodes: voter's blocks, output mailboxes, outputs with a stamp.
 
     first  registers  what
     9000      64      two blocks of the voter (codec/register_block.py): plain, anybody writes
@@ -76,7 +76,7 @@ class OutputGuard:
 
 
 class PairArea:
-    """These registers; runs in the event loop of its caller."""
+    """The registers for a pair; runs in the event loop of its caller."""
 
     def __init__(self, store: WordStore, targets: int) -> None:
         """This is a start of the PLC: `store` gets another boot number."""

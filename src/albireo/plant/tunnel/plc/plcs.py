@@ -144,7 +144,7 @@ P2_ROWS: Final = (
 # fmt: on
 
 PLCS: Final = {"p1": RegisterMap(P1_ROWS), "p2": RegisterMap(P2_ROWS)}
-"""By the name of the adapter that reads them."""
+"""Register maps by the name of the adapter that reads them."""
 MOMENTARY: Final = frozenset({"fan_reset", "fire_reset"})
 """Coils that the PLC takes back after MOMENTARY_S: long enough for a read-back."""
 MOMENTARY_S: Final = 2.0

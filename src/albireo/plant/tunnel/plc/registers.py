@@ -36,7 +36,7 @@ class ItemGroup(msgspec.Struct, frozen=True, kw_only=True):
     type: RegisterType
     count: int = 1
     members: tuple[str, ...] = ()
-    """What stands for `{n}`; without it 1, 2, 3..."""
+    """Names that stand for `{n}`; without them 1, 2, 3..."""
     scale: float = 1.0
     unit: str = ""
     word_order: str = "big"
@@ -146,7 +146,7 @@ class RegisterMap:
         return image
 
     def default(self, register: Register) -> float:
-        """What a writable register holds at the start, in engineering units."""
+        """Value of a writable register at the start, in engineering units."""
         column: Vector = getattr(SetPoints(), register.row.channel)
         return float(column[register.index])
 

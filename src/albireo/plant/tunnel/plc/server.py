@@ -130,7 +130,7 @@ class PlcServer:
             await server.shutdown()  # type: ignore[no-untyped-call]  # pymodbus leaves it untyped.
 
     async def apply(self, faults: PlcFaults) -> None:
-        """What is wrong from now on."""
+        """Set what is wrong from now on."""
         self.faults = faults
         self.pair.freeze(faults.is_frozen)
         if self._server is not None:
