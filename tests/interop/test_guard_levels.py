@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from albireo.codec.message import RoleAsked, RoleTold
-from albireo.field.contract import GOES_ON, ConfigurationError, Lead, PairAdapter, Written
+from albireo.field.contract import GOES_ON, ConfigurationError, PairAdapter, WriteTenure, Written
 from albireo.field.kinds import Surroundings, create_adapter
 from albireo.field.modbus import output
 from albireo.field.modbus.items import parse_row
@@ -36,7 +36,7 @@ P1 = PLCS["p1"]
 TARGETS = {one.name: number for number, one in enumerate(P1.writable, 1)}
 BY_NAME = {one.name: one for one in P1.writable}
 NAMES = ["speed_limit", "co_setpoint", "opacity_setpoint", "barrier_close"]
-OLD, NEW = Lead(epoch=4, member=0, is_paired=True), Lead(epoch=5, member=1, is_paired=True)
+OLD, NEW = WriteTenure(epoch=4, member=0, is_paired=True), WriteTenure(epoch=5, member=1, is_paired=True)
 
 
 def yes() -> str:

@@ -23,7 +23,7 @@ class Ground:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.own_address = ProcessHost().address
-        """Under which the members reach this program."""
+        """Address under which the members reach this program."""
         self.hosts: dict[str, ProcessHost] = {}
         """Hosts by name of a member or witness; loopback where there is none."""
         self.data: dict[str, Path] = {}

@@ -63,7 +63,7 @@ class Worker(threading.Thread, ABC):
 
     @abstractmethod
     def _work(self) -> None:
-        """Until `_is_stopping`."""
+        """Do the worker's part until `_is_stopping`."""
 
     def stop(self) -> None:
         self._is_stopping.set()
@@ -223,7 +223,7 @@ class LiveLoad:
         return all(have > one for have, one in zip(self.acked(), numbers, strict=True))
 
     def times(self) -> list[list[float]]:
-        """When acknowledgements came, by producer; monotonic seconds."""
+        """Instants of acknowledgements by producer, in monotonic seconds."""
         return [[at for at, _ in source.acks.times] for source in self.sources]
 
     @property

@@ -64,7 +64,7 @@ class Group:
             )
 
     def signal(self, number: signal.Signals) -> None:
-        """To every process of the group at once. One that is gone is fine."""
+        """Send `number` to every process of the group at once. A process may be gone."""
         if self.is_running:
             os.killpg(self.pid, number)
 

@@ -50,7 +50,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.lost or self.doubled or self.reordered or self.stale_writes)
 
     def told(self) -> str:
-        """In words."""
+        """The round in words."""
         return (
             f"gap {self.gap_s:.3f} s, epoch {self.epoch_before} -> {self.epoch_after}; {self.acked} acknowledged, "
             f"{self.lost} lost, {self.doubled} doubled, {self.reordered} reordered; "

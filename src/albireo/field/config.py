@@ -24,7 +24,7 @@ class CommConfig(msgspec.Struct, frozen=True, kw_only=True):
     standby: Standby = Standby.CONNECTED
     guard: Guard = Guard.LEASE
     write_max_ms: int = WRITE_MAX_MS
-    """In a pair, for guards that are bounded by time: a write starts only if so much is left of the lease."""
+    """Part of the lease that must be left when a write starts, in a pair whose guard is bounded by time."""
     voter_address: int | None = None
     seed: int | None = None
     """Seed of the back-off's jitter; None draws one."""

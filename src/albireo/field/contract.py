@@ -120,8 +120,8 @@ class Adapter(Protocol):
         ...
 
 
-class Lead(msgspec.Struct, frozen=True, kw_only=True):
-    """The lead under which an adapter writes."""
+class WriteTenure(msgspec.Struct, frozen=True, kw_only=True):
+    """The tenure under which an adapter writes."""
 
     epoch: int
     member: int = 0
@@ -159,7 +159,7 @@ class PairAdapter(Adapter, Protocol):
         """
         ...
 
-    async def lead(self, tenure: Lead) -> str:
+    async def lead(self, tenure: WriteTenure) -> str:
         """Prepare writing under `tenure`; returns at once when that was done on this connection already.
 
         Returns:

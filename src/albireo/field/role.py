@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import RoleTold, WriteOrder
-from albireo.field.contract import GOES_ON, Lead
+from albireo.field.contract import GOES_ON, WriteTenure
 from albireo.model.instant import MS, Instant
 from albireo.model.topology import Guard
 
@@ -49,9 +49,9 @@ class AdapterRole(msgspec.Struct, frozen=True, kw_only=True):
             not_after=message.not_after,
         )
 
-    def tenure(self, welcomed: int) -> Lead:
-        """Under whose lead to write; `welcomed`: highest epoch that the own CORE spoke in."""
-        return Lead(epoch=max(self.epoch, welcomed), member=self.member, is_paired=self.is_paired)
+    def tenure(self, welcomed: int) -> WriteTenure:
+        """Tenure under which to write; `welcomed`: highest epoch that the own CORE spoke in."""
+        return WriteTenure(epoch=max(self.epoch, welcomed), member=self.member, is_paired=self.is_paired)
 
     def objection(self, order: WriteOrder, welcomed: int, now: Instant, write_max_ns: int) -> str:
         """Why `order` must not be sent now; GOES_ON when it may.

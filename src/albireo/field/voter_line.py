@@ -94,7 +94,7 @@ class VoterLine:
             self._came.set()
 
     def deadline(self) -> Instant | None:
-        """When `tick` is due."""
+        """Instant at which `tick` is due."""
         return self._offer_due if self._connection or self._is_paused else None
 
     def tick(self, now: Instant) -> None:

@@ -126,7 +126,7 @@ def trend_rows(lake: Lake, item_ids: Sequence[int]) -> tuple[str, dict[int, list
 
 
 def thinned(rows: Sequence[Row]) -> list[Row]:
-    """At most `POINTS_SHOWN` rows: neighbours as one, extremes kept, not good if one of them was not."""
+    """The same curve in at most `POINTS_SHOWN` rows: neighbours as one, extremes kept, not good if one was not."""
     size = -(-len(rows) // POINTS_SHOWN)
     if size <= 1:
         return list(rows)

@@ -254,7 +254,7 @@ def _gaps(work: _Work) -> DataFrame:
 
 
 def _first_known_ns(work: _Work) -> int:
-    """When the record begins: the first sample, but not before the day on which the node began to append."""
+    """Begin of the record: the first sample, but not before the day on which the node began to append."""
     entries = work.history.entries(FileKind.SAMPLES)
     if not entries:
         return work.plan.known_to_ns

@@ -103,7 +103,7 @@ GAPS: Final = Table(
         items bigint, lost bigint, epoch bigint, sequence bigint
     """,
 )
-"""Where samples were or may have been lost. items: how many items it touches; lost: samples, null where unknown."""
+"""Gaps, where samples were or may have been lost. items: number of items; lost: samples, null where unknown."""
 
 ALARM_CASES: Final = Table(
     name="alarm_cases",
@@ -134,7 +134,7 @@ ALARM_ACTORS: Final = Table(
         cases bigint, active_ns bigint
     """,
 )
-"""Who alarms most: items and conditions by annunciations."""
+"""Items and conditions by annunciations: those that alarm most."""
 ALARM_STANDING: Final = Table(
     name="alarm_standing",
     columns="""

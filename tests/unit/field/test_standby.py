@@ -16,7 +16,7 @@ from albireo.codec.message import (
     WritesEnded,
 )
 from albireo.field.comm import Comm
-from albireo.field.contract import GOES_ON, Lead
+from albireo.field.contract import GOES_ON, WriteTenure
 from albireo.field.device import KNOCK_NS
 from albireo.field.role import AdapterRole
 from albireo.model.command import Outcome
@@ -99,8 +99,8 @@ def test_a_write_without_an_order_needs_the_holders_permit(permit: tuple[int, in
 
 
 def test_the_tenure_is_of_the_highest_epoch_that_the_own_core_spoke_in() -> None:
-    assert ACTING.tenure(3) == Lead(epoch=4, member=1, is_paired=True)
-    assert AdapterRole().tenure(7) == Lead(epoch=7, member=0, is_paired=False)
+    assert ACTING.tenure(3) == WriteTenure(epoch=4, member=1, is_paired=True)
+    assert AdapterRole().tenure(7) == WriteTenure(epoch=7, member=0, is_paired=False)
 
 
 # --- COMM and a real Modbus server -----------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class DemoAccount(msgspec.Struct, frozen=True, kw_only=True):
     """Figures of one demo, from its first start to its stop."""
 
     seconds: float
-    """From the first poll of a PLC to the last."""
+    """Seconds from the first poll of a PLC to the last."""
     samples_acquired: int
     """Past the dead band, of every adapter and of the node itself."""
     samples_committed: int
@@ -141,7 +141,7 @@ class Stored:
         return int(rows["value_f64"][-1].as_py() or 0) if rows.num_rows else 0
 
     def polled_s(self, plcs: Collection[str]) -> float:
-        """From the first good value of these adapters to their last."""
+        """Seconds from the first good value of these adapters to their last."""
         ids = [item_id for one in plcs for item_id in self._of_adapter.get(one, [])]
         where = ds.field("item_id").isin(ids) & (ds.field("quality") == 0)
         times = self.table(FileKind.SAMPLES, ["source_ns"], where)["source_ns"].to_numpy()

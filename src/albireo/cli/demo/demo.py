@@ -59,7 +59,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     is_fresh: bool
     """Begin with an empty directory; else go on with what is there."""
     seconds: float | None
-    """From the first poll to the last; None: until the operator leaves."""
+    """Seconds from the first poll to the last; None: the demo goes on until the operator leaves."""
     seed: int
     has_pipeline: bool
     has_view: bool

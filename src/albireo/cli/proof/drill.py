@@ -57,7 +57,7 @@ def command(fault: str, rounds: int, voters: str, keep: Path | None, as_json: bo
 
 
 def _skip(fault: str, reason: str, as_json: bool) -> None:
-    """Not rehearsed is neither held nor not held."""
+    """Say that `fault` was not rehearsed, which is neither held nor not held."""
     say(f"{fault}: skipped: {reason}")
     if as_json:
         emit({"fault": fault, "rounds": [], "held": None, "skipped": reason})

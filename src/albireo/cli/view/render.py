@@ -25,7 +25,7 @@ from albireo.model.item import KnownItem
 WIDTH_MIN: Final = 60
 HEIGHT_MIN: Final = 12
 WIDE: Final = 130
-"""From here on items and cases stand side by side."""
+"""Width from which on items and cases stand side by side."""
 NAME_CELLS: Final = 25
 VALUE_CELLS: Final = 15
 

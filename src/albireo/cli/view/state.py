@@ -58,7 +58,7 @@ class LiveState:
         self.status: dict[str, object] = {}
         """Latest answer of CORE, boot and history; empty before the first."""
         self.heard_at: Instant | None = None
-        """When the feed last said anything."""
+        """Instant at which the feed last said anything."""
         self.newest_ns = 0
         """Newest source time seen, wall."""
         self._progress: deque[tuple[Instant, int]] = deque()

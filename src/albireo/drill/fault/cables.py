@@ -42,7 +42,7 @@ class CutPlcs(Fault):
             self._network.drop_to_port(active, port)
 
     def is_felt(self, pair: Pair, active: str) -> bool:
-        """The other member leads."""
+        """Whether the other member leads."""
         acting = pair.acting()
         return acting is not None and acting[0] != active
 

@@ -24,7 +24,7 @@ from albireo.drill.ground import Ground
 from albireo.drill.pair import WITNESSES, Pair, other_of
 
 Whom = Callable[[str], tuple[str, ...]]
-"""From the member that leads to those that a fault is done to."""
+"""Gives, for the active member, the processes to which a fault is done."""
 
 
 class KillProcesses(Fault):

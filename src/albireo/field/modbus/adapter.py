@@ -27,10 +27,10 @@ from albireo.codec.register_block import BLOCK_REGISTERS
 from albireo.field.contract import (
     ConfigurationError,
     DeviceLost,
-    Lead,
     PolledColumns,
     SendGuard,
     VoterRequestRefused,
+    WriteTenure,
     Written,
 )
 from albireo.field.kinds import Surroundings
@@ -82,7 +82,7 @@ class _Read(msgspec.Struct, eq=False):
     rows: NDArray[np.intp]
     """Rows of its items."""
     refused_until: Instant = Instant(0)
-    """Not asked before; 0: the device knows it."""
+    """Instant before which the block is not asked for; 0: the device knows it."""
 
     @classmethod
     def of(cls, block: Block) -> "_Read":
@@ -260,7 +260,7 @@ class Modbus:
             return Written(outcome=Outcome.REJECTED, detail=str(error))
         return await self._outputs.write(item, wanted, may_send)
 
-    async def lead(self, tenure: Lead) -> str:
+    async def lead(self, tenure: WriteTenure) -> str:
         if tenure.is_paired:
             self._wire.bound_delivery(self._config.write_max_ms * MS)
         try:

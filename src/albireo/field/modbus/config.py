@@ -27,7 +27,7 @@ class ModbusConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Longest wait for one answer of the voter's registers: a lease is renewed several times a second."""
     dead_time_ms: int = 2_000
     write_max_ms: int = WRITE_MAX_MS
-    """In a pair: what the device has not taken this long after it was sent is never delivered."""
+    """Time after which, in a pair, bytes that the device has not taken are never delivered."""
 
     def __post_init__(self) -> None:
         if self.guard is Guard.PLC and self.mailbox_address is None:

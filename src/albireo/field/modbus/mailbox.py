@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from albireo.codec.errors import DecodeError
-from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, Lead, SendGuard, Written
+from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, SendGuard, WriteTenure, Written
 from albireo.field.modbus.items import ModbusItem, RegisterType, TableKind
 from albireo.field.modbus.output import not_done, verified
 from albireo.field.modbus.wire import DataReply, ExceptionReply, Nonsense, NotSent, Silence, Wire
@@ -68,7 +68,7 @@ class MailboxConfig(msgspec.Struct, frozen=True, kw_only=True):
 class _Led(msgspec.Struct, frozen=True):
     """State of the PLC when it answered the empty order."""
 
-    tenure: Lead
+    tenure: WriteTenure
     boot: int
     count: int
     """Count of the last order in the own mailbox."""
@@ -85,7 +85,7 @@ class MailboxOutputs:
         self._wire = wire
         self._config = config
         self._now = now
-        self._tenure = Lead(epoch=0)
+        self._tenure = WriteTenure(epoch=0)
         self._led: _Led | None = None
         self._turn = asyncio.Lock()
         self._is_order_out = False
@@ -117,7 +117,7 @@ class MailboxOutputs:
             self._is_order_out = False
             self._quiet_until = Instant(self._now() + self._config.dead_ns)
 
-    async def lead(self, tenure: Lead) -> str:
+    async def lead(self, tenure: WriteTenure) -> str:
         async with self._turn:
             self._tenure = tenure
             return await self._lead()

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from albireo.field.contract import GOES_ON, DeviceLost, Lead, SendGuard, Written
+from albireo.field.contract import GOES_ON, DeviceLost, SendGuard, WriteTenure, Written
 from albireo.field.modbus.decode import Unencodable, decode_one, encode_one
 from albireo.field.modbus.items import ModbusItem, TableKind
 from albireo.field.modbus.wire import (
@@ -43,7 +43,7 @@ class ModbusOutputs(Protocol):
         """`wanted`: registers of the item as the device orders them, or one bit. See `Adapter.write`."""
         ...
 
-    async def lead(self, tenure: Lead) -> str:
+    async def lead(self, tenure: WriteTenure) -> str:
         """See `PairAdapter.lead`."""
         ...
 
@@ -90,7 +90,7 @@ class PlainOutputs:
             return await self._wire.write_bit(item.device_id, item.address, bit, bool(wanted[0]), may_send)
         return await self._wire.write_registers(item.device_id, item.address, wanted, may_send)
 
-    async def lead(self, tenure: Lead) -> str:
+    async def lead(self, tenure: WriteTenure) -> str:
         return GOES_ON
 
     async def look(self) -> None:

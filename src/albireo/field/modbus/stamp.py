@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from albireo.field.contract import GOES_ON, ConfigurationError, Lead, SendGuard, Written
+from albireo.field.contract import GOES_ON, ConfigurationError, SendGuard, WriteTenure, Written
 from albireo.field.modbus.items import REGISTERS_MAX, ModbusItem, TableKind
 from albireo.field.modbus.output import not_done, verified
 from albireo.field.modbus.plan import PlanConfig, plan
@@ -68,7 +68,7 @@ class StampedOutputs:
             raise ConfigurationError("; ".join(wrong))
         stamped = [msgspec.structs.replace(one, words=one.words + STAMP_REGISTERS) for one in self._table]
         self._plan = plan(stamped, PlanConfig(registers_max=max(registers_max, *(one.words for one in stamped), 1)))
-        self._tenure = Lead(epoch=0)
+        self._tenure = WriteTenure(epoch=0)
         self._count = 0
         self._set: dict[int, _Set] = {}
         self._seen: dict[int, _Stamp] = {}
@@ -90,7 +90,7 @@ class StampedOutputs:
     def needs_mending(self) -> bool:
         return bool(self._overtaken)
 
-    async def lead(self, tenure: Lead) -> str:
+    async def lead(self, tenure: WriteTenure) -> str:
         if tenure == self._tenure:
             return GOES_ON
         if not 0 < tenure.epoch <= EPOCH_MAX:

@@ -24,7 +24,7 @@ SOCKET_NAME: Final = "plant.sock"
 
 
 class WireError(Exception):
-    """The other side said something that is no message; the connection is not used any further."""
+    """Bytes that are no message; the connection is not used any further."""
 
 
 class PlcFaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,9 +33,9 @@ class PlcFaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_off: bool = False
     """Its port is closed and its connections are gone."""
     is_frozen: bool = False
-    """It answers, but its program stands still: no value and no life sign changes."""
+    """The PLC answers, but its program stands still: no value and no life sign changes."""
     is_half_open: bool = False
-    """It takes requests and carries out writes, but no answer ever arrives."""
+    """The PLC takes requests and carries out writes, but no answer ever arrives."""
     answer_delay_ms: int = 0
     write_delay_ms: int = 0
     """A write is carried out and answered this much later; it keeps only its own connection waiting."""
@@ -98,7 +98,7 @@ class Restart(msgspec.Struct, frozen=True, kw_only=True, tag="restart"):
     age_ms: int = 2_000
     """Age of the image that comes back with `Retained.OLD`."""
     down_ms: int = 300
-    """Until the port is open again."""
+    """Time until the port is open again."""
 
 
 class ZeroVoter(msgspec.Struct, frozen=True, tag="zero_voter"):

@@ -93,9 +93,9 @@ class _Seen(msgspec.Struct):
     """Observation of one write from one connection."""
 
     unseen_sent: float = 0.0
-    """When the last read that did not show it was sent."""
+    """Time at which the last read that did not show the write was sent."""
     sent: float = 0.0
-    """When the read that did was sent, and when it was answered."""
+    """Times at which the first read that showed the write was sent, and was answered."""
     at: float = 0.0
 
 
@@ -142,7 +142,7 @@ class Bench:
     async def _until_shown(
         self, line: VoterConnection, first: int, words: Sequence[int], race: Race | None = None
     ) -> float:
-        """When the connection that wrote saw it: the answer to its first read that shows it."""
+        """Time at which the connection that wrote saw it: the answer to its first read that shows it."""
         begun = _now()
         is_at_once = True
         while self._part(await line.read(), first, words, race) != tuple(words):

@@ -159,7 +159,7 @@ class PlainMemory:
         self._store.put(address, words)
 
     def due(self) -> float | None:
-        """When the next write is seen by all."""
+        """Instant at which the next write is seen by all."""
         return min((one.all_at for one in self._pending), default=None)
 
     def advance(self, now: float) -> None:

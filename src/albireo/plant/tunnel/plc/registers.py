@@ -29,7 +29,7 @@ class ItemGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Alike items: one row of a table."""
 
     name: str
-    """With `{n}` for the number, or `{zone}` style names given by `members`."""
+    """Name with `{n}` for the number, or for a name out of `members`."""
     channel: str
     """Column of `channels.read`, or of SetPoints when `is_writable`."""
     kind: TableKind
