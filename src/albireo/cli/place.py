@@ -1,9 +1,9 @@
 """Which node a command means: `--data DIR`, else the only one in `./var`."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
 
@@ -13,17 +13,24 @@ from albireo.client import NodeClient, NodeRefused, NodeUnreachable
 
 VAR: Final = Path("var")
 MEMBERS: Final = ("primary", "backup")
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def data_option(function: _Function) -> _Function:
-    """Give a command the option `--data`, handed in as `data` (None: not given)."""
-    return click.option(
-        "--data",
-        type=click.Path(path_type=Path, file_okay=False),
-        default=None,
-        help="Data directory of the node; without it the only node in ./var.",
-    )(function)
+data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Data directory of the node; without it the only node in ./var.",
+)
+"""Gives a command the option `--data`, handed in as `data` (None: not given)."""
+topology_option = click.option(
+    "--topology",
+    "topology_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("topology.toml"),
+    show_default=True,
+    help="The topology file.",
+)
+"""Gives a command the option `--topology`, handed in as `topology_file`."""
 
 
 def find_data(data: Path | None) -> Path:

@@ -8,13 +8,14 @@ It opens `plant.sock` in DIR. A PLC says hello and then gets an `Image` per tick
 import argparse
 import asyncio
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from albireo.plant.tunnel.child import say_ready, until_told
+from albireo.plant.tunnel.child import until_told
 from albireo.plant.tunnel.physics import channels, physics
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.scenario import DELAY_MS, PLC_OFF_S, TEAR_MS, Scenario
@@ -180,15 +181,8 @@ class Plant:
 
 
 async def _main(directory: Path, seed: int, is_child: bool) -> None:
-    async def serve() -> None:
-        is_ready = asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(plant.run(directory, is_ready))
-            await is_ready.wait()
-            say_ready(directory=str(directory))
-
-    plant = Plant(seed)
-    await until_told(serve(), is_child=is_child)
+    work = partial(Plant(seed).run, directory)
+    await until_told(work, lambda: {"directory": str(directory)}, is_child=is_child)
 
 
 def main() -> None:

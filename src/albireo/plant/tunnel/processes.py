@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 import msgspec
@@ -93,11 +92,7 @@ class Tunnel:
         begin(self.directory, scenario, target, plc)
 
     def set_faults(self, plc: str, faults: PlcFaults) -> None:
-        """The faults of a PLC from the next tick on (tests and drills).
-
-        Raises:
-            TunnelError: no such PLC, or the plant does not answer.
-        """
+        """The faults of a PLC from the next tick on; raises as `act`."""
         _ask(self.directory, FaultsAsked(plc=plc, faults=faults))
 
     def act(self, plc: str, act: Restart | ZeroVoter | ResetConnections) -> None:
@@ -111,9 +106,7 @@ class Tunnel:
     def __enter__(self) -> "Tunnel":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 
@@ -129,7 +122,7 @@ def start_tunnel(
 
     Args:
         guarded: PLCs whose set points are reached through the output mailboxes only; a plain write is refused.
-        notes_orders: each PLC writes what it carried out to `PLC.orders.jsonl` (`orders.Carried`).
+        notes_orders: each PLC writes what it carried out to `PLC.orders.jsonl` (`orders.CarriedOrder`).
 
     Raises:
         TunnelError: a process ended or was not ready within START_S.

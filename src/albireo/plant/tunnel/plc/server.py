@@ -12,6 +12,7 @@ import asyncio
 import math
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -21,7 +22,7 @@ from pymodbus.simulator import DataType, SimData, SimDevice
 
 from albireo.field.modbus.items import TableKind
 from albireo.machine.output.mailbox import RAISE_ONLY, Applied
-from albireo.plant.tunnel.child import say_ready, until_told
+from albireo.plant.tunnel.child import until_told
 from albireo.plant.tunnel.plc.memory import Area, WordStore
 from albireo.plant.tunnel.plc.modbus_tcp import ConnectionServer, current_connection
 from albireo.plant.tunnel.plc.orders import CarriedOrder, OnCarried, order_file
@@ -349,17 +350,10 @@ async def _main(arguments: argparse.Namespace) -> None:
     plc, directory = arguments.plc, arguments.directory
     store = WordStore(directory / f"{plc}.retained")
     server = PlcServer(PLCS[plc], arguments.host, arguments.port, store=store, is_guarded=arguments.guarded)
-    is_open = asyncio.Event()
-
-    async def serve() -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(follow(server, plc, directory, is_open))
-            await is_open.wait()
-            say_ready(plc=plc, port=server.port)
-
     with order_file(directory / f"{plc}.orders.jsonl") if arguments.orders else nullcontext(server.on_carried) as note:
         server.on_carried = note
-        await until_told(serve(), is_child=arguments.child)
+        work = partial(follow, server, plc, directory)
+        await until_told(work, lambda: {"plc": plc, "port": server.port}, is_child=arguments.child)
         await server.stop()
 
 
