@@ -64,7 +64,7 @@ class PairView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pair:
-    """Made, started, asked, ended."""
+    """The pair of a drill: made, started, asked and ended here."""
 
     def __init__(self, ground: Ground, plcs: Mapping[str, int], voters: str = "witness") -> None:
         """

@@ -41,7 +41,7 @@ _TABLE: Final = "name,kind,address,type,writable,target,minimum,maximum"
 
 
 class Plcs(threading.Thread):
-    """All PLCs, at one address."""
+    """All PLCs of a drill, at one address."""
 
     def __init__(self, address: str) -> None:
         super().__init__(name="plcs", daemon=True)

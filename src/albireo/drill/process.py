@@ -80,7 +80,7 @@ class Group:
         self.signal(signal.SIGCONT)
 
     def stop(self) -> int | None:
-        """Cleanly; its exit code, None when it had to be killed."""
+        """Stop it cleanly and give its exit code; None when it had to be killed."""
         process = self._process
         if process is None:
             return 0

@@ -162,7 +162,7 @@ class Rehearsal:
         return one
 
     def _run_load(self, acked: Sequence[int], ordered: Mapping[str, int]) -> None:
-        """Samples and orders flow."""
+        """Wait until samples and orders flow."""
         self._load.offer(is_on=True)
         self._outputs.write(is_on=True)
         self._wait("the load runs", lambda: self._load.is_past(acked), BACK_S)

@@ -105,7 +105,7 @@ class Carrier:
         return until if until > self._actor.now() else 0
 
     def _say_ended(self) -> None:
-        """Behind the receipts that it is about."""
+        """Say that writes have ended, behind the receipts that this is about."""
         ended = WritesEnded(stand_down=self._stand_down, lands_until=self._lands_until())
         if not self.role.is_acting and ended != self._said:
             self._said = ended

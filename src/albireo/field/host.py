@@ -132,7 +132,7 @@ class HostAdapter:
         ]
 
     def _read(self) -> tuple[list[float | None], int]:
-        """Every probe, and how many failed. In the thread."""
+        """Values of every probe, and how many failed; called in the thread."""
         values: list[float | None] = []
         failed = 0
         for probe in self._probes:
@@ -402,7 +402,7 @@ class _Family:
         self._looked_at: Instant | None = None
 
     def members(self) -> list[psutil.Process]:
-        """All of them, not older than FAMILY_NS."""
+        """Processes of the family, as of at most FAMILY_NS ago."""
         now = self._now()
         if self._looked_at is None or now - self._looked_at >= FAMILY_NS:
             self._looked_at = now

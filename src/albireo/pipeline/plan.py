@@ -2,8 +2,8 @@
 
 A table's watermark says up to which position of which log it has taken everything in. Files beyond it hold something
 new. A new sample changes its own bucket and all that its hold reaches; so every day from the earliest new time on is
-computed anew, and at least the day in which the end of what is known lay before. What lies earlier stays as it is;
-what held of each item at that midnight comes from the table.
+computed anew, and at least the day in which the end of what is known lay before. Earlier days stay as they are;
+the value that held of each item at that midnight comes from the table.
 
 Everything is computed anew when there is no watermark, when the log is another one, when it went back, when rows of
 before it were added (ADR-0124), or when the tables' format changed.

@@ -233,7 +233,7 @@ class Recorded(msgspec.Struct, kw_only=True):
 
 
 def _record(options: Options, signals: Signals) -> Recorded:
-    """Plant, pair and view, until they are over."""
+    """Run plant, pair and view until they are over."""
     site = options.data / SITE
     tunnel = Tunnel(site)
     node: DemoPair | None = None

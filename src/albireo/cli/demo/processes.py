@@ -65,7 +65,7 @@ class DemoPair:
             )
 
     def restart_ended(self) -> None:
-        """Called now and then."""
+        """Start ended members again when it is time; called now and then."""
         now = time.monotonic()
         for name, process in list(self._processes.items()):
             if process.poll() is None:
@@ -125,7 +125,7 @@ class DemoPair:
         return code
 
     def _stop(self, name: str) -> int:
-        """Cleanly; killed after STOP_S."""
+        """Stop it cleanly, or kill it after STOP_S."""
         process = self._processes[name]
         if process.poll() is None:
             process.terminate()

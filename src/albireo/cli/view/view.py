@@ -196,7 +196,7 @@ class LiveView:
             say(text)
 
     def _empty_inbox(self) -> None:
-        """So that no worker is left waiting for room."""
+        """Empty the inbox, so that no worker waits for room."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._inbox.get_nowait()

@@ -4,7 +4,7 @@ from albireo.drill.pair import Pair
 
 
 class Fault:
-    """Nothing happens. Others override what they need."""
+    """A fault in which nothing happens; others override what they need."""
 
     alone_s: float = 30.0
     """The pair has this long to bring the service back by itself; then the fault is undone to see what comes then."""
@@ -12,7 +12,7 @@ class Fault:
     """Longest time until `is_felt`; after it the round has failed."""
 
     def begin(self, pair: Pair) -> None:
-        """Made, and not started yet."""
+        """The pair is made, and not started yet."""
 
     def prepare(self, pair: Pair) -> None:
         """Both members are in the set, no load yet."""

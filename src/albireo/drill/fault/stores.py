@@ -59,6 +59,6 @@ def keep_copy(data: Path, copy: Path) -> None:
 
 
 def put_back(copy: Path, data: Path) -> None:
-    """The copy in place of what is there."""
+    """Put the copy in place of the store."""
     shutil.rmtree(data)
     shutil.copytree(copy, data)

@@ -3,8 +3,8 @@
 Both begin held back to the level before this one, as an operator holds them back who wants to be able to go back:
 
     each round     the passive member is started with this level, led to by a switchover, and killed: the member with
-                   the level before takes over. What was killed comes back with the level before, and leads again;
-                   the other one is started anew too: a leader holds off ever longer whom it saw come and go
+                   the level before takes over. The killed one comes back with the level before, and leads again;
+                   the other is started anew too: a leader holds off ever longer whom it saw come and go
     the last one   besides, one member after the other is started with this level, with a switchover between; the log
                    is raised by itself; and whoever is started with the level before then is refused
 

@@ -82,7 +82,7 @@ class PlainOutputs:
         return await verified(self._wire, item, wanted) if isinstance(answer, DataReply) else not_done(answer)
 
     async def send(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> WriteAnswer:
-        """Without read-back."""
+        """Write without read-back."""
         if item.kind is TableKind.COIL:
             return await self._wire.write_coil(item.device_id, item.address, bool(wanted[0]), may_send)
         if item.bit is not None:

@@ -1,7 +1,7 @@
 """Block-read planning: which reads fetch all items of a device with few requests.
 
 Items of one table of one unit are read in blocks: neighbours together, small holes between them read along, never more
-than one request may carry, never across units, never an item in two pieces. What the blocks fetch lies in one image
+than one request may carry, never across units, never an item in two pieces. All that the blocks fetch lies in one image
 (one array for registers, one for bits), so that decoding is the same however the device was read.
 
 A block that a device refuses (illegal address) is split: first where a hole was read along, then in halves, down to

@@ -4,7 +4,7 @@ The three registers right behind a value say who wrote it last, in one request w
 
     value...  epoch (high word first)  epoch  count
 
-After each poll the leading member reads its outputs with their stamps. What a stamp says:
+After each poll the acting member reads its outputs with their stamps. A stamp may be:
 
     as this member wrote it             well
     an epoch below this member's        overtaken by a late order: case, counted; if this member has set the output, the

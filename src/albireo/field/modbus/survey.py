@@ -262,8 +262,8 @@ def guess(stretch: RegisterStretch, before: Sequence[int], after: Sequence[int],
 def float_order(before: Sequence[int], after: Sequence[int]) -> str:
     """`big` or `little` when two registers look like one float32 at both looks, else empty.
 
-    Two integers side by side often have the bits of a plausible float, so the magnitude is not enough. What moved must
-    have moved as the low half of a mantissa does, wildly; what stood still must be a round number.
+    Two integers side by side often have the bits of a plausible float, so the magnitude is not enough. A word that
+    moved must have moved as the low half of a mantissa does, wildly; one that stood still must be a round number.
     """
     for order in ("big", "little"):
         values = [_as_float(words, order) for words in (before, after)]

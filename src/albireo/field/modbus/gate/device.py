@@ -127,7 +127,7 @@ class GatedDevice:
             await self.close()
 
     def _tell(self, is_connected: bool, reason: str = "") -> None:
-        """Once per change."""
+        """Log a change of the connection once."""
         if is_connected is not self._is_told:
             self._is_told = is_connected
             if is_connected:

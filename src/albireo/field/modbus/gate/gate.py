@@ -5,7 +5,7 @@
            --write of a mailbox-----> gate machine --Keep--> disk, then --Apply--> device --> Landed --> answer
            --any other write--------> exception
 
-What the device says to a read is what the member hears: data, an exception, nothing, or the end of the connection.
+The member hears what the device says to a read: data, an exception, nothing, or the end of the connection.
 
 A disk that refuses anything ends the process at once and without an answer: a guard that may not be kept guards
 nothing. Nothing is written by a gate that is not there, so that is safe.
