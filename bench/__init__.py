@@ -1,4 +1,4 @@
-"""Benchmarks: figures against a floor or a peer measured in the same run. Never part of the tests.
+"""Benchmarks: figures against a floor or a peer measured in the same pass. Never part of the tests.
 
 Each module `bench/<name>.py` has `run(progress) -> Result`, where `progress` takes one line for the person who waits.
 `python -m bench NAME [--json]` runs one, `python -m bench --all` runs all and rewrites `bench/RESULTS.md`.
@@ -30,7 +30,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a benchmark prints."""
+    """Result that a benchmark prints."""
 
     name: str
     machine: str
@@ -57,7 +57,7 @@ def result(name: str, cases: Sequence[Case]) -> Result:
 
 
 def machine(proc: Path = Path("/proc")) -> str:
-    """What a reader has to know to compare: processor, cores, memory, kernel, Python."""
+    """Facts that a reader needs to compare: processor, cores, memory, kernel, Python."""
     import psutil
 
     processor = platform.processor() or platform.machine()

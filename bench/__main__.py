@@ -13,8 +13,8 @@ from bench import Case, Result
 FOLDER = Path(__file__).parent
 HEAD = """# Results
 
-Rewritten by `make bench`. One machine, one run: absolute values depend on it, ratios less. `ratio` is ours / floor;
-the floor is measured in the same run, interleaved. A goal without a floor is one of `ours`.
+Rewritten by `make bench`. One machine, one pass: absolute values depend on it, ratios less. `ratio` is ours / floor;
+the floor is measured in the same pass, interleaved. A goal without a floor is one of `ours`.
 """
 
 

@@ -81,7 +81,7 @@ def socket_of(context: "zmq.Context[zmq.Socket[bytes]]", kind: int, curve: bool,
 
 
 def drained(link: "zmq.Socket[bytes]") -> list[list[bytes]]:
-    """What is there, up to 128 messages."""
+    """Messages that wait, up to 128."""
     found: list[list[bytes]] = []
     while len(found) < 128:
         try:

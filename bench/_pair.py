@@ -1,4 +1,4 @@
-"""A real pair for the benchmarks: two members and three witnesses as processes, with CURVE keys made for the run."""
+"""A real pair for the benchmarks: two members and three witnesses as processes, with CURVE keys of their own."""
 
 import contextlib
 import subprocess

@@ -1,4 +1,4 @@
-"""What encryption costs: one message there and back, and a stream of them, over TCP on the loopback.
+"""Cost of encryption: one message there and back, and a stream of them, over TCP on the loopback.
 
 Ours is CURVE, the floor the same socket pair without keys (NULL). Both ends are in one process, so the CPU figure is
 that of sender and receiver together, libzmq's two threads included.

@@ -98,7 +98,7 @@ def _turns(when: str, turn: tuple[float, float], goal: str | None = "<= 20") -> 
 
 
 def longest_pause_ms(seconds: float = ROUND_S) -> float:
-    """What the machine itself takes away: no turn can be sure to be shorter. Two bare loops, one on each core."""
+    """Pauses of the machine itself: no turn can be sure to be shorter. Two bare loops, one on each core."""
     program = (
         "import time\n"
         "before = time.perf_counter(); ends = before + " + str(seconds) + "; longest = 0.0\n"

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from albireo.cli.pair.members import Acting, status_of
+from albireo.cli.pair.acting import ActingDirectory, status_of
 from albireo.cli.place import MEMBERS
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
@@ -82,7 +82,7 @@ def running(data: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 def is_ready(data: Path) -> bool:
     """Both members are in the set, and the acting one hears both PLCs."""
-    status = status_of(Acting([data / member for member in MEMBERS])(), timeout_s=2.0)
+    status = status_of(ActingDirectory([data / member for member in MEMBERS])(), timeout_s=2.0)
     heard = {one["name"] for one in status.get("adapters", ()) if one["connected"]}
     return {"p1", "p2"} <= heard and (status.get("pair") or {}).get("members") == [0, 1]
 

@@ -29,7 +29,7 @@ from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, T
 from albireo.machine.fold.folds import Folds
 from albireo.model.instant import TimePassed
 from albireo.model.value import ValueType
-from albireo.plant.tunnel.processes import Tunnel
+from albireo.plant.tunnel.processes import Tunnel, start_tunnel
 from albireo.plant.tunnel.scenario import Scenario
 from albireo.runtime import SyncLink
 from albireo.runtime.actor.clock import boot_ns
@@ -152,8 +152,7 @@ def _say(link: SyncLink, effects: list[Any]) -> None:
 
 @pytest.fixture(scope="module")
 def tunnel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tunnel]:
-    with Tunnel(tmp_path_factory.mktemp("plant")) as running:
-        running.start(1, {})
+    with start_tunnel(tmp_path_factory.mktemp("plant")) as running:
         yield running
 
 

@@ -265,11 +265,11 @@ def check_begin(pair: Pair) -> None:
 
 
 def check_lead(begun: Pair) -> None:
-    """Switchover and drain move it, and a drain outlives a restart."""
+    """Switchover and maintenance move it, and maintenance outlives a restart."""
     begun.pass_lead("backup", "switchover", by="primary")
     begun.pass_lead("primary", "switchover", by="primary")  # The passive one passes it on.
 
-    begun.pass_lead("backup", "drain", by="primary")
+    begun.pass_lead("backup", "maintenance", by="primary")
     assert "drain --end" in begun.refused("drained", "switchover", member="backup")["remedy"]
     begun.kill("primary")
     begun.start("primary")
@@ -280,7 +280,7 @@ def check_lead(begun: Pair) -> None:
     begun.start("backup")
     begun.wait_for("ready", "active")
 
-    begun.done("drain", "--end", member="primary")
+    begun.done("maintenance", "--end", member="primary")
     begun.pass_lead("primary", "switchover", by="backup")
 
 
@@ -356,10 +356,10 @@ def test_voter_that_lost_its_store_votes_again(begun: Pair) -> None:
 
 def test_member_that_does_not_run_or_is_no_member_is_told_with_a_remedy(begun: Pair, tmp_path: Path) -> None:
     begun.kill("backup")
-    code, answer = begun.run("drain", member="backup")
+    code, answer = begun.run("maintenance", member="backup")
     assert code == 69 and "albireo node run" in answer["remedy"]
     begun.wait_for("solo", "silent")
-    for order in (["switchover"], ["drain"]):
+    for order in (["switchover"], ["maintenance"]):
         code, answer = begun.run(*order, member="primary")
         assert code == 1 and ("not in the set" in answer["error"] or "could not take over" in answer["error"])
         assert answer["remedy"]

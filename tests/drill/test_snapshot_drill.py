@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from msgspec import convert
 
-from albireo.cli.pair.table import Row, troubles
+from albireo.cli.pair.table import MemberRow, troubles
 from albireo.client import Acknowledged, NodeClient, NodeUnreachable, PairProducer
 from albireo.codec.history import FileKind, decode_manifest
 from albireo.model.instant import SECOND
@@ -139,7 +139,7 @@ def copied(pair: Pair, member: str) -> dict[str, Any]:
 def lines(pair: Pair, member: str) -> list[str]:
     """What `albireo status` says is wrong with the pair."""
     _, status = pair.run("status", member=member)
-    return troubles(convert(status["members"], list[Row]))
+    return troubles(convert(status["members"], list[MemberRow]))
 
 
 def lost_for_now(pair: Pair) -> Path:

@@ -17,8 +17,8 @@ from albireo.client import ClientError, NodeClient
 from albireo.drill.ground import Ground
 from albireo.drill.pair import HEALTHY_S, Pair, other_of
 from albireo.drill.plcs import Plcs
-from albireo.plant.tunnel.plc.orders import Carried
-from albireo.plant.tunnel.wire import Faults
+from albireo.plant.tunnel.plc.orders import CarriedOrder
+from albireo.plant.tunnel.wire import PlcFaults
 from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow, pytest.mark.xdist_group("switchover")]
@@ -68,7 +68,7 @@ class Site:
 
         self.pair.until("the lead is passed", is_passed, HEALTHY_S)
 
-    def carried(self, level: str) -> list[Carried]:
+    def carried(self, level: str) -> list[CarriedOrder]:
         way = "mailbox" if level == "plc" else "plain"
         return [one for one in list(self.plcs.carried[PLC_OF[level]]) if one.way == way]
 
@@ -99,7 +99,7 @@ class UnderWay(threading.Thread):
         self.outcome = self._site.write(*self._order)
 
 
-def begin(site: Site, level: str, faults: Faults) -> tuple[str, UnderWay]:
+def begin(site: Site, level: str, faults: PlcFaults) -> tuple[str, UnderWay]:
     """Who leads, and an order whose write is at the PLC. The output was written before, so nothing is new about it."""
     active, last = site.active(), VALUES[level][1]
     site.writes(active, level, last)
@@ -119,10 +119,10 @@ def test_what_the_old_holder_wrote_lands_first_and_its_outcome_is_known(site: Si
     all is done again. A lead that is given away too early never leaves another one."""
 
     def is_shown() -> bool:
-        active, order = begin(site, level, Faults(write_delay_ms=WRITE_MS))
+        active, order = begin(site, level, PlcFaults(write_delay_ms=WRITE_MS))
         before = len(site.carried(level))
         site.switch_over(active)
-        site.plcs.apply(PLC_OF[level], Faults())
+        site.plcs.apply(PLC_OF[level], PlcFaults())
         site.writes(other_of(active), level, VALUES[level][1])
         order.join(PATIENCE_S)
         if order.outcome != "verified":
@@ -137,9 +137,9 @@ def test_what_the_old_holder_wrote_lands_first_and_its_outcome_is_known(site: Si
 
 @pytest.mark.parametrize("level", ["lease"])
 def test_an_outcome_that_never_comes_does_not_keep_the_lead_where_it_is(site: Site, level: str) -> None:
-    active, order = begin(site, level, Faults(is_half_open=True))
+    active, order = begin(site, level, PlcFaults(is_half_open=True))
     site.switch_over(active)
-    site.plcs.apply(PLC_OF[level], Faults())
+    site.plcs.apply(PLC_OF[level], PlcFaults())
     order.join(PATIENCE_S)
     assert order.outcome == "unknown"
     assert site.active() == other_of(active)

@@ -11,11 +11,11 @@ from pymodbus.exceptions import ModbusException
 
 from albireo.machine.output.mailbox import MailboxOrder, decode_status, encode_order
 from albireo.plant.tunnel import Scenario, Tunnel, TunnelError, start_tunnel
-from albireo.plant.tunnel.plc.memory import Keep
-from albireo.plant.tunnel.plc.orders import Carried
+from albireo.plant.tunnel.plc.memory import Retained
+from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
-from albireo.plant.tunnel.wire import Faults, ResetConnections, Restart, ZeroVoter
+from albireo.plant.tunnel.wire import PlcFaults, ResetConnections, Restart, ZeroVoter
 from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
@@ -74,7 +74,7 @@ def plc(tunnel: Tunnel) -> Iterator[Plc]:
 
 def test_a_power_cycle_from_outside(tunnel: Tunnel, plc: Plc) -> None:
     plc.write(FIVES)
-    for keep, left in ((Keep.ALL, FIVES), (Keep.NONE, ZERO)):
+    for keep, left in ((Retained.ALL, FIVES), (Retained.NONE, ZERO)):
         boot = plc.boot
         tunnel.act("p1", Restart(keep=keep, down_ms=100))
         until(lambda boot=boot: plc.boot == boot + 1)  # type: ignore[misc]
@@ -100,7 +100,7 @@ def test_zero_reset_and_the_scenarios_of_the_demo(tunnel: Tunnel, plc: Plc) -> N
 
 def test_delay_and_tear_until_all_is_clear(tunnel: Tunnel, plc: Plc) -> None:
     other = Plc(tunnel.ports["p1"])
-    tunnel.set_faults("p1", Faults(others_delay_ms=200))
+    tunnel.set_faults("p1", PlcFaults(others_delay_ms=200))
     count = 0
 
     def is_seen_late() -> bool:
@@ -135,7 +135,7 @@ def test_orders_are_noted_and_registers_outlive_the_tunnel(tunnel: Tunnel, plc: 
     plc.write(list(encode_order(MailboxOrder(count=1, epoch=3, boot=boot, target=target, value=50))), MAILBOX_ADDRESS)
     until(lambda: plc.read(MAILBOX_ADDRESS + 10, 2) == [1, 1])
     lines = (tunnel.directory / "p1.orders.jsonl").read_bytes().splitlines()
-    noted = msgspec.json.decode(lines[-1], type=Carried)
+    noted = msgspec.json.decode(lines[-1], type=CarriedOrder)
     assert (noted.way, noted.name, noted.value, noted.member, noted.epoch) == ("mailbox", "speed_limit", 50.0, 0, 3)
     assert noted.at > 0
     tunnel.stop()

@@ -18,7 +18,7 @@ from albireo.plant.tunnel.plant import TICK_S
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.registers import Register, value_of
 from albireo.plant.tunnel.processes import begin
-from albireo.plant.tunnel.wire import Faults
+from albireo.plant.tunnel.wire import PlcFaults
 from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
@@ -101,9 +101,9 @@ def test_a_plc_goes_off_and_comes_back_on_the_same_port(tunnel: Tunnel) -> None:
 
 def test_faults_are_set_from_outside(tunnel: Tunnel) -> None:
     with client_of(tunnel, "p1") as client:
-        tunnel.set_faults("p1", Faults(exception_code=4))
+        tunnel.set_faults("p1", PlcFaults(exception_code=4))
         until(lambda: client.read_input_registers(0, count=1).isError())
-        tunnel.set_faults("p1", Faults())
+        tunnel.set_faults("p1", PlcFaults())
         until(lambda: not client.read_input_registers(0, count=1).isError())
 
 

@@ -23,10 +23,10 @@ from albireo.model.instant import MS, Instant
 from albireo.model.quality import GOOD
 from albireo.model.value import Value
 from albireo.node.gate.store import GateDisk
-from albireo.plant.tunnel.plc.orders import Carried
+from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import Faults
+from albireo.plant.tunnel.wire import PlcFaults
 from albireo.runtime.actor.actor import running
 from albireo.sim.engine.disk import SimDisk
 from tests.field_parts import LONG_MS, SILENCE_MS, RawDevice, comm, in_loop, registers_answer, until
@@ -55,7 +55,7 @@ class Site:
 
     def __init__(self, data: Path) -> None:
         self.server = PlcServer(P1)
-        self.carried: list[Carried] = []
+        self.carried: list[CarriedOrder] = []
         self.server.on_carried = self.carried.append
         self.data = data
         self.listen = free_port()
@@ -420,13 +420,13 @@ def test_without_the_plc_members_lose_the_device_and_an_order_certainly_did_noth
             adapter = await one.adapter()
             await led(adapter, OLD)
             assert (await write(adapter, "speed_limit", 60)).outcome is Outcome.VERIFIED
-            await one.server.apply(Faults(is_off=True))
+            await one.server.apply(PlcFaults(is_off=True))
             await until(lambda: not gate.status()["is_connected"], "the end of the connection")
             refused = await write(adapter, "speed_limit", 70)
             assert (refused.outcome, "the device is away" in refused.detail) == (Outcome.REJECTED, True)
             with pytest.raises(DeviceLost):
                 await adapter.poll()
-            await one.server.apply(Faults())
+            await one.server.apply(PlcFaults())
             await adapter.close()
             deadline = asyncio.get_running_loop().time() + PATIENCE_S
             while (written := await attempted(adapter)) is not Outcome.VERIFIED:
@@ -481,12 +481,12 @@ def test_an_order_that_the_plc_does_not_answer_is_unknown_and_nothing_overtakes_
             assert "does not answer" in await new.lead(OLD), "a start keeps everything back"
             now_quiet(gate)
             await led(old, OLD)
-            await one.server.apply(Faults(is_half_open=True))
+            await one.server.apply(PlcFaults(is_half_open=True))
             written = await write(old, "speed_limit", 60)
             assert (written.outcome, written.detail) == (
                 Outcome.UNKNOWN, "the gate passed it on, and nobody knows what became of it",
             )  # fmt: skip
-            await one.server.apply(Faults())
+            await one.server.apply(PlcFaults())
             refused = await write(old, "speed_limit", 70)
             assert (refused.outcome, "may still be on its way" in refused.detail) == (Outcome.REJECTED, True)
             assert "does not answer" in await new.lead(NEW)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from albireo.codec.message import RoleAsked, RoleTold
-from albireo.field.contract import GOES_ON, ConfigurationError, PairAdapter, Tenure, Written
+from albireo.field.contract import GOES_ON, ConfigurationError, PairAdapter, WriteTenure, Written
 from albireo.field.kinds import Surroundings, create_adapter
 from albireo.field.modbus import output
 from albireo.field.modbus.items import parse_row
@@ -19,12 +19,12 @@ from albireo.model.command import Outcome
 from albireo.model.instant import MS
 from albireo.model.quality import GOOD
 from albireo.model.value import Value
-from albireo.plant.tunnel.plc.memory import Keep
-from albireo.plant.tunnel.plc.orders import Carried
+from albireo.plant.tunnel.plc.memory import Retained
+from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import Faults, Restart
+from albireo.plant.tunnel.wire import PlcFaults, Restart
 from albireo.runtime.actor.actor import running
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.sockets import Letter
@@ -36,7 +36,7 @@ P1 = PLCS["p1"]
 TARGETS = {one.name: number for number, one in enumerate(P1.writable, 1)}
 BY_NAME = {one.name: one for one in P1.writable}
 NAMES = ["speed_limit", "co_setpoint", "opacity_setpoint", "barrier_close"]
-OLD, NEW = Tenure(epoch=4, member=0, is_paired=True), Tenure(epoch=5, member=1, is_paired=True)
+OLD, NEW = WriteTenure(epoch=4, member=0, is_paired=True), WriteTenure(epoch=5, member=1, is_paired=True)
 
 
 def yes() -> str:
@@ -71,7 +71,7 @@ class Site:
 
     def __init__(self) -> None:
         self.server = PlcServer(P1, is_guarded=True)
-        self.carried: list[Carried] = []
+        self.carried: list[CarriedOrder] = []
         self.server.on_carried = self.carried.append
         self.adapters: list[PairAdapter] = []
 
@@ -161,9 +161,9 @@ def test_no_answer_of_the_program_is_unknown_and_nothing_is_sent_again() -> None
         async with site() as one:
             adapter = await one.adapter(timeout_ms=SILENCE_MS)
             assert await adapter.lead(OLD) == GOES_ON
-            await one.server.apply(Faults(is_frozen=True))
+            await one.server.apply(PlcFaults(is_frozen=True))
             assert (await write(adapter, "speed_limit", 60)).outcome is Outcome.UNKNOWN
-            await one.server.apply(Faults())
+            await one.server.apply(PlcFaults())
             await until(one.orders, "the order that was unknown")
             assert one.orders() == [("speed_limit", 60.0, 4)]
             assert (await write(adapter, "speed_limit", 70)).outcome is Outcome.VERIFIED
@@ -180,10 +180,10 @@ def test_after_a_broken_connection_no_order_overtakes_the_one_without_an_answer(
         async with site() as one:
             adapter = await one.adapter(timeout_ms=SILENCE_MS, dead_time_ms=2 * SILENCE_MS)
             assert await adapter.lead(OLD) == GOES_ON
-            await one.server.apply(Faults(is_half_open=True))
+            await one.server.apply(PlcFaults(is_half_open=True))
             assert (await write(adapter, "speed_limit", 60)).outcome is Outcome.UNKNOWN
             await adapter.close()
-            await one.server.apply(Faults())
+            await one.server.apply(PlcFaults())
             await adapter.connect()
             refused = await write(adapter, "speed_limit", 70)
             assert (refused.outcome, "may still be on its way" in refused.detail) == (Outcome.REJECTED, True)
@@ -200,12 +200,12 @@ def test_after_a_broken_connection_no_order_overtakes_the_one_without_an_answer(
 def test_a_torn_order_is_not_applied_and_leading_survives_it() -> None:
     async def story() -> None:
         async with site() as one:
-            await one.server.apply(Faults(tear_ms=30))
+            await one.server.apply(PlcFaults(tear_ms=30))
             adapter = await one.adapter()
             led = await adapter.lead(OLD)
             written = await write(adapter, "speed_limit", 60) if led == GOES_ON else None
             assert written is None or written.outcome in (Outcome.REJECTED, Outcome.VERIFIED)
-            await one.server.apply(Faults())
+            await one.server.apply(PlcFaults())
             assert await adapter.lead(OLD) == GOES_ON
             assert (await write(adapter, "speed_limit", 70)).outcome is Outcome.VERIFIED
             assert all(value in (60.0, 70.0) for _, value, _ in one.orders())
@@ -380,9 +380,9 @@ def test_an_order_without_an_outcome_is_never_written_again() -> None:
             await old.lead(OLD)
             await write(old, "out", 7)
             await new.lead(NEW)
-            await one.server.apply(Faults(is_half_open=True))
+            await one.server.apply(PlcFaults(is_half_open=True))
             assert (await write(new, "out", 8)).outcome is Outcome.UNKNOWN
-            await one.server.apply(Faults())
+            await one.server.apply(PlcFaults())
             await write(old, "out", 9)
             await new.close()
             await new.connect()
@@ -402,7 +402,7 @@ def test_a_write_that_comes_through_a_cycle_later_is_no_late_order(monkeypatch: 
             adapter = await stamped(one)
             await adapter.lead(OLD)
             await write(adapter, "out", 7)
-            await one.server.apply(Faults(own_delay_ms=CYCLE_MS))
+            await one.server.apply(PlcFaults(own_delay_ms=CYCLE_MS))
             setting = asyncio.create_task(write(adapter, "out", 8))
             await until(lambda: len(one.carried) == 2, "the write")
             await adapter.poll()
@@ -423,7 +423,7 @@ def test_what_the_plc_lost_in_a_restart_is_not_set_again() -> None:
             await adapter.lead(OLD)
             await write(adapter, "out", 7)
             await adapter.poll()
-            await one.server.act(Restart(keep=Keep.NONE, down_ms=1))
+            await one.server.act(Restart(keep=Retained.NONE, down_ms=1))
             await adapter.close()
             await adapter.connect()
             await adapter.poll()

@@ -15,17 +15,17 @@ from albireo.codec.register_block import BLOCK_REGISTERS, LIFE_START, Ballot, Li
 from albireo.codec.register_block import encode_life as life_words
 from albireo.field.contract import DeviceLost
 from albireo.field.modbus.voter.bench import BenchLimits
-from albireo.field.modbus.voter.check import Line, NotTested, Report, VoterCheck, VoterSettings
+from albireo.field.modbus.voter.check import Line, NotTested, VoterCheck, VoterReport, VoterSettings
 from albireo.field.modbus.voter.line import VoterPlace
 from albireo.field.modbus.voter.pattern import MARK, pattern
 from albireo.field.modbus.wire import Address
 from albireo.model.topology import VOTER_REGISTERS
 from albireo.plant.tunnel import start_tunnel, write_site
-from albireo.plant.tunnel.plc.memory import Keep
+from albireo.plant.tunnel.plc.memory import Retained
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, PLAIN_REGISTERS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import Faults, ResetConnections, Restart
+from albireo.plant.tunnel.wire import PlcFaults, ResetConnections, Restart
 from tests.plc_parts import patient_site
 from tests.steady_parts import run_steadily
 from tests.waiting_parts import PATIENCE_S
@@ -67,7 +67,7 @@ class Site:
         first: int = VOTER_ADDRESS,
         settle_ms: int = 50,
         guard_status: int | None = None,
-    ) -> Report:
+    ) -> VoterReport:
         """The test; `does` happens once, when the operator is asked to switch off or when `at_step` is measured."""
         settings = VoterSettings(
             place=VoterPlace(
@@ -98,9 +98,9 @@ class Site:
 
 
 @asynccontextmanager
-async def site(faults: Faults | None = None) -> AsyncIterator[Site]:
+async def site(faults: PlcFaults | None = None) -> AsyncIterator[Site]:
     server = PlcServer(PLCS["p1"])
-    await server.apply(faults or Faults())
+    await server.apply(faults or PlcFaults())
     client = AsyncModbusTcpClient("127.0.0.1", port=server.port, timeout=PATIENCE_S, retries=0, reconnect_delay=0)
     await client.connect()
     try:
@@ -121,11 +121,11 @@ def scenario(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], No
     return pytest.mark.slow(run)
 
 
-def line(report: Report, name: str) -> Line:
+def line(report: VoterReport, name: str) -> Line:
     return next(one for one in report.lines if one.name == name)
 
 
-def failed(report: Report) -> list[str]:
+def failed(report: VoterReport) -> list[str]:
     return [one.name for one in report.lines if one.status == "fail"]
 
 
@@ -175,7 +175,7 @@ async def test_volatile_memory_may_vote_and_costs_availability() -> None:
     async with site() as one:
 
         async def cycle() -> None:
-            await one.server.act(Restart(keep=Keep.NONE, down_ms=20))
+            await one.server.act(Restart(keep=Retained.NONE, down_ms=20))
 
         report = await one.check(power=True, does=cycle)
         assert report.verdict == "pass"
@@ -194,7 +194,7 @@ async def test_memory_saved_now_and_then_must_not_vote() -> None:
             written = asyncio.get_running_loop().time()
             while asyncio.get_running_loop().time() < written + 0.3:
                 await one.registers()
-            await one.server.act(Restart(keep=Keep.OLD, age_ms=150, down_ms=20))
+            await one.server.act(Restart(keep=Retained.OLD, age_ms=150, down_ms=20))
 
         report = await one.check(power=True, does=cycle)
         assert failed(report) == ["power cycle"]
@@ -227,7 +227,7 @@ async def test_a_plc_that_nobody_switches_off_was_not_tested() -> None:
 
 @scenario
 async def test_a_delay_between_connections_gives_settle() -> None:
-    async with site(Faults(others_delay_ms=LATE_MS // 2)) as one:
+    async with site(PlcFaults(others_delay_ms=LATE_MS // 2)) as one:
         report = await one.check(settle_ms=10)
         assert failed(report) == ["other connection"]
         assert report.settle_ms is not None and report.settle_ms >= LATE_MS - 10
@@ -238,7 +238,7 @@ async def test_a_delay_between_connections_gives_settle() -> None:
 
 @scenario
 async def test_a_delay_that_no_lease_can_hold_fails_whatever_the_topology_says() -> None:
-    async with site(Faults(others_delay_ms=200)) as one:
+    async with site(PlcFaults(others_delay_ms=200)) as one:
         report = await one.check(settle_ms=5_000)
         assert failed(report) == ["other connection"]
         assert "250 ms" in line(report, "other connection").remedy
@@ -248,7 +248,7 @@ async def test_a_delay_that_no_lease_can_hold_fails_whatever_the_topology_says()
 async def test_a_write_that_is_seen_late_by_its_own_connection_is_measured() -> None:
     async with site() as one:
         await one.put(block(0) + block(1))
-        await one.server.apply(Faults(own_delay_ms=LATE_MS))
+        await one.server.apply(PlcFaults(own_delay_ms=LATE_MS))
         report = await one.check()
         assert failed(report) == []
         assert "ms later" in line(report, "own writes").found
@@ -257,14 +257,14 @@ async def test_a_write_that_is_seen_late_by_its_own_connection_is_measured() -> 
 
 @scenario
 async def test_a_write_that_is_never_seen_fails_and_is_not_waited_for_for_ever() -> None:
-    async with site(Faults(own_delay_ms=60_000)) as one:
+    async with site(PlcFaults(own_delay_ms=60_000)) as one:
         report = await one.check()
         assert "own writes" in failed(report)
 
 
 @scenario
 async def test_torn_reads_are_counted_and_may_be() -> None:
-    async with site(Faults(tear_ms=20)) as one:
+    async with site(PlcFaults(tear_ms=20)) as one:
         report = await one.check()
         assert failed(report) == []
         assert not line(report, "torn reads").found.startswith("0 of")
@@ -272,7 +272,7 @@ async def test_torn_reads_are_counted_and_may_be() -> None:
 
 @scenario
 async def test_a_register_torn_inside_fails() -> None:
-    async with site(Faults(tear_ms=20, splits_register=True)) as one:
+    async with site(PlcFaults(tear_ms=20, splits_register=True)) as one:
         report = await one.check()
         assert "torn reads" in failed(report)
         assert line(report, "torn reads").found == "one register held bytes of two writes"
@@ -280,7 +280,7 @@ async def test_a_register_torn_inside_fails() -> None:
 
 @scenario
 async def test_late_writes_of_broken_connections_give_the_dead_time() -> None:
-    async with site(Faults(others_delay_ms=LATE_MS)) as one:
+    async with site(PlcFaults(others_delay_ms=LATE_MS)) as one:
         report = await one.check(settle_ms=250)
         assert line(report, "late writes").found.startswith("2 of 2 landed")
         assert report.dead_time_ms is not None and report.dead_time_ms >= 500 + 2 * LATE_MS
@@ -288,11 +288,11 @@ async def test_late_writes_of_broken_connections_give_the_dead_time() -> None:
 
 @scenario
 async def test_one_connection_is_too_few_and_two_are_few() -> None:
-    async with site(Faults(connections_max=1)) as one:
+    async with site(PlcFaults(connections_max=1)) as one:
         one.client.close()
         report = await one.check()
         assert failed(report) == ["connections"] and line(report, "connections").found == "1 at a time"
-    async with site(Faults(connections_max=2)) as one:
+    async with site(PlcFaults(connections_max=2)) as one:
         one.client.close()
         report = await one.check()
         assert failed(report) == []
@@ -410,7 +410,7 @@ async def test_a_plc_without_the_guard_it_should_have_fails() -> None:
 @scenario
 async def test_nobody_there_is_told() -> None:
     async with site() as one:
-        await one.server.apply(Faults(is_off=True))
+        await one.server.apply(PlcFaults(is_off=True))
         with pytest.raises(DeviceLost):
             await one.check()
 
@@ -439,7 +439,7 @@ def test_the_command_asks_for_the_power_cycle_and_says_pass(tmp_path: Path) -> N
 def test_the_command_says_fail_with_the_remedy(tmp_path: Path) -> None:
     with start_tunnel(tmp_path / "tunnel") as tunnel:
         topology = patient_site(tmp_path / "site", tunnel.ports)
-        tunnel.set_faults("p2", Faults(others_delay_ms=LATE_MS))
+        tunnel.set_faults("p2", PlcFaults(others_delay_ms=LATE_MS))
         arguments = ("--topology", str(topology), "--plc", "root:p2", "--rounds", "10", "--no-power-cycle")
         with albireo(*arguments) as process:
             out, err = process.communicate(timeout=PATIENCE_S)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from albireo.field.modbus.gate.requests import (
     HEADER_BYTES,
     NotServed,
-    ReadAsked,
-    WriteAsked,
+    ReadRequest,
+    WriteRequest,
     decode_header,
     decode_request,
     encode_data,
@@ -122,9 +122,9 @@ def test_any_bytes_are_a_request_or_none(head: bytes, pdu: bytes) -> None:
         assert 1 <= header.pdu_bytes <= 253
         assert framed(header, pdu)[:2] == head[:2]
     match decode_request(pdu):
-        case ReadAsked(first=first, count=count) as asked:
+        case ReadRequest(first=first, count=count) as asked:
             assert first + count <= 65_536 and len(encode_data(asked, b"")) == 2
-        case WriteAsked(first=first, words=found) as asked:
+        case WriteRequest(first=first, words=found) as asked:
             assert first + len(found) <= 65_536
             assert pdu == struct.pack(">BHHB", 16, first, len(found), 2 * len(found)) + struct.pack(
                 f">{len(found)}H", *found

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albireo.field.contract import Columns
+from albireo.field.contract import PolledColumns
 from albireo.field.modbus.decode import Layout, Unencodable, decode_one, encode_one
-from albireo.field.modbus.items import WORDS, Kind, ModbusItem, RegisterType, parse_row
+from albireo.field.modbus.items import WORDS, ModbusItem, RegisterType, TableKind, parse_row
 from albireo.field.modbus.plan import PlanConfig, plan
 from albireo.model.quality import BAD_NO_COMMUNICATION, BAD_OUT_OF_RANGE, BAD_SENSOR_FAILURE, GOOD, UNCERTAIN_SUB_NORMAL
 from albireo.model.samples import Strings
@@ -95,7 +95,7 @@ def test_a_scaled_value_is_written_as_the_raw_number_it_was_read_from(raw: int, 
     assert encode_one(item, value) == [raw & 0xFFFF]
 
 
-def plain(columns: Columns) -> list[object]:
+def plain(columns: PolledColumns) -> list[object]:
     assert not isinstance(columns.value, Strings)
     return list(columns.value.tolist())
 
@@ -141,4 +141,4 @@ def test_what_a_register_cannot_hold_is_refused(cells: dict[str, str], value: fl
 
 
 def test_kinds_know_what_they_are() -> None:
-    assert [one for one in Kind if one.is_writable] == [Kind.COIL, Kind.HOLDING]
+    assert [one for one in TableKind if one.is_writable] == [TableKind.COIL, TableKind.HOLDING]

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albireo.field.modbus.items import Kind, ModbusItem, RegisterType
+from albireo.field.modbus.items import ModbusItem, RegisterType, TableKind
 from albireo.field.modbus.plan import Block, PlanConfig, plan, split
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
@@ -11,7 +11,7 @@ from albireo.model.value import ValueType
 ITEM = DataItem(name="x", value_type=ValueType.BOOL)
 
 
-def item(kind: Kind, address: int, words: int, device_id: int) -> ModbusItem:
+def item(kind: TableKind, address: int, words: int, device_id: int) -> ModbusItem:
     return ModbusItem(
         item=ITEM,
         kind=kind,
@@ -23,7 +23,7 @@ def item(kind: Kind, address: int, words: int, device_id: int) -> ModbusItem:
 
 
 TABLES = st.lists(
-    st.builds(item, st.sampled_from(Kind), st.integers(0, 400), st.sampled_from([1, 2, 4, 30]), st.integers(1, 2)),
+    st.builds(item, st.sampled_from(TableKind), st.integers(0, 400), st.sampled_from([1, 2, 4, 30]), st.integers(1, 2)),
     min_size=1,
     max_size=60,
 )
@@ -98,6 +98,6 @@ def test_splitting_goes_down_to_single_items_and_loses_none(table: list[ModbusIt
 
 
 def test_a_hole_is_where_a_refused_block_is_split_first() -> None:
-    table = [item(Kind.HOLDING, address, 1, 1) for address in (0, 1, 5, 6, 7)]
+    table = [item(TableKind.HOLDING, address, 1, 1) for address in (0, 1, 5, 6, 7)]
     (block,) = plan(table, PlanConfig()).blocks
     assert [(part.address, part.count) for part in split(block)] == [(0, 2), (5, 3)]

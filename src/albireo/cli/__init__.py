@@ -23,7 +23,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "gate": ("albireo.cli.pair.gate", "Guard a PLC's outputs: the only path to it, on a gateway machine."),
     "pair": ("albireo.cli.pair.pair", "Begin a pair: `albireo pair init`."),
     "switchover": ("albireo.cli.pair.pair:switchover", "Let the other member lead, in order."),
-    "drain": ("albireo.cli.pair.pair:drain", "Keep a member from leading, for work on its machine."),
+    "maintenance": ("albireo.cli.pair.pair:maintenance", "Keep a member from leading, for work on its machine."),
     "promote": ("albireo.cli.pair.pair:promote", "Let a member lead by force; the other machine is off."),
     "voter": ("albireo.cli.pair.pair:voter", "Let a voter that lost its store vote again."),
     "stop": ("albireo.cli.node.stop", "Stop a node, or both members of a pair with equal logs."),
@@ -45,6 +45,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "completion": ("albireo.cli.completion", "Print the completion script of a shell."),
 }
 """Name of the command: module that holds it (as `command`, or by the name behind a colon), help in one line."""
+_OLD_NAMES: Final = {"drain": "maintenance"}
+"""Names of 0.1.0 that go on working; no help and no completion shows them."""
 
 
 class LazyGroup(click.Group):
@@ -54,9 +56,10 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        name_today = _OLD_NAMES.get(cmd_name, cmd_name)
+        if name_today not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        module, _, name = COMMANDS[name_today][0].partition(":")
         loaded = getattr(importlib.import_module(module), name or "command")
         assert isinstance(loaded, click.Command)
         return loaded

@@ -1,4 +1,4 @@
-"""What a command says, in one place: one JSON line, tables, progress, and errors with a remedy.
+"""All output of commands: one JSON line, tables, progress, and errors with a remedy.
 
 Data goes to standard output, everything else to standard error. With `--json` exactly one JSON object is written, on
 one line, the last of standard output; a failure writes one too: `{"error": ..., "remedy": ..., "exit": ...}`.
@@ -65,7 +65,7 @@ def json_option(function: _Function) -> _Function:
 
 
 def json_asked() -> bool:
-    """Whether the command that runs now was given `--json`."""
+    """Whether `--json` was given to the present command."""
     context = click.get_current_context(silent=True)
     return bool(context and context.meta.get(_JSON_ASKED))
 

@@ -39,9 +39,9 @@ def run(data: Path | None, out: Path | None, master: str | None, as_json: bool) 
 
 
 def _run(history: Path, out: Path, master: str | None) -> dict[str, Any]:
-    """The run, its failures as the command line says them."""
+    """One pass, its failures as the command line says them."""
     try:
-        pipeline = importlib.import_module("albireo.pipeline.run")
+        pipeline = importlib.import_module("albireo.pipeline.pipeline")
     except ImportError as error:
         raise Failure(f"the pipeline is not installed ({error.name} is missing)", _INSTALL) from error
     errors = importlib.import_module("albireo.pipeline.errors")

@@ -4,9 +4,9 @@ The client is imported where it is used: a command that runs a node or a witness
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -17,17 +17,24 @@ if TYPE_CHECKING:
 
 VAR: Final = Path("var")
 MEMBERS: Final = ("primary", "backup")
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def data_option(function: _Function) -> _Function:
-    """Give a command the option `--data`, handed in as `data` (None: not given)."""
-    return click.option(
-        "--data",
-        type=click.Path(path_type=Path, file_okay=False),
-        default=None,
-        help="Data directory of the node; without it the only node in ./var.",
-    )(function)
+data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Data directory of the node; without it the only node in ./var.",
+)
+"""Gives a command the option `--data`, handed in as `data` (None: not given)."""
+topology_option = click.option(
+    "--topology",
+    "topology_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("topology.toml"),
+    show_default=True,
+    help="The topology file.",
+)
+"""Gives a command the option `--topology`, handed in as `topology_file`."""
 
 
 def find_data(data: Path | None) -> Path:
@@ -38,9 +45,9 @@ def find_data(data: Path | None) -> Path:
     """
     if data is not None:
         if is_pair(data):
-            from albireo.cli.pair.members import Acting
+            from albireo.cli.pair.acting import ActingDirectory
 
-            return Acting([data / member for member in MEMBERS])()
+            return ActingDirectory([data / member for member in MEMBERS])()
         if not is_store(data):
             raise Failure(
                 f"{data} holds no node", "name the directory that `albireo node run --data` was given", ExitCode.USAGE

@@ -14,8 +14,8 @@ NAMED_MAX: Final = 5
 """Numbers that are named for a human to look at."""
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one round."""
+class RoundAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of one round."""
 
     acked: int
     lost: int
@@ -28,7 +28,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """The first of them by number, for the log of the drill."""
 
 
-def judge(acked: Mapping[str, range], records: Mapping[str, Mapping[str, Sequence[int]]]) -> Account:
+def judge(acked: Mapping[str, range], records: Mapping[str, Mapping[str, Sequence[int]]]) -> RoundAccount:
     """Compare what was acknowledged with what each reader found.
 
     Args:
@@ -55,7 +55,7 @@ def judge(acked: Mapping[str, range], records: Mapping[str, Mapping[str, Sequenc
                 if which:
                     details.append(f"{reader}: {producer}: {what} {len(which)}: {which[:NAMED_MAX]}")
         lost, doubled, reordered = max(lost, found_lost), max(doubled, found_doubled), max(reordered, found_reordered)
-    return Account(
+    return RoundAccount(
         acked=sum(map(len, acked.values())), lost=lost, doubled=doubled, reordered=reordered, details=tuple(details)
     )
 

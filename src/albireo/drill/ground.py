@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 
-class Host(msgspec.Struct, frozen=True):
-    """Where a process of the drill runs."""
+class ProcessHost(msgspec.Struct, frozen=True):
+    """Place in which a process of the drill runs."""
 
     address: str = "127.0.0.1"
     within: tuple[str, ...] = ()
@@ -22,14 +22,14 @@ class Ground:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.own_address = Host().address
-        """Under which the members reach this program."""
-        self.hosts: dict[str, Host] = {}
-        """By name of a member or witness; loopback where there is none."""
+        self.own_address = ProcessHost().address
+        """Address under which the members reach this program."""
+        self.hosts: dict[str, ProcessHost] = {}
+        """Hosts by name of a member or witness; loopback where there is none."""
         self.data: dict[str, Path] = {}
         """Data directories that lie elsewhere."""
         self.environment: dict[str, dict[str, str]] = {}
-        """What a member or witness is told beyond the environment of the drill."""
+        """Variables of a member or witness beyond the environment of the drill."""
 
     @staticmethod
     def objection() -> str:

@@ -36,13 +36,13 @@ CATCH_UP_S: Final = 30.0
 
 
 class Acks(msgspec.Struct):
-    """What one producer knows; written by its thread, read by the drill."""
+    """Acknowledgements that one producer heard; its thread writes them, the drill reads them."""
 
     offered: int = 0
     acked: int = 0
     refused: int = 0
     position: Position = Position()
-    """Of the last acknowledgement."""
+    """Position of the last acknowledgement."""
     times: list[tuple[float, int]] = []
     """(monotonic seconds, highest message acknowledged), one per acknowledgement."""
 
@@ -65,7 +65,7 @@ class Worker(threading.Thread, ABC):
 
     @abstractmethod
     def _work(self) -> None:
-        """Until `_is_stopping`."""
+        """Do the worker's part until `_is_stopping`."""
 
     def stop(self) -> None:
         self._is_stopping.set()
@@ -73,8 +73,8 @@ class Worker(threading.Thread, ABC):
             self.join()
 
 
-class Source(Worker):
-    """One producer."""
+class ProducerWorker(Worker):
+    """Producer in a thread of its own."""
 
     def __init__(self, index: int, members: Sequence[LineTo], keys: Keys | None) -> None:
         super().__init__(PRODUCERS[index], members, keys)
@@ -85,7 +85,7 @@ class Source(Worker):
         self._machine: PairSender | None = None
 
     def brief(self) -> str:
-        """Where it stands, for whoever looks into a round that hangs."""
+        """State of the worker, for whoever looks into a round that hangs."""
         machine, acks = self._machine, self.acks
         if machine is None:
             return f"{self.name}: not begun"
@@ -138,7 +138,7 @@ class Source(Worker):
         )
 
 
-class Record:
+class ConsumedMessages:
     """Messages in log order, by producer."""
 
     def __init__(self) -> None:
@@ -165,12 +165,12 @@ class Record:
                 self.numbers[PRODUCERS[owner - 1]].append(int(value) & ((1 << OWNER_SHIFT) - 1))
 
 
-class Sink(Worker):
-    """The consumer."""
+class ConsumerWorker(Worker):
+    """Consumer in a thread of its own."""
 
     def __init__(self, members: Sequence[LineTo], keys: Keys | None) -> None:
         super().__init__("consumer", members, keys)
-        self.record = Record()
+        self.record = ConsumedMessages()
 
     def _work(self) -> None:
         with PairConsumer("drill", self._members, self._keys) as consumer:
@@ -179,13 +179,13 @@ class Sink(Worker):
                     self.record.take(one)
 
 
-def read_log(member: LineTo, keys: Keys | None, name: str, up_to: Position) -> Record:
+def read_log(member: LineTo, keys: Keys | None, name: str, up_to: Position) -> ConsumedMessages:
     """Every committed record of one member from the beginning on.
 
     Raises:
         TimeoutError: it does not come to `up_to` in time.
     """
-    record = Record()
+    record = ConsumedMessages()
     ends = time.monotonic() + CATCH_UP_S
     with PairConsumer(name, [member], keys) as consumer:
         while record.position < up_to:
@@ -196,12 +196,12 @@ def read_log(member: LineTo, keys: Keys | None, name: str, up_to: Position) -> R
     return record
 
 
-class Load:
+class LiveLoad:
     """Both producers and the consumer."""
 
     def __init__(self, members: Sequence[LineTo], keys: Keys | None) -> None:
-        self.sources = [Source(index, members, keys) for index in range(len(PRODUCERS))]
-        self.sink = Sink(members, keys)
+        self.sources = [ProducerWorker(index, members, keys) for index in range(len(PRODUCERS))]
+        self.sink = ConsumerWorker(members, keys)
         self._workers: list[Worker] = [*self.sources, self.sink]
 
     def start(self) -> None:
@@ -225,7 +225,7 @@ class Load:
         return all(have > one for have, one in zip(self.acked(), numbers, strict=True))
 
     def times(self) -> list[list[float]]:
-        """When acknowledgements came, by producer; monotonic seconds."""
+        """Instants of acknowledgements by producer, in monotonic seconds."""
         return [[at for at, _ in source.acks.times] for source in self.sources]
 
     @property
@@ -240,7 +240,7 @@ class Load:
 
     @property
     def position(self) -> Position:
-        """Of the last acknowledgement to anybody."""
+        """Position of the last acknowledgement to any producer."""
         return max(one.acks.position for one in self.sources)
 
     def stop(self) -> None:

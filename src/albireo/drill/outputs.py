@@ -15,7 +15,7 @@ import msgspec
 from albireo.client import ClientError, PairClient
 from albireo.drill.load import Worker
 from albireo.drill.plcs import GATED, GATED_ADDRESS, LEASE_ADDRESS, STAMP_ADDRESS
-from albireo.plant.tunnel.plc.orders import Carried
+from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.lines import LineTo
 
@@ -27,11 +27,11 @@ PAUSE_S: Final = 0.1
 EXPIRES_MS: Final = 1_000
 ANSWER_S: Final = 5.0
 SPEEDS: Final = range(30, 101)
-"""What the guarded set point takes."""
+"""Values that the guarded set point takes."""
 
 
-class Writer(Worker):
-    """Orders of one level."""
+class OutputWriter(Worker):
+    """Orders of one guard level, in a thread of its own."""
 
     def __init__(self, level: str, members: Sequence[LineTo], keys: Keys | None) -> None:
         super().__init__(f"writer.{level}", members, keys)
@@ -70,19 +70,21 @@ class Writer(Worker):
         self.outcomes[str(answer["outcome"]) if isinstance(answer, dict) else "?"] += 1
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What the PLCs did in one round; None: a level wrote nothing, so nothing is known."""
+class OutputJudgement(msgspec.Struct, frozen=True, kw_only=True):
+    """Judgement of the PLCs' outputs in one round; None: a level wrote nothing, so nothing is known."""
 
     stale_writes: int | None
     stale_plain: int | None
     details: tuple[str, ...] = ()
 
 
-class Outputs:
+class OutputWriters:
     """The writers of all levels, and the judgement of what the PLCs noted."""
 
-    def __init__(self, members: Sequence[LineTo], keys: Keys | None, carried: Mapping[str, Sequence[Carried]]) -> None:
-        self.writers = [Writer(level, members, keys) for level in LEVELS]
+    def __init__(
+        self, members: Sequence[LineTo], keys: Keys | None, carried: Mapping[str, Sequence[CarriedOrder]]
+    ) -> None:
+        self.writers = [OutputWriter(level, members, keys) for level in LEVELS]
         self._carried = carried
 
     def start(self) -> None:
@@ -98,7 +100,7 @@ class Outputs:
             writer.stop()
 
     def brief(self) -> list[str]:
-        """What became of the orders, by level, for whoever wonders why nothing is written."""
+        """Outcomes of the orders, by level, for whoever wonders why nothing is written."""
         counts = self.counts()
         return [
             f"outputs {one.level}: {counts[one.level]} carried out, told {dict(one.outcomes)}" for one in self.writers
@@ -108,7 +110,7 @@ class Outputs:
         """Orders carried out so far, by level."""
         return {level: len(orders) for level, orders in self._by_level().items()}
 
-    def judge(self, since: Mapping[str, int]) -> Written:
+    def judge(self, since: Mapping[str, int]) -> OutputJudgement:
         """The orders carried out after the counts of `since`, each against all before it."""
         stale: dict[str, list[int]] = {}
         silent = [level for level in LEVELS if self.counts()[level] <= since[level]]
@@ -121,14 +123,14 @@ class Outputs:
                 highest = max(highest, rank)
         details = [f"{level}: {len(ranks)} stale: {ranks[:5]}" for level, ranks in stale.items() if ranks]
         details += [f"{level}: no output was written" for level in silent]
-        return Written(
+        return OutputJudgement(
             stale_writes=None if set(REFUSING) & set(silent) else sum(len(stale[level]) for level in REFUSING),
             stale_plain=None if set(PLAIN) & set(silent) else sum(len(stale[level]) for level in PLAIN),
             details=tuple(details),
         )
 
     def _by_level(self) -> dict[str, list[int]]:
-        """What must not fall, in the order in which the PLCs wrote: the epoch, or where none is told the number."""
+        """Numbers that must not fall, as the PLCs wrote them: the epoch, or a value that only rises."""
         return {
             "plc": [one.epoch for one in self._carried["p1"] if one.way == "mailbox"],
             "gate": [one.words[0] for one in self._plain(GATED, GATED_ADDRESS)],
@@ -136,7 +138,7 @@ class Outputs:
             "lease": [one.words[0] for one in self._plain("p2", LEASE_ADDRESS)],
         }
 
-    def _plain(self, plc: str, address: int) -> list[Carried]:
+    def _plain(self, plc: str, address: int) -> list[CarriedOrder]:
         return [one for one in list(self._carried[plc]) if one.way == "plain" and one.name == str(address)]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from albireo.client import ClientError, NodeClient, NodeRefused
-from albireo.drill.ground import DrillError, Ground, Host
+from albireo.drill.ground import DrillError, Ground, ProcessHost
 from albireo.drill.plcs import GATE, VOTERS, adapters, write_tables
 from albireo.drill.ports import KeptPorts
 from albireo.drill.process import Group
@@ -31,7 +31,7 @@ HEALTHY_S: Final = 180.0
 SWITCH_S: Final = 15.0
 STATUS_S: Final = 1.0
 HEARD_MS: Final = 3_000
-"""They are asked about once a second."""
+"""Longest silence, ms, of a voter that counts as heard; each is asked about once a second."""
 SEGMENT_MIB: Final = 1
 """Small, so that a few rounds fill several."""
 RESERVE_MIB: Final = 8
@@ -39,7 +39,7 @@ LOOK_S: Final = 0.05
 OPERATOR: Final = "operator@drill"
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class PairView(msgspec.Struct, frozen=True, kw_only=True):
     """The pair as one member shows it."""
 
     state: str
@@ -58,13 +58,13 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def brief(self) -> dict[str, object]:
-        """What tells most in a line."""
+        """The view's most telling fields, for one line."""
         pair = self.raw.get("pair") or {}
         return {key: pair.get(key) for key in _TELLING} | {"admission": self.raw["log"]["admission"]}
 
 
 class Pair:
-    """Made, started, asked, ended."""
+    """The pair of a drill: made, started, asked and ended here."""
 
     def __init__(self, ground: Ground, plcs: Mapping[str, int], voters: str = "witness") -> None:
         """
@@ -77,14 +77,14 @@ class Pair:
         self._voters = [f"witness:{one}" for one in self.witnesses]
         self._voters += [f"plc:{one}" for one in VOTERS] if voters == "plc" else []
         self.directory = directory = ground.directory
-        self._hosts = {name: ground.hosts.get(name, Host()) for name in (*MEMBERS, *WITNESSES)}
+        self._hosts = {name: ground.hosts.get(name, ProcessHost()) for name in (*MEMBERS, *WITNESSES)}
         self.data = {name: ground.data.get(name, directory / name) for name in (*MEMBERS, *WITNESSES, GATE)}
         self._environment = ground.environment
         self._kept = KeptPorts(len(_PORT_NAMES))
         self._ports = dict(zip(_PORT_NAMES, self._kept.numbers, strict=True))
         self._adapters = adapters(ground.own_address, plcs, self._ports[GATE])
         self.device_ports = (*plcs.values(), self._ports[GATE])
-        """What members reach of PLCs and the gate, at the address of this program."""
+        """Ports of PLCs and the gate that members reach, at the address of this program."""
         self.topology = directory / "topology.toml"
         self.topology.write_text(self._topology())
         self.keys = self._make_keys()
@@ -126,13 +126,13 @@ class Pair:
         return group
 
     def _gate(self) -> Group:
-        """Where this program is: no fault is done to it."""
+        """The gate's process, beside this program: no fault is done to it."""
         common = ["--topology", str(self.topology), "--data", str(self.data[GATE])]
         return Group(GATE, ["gate", "--name", GATE, *common], self.directory / f"{GATE}.log")
 
     @property
     def lines(self) -> tuple[LineTo, LineTo]:
-        """How clients reach the members."""
+        """Endpoints at which clients reach the members."""
         primary, backup = (LineTo(self._endpoint(one, f"{one}.client"), f"{NODE}[{one}]") for one in MEMBERS)
         return primary, backup
 
@@ -173,8 +173,8 @@ class Pair:
         with NodeClient(self.data[member], timeout_s=timeout_s) as client:
             return client.ask(what)
 
-    def view(self, member: str) -> View | None:
-        """What the member shows now; None when it does not answer."""
+    def view(self, member: str) -> PairView | None:
+        """The member's present view; None when it does not answer."""
         if not self.groups[member].is_running:
             return None
         try:
@@ -182,7 +182,7 @@ class Pair:
         except (ClientError, RuntimeFault):
             return None
         pair = status.get("pair") or {}
-        return View(
+        return PairView(
             state=pair.get("state", ""),
             epoch=pair.get("epoch", 0),
             members=tuple(pair.get("members", ())),
@@ -190,14 +190,14 @@ class Pair:
             raw=status,
         )
 
-    def acting(self) -> tuple[str, View] | None:
+    def acting(self) -> tuple[str, PairView] | None:
         """The member that leads, of the highest epoch if two believe so."""
         views = [(name, view) for name in MEMBERS if (view := self.view(name)) is not None]
         leading = [one for one in views if one[1].state in ("active", "solo")]
         return max(leading, key=lambda one: one[1].epoch, default=None)
 
-    def healthy(self) -> tuple[str, View] | None:
-        """Who leads, if the other is ready, both are in the set, and both hear every voter; all of it in one look."""
+    def healthy(self) -> tuple[str, PairView] | None:
+        """Active member and its view if the other is ready, both are in the set, and both hear every voter."""
         acting = self.acting()
         if acting is None or acting[1].state != "active" or sorted(acting[1].members) != [0, 1]:
             return None
@@ -209,14 +209,14 @@ class Pair:
         """See `healthy`."""
         return self.healthy() is not None
 
-    def wait_healthy(self, within_s: float = HEALTHY_S) -> tuple[str, View]:
+    def wait_healthy(self, within_s: float = HEALTHY_S) -> tuple[str, PairView]:
         """
         Returns:
             Who leads, of the look in which both were in the set.
         Raises:
             DrillError: not in time; shows what each member says.
         """
-        found: list[tuple[str, View]] = []
+        found: list[tuple[str, PairView]] = []
 
         def is_healthy() -> bool:
             healthy = self.healthy()
@@ -258,7 +258,7 @@ class Pair:
         raise DrillError(f"waited {within_s:.0f} s in vain until {what}\n{self.tails()}")
 
     def tails(self) -> str:
-        """What everybody logged last, and what the members show."""
+        """Last log lines of every process, and the members' views."""
         shown = [
             f"  {name} shows {view.brief() if view else 'nothing'}" for name in MEMBERS for view in [self.view(name)]
         ]

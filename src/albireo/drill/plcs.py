@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Final
 
 from albireo.drill.ground import DrillError
-from albireo.plant.tunnel.plc.orders import Carried
+from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import Faults
+from albireo.plant.tunnel.wire import PlcFaults
 
 NAMES: Final = ("p1", "p2", "p3")
 VOTERS: Final = NAMES[:2]
-"""Those that may vote; one behind a gate can't."""
+"""PLCs that may vote; one behind a gate can't."""
 GATED: Final = "p3"
 GATE: Final = "gate"
 """The adapter of what is behind the gate, and the gate's own process."""
@@ -41,14 +41,14 @@ _TABLE: Final = "name,kind,address,type,writable,target,minimum,maximum"
 
 
 class Plcs(threading.Thread):
-    """All PLCs, at one address."""
+    """All PLCs of a drill, at one address."""
 
     def __init__(self, address: str) -> None:
         super().__init__(name="plcs", daemon=True)
         self.address = address
         self.ports: dict[str, int] = {}
-        self.carried: dict[str, list[Carried]] = {name: [] for name in NAMES}
-        """What each wrote into an output, in order; grows while they run."""
+        self.carried: dict[str, list[CarriedOrder]] = {name: [] for name in NAMES}
+        """Writes of outputs by PLC, in sequence; grows while they run."""
         self.servers: dict[str, PlcServer] = {}
         self._is_ready = threading.Event()
         self._failure = ""
@@ -70,8 +70,8 @@ class Plcs(threading.Thread):
             self._loop.call_soon_threadsafe(self._end.set)
             self.join()
 
-    def apply(self, name: str, faults: Faults) -> None:
-        """What is wrong with this one from now on."""
+    def apply(self, name: str, faults: PlcFaults) -> None:
+        """Set the faults of the PLC `name` from now on."""
         asyncio.run_coroutine_threadsafe(self.servers[name].apply(faults), self._loop).result(START_S)
 
     def run(self) -> None:

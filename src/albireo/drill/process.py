@@ -1,4 +1,4 @@
-"""One process group of the drill: a member with all its actors, or a witness."""
+"""Process group of the drill: a member with all its actors, or a witness."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ import psutil
 
 from albireo.drill.ground import DrillError
 
-STARTER: Final = "albireo.cli.tied"
+STARTER: Final = "albireo.cli.end_with_parent"
 """Module that runs a command of this version and ends with whoever started it."""
 STOP_S: Final = 40.0
 """A member that hands over, drains its adapters and closes its log."""
@@ -36,7 +36,7 @@ class Group:
         self.name = name
         self.log = log
         self.environment: dict[str, str] = {}
-        """What this process is told beyond our own environment."""
+        """Variables of this process beyond our own environment."""
         self.options: tuple[str, ...] = ()
         """More arguments, from the next start on."""
         self.starter = STARTER
@@ -50,7 +50,7 @@ class Group:
 
     @property
     def pid(self) -> int:
-        """Of its first process, which is also the number of the group."""
+        """Id of its first process, which is also the number of the group."""
         assert self._process is not None, f"{self.name} was never started"
         return self._process.pid
 
@@ -68,12 +68,12 @@ class Group:
             )
 
     def signal(self, number: signal.Signals) -> None:
-        """To every process of the group at once. One that is gone is fine."""
+        """Send `number` to every process of the group at once. A process may be gone."""
         if self.is_running:
             os.killpg(self.pid, number)
 
     def kill(self) -> None:
-        """At once, as a power cut would; returns when it is gone."""
+        """End it at once, as a power cut would; returns when it is gone."""
         self.signal(signal.SIGKILL)
         self._reap()
 
@@ -84,7 +84,7 @@ class Group:
         self.signal(signal.SIGCONT)
 
     def stop(self) -> int | None:
-        """Cleanly; its exit code, None when it had to be killed."""
+        """Stop it cleanly and give its exit code; None when it had to be killed."""
         process = self._process
         if process is None:
             return 0
@@ -120,8 +120,10 @@ class Group:
 
 
 def _is_of(process: psutil.Process, group: int) -> bool:
-    """Of this group and not gone. A process whose first thread has ended is a zombie for as long as others still end,
-    and they have its files open."""
+    """Whether `process` is of this group and not gone.
+
+    A process whose first thread has ended is a zombie for as long as others still end, and they have its files open.
+    """
     try:
         if os.getpgid(process.pid) != group:
             return False

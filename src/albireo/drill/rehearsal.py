@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 
 from albireo.client import ClientError
-from albireo.drill.account import Account, gap_s, judge
+from albireo.drill.account import RoundAccount, gap_s, judge
 from albireo.drill.fault.faults import FAULTS
 from albireo.drill.ground import DrillError
-from albireo.drill.load import PRODUCERS, Load, read_log
-from albireo.drill.outputs import Outputs
+from albireo.drill.load import PRODUCERS, LiveLoad, read_log
+from albireo.drill.outputs import OutputWriters
 from albireo.drill.pair import HEALTHY_S, MEMBERS, Pair
 from albireo.drill.plcs import Plcs
 from albireo.runtime.errors import RuntimeFault
@@ -33,7 +33,7 @@ DRAIN_S: Final = 60.0
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """What one round was like; None: not measured."""
+    """Measurements of one round; None: not measured."""
 
     gap_s: float
     acked: int
@@ -50,7 +50,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.lost or self.doubled or self.reordered or self.stale_writes)
 
     def told(self) -> str:
-        """In words."""
+        """The round in words."""
         return (
             f"gap {self.gap_s:.3f} s, epoch {self.epoch_before} -> {self.epoch_after}; {self.acked} acknowledged, "
             f"{self.lost} lost, {self.doubled} doubled, {self.reordered} reordered; "
@@ -58,8 +58,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the whole drill; the JSON line."""
+class DrillReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of the whole drill; the JSON line."""
 
     fault: str
     rounds: tuple[Round, ...]
@@ -89,10 +89,10 @@ class Rehearsal:
         self._fault = self._entry.make(self._ground)
         self._is_held = True
         self._pair: Pair
-        self._load: Load
-        self._outputs: Outputs
+        self._load: LiveLoad
+        self._outputs: OutputWriters
 
-    def run(self, rounds: int) -> Report:
+    def run(self, rounds: int) -> DrillReport:
         """All rounds, or those up to the first that did not end: the pair is not what it was then."""
         done: list[Round] = []
         with contextlib.ExitStack() as afterwards:
@@ -103,7 +103,7 @@ class Rehearsal:
             except (DrillError, ClientError, RuntimeFault) as error:  # Or a member refuses what was asked of it.
                 self._is_held = False
                 self._tell(f"round {len(done) + 1} did not end: {error}")
-        return Report(fault=self._name, rounds=tuple(done), held=self._is_held and all(one.held for one in done))
+        return DrillReport(fault=self._name, rounds=tuple(done), held=self._is_held and all(one.held for one in done))
 
     def _begin(self, afterwards: contextlib.ExitStack) -> None:
         """`afterwards` undoes it in the reverse order, each whatever became of the others."""
@@ -116,8 +116,8 @@ class Rehearsal:
         self._pair = pair = Pair(ground, plcs.ports, self._voters)
         afterwards.callback(pair.end)
         afterwards.callback(ground.release)
-        self._load = Load(pair.lines, pair.keys)
-        self._outputs = Outputs(pair.lines, pair.keys, plcs.carried)
+        self._load = LiveLoad(pair.lines, pair.keys)
+        self._outputs = OutputWriters(pair.lines, pair.keys, plcs.carried)
         afterwards.callback(self._load.stop)
         afterwards.callback(self._outputs.stop)
         self._fault.begin(pair)
@@ -162,7 +162,7 @@ class Rehearsal:
         return one
 
     def _run_load(self, acked: Sequence[int], ordered: Mapping[str, int]) -> None:
-        """Samples and orders flow."""
+        """Wait until samples and orders flow."""
         self._load.offer(is_on=True)
         self._outputs.write(is_on=True)
         self._wait("the load runs", lambda: self._load.is_past(acked), BACK_S)
@@ -174,8 +174,7 @@ class Rehearsal:
         self._pair.until("both members stay in the set under the load", self._is_steady, HEALTHY_S)
 
     def _is_steady(self) -> bool:
-        """For a while. A member that has left the set for a moment must not be the one that is left: a fault then would
-        be two."""
+        """Whether the pair is healthy for a while: a fault while a member is out of the set would be two."""
         is_steady = self._pair.is_healthy()
         time.sleep(STEADY_S)
         return is_steady and self._pair.is_healthy()
@@ -199,13 +198,12 @@ class Rehearsal:
         return comes_back
 
     def _begun(self) -> tuple[str, int]:
-        """Who leads, and in which epoch, once both are in the set. Not a look later: one of them may have left it, and
-        a fault then would be two."""
+        """Active member and epoch, in the same look that found both in the set: a look later one may have left it."""
         active, view = self._pair.wait_healthy()
         return active, view.epoch
 
     def _leading(self) -> tuple[str, int]:
-        """Who leads, and in which epoch; a member that is just busy is asked again."""
+        """Active member and epoch; a member that is just busy is asked again."""
         found: list[tuple[str, int]] = []
 
         def leads() -> bool:
@@ -228,7 +226,7 @@ class Rehearsal:
             self._pair.hand_over(active)
             self._pair.wait_healthy()
 
-    def _judged(self, began: Sequence[int]) -> Account:
+    def _judged(self, began: Sequence[int]) -> RoundAccount:
         load, pair = self._load, self._pair
         acked = {name: range(low + 1, high + 1) for name, low, high in zip(PRODUCERS, began, load.acked(), strict=True)}
         position = load.position
@@ -246,7 +244,7 @@ class Rehearsal:
         return account
 
     def _wait(self, what: str, condition: Callable[[], bool], within_s: float) -> None:
-        """As `Pair.until`, and ends early when the load has died."""
+        """Wait as `Pair.until` does, and end early when the load has died."""
 
         def looked() -> bool:
             if self._load.failures:

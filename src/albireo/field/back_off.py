@@ -23,7 +23,7 @@ class BackOffConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class BackOff(msgspec.Struct, frozen=True):
-    """Where in the range the next wait lies; a fresh one after every success."""
+    """Place of the next wait in its range; a fresh one is made after every success."""
 
     range_ns: int = 0
     """Upper end of the last wait's range; 0 before the first."""

@@ -3,8 +3,8 @@
     order --> known item, in range, connected --> adapter leads in the order's epoch --> write --> receipt, once
     no order --> raise the guard of a new tenure; set again what a late order has overwritten, under a permit
 
-The last look at role, epoch and time is right before the bytes leave (`Role.objection`), after every wait. An order
-that may have left and has no outcome is `unknown`; nothing is written twice.
+The last look at role, epoch and time is right before the bytes leave (`AdapterRole.objection`), after every wait. An
+order that may have left and has no outcome is `unknown`; nothing is written twice.
 
 Told to stand by, it says so at once: from then on the last look lets nothing pass. With it goes until when the one
 write that may be under way can land, and once more when its outcome is known. A write of which nobody knows what became
@@ -22,8 +22,8 @@ from typing import Final
 
 from albireo.codec.message import AnyMessage, RoleAsked, WriteDone, WriteOrder, WritesEnded
 from albireo.field.contract import GOES_ON, Adapter, PairAdapter, Written
-from albireo.field.orders import Desk
-from albireo.field.role import STANDS_BY, Role
+from albireo.field.orders import WriteOrders
+from albireo.field.role import STANDS_BY, AdapterRole
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import DataItem
@@ -48,14 +48,14 @@ class Carrier:
         """
         Args:
             row_of: row of the item with this id; None: none of this adapter's.
-            write_max_ns: see `Role.objection`.
+            write_max_ns: see `AdapterRole.objection`.
         """
         self._adapter = adapter
         self._actor = actor
         self._send = send
         self._row_of = row_of
         self._write_max_ns = write_max_ns
-        self._desk = Desk()
+        self._orders = WriteOrders()
         self._came = asyncio.Event()
         self._trouble = GOES_ON
         self._under_way: WriteOrder | None = None
@@ -63,14 +63,14 @@ class Carrier:
         """Before when what has left without an outcome lands, or never."""
         self._stand_down = 0
         self._said: WritesEnded | None = None
-        self.role = Role()
+        self.role = AdapterRole()
         self.epoch = 0
         """Highest that the own CORE spoke in."""
         self.is_connected = False
         self.is_stopping = False
 
     def ordered(self, order: WriteOrder) -> None:
-        receipt = self._desk.put(order)
+        receipt = self._orders.put(order)
         if receipt is not None:
             self._send(WriteDone(receipt=receipt))
         self._came.set()
@@ -81,7 +81,7 @@ class Carrier:
 
     def repeat(self) -> None:
         """CORE came back: it may have missed the newest receipts."""
-        for receipt in self._desk.recent(self._actor.now()):
+        for receipt in self._orders.recent(self._actor.now()):
             self._send(WriteDone(receipt=receipt))
 
     def stands_by(self, stand_down: int) -> None:
@@ -96,7 +96,7 @@ class Carrier:
         self._send(WritesEnded(stand_down=self._stand_down, lands_until=self._lands_until(), is_stopped=True))
 
     def _give_back(self, reason: str) -> None:
-        while (order := self._desk.take()) is not None:
+        while (order := self._orders.take()) is not None:
             self._finish(order, _rejected(reason))
 
     def _lands_until(self) -> int:
@@ -105,7 +105,7 @@ class Carrier:
         return until if until > self._actor.now() else 0
 
     def _say_ended(self) -> None:
-        """Behind the receipts that it is about."""
+        """Say that writes have ended, behind the receipts that this is about."""
         ended = WritesEnded(stand_down=self._stand_down, lands_until=self._lands_until())
         if not self.role.is_acting and ended != self._said:
             self._said = ended
@@ -114,7 +114,7 @@ class Carrier:
     async def serve(self) -> None:
         """Carry out orders in the order they came, until cancelled."""
         while not self.is_stopping:
-            order = self._desk.take()
+            order = self._orders.take()
             if order is not None:
                 self._under_way = order
                 self._finish(order, await self._written(order))
@@ -197,7 +197,7 @@ class Carrier:
             self._under_way = None
         if written.outcome is Outcome.UNKNOWN:
             self._left_until = max(self._left_until, order.not_after)
-        self._send(WriteDone(receipt=self._desk.finish(order, written, str(uuid.uuid4()), now, at_ns)))
+        self._send(WriteDone(receipt=self._orders.finish(order, written, str(uuid.uuid4()), now, at_ns)))
 
 
 def _rejected(reason: str) -> Written:

@@ -44,12 +44,12 @@ from albireo.codec.message import (
 )
 from albireo.field.carrier import Carrier
 from albireo.field.config import CommConfig
-from albireo.field.contract import Adapter, Columns, ConfigurationError, PairAdapter
-from albireo.field.dead_band import DeadBand, News
+from albireo.field.contract import Adapter, ConfigurationError, PairAdapter, PolledColumns
+from albireo.field.dead_band import DeadBand, PollNews
 from albireo.field.device import Device
-from albireo.field.diagnostics import Diagnostics, Health
+from albireo.field.diagnostics import AdapterDiagnostics, Health
 from albireo.field.kinds import Surroundings, create_adapter
-from albireo.field.role import BOUNDED_BY_TIME, Role
+from albireo.field.role import BOUNDED_BY_TIME, AdapterRole
 from albireo.field.voter_line import VoterLine
 from albireo.machine.producer.producer import Event, LinkOpened, Offered, Producer, ProducerConfig
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime, soonest
@@ -60,9 +60,9 @@ from albireo.runtime.errors import ConfigurationRefused
 from albireo.runtime.link.sockets import Letter, Link
 
 ROLE_ASKED_NS: Final = SECOND
-"""How often a member that stands by says that it is there."""
+"""Interval at which a member that stands by says that it is there."""
 STOP_WAIT_NS: Final = 2 * SECOND
-"""How long a clean stop waits for CORE to commit what was handed over."""
+"""Longest time that a clean stop waits for CORE to commit what was handed over."""
 
 
 class Comm:
@@ -76,7 +76,7 @@ class Comm:
         self._tasks: list[asyncio.Task[None]] = []
         self._is_known = False
         """Whether the device is there was found out once."""
-        self._role = Role(is_acting=config.begins_acting)
+        self._role = AdapterRole(is_acting=config.begins_acting)
         self._line: VoterLine | None = None
         self._acquired = 0
         self._dropped_before = 0
@@ -102,7 +102,7 @@ class Comm:
         self._core: Link = actor.connect("core")
         own = len(self._adapter.items)
         conditions = tuple(self._pair_adapter.conditions()) if self._pair_adapter else ()
-        self._diagnostics = Diagnostics(config.name, tuple(self._adapter.counters()), own, conditions)
+        self._diagnostics = AdapterDiagnostics(config.name, tuple(self._adapter.counters()), own, conditions)
         write_max_ns = config.write_max_ms * MS if config.guard in BOUNDED_BY_TIME else 0
         self._carrier = Carrier(
             self._adapter, actor, self._core.send, lambda item_id: self._producer.row_of(item_id), write_max_ns
@@ -269,13 +269,13 @@ class Comm:
         self._core.send(message)
         self._arm()
 
-    def _offer(self, news: News) -> None:
+    def _offer(self, news: PollNews) -> None:
         if news.batches or news.losses:
             self._acquired += sum(len(batch) for batch in news.batches)
             self._step(Offered(losses=news.losses, batches=news.batches))
 
     def _publish(self) -> None:
-        """Diagnostics, all of them; nothing on a member that stands by."""
+        """AdapterDiagnostics, all of them; nothing on a member that stands by."""
         now, at_ns = self._actor.now(), self._actor.wall_ns()
         self._diagnostics_due = Instant(now + self._config.diagnostics_ms * MS)
         if not self._role.is_acting:
@@ -298,9 +298,9 @@ class Comm:
         )
         self._step(Offered(batches=self._diagnostics.batches(health, at_ns)))
 
-    # What `Device` tells.
+    # Calls of `Device`.
 
-    def polled(self, polled: Sequence[Columns], began: Instant, source_ns: WallTime) -> None:
+    def polled(self, polled: Sequence[PolledColumns], began: Instant, source_ns: WallTime) -> None:
         now = self._actor.now()
         self._polls += 1
         self._polls_ns += now - began

@@ -1,4 +1,4 @@
-"""What COMM is told of an adapter: its part of `[[node.adapter]]`, JSON from boot."""
+"""Settings of COMM for an adapter: its part of `[[node.adapter]]`, JSON from boot."""
 
 import msgspec
 
@@ -24,10 +24,10 @@ class CommConfig(msgspec.Struct, frozen=True, kw_only=True):
     standby: Standby = Standby.CONNECTED
     guard: Guard = Guard.LEASE
     write_max_ms: int = WRITE_MAX_MS
-    """In a pair, for guards that are bounded by time: a write starts only if so much is left of the lease."""
+    """Part of the lease that must be left when a write starts, in a pair whose guard is bounded by time."""
     voter_address: int | None = None
     seed: int | None = None
-    """Of the back-off's jitter; None draws one."""
+    """Seed of the back-off's jitter; None draws one."""
 
     def __post_init__(self) -> None:
         if self.poll_ms < 10 or self.heartbeat_ms < 100 or self.diagnostics_ms < 100 or self.queue_mib < 1:

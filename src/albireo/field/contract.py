@@ -22,7 +22,7 @@ from albireo.model.samples import Column
 from albireo.model.value import Value, ValueType
 
 GOES_ON: Final = ""
-"""What a `SendGuard` answers when nothing speaks against the write."""
+"""Answer of a `SendGuard` when nothing speaks against the write."""
 
 WRITE_MAX_MS: Final = 300
 """Longest way of a write to its device in a pair, unless the adapter says otherwise: half the default lease. A write
@@ -47,7 +47,7 @@ class ConfigurationError(ValueError):
     """The arguments of an adapter can't work; the message says which and what to do."""
 
 
-class Columns(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class PolledColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """n values of one type out of one poll, rows in rising order and each at most once."""
 
     value_type: ValueType
@@ -61,7 +61,7 @@ class Columns(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one write."""
+    """Result of one write."""
 
     outcome: Outcome
     """VERIFIED, EXECUTED, MISMATCHED, REJECTED (surely never took effect) or UNKNOWN (may have)."""
@@ -70,7 +70,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Adapter(Protocol):
-    """One device.
+    """Speaks one protocol to one device.
 
     COMM never runs two of `connect`, `poll` and `close` at a time. `write` may come while `poll` waits for the
     device; an adapter whose protocol can't interleave puts a lock of its own around the exchange.
@@ -78,12 +78,12 @@ class Adapter(Protocol):
 
     @property
     def items(self) -> Sequence[DataItem]:
-        """What the adapter measures or sets; the same for its whole life, in the order that `rows` count."""
+        """Items that the adapter measures or sets; the same for its whole life, in the sequence that `rows` count."""
         ...
 
     @property
     def dead_bands(self) -> NDArray[np.float64]:
-        """One width per item, engineering units: a value this close to the last one sent is not sent."""
+        """Width per item, engineering units: a value this close to the last sent value is not sent."""
         ...
 
     async def connect(self) -> None:
@@ -94,7 +94,7 @@ class Adapter(Protocol):
         """
         ...
 
-    async def poll(self) -> Sequence[Columns]:
+    async def poll(self) -> Sequence[PolledColumns]:
         """Every item once, at most one Columns per value type.
 
         A value that could not be had is there with a bad quality; it is never left out and never zero in its place.
@@ -121,8 +121,8 @@ class Adapter(Protocol):
         ...
 
 
-class Tenure(msgspec.Struct, frozen=True, kw_only=True):
-    """Under whose lead an adapter writes."""
+class WriteTenure(msgspec.Struct, frozen=True, kw_only=True):
+    """The tenure under which an adapter writes."""
 
     epoch: int
     member: int = 0
@@ -131,7 +131,7 @@ class Tenure(msgspec.Struct, frozen=True, kw_only=True):
     """Another member may lead next: how long the kernel may still deliver a write is bounded."""
 
 
-class Refused(msgspec.Struct, frozen=True):
+class VoterRequestRefused(msgspec.Struct, frozen=True):
     """A request to the voter's registers that did not come to what was asked."""
 
     reason: str
@@ -142,9 +142,9 @@ class Refused(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class PairAdapter(Adapter, Protocol):
-    """What an adapter can do beyond `Adapter` for a member of a pair.
+    """Abilities of an adapter beyond `Adapter` for a member of a pair.
 
-    One that can't stands by by polling slowly, guards its outputs by the lease alone, and owns no voter.
+    An adapter without them stands by by polling slowly, guards its outputs by the lease alone, and owns no voter.
     """
 
     @property
@@ -160,7 +160,7 @@ class PairAdapter(Adapter, Protocol):
         """
         ...
 
-    async def lead(self, tenure: Tenure) -> str:
+    async def lead(self, tenure: WriteTenure) -> str:
         """Prepare writing under `tenure`; returns at once when that was done on this connection already.
 
         Returns:
@@ -181,7 +181,7 @@ class PairAdapter(Adapter, Protocol):
         """Name -> is wrong now, for diagnostics items with a case each; the same keys each time."""
         ...
 
-    async def read_voter(self) -> tuple[int, ...] | Refused:
+    async def read_voter(self) -> tuple[int, ...] | VoterRequestRefused:
         """Both blocks of the voter in one request, before the next block of a poll.
 
         Raises:
@@ -191,7 +191,7 @@ class PairAdapter(Adapter, Protocol):
 
     async def write_voter(
         self, member: int, register: int, words: Sequence[int], may_send: SendGuard
-    ) -> Refused | None:
+    ) -> VoterRequestRefused | None:
         """Write into the block of `member` in one request, before the next block of a poll. None: written.
 
         Raises:
@@ -200,5 +200,5 @@ class PairAdapter(Adapter, Protocol):
         ...
 
     async def hang_up(self) -> None:
-        """Close by RST; returns when the socket is closed. What waits for an answer on it learns that at once."""
+        """Close by RST; returns when the socket is closed. Whoever waits for an answer on it learns that at once."""
         ...

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.field.contract import Columns
+from albireo.field.contract import PolledColumns
 from albireo.machine.producer.flight import Loss
 from albireo.model.instant import Instant, WallTime
 from albireo.model.quality import BAD_CLASS, BAD_NO_COMMUNICATION, BAD_WAITING_FOR_INITIAL_DATA, SEVERITY_SHIFT
@@ -28,8 +28,8 @@ _NEVER: Final = np.int64(-(2**62))
 """Long before any boot clock: the heartbeat of an item that was never sent is overdue."""
 
 
-class News(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What of one poll goes out."""
+class PollNews(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """The part of one poll that goes out."""
 
     batches: tuple[SampleBatch, ...] = ()
     """`item_id` holds row numbers."""
@@ -72,7 +72,7 @@ class DeadBand:
         self._sent_at = np.full(count, _NEVER, np.int64)
         self._seen_ns = np.full(count, began_ns, np.int64)
 
-    def take(self, polled: Sequence[Columns], now: Instant, source_ns: WallTime, node_ns: WallTime) -> News:
+    def take(self, polled: Sequence[PolledColumns], now: Instant, source_ns: WallTime, node_ns: WallTime) -> PollNews:
         """One poll.
 
         Args:
@@ -97,24 +97,24 @@ class DeadBand:
                 batches.append(self._sent(columns, value, chosen, times, now, node_ns))
             spoke = columns.quality != BAD_NO_COMMUNICATION
             self._seen_ns[columns.rows[spoke]] = times[spoke]
-        return News(batches=tuple(batches), losses=_losses(returned))
+        return PollNews(batches=tuple(batches), losses=_losses(returned))
 
-    def lost(self, now: Instant, at_ns: WallTime) -> News:
+    def lost(self, now: Instant, at_ns: WallTime) -> PollNews:
         """Every item at once: no communication since `at_ns`, its last value kept beside the bad quality."""
         return self._all(BAD_NO_COMMUNICATION, now, at_ns)
 
-    def waiting(self, now: Instant, at_ns: WallTime) -> News:
+    def waiting(self, now: Instant, at_ns: WallTime) -> PollNews:
         """Every item at once: nothing was read yet, which is not zero."""
         return self._all(BAD_WAITING_FOR_INITIAL_DATA, now, at_ns)
 
-    def _all(self, quality: int, now: Instant, at_ns: WallTime) -> News:
+    def _all(self, quality: int, now: Instant, at_ns: WallTime) -> PollNews:
         polled = []
         for value_type in ValueType:
             rows = np.flatnonzero(self._types == value_type)
             if len(rows):
                 value = self._last(value_type, rows)
                 marks = np.full(len(rows), quality, np.uint32)
-                polled.append(Columns(value_type=value_type, rows=rows, value=value, quality=marks))
+                polled.append(PolledColumns(value_type=value_type, rows=rows, value=value, quality=marks))
         return self.take(polled, now, at_ns, at_ns)
 
     def _last(self, value_type: ValueType, rows: NDArray[np.intp]) -> Column:
@@ -128,7 +128,7 @@ class DeadBand:
             case ValueType.STRING:
                 return Strings.of([self._text[row] for row in rows.tolist()])
 
-    def _meant(self, columns: Columns) -> Column:
+    def _meant(self, columns: PolledColumns) -> Column:
         """The values, with the last known one where the quality is bad: nothing unmeant is stored."""
         bad = columns.quality >> SEVERITY_SHIFT >= BAD_CLASS
         if not bad.any():
@@ -142,7 +142,7 @@ class DeadBand:
         kept: Column = np.where(bad, last, columns.value)
         return kept
 
-    def _is_news(self, columns: Columns, value: Column, now: Instant) -> NDArray[np.bool_]:
+    def _is_news(self, columns: PolledColumns, value: Column, now: Instant) -> NDArray[np.bool_]:
         rows = columns.rows
         news: NDArray[np.bool_] = columns.quality != self._quality[rows]
         news |= now - self._sent_at[rows] >= self._heartbeat_ns[rows]
@@ -161,7 +161,7 @@ class DeadBand:
 
     def _sent(
         self,
-        columns: Columns,
+        columns: PolledColumns,
         value: Column,
         chosen: NDArray[np.intp],
         times: NDArray[np.int64],
@@ -191,14 +191,14 @@ class DeadBand:
             quality=quality,
         )
 
-    def _returned(self, columns: Columns) -> NDArray[np.bool_]:
+    def _returned(self, columns: PolledColumns) -> NDArray[np.bool_]:
         was_lost = self._quality[columns.rows] == BAD_NO_COMMUNICATION
         is_back: NDArray[np.bool_] = was_lost & (columns.quality != BAD_NO_COMMUNICATION)
         return is_back
 
 
 def _losses(returned: Sequence[_Returned]) -> tuple[Loss, ...]:
-    """One gap for all items that fell silent together."""
+    """Losses of items that came back: one for all that fell silent together."""
     if not returned:
         return ()
     rows = np.concatenate([one.rows for one in returned])

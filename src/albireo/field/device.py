@@ -5,7 +5,7 @@
                 standing by, polling:   poll, and drop it
                 standing by, off:       close, and wait; a voter's connection stays
 
-Runs as one task of COMM; what it finds goes to the two functions of `Listener`.
+Runs as one task of COMM; what it finds goes to the two functions of `PollListener`.
 
 Spec: docs/ARCHITECTURE.md, walk 1; ADR-0108.
 """
@@ -17,8 +17,8 @@ from typing import Final, Protocol
 
 from albireo.field.back_off import BackOff, BackOffConfig
 from albireo.field.config import CommConfig
-from albireo.field.contract import Adapter, Columns, DeviceLost, PairAdapter
-from albireo.field.role import Role
+from albireo.field.contract import Adapter, DeviceLost, PairAdapter, PolledColumns
+from albireo.field.role import AdapterRole
 from albireo.field.voter_line import VoterLine
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.topology import Standby
@@ -30,10 +30,10 @@ KNOCK_NS: Final = SECOND
 """Between two knocks at a device of a member that stands by."""
 
 
-class Listener(Protocol):
-    """COMM, as seen from here."""
+class PollListener(Protocol):
+    """COMM, as the device sees it."""
 
-    def polled(self, polled: Sequence[Columns], began: Instant, source_ns: WallTime) -> None:
+    def polled(self, polled: Sequence[PolledColumns], began: Instant, source_ns: WallTime) -> None:
         """A poll of a member that acts came back."""
 
     def reach_changed(self, at_ns: WallTime, reason: str) -> None:
@@ -44,7 +44,7 @@ class Device:
     """One adapter's connection. COMM sets `role` and `line`, and calls `wake` after it changed the role."""
 
     def __init__(
-        self, adapter: Adapter, config: CommConfig, actor: ActorContext, listener: Listener, draw: random.Random
+        self, adapter: Adapter, config: CommConfig, actor: ActorContext, listener: PollListener, draw: random.Random
     ) -> None:
         """`draw`: jitter of the back-off."""
         self._adapter = adapter
@@ -58,7 +58,7 @@ class Device:
         self._woken = asyncio.Event()
         self._is_hung_up = False
         self._role_changes = 0
-        self.role = Role()
+        self.role = AdapterRole()
         self.line: VoterLine | None = None
         self.is_connected: bool | None = None
         """None: nothing was asked yet."""
@@ -165,7 +165,7 @@ class Device:
         return self._config.poll_ms * MS
 
     async def _look_idly(self) -> int:
-        """What is asked while this member stands by; returns when to do it again.
+        """Knock at the device, or poll it slowly, while this member stands by; returns when to do it again.
 
         Raises:
             DeviceLost: the device does not answer.

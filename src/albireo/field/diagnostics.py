@@ -38,7 +38,7 @@ _COUNTS: Final = {
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """What is published."""
+    """Facts that an adapter publishes of itself."""
 
     is_connected: bool | None
     """None: not tried yet."""
@@ -48,7 +48,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Mapping[str, bool] = {}
 
 
-class Diagnostics:
+class AdapterDiagnostics:
     """Declares the items and builds their samples; rows follow those of the adapter's own items."""
 
     def __init__(self, adapter: str, counters: Sequence[str], first_row: int, conditions: Sequence[str] = ()) -> None:
@@ -87,7 +87,7 @@ class Diagnostics:
         )
 
     def batches(self, health: Health, at_ns: WallTime) -> tuple[SampleBatch, ...]:
-        """One sample of each item."""
+        """Batches with one sample of each item."""
         waiting = np.array([BAD_WAITING_FOR_INITIAL_DATA], np.uint32)
         good = np.array([GOOD], np.uint32)
         if health.poll_ms is not None:

@@ -1,8 +1,8 @@
 """Host adapter: the machine a node runs on, as items.
 
-What exists is looked up once at the start; a sensor or counter that this machine does not have is not declared, so no
-item is ever there without a value behind it. All reading is done in a thread: a network disk that hangs must not hang
-the actor.
+Sensors and counters are looked up once at the start; one that this machine does not have is not declared, so no item is
+ever there without a value behind it. All reading is done in a thread: a network disk that hangs must not hang the
+actor.
 
 Items (names after the adapter's, so `host/...` for the usual name; see docs/adapters/host.md):
 
@@ -26,7 +26,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from albireo.field.contract import Columns, ConfigurationError, DeviceLost, SendGuard, Written
+from albireo.field.contract import ConfigurationError, DeviceLost, PolledColumns, SendGuard, Written
 from albireo.field.kinds import Surroundings
 from albireo.model.command import Outcome
 from albireo.model.instant import SECOND, Instant
@@ -38,7 +38,7 @@ from albireo.runtime.actor.directory import holder
 READ_TIMEOUT_S: Final = 10.0
 """Longest reading; beyond it the machine counts as not answering (a hung mount, a stuck controller)."""
 FAMILY_NS: Final = 10 * SECOND
-"""How long a list of the node's processes is good for: making one reads all of /proc."""
+"""Time for which a list of the node's processes is good: making one reads all of /proc."""
 SENSORS_MAX: Final = 64
 """Temperatures declared at most."""
 
@@ -70,7 +70,7 @@ class Rate:
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """One item and how it is read."""
+    """An item and how it is read."""
 
     item: DataItem
     read: Callable[[], float | None]
@@ -78,7 +78,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     dead_band: float = 0.0
 
 
-class Host:
+class HostAdapter:
     """Adapter for the own machine."""
 
     def __init__(self, name: str, probes: Sequence[Probe]) -> None:
@@ -107,7 +107,7 @@ class Host:
     async def connect(self) -> None:
         """Nothing to connect to: the machine is here."""
 
-    async def poll(self) -> Sequence[Columns]:
+    async def poll(self) -> Sequence[PolledColumns]:
         if self._reading is not None and not self._reading.done():
             raise DeviceLost("the last reading still hangs")
         self._reading = self._thread.submit(self._read)
@@ -121,7 +121,7 @@ class Host:
         quality = np.where(np.isnan(found), BAD_NO_DATA, GOOD).astype(np.uint32)
         found = np.nan_to_num(found)
         return [
-            Columns(
+            PolledColumns(
                 value_type=value_type,
                 rows=rows,
                 value=found[rows] if value_type is ValueType.FLOAT64 else found[rows].astype(np.int64),
@@ -132,7 +132,7 @@ class Host:
         ]
 
     def _read(self) -> tuple[list[float | None], int]:
-        """Every probe, and how many failed. In the thread."""
+        """Values of every probe, and how many failed; called in the thread."""
         values: list[float | None] = []
         failed = 0
         for probe in self._probes:
@@ -150,7 +150,7 @@ class Host:
         """Nothing to release; the thread is idle, or hangs in the kernel and ends with the process."""
 
 
-def create(arguments: Mapping[str, object], surroundings: Surroundings) -> Host:
+def create(arguments: Mapping[str, object], surroundings: Surroundings) -> HostAdapter:
     """The adapter for this machine.
 
     Raises:
@@ -160,11 +160,11 @@ def create(arguments: Mapping[str, object], surroundings: Surroundings) -> Host:
         config = msgspec.convert(arguments, HostConfig)
     except msgspec.ValidationError as error:
         raise ConfigurationError(str(error)) from error
-    return Host(config.name, probes(config, surroundings))
+    return HostAdapter(config.name, probes(config, surroundings))
 
 
 def probes(config: HostConfig, surroundings: Surroundings) -> list[Probe]:
-    """What can be read on this machine."""
+    """Everything that can be read on this machine."""
     make = _Make(config.name)
     found = [
         *_processor(make),
@@ -378,7 +378,7 @@ def _system(make: _Make, surroundings: Surroundings) -> list[Probe]:
 
 
 def _node(make: _Make, config: HostConfig, surroundings: Surroundings) -> list[Probe]:
-    """What this node itself uses: its processes together."""
+    """Use of the machine by this node: its processes together."""
     root = config.node_pid or holder(surroundings.data) or None
     family = _Family(psutil.Process(root), surroundings.now)
     return [
@@ -402,7 +402,7 @@ class _Family:
         self._looked_at: Instant | None = None
 
     def members(self) -> list[psutil.Process]:
-        """All of them, not older than FAMILY_NS."""
+        """Processes of the family, as of at most FAMILY_NS ago."""
         now = self._now()
         if self._looked_at is None or now - self._looked_at >= FAMILY_NS:
             self._looked_at = now

@@ -15,7 +15,7 @@ _OWN: Final = {"modbus": "albireo.field.modbus.adapter:create", "host": "albireo
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What an adapter may know of the node it runs in."""
+    """All that an adapter may know of the node it runs in."""
 
     data: Path
     """The node's data directory."""

@@ -2,11 +2,11 @@
 
     WriteOrder --> known id? --yes--> its stored receipt again (nothing while it is on its way)
                        |no
-                 room in the desk? --no--> rejected
+                 fewer than ORDERS_MAX wait? --no--> rejected
                        |yes
                  waiting --> taken --> receipt stored and sent
 
-What it does not do: write. COMM takes the orders one by one and says what became of each.
+What it does not do: write. COMM takes the orders one by one and reports the outcome of each.
 
 Invariant: an id that was taken once is never handed out again, as long as it is among the last RECEIPTS_MAX.
 """
@@ -34,8 +34,8 @@ class _Done(msgspec.Struct, frozen=True):
     at: Instant
 
 
-class Desk:
-    """Orders waiting, on their way and done."""
+class WriteOrders:
+    """Write orders that wait, are on their way, or are done."""
 
     def __init__(self) -> None:
         self._waiting: deque[WriteOrder] = deque()
@@ -69,7 +69,7 @@ class Desk:
         return self._waiting.popleft() if self._waiting else None
 
     def finish(self, order: WriteOrder, written: Written, ack_guid: str, now: Instant, at_ns: WallTime) -> Receipt:
-        """Store what became of an order that was taken, and give its receipt."""
+        """Store the outcome of an order that was taken, and give its receipt."""
         receipt = Receipt(
             command_id=order.command_id,
             outcome=written.outcome,

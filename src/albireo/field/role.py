@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import RoleTold, WriteOrder
-from albireo.field.contract import GOES_ON, Tenure
+from albireo.field.contract import GOES_ON, WriteTenure
 from albireo.model.instant import MS, Instant
 from albireo.model.topology import Guard
 
@@ -23,8 +23,8 @@ BOUNDED_BY_TIME: Final = frozenset({Guard.LEASE, Guard.STAMP})
 STANDS_BY: Final = "this member stands by"
 
 
-class Role(msgspec.Struct, frozen=True, kw_only=True):
-    """Frozen: `told` gives the next one."""
+class AdapterRole(msgspec.Struct, frozen=True, kw_only=True):
+    """Role of an adapter, as CORE told it; `told` gives the next role."""
 
     is_acting: bool = True
     is_paired: bool = False
@@ -36,11 +36,11 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     not_after: int = 0
     """The holder's permit, for writes without an order; 0: none."""
 
-    def told(self, message: RoleTold) -> "Role":
+    def told(self, message: RoleTold) -> "AdapterRole":
         """The role that follows from the message; this very one when it is too old to be believed."""
         if message.is_acting and message.epoch < self.epoch:
             return self
-        return Role(
+        return AdapterRole(
             is_acting=message.is_acting,
             is_paired=True,
             epoch=max(self.epoch, message.epoch),
@@ -49,9 +49,9 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
             not_after=message.not_after,
         )
 
-    def tenure(self, welcomed: int) -> Tenure:
-        """Under whose lead to write; `welcomed`: highest epoch that the own CORE spoke in."""
-        return Tenure(epoch=max(self.epoch, welcomed), member=self.member, is_paired=self.is_paired)
+    def tenure(self, welcomed: int) -> WriteTenure:
+        """Tenure under which to write; `welcomed`: highest epoch that the own CORE spoke in."""
+        return WriteTenure(epoch=max(self.epoch, welcomed), member=self.member, is_paired=self.is_paired)
 
     def objection(self, order: WriteOrder, welcomed: int, now: Instant, write_max_ns: int) -> str:
         """Why `order` must not be sent now; GOES_ON when it may.
@@ -72,7 +72,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
         return self._of_time(order.not_after, now, write_max_ns)
 
     def own_objection(self, now: Instant, write_max_ns: int) -> str:
-        """The same for what is written without an order, under the permit of the holder."""
+        """Objection to a write without an order, under the permit of the holder."""
         if not self.is_acting or now < self.not_before:
             return "this member has no permit"
         return self._of_time(self.not_after, now, write_max_ns)

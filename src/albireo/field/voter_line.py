@@ -26,13 +26,13 @@ from albireo.codec.message import (
     VoterWriteAsked,
     VoterWritten,
 )
-from albireo.field.contract import GOES_ON, DeviceLost, PairAdapter, Refused
+from albireo.field.contract import GOES_ON, DeviceLost, PairAdapter, VoterRequestRefused
 from albireo.model.instant import MS, SECOND, Instant
 
 REQUESTS_MAX: Final = 8
 """Waiting at once; the voter has one under way. Overflow rule: the connection is given up, CORE begins anew."""
 OFFER_EVERY_NS: Final = 500 * MS
-"""How long a CORE that has just started waits for the line at most."""
+"""Longest wait of a CORE that has just started for the line."""
 REFUSED_PAUSE_NS: Final = 5 * SECOND
 """After a refusal: the registers are not there, or the PLC is busy with itself."""
 
@@ -69,9 +69,9 @@ class VoterLine:
         self._requests: deque[Request] = deque()
         self._came = asyncio.Event()
         self.lost_reason = ""
-        """Of the last loss, set before CORE is told."""
+        """Reason of the last loss, set before CORE is told."""
 
-    # What COMM tells it.
+    # Calls of COMM.
 
     def connected(self) -> None:
         """The adapter has a new connection."""
@@ -94,7 +94,7 @@ class VoterLine:
             self._came.set()
 
     def deadline(self) -> Instant | None:
-        """When `tick` is due."""
+        """Instant at which `tick` is due."""
         return self._offer_due if self._connection or self._is_paused else None
 
     def tick(self, now: Instant) -> None:
@@ -106,7 +106,7 @@ class VoterLine:
         elif self._is_paused:
             self._begin()
 
-    # What it does with the device.
+    # Work on the device.
 
     def _begin(self) -> None:
         self._is_paused = False
@@ -135,7 +135,7 @@ class VoterLine:
             match request:
                 case VoterReadAsked():
                     words = await self._device.read_voter()
-                    if isinstance(words, Refused):
+                    if isinstance(words, VoterRequestRefused):
                         await self._refused(words, request.connection)
                     elif request.connection == self._connection:
                         self._send(VoterRead(adapter=self._adapter, connection=request.connection, words=words))
@@ -158,7 +158,7 @@ class VoterLine:
         elif request.connection == self._connection:
             self._send(VoterWritten(adapter=self._adapter, connection=request.connection))
 
-    async def _refused(self, refused: Refused, connection: int) -> None:
+    async def _refused(self, refused: VoterRequestRefused, connection: int) -> None:
         if connection != self._connection:
             return
         if refused.must_close:

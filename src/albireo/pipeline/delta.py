@@ -6,7 +6,7 @@
 
 Until the commit nothing is visible; after a crash before it the files are orphans that `vacuumed` takes away. Each
 commit carries the watermark of its input (log, position, complete-to), in the transaction's metadata and as an
-application transaction, so that the next run knows what it need not do again.
+application transaction, so that the next pass knows what it need not do again.
 
 The tables' folder must be one file system that the driver and every task see; a rename must stay inside it.
 
@@ -41,14 +41,14 @@ OLD_FILES_KEPT: Final = timedelta(hours=24)
 
 
 class Watermark(msgspec.Struct, frozen=True, kw_only=True):
-    """What a table has taken in."""
+    """Extent of the history that a table has taken in."""
 
     log_id: str
     epoch: int
     sequence: int
     complete_to_ns: int
     filled: int = 0
-    """Of the manifest: another number says that rows of before the position were added since."""
+    """Count in the manifest: another number says that rows from before the position were added since."""
     format: int = FORMAT
 
 
@@ -57,7 +57,7 @@ class StagedFile(msgspec.Struct, frozen=True, kw_only=True):
 
     path: Path
     relative: str
-    """Below the staging folder, with forward slashes; goes into the table's folder under this name."""
+    """Path below the staging folder, with forward slashes; the file goes into the table's folder under this name."""
     partition: dict[str, str]
     rows: int
     size_bytes: int
@@ -90,7 +90,7 @@ def staged_files(folder: Path) -> list[StagedFile]:
 
 
 def watermark(table: Path) -> Watermark | None:
-    """What the table's newest commit of ours has taken in; None where there is no table or it is of another format."""
+    """Watermark in the table's newest commit of ours; None where there is no table or it is of another format."""
     opened = opened_table(table)
     if opened is None:
         return None
@@ -158,7 +158,7 @@ def opened_table(table: Path) -> Any | None:
         return DeltaTable(str(table)) if DeltaTable.is_deltatable(str(table)) else None
     except (DeltaError, OSError, ValueError) as error:
         raise OutputUnusable(
-            f"the table {table} can't be read ({error})", "remove it; the next run builds it anew from the history"
+            f"the table {table} can't be read ({error})", "remove it; the next pass builds it anew from the history"
         ) from error
 
 

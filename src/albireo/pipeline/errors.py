@@ -1,10 +1,10 @@
-"""What can stop the pipeline, each with what to do about it.
+"""Errors that can stop the pipeline, each with what to do about it.
 
 PipelineError
 ├── PipelineMissing      the optional packages of the pipeline are not installed
 ├── JavaMissing          no Java that can run Spark
 ├── SparkFailed          Spark did not start, or a job of it failed for a reason of its own
-├── OutputBusy           another run is at work on the same output directory
+├── OutputBusy           another pass is at work on the same output directory
 ├── OutputUnusable       the output directory or a table in it can't be written or read
 └── HistoryError         the history is not what its manifest says
     ├── HistoryMissing   no manifest, or a file of it is not there
@@ -45,14 +45,14 @@ class SparkFailed(PipelineError):
 
 
 class OutputBusy(PipelineError):
-    """Another run holds the output directory."""
+    """Another pass holds the output directory."""
 
 
 class OutputUnusable(PipelineError):
     """The output directory or a table in it can't be written or read."""
 
 
-class HistoryError(PipelineError):
+class SourceError(PipelineError):
     """A file of the history is not what the manifest says; `path` names it."""
 
     def __init__(self, path: Path, problem: str, remedy: str) -> None:
@@ -60,9 +60,9 @@ class HistoryError(PipelineError):
         self.path = path
 
 
-class HistoryMissing(HistoryError):
+class SourceMissing(SourceError):
     """The manifest or a file that it lists is not there."""
 
 
-class HistoryDamaged(HistoryError):
+class SourceDamaged(SourceError):
     """A file can't be read, or is of another shape than its kind."""

@@ -1,4 +1,4 @@
-"""What the report reads of the tables: small ones whole, rollups as far as a page can show them. Never samples."""
+"""Tables as the report reads them: small ones whole, rollups as far as a page can show them. Never samples."""
 
 import statistics
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ _HOUR_COLUMNS: Final = [
 
 
 class Lake(msgspec.Struct, frozen=True, kw_only=True):
-    """What the report is made of: never samples, of rollups the hours of the days that are reported."""
+    """Data of the report: small tables, and of rollups the hours of the reported days; never samples."""
 
     directory: Path
     from_day: str
@@ -126,7 +126,7 @@ def trend_rows(lake: Lake, item_ids: Sequence[int]) -> tuple[str, dict[int, list
 
 
 def thinned(rows: Sequence[Row]) -> list[Row]:
-    """At most `POINTS_SHOWN` rows: neighbours as one, extremes kept, not good if one of them was not."""
+    """The same curve in at most `POINTS_SHOWN` rows: neighbours as one, extremes kept, not good if one was not."""
     size = -(-len(rows) // POINTS_SHOWN)
     if size <= 1:
         return list(rows)

@@ -1,9 +1,9 @@
-"""What a run has to do: which days are touched, which files it must read. No I/O.
+"""Plan of a pass: which days are touched, which files it must read. No I/O.
 
 A table's watermark says up to which position of which log it has taken everything in. Files beyond it hold something
 new. A new sample changes its own bucket and all that its hold reaches; so every day from the earliest new time on is
-computed anew, and at least the day in which the end of what is known lay before. What lies earlier stays as it is;
-what held of each item at that midnight comes from the table.
+computed anew, and at least the day in which the end of what is known lay before. Earlier days stay as they are;
+the value that held of each item at that midnight comes from the table.
 
 Everything is computed anew when there is no watermark, when the log is another one, when it went back, when rows of
 before it were added (ADR-0124), or when the tables' format changed.
@@ -21,11 +21,11 @@ from albireo.pipeline.rollup import TIME_NS_MAX
 from albireo.pipeline.tables import DAY_NS
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One run's work."""
+class WorkPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Work of one pass."""
 
     mark: Watermark
-    """What the tables will have taken in."""
+    """Watermark of the tables after the pass."""
     from_ns: int
     """A midnight, UTC; buckets from here on are computed anew."""
     known_to_ns: int
@@ -52,11 +52,11 @@ def mark_of(manifest: Manifest) -> Watermark:
     )
 
 
-def plan(manifest: Manifest, marks: Collection[Watermark | None]) -> Plan | None:
-    """What to do so that every table has taken in `manifest`; None if nothing.
+def plan(manifest: Manifest, marks: Collection[Watermark | None]) -> WorkPlan | None:
+    """Work after which every table has taken in `manifest`; None if there is none.
 
     Args:
-        marks: watermark of each table, None where there is none yet. They differ after a run that was ended between
+        marks: watermark of each table, None where there is none yet. They differ after a pass that was ended between
             two commits.
     """
     mark = mark_of(manifest)
@@ -66,7 +66,7 @@ def plan(manifest: Manifest, marks: Collection[Watermark | None]) -> Plan | None
     is_everything = len(known) < len(marks) or not known
     from_ns = _first_midnight(manifest) if is_everything else _touched_from(manifest, known)
     samples = tuple(one for one in manifest.of_kind(FileKind.SAMPLES) if _bounded(one.max_source_ns) >= from_ns)
-    return Plan(
+    return WorkPlan(
         mark=mark,
         from_ns=from_ns,
         known_to_ns=_bounded(manifest.complete_to_ns),

@@ -119,7 +119,7 @@ def points_of_gaps(gaps: DataFrame, items: DataFrame) -> DataFrame:
 
 
 def points_of_rollup(rollup: DataFrame, before_ns: int) -> DataFrame:
-    """What held of each item at `before_ns`, as a point that is no row of its own.
+    """Value that held of each item at `before_ns`, as a point that is no row of its own.
 
     Args:
         rollup: dense rows that reach up to `before_ns`.
@@ -266,7 +266,7 @@ def _meant(value: str, quality: str) -> Column:
 
 
 def _inside_of_sample() -> dict[str, Column]:
-    """What happened inside a point that is one sample."""
+    """Sums inside a point that is one sample."""
     is_good = F.col("is_row") & (_class(F.col("quality")) == q.GOOD_CLASS)
     good_value = F.when(is_good, F.col("value"))
     nothing = F.lit(0).cast("bigint")
@@ -285,7 +285,7 @@ def _inside_of_sample() -> dict[str, Column]:
 
 
 def _share(width_ns: int) -> dict[str, Column]:
-    """What of a point and its hold falls into the bucket of this row."""
+    """Share of a point and its hold that falls into the bucket of this row."""
     end = F.least(F.col("hold_end_ns"), F.col("bucket_ns") + width_ns)
     return {
         "own": F.col("is_row")

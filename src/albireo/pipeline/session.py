@@ -113,7 +113,7 @@ def _java_options(config: SparkConfig, scratch: Path) -> str:
         "-Duser.timezone=UTC",
         # One small heap on few cores: the serial collector starts fastest and takes the least memory.
         "-XX:+UseSerialGC",
-        # The second compiler's work does not pay in a short run. The first one alone would have 48 MB for its code, and
+        # The second compiler's work does not pay in a short pass. The first alone would have 48 MB for its code, and
         # a session that lives for minutes ends for want of more.
         *(("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=192m") if config.is_short else ()),
     )

@@ -19,16 +19,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from albireo.codec import history as stored
 from albireo.codec.errors import DecodeError
 from albireo.codec.history import FileEntry, FileKind, Manifest
-from albireo.pipeline.errors import HistoryDamaged, HistoryMissing, OutputUnusable, SparkFailed
+from albireo.pipeline.errors import OutputUnusable, SourceDamaged, SourceMissing, SparkFailed
 
 _NAMED_FILE: Final = re.compile(r"file:/+(?P<path>[^\s,'\"]+?\.parquet)")
-"""How Spark's errors name the file that a task could not read."""
+"""Pattern by which Spark's errors name the file that a task could not read."""
 _REPORT_TEXT_MAX: Final = 300
 """Characters of a foreign error's text that go into ours."""
 
 
-class History(msgspec.Struct, frozen=True, kw_only=True):
-    """One history folder as its manifest stood when it was opened."""
+class HistoryFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """History folder as its manifest stood when it was opened."""
 
     directory: Path
     manifest: Manifest
@@ -40,7 +40,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         return self.directory / entry.path
 
 
-def open_history(directory: Path) -> History:
+def open_history(directory: Path) -> HistoryFolder:
     """The history in `directory`, each listed file looked at (size only).
 
     Raises:
@@ -51,25 +51,25 @@ def open_history(directory: Path) -> History:
     try:
         manifest = stored.decode_manifest(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise HistoryMissing(
+        raise SourceMissing(
             path, "there is no history here", "run a node on this data directory first, or name another with --data"
         ) from error
     except OSError as error:
-        raise HistoryDamaged(path, f"can't be read ({error.strerror})", "check the disk and the permissions") from error
+        raise SourceDamaged(path, f"can't be read ({error.strerror})", "check the disk and the permissions") from error
     except DecodeError as error:
-        raise HistoryDamaged(
+        raise SourceDamaged(
             path,
             f"the manifest can't be read ({error.reason})",
             f"a start of the node repairs it from {stored.PREVIOUS_NAME}; then run the pipeline again",
         ) from error
-    history = History(directory=directory, manifest=manifest)
+    history = HistoryFolder(directory=directory, manifest=manifest)
     for entry in manifest.files:
         _check(history.path(entry), entry)
     return history
 
 
 def frame(
-    spark: SparkSession, history: History, kind: FileKind, entries: Sequence[FileEntry] | None = None
+    spark: SparkSession, history: HistoryFolder, kind: FileKind, entries: Sequence[FileEntry] | None = None
 ) -> DataFrame:
     """Rows of the files of one kind, with the kind's columns.
 
@@ -90,7 +90,7 @@ def literal(path: Path) -> str:
 
 
 @contextmanager
-def named_failures(history: History, log: Path) -> Iterator[None]:
+def named_failures(history: HistoryFolder, log: Path) -> Iterator[None]:
     """Turns what Spark raises inside the block into an error that names the file and the remedy.
 
     Raises:
@@ -112,11 +112,11 @@ def _py4j_errors() -> tuple[type[Exception], ...]:
     return (Py4JError, ConnectionError)
 
 
-def _named(text: str, history: History, log: Path) -> HistoryDamaged | OutputUnusable | SparkFailed:
+def _named(text: str, history: HistoryFolder, log: Path) -> SourceDamaged | OutputUnusable | SparkFailed:
     found = _NAMED_FILE.search(text)
     path = Path("/" + found["path"].lstrip("/")) if found else None
     if path is not None and path.is_relative_to(history.directory.absolute()):
-        return HistoryDamaged(
+        return SourceDamaged(
             path,
             "the file can't be read as Parquet of its kind",
             "restore it from a backup, or move it away and start the node, which rebuilds what its log still holds",
@@ -131,12 +131,12 @@ def _check(path: Path, entry: FileEntry) -> None:
     try:
         size_bytes = path.stat().st_size
     except FileNotFoundError as error:
-        raise HistoryMissing(
+        raise SourceMissing(
             path,
             "listed in the manifest but not there",
             "restore it from a backup, or run the pipeline again if a node was merging files meanwhile",
         ) from error
     if size_bytes != entry.size_bytes:
-        raise HistoryDamaged(
+        raise SourceDamaged(
             path, f"has {size_bytes} bytes, the manifest says {entry.size_bytes}", "restore it from a backup"
         )

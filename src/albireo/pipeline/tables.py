@@ -40,7 +40,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     columns: str
     """Names and Spark's names of their types, in order."""
     partition_by: tuple[str, ...] = ()
-    """First of them is what a run replaces by."""
+    """Columns of the partitions; a pass replaces by the first of them."""
 
     @property
     def schema(self) -> StructType:
@@ -103,7 +103,7 @@ GAPS: Final = Table(
         items bigint, lost bigint, epoch bigint, sequence bigint
     """,
 )
-"""Where samples were or may have been lost. items: how many items it touches; lost: samples, null where unknown."""
+"""Gaps, where samples were or may have been lost. items: number of items; lost: samples, null where unknown."""
 
 ALARM_CASES: Final = Table(
     name="alarm_cases",
@@ -134,7 +134,7 @@ ALARM_ACTORS: Final = Table(
         cases bigint, active_ns bigint
     """,
 )
-"""Who alarms most: items and conditions by annunciations."""
+"""Items and conditions by annunciations: those that alarm most."""
 ALARM_STANDING: Final = Table(
     name="alarm_standing",
     columns="""
@@ -164,7 +164,7 @@ WHOLE_TABLES: Final = (
     ALARM_STANDING,
     ALARM_CHATTER,
 )
-"""Small; each run that has anything new replaces them as a whole."""
+"""Small; each pass that has anything new replaces them as a whole."""
 TABLES: Final = TIMED_TABLES + WHOLE_TABLES
 
 

@@ -12,9 +12,9 @@ from albireo.cli import cli
 from albireo.cli.site.adapters import adapter_kinds
 from albireo.cli.site.checkup import Finding, disk, ports, sync_latency
 from albireo.cli.site.survey import rows_of, write_files
-from albireo.cli.site.topology import Reader, read_topology
+from albireo.cli.site.topology import TextReader, read_topology
 from albireo.codec.topology.topology import LoadedTopology, load_topology
-from albireo.field.modbus.items import Kind
+from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.survey import Guess, Survey
 from tests.port_parts import free_port
 
@@ -67,7 +67,7 @@ def test_a_file_that_is_none_exits_with_78(tmp_path: Path, name: str) -> None:
 def test_the_modbus_adapter_judges_its_rows_and_bits_of_one_register_may_share_it(site: Path) -> None:
     table = "name,kind,address,type,bit\na,holding,1,bool,0\nb,holding,1,bool,1\nc,holding,1,float32,\nd,holding,2,,\n"
     (site / "p1.csv").write_text(table)
-    loaded = load_topology("topology.toml", Reader(site), adapter_kinds())
+    loaded = load_topology("topology.toml", TextReader(site), adapter_kinds())
     assert isinstance(loaded, LoadedTopology)
     assert [(one.line, one.key_path) for one in loaded.warnings] == [(5, "address")]
 
@@ -118,9 +118,9 @@ def test_an_address_that_is_none_is_a_usage_error(tmp_path: Path, text: str) -> 
 
 def test_guesses_become_rows_that_the_loader_takes(tmp_path: Path) -> None:
     guesses = (
-        Guess(kind=Kind.HOLDING, address=0, type="float32", word_order="little", seen="1.5"),
-        Guess(kind=Kind.HOLDING, address=2, type="int16", seen="-3"),
-        Guess(kind=Kind.COIL, address=7, type="bool", seen="true"),
+        Guess(kind=TableKind.HOLDING, address=0, type="float32", word_order="little", seen="1.5"),
+        Guess(kind=TableKind.HOLDING, address=2, type="int16", seen="-3"),
+        Guess(kind=TableKind.COIL, address=7, type="bool", seen="true"),
     )
     rows = rows_of(Survey(guesses=guesses, requests=9, is_complete=True, skipped=0))
     assert [row["name"] for row in rows] == ["holding_0", "holding_2", "coil_7"]

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 
 from albireo.cli import cli
 from albireo.cli.pair.pair import meaning_of
-from albireo.cli.pair.reach import Member
+from albireo.cli.pair.reach import ReachedMember
 from albireo.cli.pair.table import (
     COLUMNS,
     VOTER_COLUMNS,
-    Row,
+    MemberRow,
     age_text,
     cells_of,
     guard_text,
@@ -96,7 +96,7 @@ def test_what_is_wrong_is_said_in_words(table: Table) -> None:
     assert f"{PRIMARY} reaches no majority of the voters" in said
     assert "does not reach witness:w3" in said
     assert "finds witness:w2 empty: no vote until `albireo voter reset NAME`" in said
-    assert "drained since 2027-01-15" in said and "drain --end" in said
+    assert "in maintenance since 2027-01-15" in said and "maintenance --end" in said
 
 
 def test_solo_member_is_at_risk_since_an_instant(table: Table) -> None:
@@ -186,7 +186,7 @@ def test_live_view_keeps_its_height_and_does_not_alarm_because_a_member_is_passi
 def test_force_names_what_it_states_and_what_may_be_lost(table: Table) -> None:
     def said() -> str:
         view = view_of(table.sides[1])
-        return "\n".join(meaning_of(Member(place=view["place"], ask=lambda *_, **__: None, pair=view)))
+        return "\n".join(meaning_of(ReachedMember(place=view["place"], ask=lambda *_, **__: None, pair=view)))
 
     assert f"the machine of {PRIMARY} is off" in said() and "WAS HEARD" in said()
     table.sides[1].is_up = False
@@ -431,6 +431,6 @@ def test_what_a_cut_that_is_not_finished_needs_is_not_deleted(primary: Store) ->
 def test_rows_survive_json(table: Table) -> None:
     """`status` draws its table from what it prints as JSON."""
     rows = rows_of([view_of(side) for side in table.sides])
-    again = msgspec.convert(json.loads(msgspec.json.encode(rows)), list[Row])
+    again = msgspec.convert(json.loads(msgspec.json.encode(rows)), list[MemberRow])
     assert [cells_of(row) for row in again] == [cells_of(row) for row in rows]
     assert voter_cells(again) == voter_cells(rows) and refused_text(again) == refused_text(rows)

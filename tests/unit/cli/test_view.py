@@ -17,11 +17,11 @@ from albireo.cli.view.screen import (
     SHELVE_MS,
     CaseActed,
     Mode,
+    NotAValue,
     Pane,
     Quit,
     ScenarioBegun,
     Screen,
-    Unfit,
     Wish,
     WriteOrdered,
     pressed,
@@ -29,7 +29,7 @@ from albireo.cli.view.screen import (
     shown_items,
     value_of,
 )
-from albireo.cli.view.state import RECEIPTS_MAX, SILENT_NS, LiveState, Order, natural
+from albireo.cli.view.state import RECEIPTS_MAX, SILENT_NS, LiveState, ShownOrder, natural
 from albireo.cli.view.view import keys_of
 from albireo.codec.message import FeedState
 from albireo.model.case import Action, Case, LifecycleStatus, Shelving
@@ -162,7 +162,7 @@ def test_silence_is_noticed(live: LiveState) -> None:
 
 
 def test_an_order_goes_from_pending_to_verified(live: LiveState) -> None:
-    live.ordered("c1", Order(name="co_setpoint", value=9.0))
+    live.ordered("c1", ShownOrder(name="co_setpoint", value=9.0))
     assert "co_setpoint = 9: pending..." in drawn(live)[-2]
     receipt = Receipt(command_id="c1", outcome=Outcome.VERIFIED, read_back=9.0)
     live.apply(state(300, receipts=(receipt,)), [], CLOCK.now)
@@ -176,7 +176,7 @@ def test_receipts_of_others_are_not_ours(live: LiveState) -> None:
 
 def test_orders_are_bounded(live: LiveState) -> None:
     for number in range(RECEIPTS_MAX + 5):
-        live.ordered(str(number), Order(name="stage", value=1))
+        live.ordered(str(number), ShownOrder(name="stage", value=1))
     assert len(live.orders) == RECEIPTS_MAX
 
 
@@ -197,7 +197,7 @@ def test_letters_in_the_filter_are_no_commands(live: LiveState) -> None:
 
 def test_write_asks_for_a_value_and_orders_it(live: LiveState) -> None:
     screen, wishes = typed(live, Screen(), "/", "setp", ["enter"], "w", "9.5", ["enter"])
-    assert wishes == [WriteOrdered(order=Order(name="co_setpoint", value=9.5))]
+    assert wishes == [WriteOrdered(order=ShownOrder(name="co_setpoint", value=9.5))]
     assert screen.mode is Mode.BROWSE
 
 
@@ -214,7 +214,7 @@ def test_a_value_that_does_not_fit_is_told_and_not_written(live: LiveState) -> N
     assert wishes == [] and screen.mode is Mode.VALUE
     assert "500 is not within 5..100 ppm" in drawn(live, screen)[-2]
     screen, wishes = typed(live, screen, ["backspace"], ["enter"])
-    assert wishes == [WriteOrdered(order=Order(name="co_setpoint", value=50.0))]
+    assert wishes == [WriteOrdered(order=ShownOrder(name="co_setpoint", value=50.0))]
 
 
 def test_escape_writes_nothing(live: LiveState) -> None:
@@ -250,7 +250,7 @@ def test_values_as_people_type_them(name: str, text: str, value: object) -> None
     ],
 )
 def test_what_does_not_fit_is_refused_with_a_reason(name: str, text: str) -> None:
-    assert isinstance(value_of(text, KNOWN[name]), Unfit)
+    assert isinstance(value_of(text, KNOWN[name]), NotAValue)
 
 
 def test_a_case_is_acted_on_only_where_it_is_seen_selected(live: LiveState) -> None:

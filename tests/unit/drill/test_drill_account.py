@@ -14,14 +14,14 @@ from albireo.cli import cli
 from albireo.drill.account import gap_s, judge
 from albireo.drill.fault.faults import FAULTS
 from albireo.drill.fault.stores import damage_middle, damage_tail
-from albireo.drill.outputs import Outputs, Written
+from albireo.drill.outputs import OutputJudgement, OutputWriters
 from albireo.drill.plcs import GATED_ADDRESS, LEASE_ADDRESS, STAMP_ADDRESS
-from albireo.drill.rehearsal import Report, Round
+from albireo.drill.rehearsal import DrillReport, Round
 from albireo.log import LogConfig, StoreIdentity
 from albireo.log.log import Log
 from albireo.log.segment.recovery import RecoveryReport
 from albireo.model.position import EpochEntry
-from albireo.plant.tunnel.plc.orders import Carried
+from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.runtime.actor.clock import SHIFT_VARIABLE, wall_ns, write_shift
 from tests.log_parts import entry_of
 
@@ -129,20 +129,22 @@ def test_only_a_process_that_was_told_so_has_another_wall_clock(tmp_path: Path) 
     assert abs(back - wall_ns()) < 60_000_000_000
 
 
-def mailbox(*epochs: int) -> list[Carried]:
-    return [Carried(way="mailbox", name="speed_limit", value=50, member=0, epoch=one) for one in epochs]
+def mailbox(*epochs: int) -> list[CarriedOrder]:
+    return [CarriedOrder(way="mailbox", name="speed_limit", value=50, member=0, epoch=one) for one in epochs]
 
 
-def plain(address: int, *words: tuple[int, ...]) -> list[Carried]:
-    return [Carried(way="plain", name=str(address), words=one) for one in words]
+def plain(address: int, *words: tuple[int, ...]) -> list[CarriedOrder]:
+    return [CarriedOrder(way="plain", name=str(address), words=one) for one in words]
 
 
-def gated(*numbers: int) -> list[Carried]:
+def gated(*numbers: int) -> list[CarriedOrder]:
     return plain(GATED_ADDRESS, *((one,) for one in numbers))
 
 
-def judged(p1: list[Carried], p2: list[Carried], p3: list[Carried], since: dict[str, int]) -> Written:
-    return Outputs((), None, {"p1": p1, "p2": p2, "p3": p3}).judge(since)
+def judged(
+    p1: list[CarriedOrder], p2: list[CarriedOrder], p3: list[CarriedOrder], since: dict[str, int]
+) -> OutputJudgement:
+    return OutputWriters((), None, {"p1": p1, "p2": p2, "p3": p3}).judge(since)
 
 
 def test_stale_orders_are_told_by_epoch_and_where_none_is_known_by_number() -> None:
@@ -180,7 +182,7 @@ def test_outputs_that_were_not_written_are_not_called_clean(
 def test_the_json_line_has_the_promised_keys() -> None:
     from msgspec import json as encoded
 
-    line = json.loads(encoded.encode(Report(fault="kill-active", rounds=(a_round(),), held=True)))
+    line = json.loads(encoded.encode(DrillReport(fault="kill-active", rounds=(a_round(),), held=True)))
     assert set(line) == {"fault", "rounds", "held"}
     assert set(line["rounds"][0]) == {
         "gap_s",

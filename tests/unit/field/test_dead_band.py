@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albireo.field.contract import Columns
-from albireo.field.dead_band import GAP_ITEMS_MAX, DeadBand, News
+from albireo.field.contract import PolledColumns
+from albireo.field.dead_band import GAP_ITEMS_MAX, DeadBand, PollNews
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.quality import BAD_NO_COMMUNICATION, BAD_SENSOR_FAILURE, BAD_WAITING_FOR_INITIAL_DATA, GOOD
 from albireo.model.samples import Strings
@@ -20,9 +20,9 @@ def band(*value_types: ValueType, width: float = 0.0, began_ns: int = 5) -> Dead
     return DeadBand(value_types, np.full(count, width), np.full(count, HEARTBEAT_NS, np.int64), WallTime(began_ns))
 
 
-def floats(*values: float, quality: int = GOOD, rows: tuple[int, ...] | None = None) -> Columns:
+def floats(*values: float, quality: int = GOOD, rows: tuple[int, ...] | None = None) -> PolledColumns:
     places = range(len(values)) if rows is None else rows
-    return Columns(
+    return PolledColumns(
         value_type=F,
         rows=np.array(places, np.intp),
         value=np.array(values, np.float64),
@@ -30,11 +30,11 @@ def floats(*values: float, quality: int = GOOD, rows: tuple[int, ...] | None = N
     )
 
 
-def take(one: DeadBand, *polled: Columns, at: float = 0, wall: int = 100) -> News:
+def take(one: DeadBand, *polled: PolledColumns, at: float = 0, wall: int = 100) -> PollNews:
     return one.take(polled, Instant(int(at * SECOND)), WallTime(wall), WallTime(wall + 1))
 
 
-def rows_of(news: News) -> dict[int, tuple[Value, int]]:
+def rows_of(news: PollNews) -> dict[int, tuple[Value, int]]:
     """row -> (value, quality)."""
     found: dict[int, tuple[Value, int]] = {}
     for batch in news.batches:
@@ -46,7 +46,7 @@ def rows_of(news: News) -> dict[int, tuple[Value, int]]:
 def test_the_first_value_is_news_and_the_same_again_is_not() -> None:
     one = band(F, F)
     assert rows_of(take(one, floats(0.0, 1.0))) == {0: (0.0, GOOD), 1: (1.0, GOOD)}
-    assert take(one, floats(0.0, 1.0)) == News() or not take(one, floats(0.0, 1.0)).batches
+    assert take(one, floats(0.0, 1.0)) == PollNews() or not take(one, floats(0.0, 1.0)).batches
 
 
 def test_a_value_moves_out_of_the_band_from_the_last_one_sent_not_from_the_last_one_seen() -> None:
@@ -76,8 +76,8 @@ def test_a_change_of_quality_is_always_news_and_keeps_the_last_value() -> None:
 def test_one_step_of_a_large_counter_is_news() -> None:
     one = band(I)
 
-    def counter(value: int) -> Columns:
-        return Columns(
+    def counter(value: int) -> PolledColumns:
+        return PolledColumns(
             value_type=I, rows=np.zeros(1, np.intp), value=np.array([value], np.int64), quality=np.zeros(1, np.uint32)
         )
 
@@ -90,9 +90,9 @@ def test_strings_and_bools_have_no_width() -> None:
     one = band(B, S, width=9.0)
     good = np.zeros(1, np.uint32)
 
-    def polled(on: int, text: str) -> tuple[Columns, Columns]:
-        switch = Columns(value_type=B, rows=np.array([0], np.intp), value=np.array([on], np.uint8), quality=good)
-        label = Columns(value_type=S, rows=np.array([1], np.intp), value=Strings.of([text]), quality=good)
+    def polled(on: int, text: str) -> tuple[PolledColumns, PolledColumns]:
+        switch = PolledColumns(value_type=B, rows=np.array([0], np.intp), value=np.array([on], np.uint8), quality=good)
+        label = PolledColumns(value_type=S, rows=np.array([1], np.intp), value=Strings.of([text]), quality=good)
         return switch, label
 
     take(one, *polled(0, "a"))
@@ -147,7 +147,7 @@ def test_a_very_large_gap_is_said_of_every_item() -> None:
 
 def test_the_time_of_the_device_is_kept_where_it_gives_one() -> None:
     one = band(F)
-    column = Columns(
+    column = PolledColumns(
         value_type=F, rows=np.zeros(1, np.intp), value=np.ones(1), quality=np.zeros(1, np.uint32),
         source_ns=np.array([77], np.int64),
     )  # fmt: skip
@@ -190,7 +190,7 @@ def test_columns_decide_as_a_loop_over_single_values_does(
             ):
                 expected[row] = (meant, quality)
                 last[row] = (meant, quality, now)
-        column = Columns(
+        column = PolledColumns(
             value_type=F,
             rows=np.arange(3),
             value=np.array([value for value, _ in values]),

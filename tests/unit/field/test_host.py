@@ -1,4 +1,4 @@
-"""Host adapter: agrees with the kernel's own files, declares what is there, survives what hangs or vanishes."""
+"""HostAdapter adapter: agrees with the kernel's own files, declares what is there, survives what hangs or vanishes."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ import pytest
 
 from albireo.field import host
 from albireo.field.contract import DeviceLost
-from albireo.field.host import Host, Probe, Rate, create
+from albireo.field.host import HostAdapter, Probe, Rate, create
 from albireo.field.kinds import Surroundings
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
@@ -21,7 +21,7 @@ from albireo.runtime.actor.clock import boot_ns
 from tests.waiting_parts import PATIENCE_S
 
 
-def polled(adapter: Host) -> dict[str, tuple[float, int]]:
+def polled(adapter: HostAdapter) -> dict[str, tuple[float, int]]:
     found: dict[str, tuple[float, int]] = {}
     for column in asyncio.run(adapter.poll()):
         assert not isinstance(column.value, Strings)
@@ -92,7 +92,7 @@ def test_what_vanishes_is_bad_and_counted_and_takes_nothing_along() -> None:
     def gone() -> float:
         raise FileNotFoundError("sensor")
 
-    adapter = Host("h", [probe("gone", gone), probe("there", lambda: 5.0)])
+    adapter = HostAdapter("h", [probe("gone", gone), probe("there", lambda: 5.0)])
     assert polled(adapter) == {"h/gone": (0.0, BAD_NO_DATA), "h/there": (5.0, GOOD)}
     assert adapter.counters() == {"errors": 1}
 
@@ -110,7 +110,7 @@ def test_a_rate_needs_two_readings_and_a_counter_that_goes_on() -> None:
 def test_a_reading_that_hangs_is_a_lost_device_and_begins_no_second_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "READ_TIMEOUT_S", 0.05)
     release = threading.Event()
-    adapter = Host("h", [probe("stuck", lambda: release.wait(PATIENCE_S) and 1.0)])
+    adapter = HostAdapter("h", [probe("stuck", lambda: release.wait(PATIENCE_S) and 1.0)])
     try:
         for reason in ("no reading within", "still hangs", "still hangs"):
             with pytest.raises(DeviceLost, match=reason):
@@ -123,7 +123,7 @@ def test_a_reading_that_hangs_is_a_lost_device_and_begins_no_second_thread(monke
 def test_a_machine_answers_again_once_the_reading_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "READ_TIMEOUT_S", 0.05)
     release = threading.Event()
-    adapter = Host("h", [probe("stuck", lambda: release.wait(PATIENCE_S) and 1.0)])
+    adapter = HostAdapter("h", [probe("stuck", lambda: release.wait(PATIENCE_S) and 1.0)])
     with pytest.raises(DeviceLost):
         polled(adapter)
     release.set()

@@ -4,7 +4,7 @@ import pytest
 
 from albireo.field.contract import ConfigurationError
 from albireo.field.modbus.adapter import parse_table
-from albireo.field.modbus.items import COLUMNS, Kind, ModbusItem, RegisterType, data_item, parse_row
+from albireo.field.modbus.items import COLUMNS, ModbusItem, RegisterType, TableKind, data_item, parse_row
 from albireo.model.value import ValueType
 
 ROW = {"name": "co", "kind": "holding", "address": "0", "type": "float32"}
@@ -18,7 +18,7 @@ def test_a_full_row() -> None:
     }  # fmt: skip
     found = parse_row(row, adapter="p1")
     assert isinstance(found, ModbusItem)
-    assert (found.kind, found.address, found.words, found.end) == (Kind.HOLDING, 16, 2, 18)
+    assert (found.kind, found.address, found.words, found.end) == (TableKind.HOLDING, 16, 2, 18)
     assert (found.is_low_word_first, found.is_byte_swapped, found.device_id) == (True, False, 3)
     assert found.item.adapter == "p1"
     assert found.item.alarm is not None

@@ -16,9 +16,9 @@ from albireo.codec.message import (
     WritesEnded,
 )
 from albireo.field.comm import Comm
-from albireo.field.contract import GOES_ON, Tenure
+from albireo.field.contract import GOES_ON, WriteTenure
 from albireo.field.device import KNOCK_NS
-from albireo.field.role import Role
+from albireo.field.role import AdapterRole
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
 from albireo.model.quality import GOOD
@@ -27,7 +27,7 @@ from albireo.runtime.link.sockets import Letter
 from tests.field_parts import LONG_MS, Plc, RawDevice, RecordingCore, comm, in_loop, plc, registers_answer, until
 from tests.port_parts import free_port
 
-ACTING = Role(is_paired=True, epoch=4, member=1)
+ACTING = AdapterRole(is_paired=True, epoch=4, member=1)
 
 
 def order(epoch: int = 4, not_after: int = 1_000 * MS, not_before: int = 0) -> WriteOrder:
@@ -40,17 +40,17 @@ def order(epoch: int = 4, not_after: int = 1_000 * MS, not_before: int = 0) -> W
 @pytest.mark.parametrize(
     ("role", "told", "is_acting", "epoch"),
     [
-        (Role(), RoleTold(is_acting=False, epoch=3), False, 3),
-        (Role(), RoleTold(is_acting=True, epoch=3), True, 3),
+        (AdapterRole(), RoleTold(is_acting=False, epoch=3), False, 3),
+        (AdapterRole(), RoleTold(is_acting=True, epoch=3), True, 3),
         (ACTING, RoleTold(is_acting=False, epoch=2), False, 4),
         (ACTING, RoleTold(is_acting=False, epoch=5), False, 5),
-        (Role(is_acting=False, epoch=5), RoleTold(is_acting=True, epoch=4), False, 5),
-        (Role(is_acting=False, epoch=5), RoleTold(is_acting=True, epoch=5), True, 5),
-        (Role(is_acting=False, epoch=5), RoleTold(is_acting=True, epoch=6), True, 6),
+        (AdapterRole(is_acting=False, epoch=5), RoleTold(is_acting=True, epoch=4), False, 5),
+        (AdapterRole(is_acting=False, epoch=5), RoleTold(is_acting=True, epoch=5), True, 5),
+        (AdapterRole(is_acting=False, epoch=5), RoleTold(is_acting=True, epoch=6), True, 6),
     ],
 )
 def test_standing_by_is_always_believed_acting_only_under_the_highest_epoch(
-    role: Role, told: RoleTold, is_acting: bool, epoch: int
+    role: AdapterRole, told: RoleTold, is_acting: bool, epoch: int
 ) -> None:
     after = role.told(told)
     assert (after.is_acting, after.epoch) == (is_acting, epoch)
@@ -68,13 +68,15 @@ def test_standing_by_is_always_believed_acting_only_under_the_highest_epoch(
         (ACTING, order(epoch=5), 4, 0, ""),
         (ACTING, order(not_before=10), 4, 9, "the holder before"),
         (ACTING, order(not_before=10), 4, 10, ""),
-        (Role(is_acting=False, epoch=4), order(), 4, 0, "stands by"),
-        (Role(), order(), 4, 1_000 * MS - 1, ""),
-        (Role(), order(), 4, 1_000 * MS, "run out"),
-        (Role(), order(epoch=3), 4, 0, "epoch"),
+        (AdapterRole(is_acting=False, epoch=4), order(), 4, 0, "stands by"),
+        (AdapterRole(), order(), 4, 1_000 * MS - 1, ""),
+        (AdapterRole(), order(), 4, 1_000 * MS, "run out"),
+        (AdapterRole(), order(epoch=3), 4, 0, "epoch"),
     ],
 )
-def test_the_last_look_before_a_send(role: Role, ordered: WriteOrder, welcomed: int, now: int, words: str) -> None:
+def test_the_last_look_before_a_send(
+    role: AdapterRole, ordered: WriteOrder, welcomed: int, now: int, words: str
+) -> None:
     """In a pair a write of at most 300 ms must fit into what is left; a node that stands alone has no lease."""
     found = role.objection(ordered, welcomed, Instant(now), 300 * MS)
     assert (found == GOES_ON) == (words == "")
@@ -91,14 +93,14 @@ def test_a_device_that_refuses_late_writes_itself_needs_no_time_left() -> None:
 )
 def test_a_write_without_an_order_needs_the_holders_permit(permit: tuple[int, int], now: int, goes_on: bool) -> None:
     told = RoleTold(is_acting=True, epoch=4, not_before=permit[0], not_after=permit[1])
-    assert (Role().told(told).own_objection(Instant(now), 300 * MS) == GOES_ON) is goes_on
-    stood_down = Role().told(told).told(RoleTold(is_acting=False, epoch=4))
+    assert (AdapterRole().told(told).own_objection(Instant(now), 300 * MS) == GOES_ON) is goes_on
+    stood_down = AdapterRole().told(told).told(RoleTold(is_acting=False, epoch=4))
     assert stood_down.own_objection(Instant(now), 0) != GOES_ON
 
 
 def test_the_tenure_is_of_the_highest_epoch_that_the_own_core_spoke_in() -> None:
-    assert ACTING.tenure(3) == Tenure(epoch=4, member=1, is_paired=True)
-    assert Role().tenure(7) == Tenure(epoch=7, member=0, is_paired=False)
+    assert ACTING.tenure(3) == WriteTenure(epoch=4, member=1, is_paired=True)
+    assert AdapterRole().tenure(7) == WriteTenure(epoch=7, member=0, is_paired=False)
 
 
 # --- COMM and a real Modbus server -----------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albireo.field.contract import DeviceLost
-from albireo.field.modbus.items import Kind
+from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.survey import (
     Guess,
     OutOfRequests,
-    Run,
+    RegisterStretch,
     Survey,
     SurveyLimits,
     Surveyor,
@@ -26,13 +26,13 @@ from albireo.field.modbus.survey import (
 class Device:
     """Answers for the addresses it has, refuses a read that touches any other; values may change at each look."""
 
-    def __init__(self, values: Mapping[Kind, Mapping[int, Sequence[int]]], block_max: int = 2_000) -> None:
+    def __init__(self, values: Mapping[TableKind, Mapping[int, Sequence[int]]], block_max: int = 2_000) -> None:
         self.values = values
         self.block_max = block_max
         self.look = 0
-        self.reads: list[tuple[Kind, int, int]] = []
+        self.reads: list[tuple[TableKind, int, int]] = []
 
-    async def read(self, kind: Kind, address: int, count: int) -> Sequence[int] | None:
+    async def read(self, kind: TableKind, address: int, count: int) -> Sequence[int] | None:
         self.reads.append((kind, address, count))
         there = self.values.get(kind, {})
         wanted = range(address, address + count)
@@ -56,13 +56,13 @@ def words(value: float, order: str = "big") -> tuple[int, int]:
 
 def test_runs_are_found_wherever_they_begin_and_end() -> None:
     addresses = [*range(7), *range(30, 160), *range(500, 520), *range(1_984, 2_001)]
-    device = Device({Kind.HOLDING: {one: [5] for one in addresses}})
-    runs = asyncio.run(Surveyor(device.read, SurveyLimits(), lambda _: None).runs(Kind.HOLDING))
-    assert runs == [
-        Run(Kind.HOLDING, 0, 7),
-        Run(Kind.HOLDING, 30, 130),
-        Run(Kind.HOLDING, 500, 20),
-        Run(Kind.HOLDING, 1_984, 17),
+    device = Device({TableKind.HOLDING: {one: [5] for one in addresses}})
+    stretches = asyncio.run(Surveyor(device.read, SurveyLimits(), lambda _: None).stretches(TableKind.HOLDING))
+    assert stretches == [
+        RegisterStretch(TableKind.HOLDING, 0, 7),
+        RegisterStretch(TableKind.HOLDING, 30, 130),
+        RegisterStretch(TableKind.HOLDING, 500, 20),
+        RegisterStretch(TableKind.HOLDING, 1_984, 17),
     ]
 
 
@@ -72,13 +72,13 @@ def test_runs_are_found_wherever_they_begin_and_end() -> None:
 )
 @settings(max_examples=60, deadline=None)
 def test_every_run_as_long_as_the_grid_is_found_whole(long: list[tuple[int, int]], short: list[int]) -> None:
-    """Against the plain list of addresses: no run of 16 or more is missed or cut, nothing is invented."""
+    """Against the plain list of addresses: no stretch of 16 or more is missed or cut, nothing is invented."""
     there = {one for first, count in long for one in range(first, min(first + count, 2_001))} | set(short)
-    device = Device({Kind.INPUT: {one: [1] for one in there}})
-    runs = asyncio.run(Surveyor(device.read, SurveyLimits(), lambda _: None).runs(Kind.INPUT))
-    found = {one for run in runs for one in range(run.first, run.first + run.count)}
+    device = Device({TableKind.INPUT: {one: [1] for one in there}})
+    stretches = asyncio.run(Surveyor(device.read, SurveyLimits(), lambda _: None).stretches(TableKind.INPUT))
+    found = {one for stretch in stretches for one in range(stretch.first, stretch.first + stretch.count)}
     assert found <= there
-    assert sum(run.count for run in runs) == len(found), "runs don't overlap"
+    assert sum(stretch.count for stretch in stretches) == len(found), "stretches don't overlap"
     for first, count in long:
         assert set(range(first, min(first + count, 2_001))) <= found
 
@@ -87,34 +87,34 @@ def test_an_empty_device_and_a_full_one_cost_few_requests() -> None:
     empty = Device({})
     assert survey(empty).guesses == ()
     assert len(empty.reads) < 700
-    full = Device({kind: {one: [1] for one in range(2_001)} for kind in Kind})
+    full = Device({kind: {one: [1] for one in range(2_001)} for kind in TableKind})
     assert survey(full, limits=SurveyLimits(items_max=10_000)).is_complete
     assert len(full.reads) < 200
 
 
 def test_the_number_of_requests_is_bounded_and_what_was_found_is_kept() -> None:
-    device = Device({Kind.HOLDING: {one: [1] for one in range(0, 2_000, 2)}})
+    device = Device({TableKind.HOLDING: {one: [1] for one in range(0, 2_000, 2)}})
     limits = SurveyLimits(requests_max=50)
     answer = survey(device, limits=limits)
     assert not answer.is_complete
     assert 0 < len(answer.guesses) <= 50
     surveyor = Surveyor(device.read, limits, lambda _: None)
     with pytest.raises(OutOfRequests) as stopped:
-        asyncio.run(surveyor.runs(Kind.HOLDING))
+        asyncio.run(surveyor.stretches(TableKind.HOLDING))
     assert stopped.value.args[0]
 
 
 def test_a_device_that_goes_away_ends_the_survey() -> None:
-    async def read(kind: Kind, address: int, count: int) -> Sequence[int] | None:
+    async def read(kind: TableKind, address: int, count: int) -> Sequence[int] | None:
         raise DeviceLost("connection lost")
 
     with pytest.raises(DeviceLost):
-        asyncio.run(Surveyor(read, SurveyLimits(), lambda _: None).runs(Kind.COIL))
+        asyncio.run(Surveyor(read, SurveyLimits(), lambda _: None).stretches(TableKind.COIL))
 
 
 def test_a_run_that_vanishes_between_the_looks_makes_the_survey_incomplete() -> None:
     values = {0: [1], 1: [1]}
-    device = Device({Kind.HOLDING: values})
+    device = Device({TableKind.HOLDING: values})
 
     async def pause() -> None:
         values.clear()
@@ -126,7 +126,7 @@ def test_a_run_that_vanishes_between_the_looks_makes_the_survey_incomplete() -> 
 def test_long_rows_of_zeros_are_left_out_unless_wanted() -> None:
     row = [3, *[0] * 7, 4, *[0] * 30, 5, *[0] * 9]
     assert used(row, row, 8) == [*range(9), 39]
-    device = Device({Kind.HOLDING: {at: [value] for at, value in enumerate(row)}})
+    device = Device({TableKind.HOLDING: {at: [value] for at, value in enumerate(row)}})
     answer = survey(device)
     assert ([one.address for one in answer.guesses], answer.skipped) == ([*range(9), 39], 39)
     assert len(survey(device, keeps_zeros=True).guesses) == len(row)
@@ -158,12 +158,12 @@ def test_two_registers_are_a_float_only_when_they_behave_like_one(
 def test_types_are_guessed_and_bits_are_bits() -> None:
     before = [7, 0xFFF6, *words(21.537), 9]
     after = [8, 0xFFF5, *words(21.611), 9]
-    assert guess(Run(Kind.INPUT, 10, 5), before, after, range(5)) == [
-        Guess(kind=Kind.INPUT, address=10, type="uint16", seen="8"),
-        Guess(kind=Kind.INPUT, address=11, type="int16", seen="-11"),
-        Guess(kind=Kind.INPUT, address=12, type="float32", word_order="big", seen="21.611"),
-        Guess(kind=Kind.INPUT, address=14, type="uint16", seen="9"),
+    assert guess(RegisterStretch(TableKind.INPUT, 10, 5), before, after, range(5)) == [
+        Guess(kind=TableKind.INPUT, address=10, type="uint16", seen="8"),
+        Guess(kind=TableKind.INPUT, address=11, type="int16", seen="-11"),
+        Guess(kind=TableKind.INPUT, address=12, type="float32", word_order="big", seen="21.611"),
+        Guess(kind=TableKind.INPUT, address=14, type="uint16", seen="9"),
     ]
-    assert guess(Run(Kind.COIL, 0, 2), [0, 1], [1, 1], [0]) == [
-        Guess(kind=Kind.COIL, address=0, type="bool", seen="true")
+    assert guess(RegisterStretch(TableKind.COIL, 0, 2), [0, 1], [1, 1], [0]) == [
+        Guess(kind=TableKind.COIL, address=0, type="bool", seen="true")
     ]

@@ -15,7 +15,7 @@ from albireo.codec.message import (
     VoterWriteAsked,
     VoterWritten,
 )
-from albireo.field.contract import DeviceLost, PairAdapter, Refused, SendGuard
+from albireo.field.contract import DeviceLost, PairAdapter, SendGuard, VoterRequestRefused
 from albireo.field.voter_line import OFFER_EVERY_NS, REFUSED_PAUSE_NS, REQUESTS_MAX, VoterLine
 from albireo.model.instant import Instant
 from tests.field_parts import in_loop, until
@@ -28,25 +28,25 @@ class Device:
 
     def __init__(self, happened: list[object]) -> None:
         self.happened = happened
-        self.answers: list[Refused | DeviceLost] = []
+        self.answers: list[VoterRequestRefused | DeviceLost] = []
         self.is_held = asyncio.Event()
         self.is_held.set()
 
-    async def read_voter(self) -> tuple[int, ...] | Refused:
+    async def read_voter(self) -> tuple[int, ...] | VoterRequestRefused:
         await self.is_held.wait()
         self.happened.append("read")
         return self._answer() or WORDS
 
     async def write_voter(
         self, member: int, register: int, words: Sequence[int], may_send: SendGuard
-    ) -> Refused | None:
+    ) -> VoterRequestRefused | None:
         await self.is_held.wait()
         if reason := may_send():
-            return Refused(reason, must_close=True)
+            return VoterRequestRefused(reason, must_close=True)
         self.happened.append(("wrote", member, register, tuple(words)))
         return self._answer()
 
-    def _answer(self) -> Refused | None:
+    def _answer(self) -> VoterRequestRefused | None:
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, DeviceLost):
             raise answer
@@ -114,7 +114,7 @@ def test_requests_are_carried_out_in_their_order() -> None:
 
 def test_a_loss_is_told_after_the_connection_was_closed() -> None:
     async def story() -> None:
-        for trouble in (Refused("no answer", must_close=True), DeviceLost("connection lost")):
+        for trouble in (VoterRequestRefused("no answer", must_close=True), DeviceLost("connection lost")):
             async with bench() as one:
                 one.device.answers = [trouble]
                 one.ask_read()
@@ -137,7 +137,7 @@ def test_a_hang_up_of_core_closes_before_it_is_told() -> None:
 def test_an_exception_ends_the_number_and_not_the_connection() -> None:
     async def story() -> None:
         async with bench() as one:
-            one.device.answers = [Refused("exception 2", must_close=False)]
+            one.device.answers = [VoterRequestRefused("exception 2", must_close=False)]
             one.ask_read()
             await until(lambda: LOST in one.happened)
             assert "closed" not in one.happened
@@ -154,7 +154,7 @@ def test_an_exception_ends_the_number_and_not_the_connection() -> None:
 def test_a_lost_connection_is_not_offered_again_after_a_pause() -> None:
     async def story() -> None:
         async with bench() as one:
-            one.device.answers = [Refused("exception 2", must_close=False)]
+            one.device.answers = [VoterRequestRefused("exception 2", must_close=False)]
             one.ask_read()
             await until(lambda: LOST in one.happened)
             one.line.lost("closed")

@@ -17,7 +17,7 @@ from albireo.codec.register_block import (
 from albireo.field.modbus.voter.pattern import (
     MARK,
     Found,
-    Kept,
+    KeptPattern,
     count_in,
     found_in,
     is_split,
@@ -89,9 +89,9 @@ def test_only_what_the_test_left_is_written_over() -> None:
 
 
 def test_what_a_power_cycle_left_is_judged() -> None:
-    assert kept(pattern(7, 19), 7, 8) is Kept.ALL
-    assert kept(pattern(8, 19), 7, 8) is Kept.ALL
-    assert kept([0] * 19, 7, 8) is Kept.NONE
-    assert kept(pattern(8, 19)[:9] + pattern(7, 19)[9:], 7, 8) is Kept.NONE
-    assert kept(pattern(6, 19), 7, 8) is Kept.OLDER
-    assert kept(pattern(9, 19), 7, 8) is Kept.OLDER
+    assert kept(pattern(7, 19), 7, 8) is KeptPattern.ALL
+    assert kept(pattern(8, 19), 7, 8) is KeptPattern.ALL
+    assert kept([0] * 19, 7, 8) is KeptPattern.NONE
+    assert kept(pattern(8, 19)[:9] + pattern(7, 19)[9:], 7, 8) is KeptPattern.NONE
+    assert kept(pattern(6, 19), 7, 8) is KeptPattern.OLDER
+    assert kept(pattern(9, 19), 7, 8) is KeptPattern.OLDER

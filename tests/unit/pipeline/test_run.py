@@ -14,8 +14,8 @@ from albireo.codec import history as stored
 from albireo.codec.history import FileKind
 from albireo.pipeline import tables
 from albireo.pipeline.delta import day_files
-from albireo.pipeline.errors import HistoryDamaged, HistoryMissing, OutputBusy, OutputUnusable
-from albireo.pipeline.run import run
+from albireo.pipeline.errors import OutputBusy, OutputUnusable, SourceDamaged, SourceMissing
+from albireo.pipeline.pipeline import run
 from tests.long_form import some
 from tests.unit.pipeline.history_files import DAY0, LOG_ID, SECOND, HistoryWriter, Row, replaced, sample
 from tests.unit.pipeline.plant_rows import BEGIN, ITEMS, gaps_of, samples_of
@@ -169,7 +169,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     plant.publish_all()
     gone = tmp_path / "history" / plant.writer.entries[1].path
     gone.unlink()
-    with pytest.raises(HistoryMissing) as caught:
+    with pytest.raises(SourceMissing) as caught:
         run(tmp_path / "history", tmp_path / "out")
     assert caught.value.path == gone
     assert "restore" in caught.value.remedy
@@ -180,7 +180,7 @@ def test_a_truncated_file_is_named(tmp_path: Path) -> None:
     plant.publish_all()
     cut = tmp_path / "history" / plant.writer.entries[1].path
     cut.write_bytes(cut.read_bytes()[:-1])
-    with pytest.raises(HistoryDamaged, match="the manifest says"):
+    with pytest.raises(SourceDamaged, match="the manifest says"):
         run(tmp_path / "history", tmp_path / "out")
 
 
@@ -194,18 +194,18 @@ def test_a_file_of_other_bytes_is_named(spark: SparkSession, tmp_path: Path, dam
     spot = slice(-len(content), None) if damage == "tail" else slice(4, len(content) // 2)
     content[spot] = bytes(255 for _ in range(*spot.indices(len(content))))
     bad.write_bytes(content)
-    with pytest.raises(HistoryDamaged) as caught:
+    with pytest.raises(SourceDamaged) as caught:
         run(tmp_path / "history", tmp_path / "out", session=spark)
     assert caught.value.path == bad
     assert not list((tmp_path / "out").rglob("*.parquet"))
 
 
 def test_no_history_and_a_torn_manifest_are_told(tmp_path: Path) -> None:
-    with pytest.raises(HistoryMissing, match="no history here"):
+    with pytest.raises(SourceMissing, match="no history here"):
         run(tmp_path / "nowhere", tmp_path / "out")
     (tmp_path / "history").mkdir()
     (tmp_path / "history" / stored.MANIFEST_NAME).write_bytes(b'{"version": 1, "no')
-    with pytest.raises(HistoryDamaged, match="manifest"):
+    with pytest.raises(SourceDamaged, match="manifest"):
         run(tmp_path / "history", tmp_path / "out")
 
 

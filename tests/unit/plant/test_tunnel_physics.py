@@ -4,10 +4,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from albireo.field.modbus.items import RegisterType
 from albireo.plant.tunnel.physics import channels, lighting, physics, traffic, ventilation
 from albireo.plant.tunnel.physics.physics import TunnelState
 from albireo.plant.tunnel.plc.plcs import PLCS
-from albireo.plant.tunnel.plc.registers import Type
 from albireo.plant.tunnel.scenario import Scenario
 from albireo.plant.tunnel.setpoints import SetPoints, written
 
@@ -213,9 +213,14 @@ def test_an_hour_of_normal_running_raises_no_limit_alarm() -> None:
     """Goal: quiet when nothing is wrong. Method: every limit of the register map, judged each second."""
     state = physics.initial(seed=5)
     limited = [
-        one for plc in PLCS.values() for one in plc.live if one.alarm is not None and one.row.type is not Type.BOOL
+        one
+        for plc in PLCS.values()
+        for one in plc.live
+        if one.alarm is not None and one.row.type is not RegisterType.BOOL
     ]
-    switches = [one for plc in PLCS.values() for one in plc.live if one.alarm is not None and one.row.type is Type.BOOL]
+    switches = [
+        one for plc in PLCS.values() for one in plc.live if one.alarm is not None and one.row.type is RegisterType.BOOL
+    ]
     by_name = {one.name: one for plc in PLCS.values() for one in plc.live}
     for _ in range(3_600):
         state = after(state, 1, dt=0.5)

@@ -11,13 +11,13 @@ from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.scenario import DELAY_MS, PLC_OFF_S, TEAR_MS, Scenario
 from albireo.plant.tunnel.wire import (
     Done,
-    Faults,
     FaultsAsked,
     Image,
     Message,
+    PlcFaults,
     PlcHello,
+    PointsWritten,
     ScenarioAsked,
-    Written,
     connected,
     framed,
     receive,
@@ -37,18 +37,18 @@ def test_a_plc_that_is_off_comes_back_by_itself() -> None:
 def test_clear_brings_every_plc_back() -> None:
     plant = Plant(seed=1)
     plant.asked(ScenarioAsked(scenario=Scenario.PLC_OFF), now=0.0)
-    plant.asked(FaultsAsked(plc="p2", faults=Faults(is_frozen=True)), now=0.0)
+    plant.asked(FaultsAsked(plc="p2", faults=PlcFaults(is_frozen=True)), now=0.0)
     plant.asked(ScenarioAsked(scenario=Scenario.CLEAR), now=0.0)
-    assert set(plant.faults.values()) == {Faults()}
+    assert set(plant.faults.values()) == {PlcFaults()}
 
 
 def test_a_plc_tears_and_delays_until_all_is_clear() -> None:
     plant = Plant(seed=1)
     plant.asked(ScenarioAsked(scenario=Scenario.PLC_TEAR), now=0.0)
     plant.asked(ScenarioAsked(scenario=Scenario.PLC_DELAY), now=0.0)
-    assert plant.faults == {"p1": Faults(tear_ms=TEAR_MS, others_delay_ms=DELAY_MS), "p2": Faults()}
+    assert plant.faults == {"p1": PlcFaults(tear_ms=TEAR_MS, others_delay_ms=DELAY_MS), "p2": PlcFaults()}
     plant.asked(ScenarioAsked(scenario=Scenario.CLEAR), now=0.0)
-    assert plant.faults["p1"] == Faults()
+    assert plant.faults["p1"] == PlcFaults()
 
 
 def test_a_plc_that_is_not_running_can_not_be_restarted() -> None:
@@ -70,7 +70,7 @@ def test_scenarios_begin_at_the_place_that_is_named() -> None:
         ScenarioAsked(scenario=Scenario.FAN_TRIP, target=10),
         ScenarioAsked(scenario=Scenario.FIRE, target=-1),
         ScenarioAsked(scenario=Scenario.PLC_OFF, plc="p9"),
-        FaultsAsked(plc="p9", faults=Faults()),
+        FaultsAsked(plc="p9", faults=PlcFaults()),
     ],
 )
 def test_places_that_do_not_exist_are_refused(asked: ScenarioAsked | FaultsAsked) -> None:
@@ -99,7 +99,10 @@ def conversation(directory: Path, *said: bytes, answers: int = 1) -> tuple[Plant
 
 def test_a_plc_gets_images_and_its_set_points_act(tmp_path: Path) -> None:
     plant, heard = conversation(
-        tmp_path, framed(PlcHello(plc="p1")), framed(Written(values={"vent_auto": 0, "vent_stage_set": 4})), answers=3
+        tmp_path,
+        framed(PlcHello(plc="p1")),
+        framed(PointsWritten(values={"vent_auto": 0, "vent_stage_set": 4})),
+        answers=3,
     )
     images = [one for one in heard if isinstance(one, Image)]
     assert len(images) == 3
@@ -120,9 +123,9 @@ def test_a_deep_directory_is_no_hindrance(tmp_path: Path) -> None:
     [
         b"\xff\xff\xff\xff",
         (4).to_bytes(4, "little") + b"\x81\xc1\xc1\xc1",
-        framed(Written(values={"vent_auto": 1})),
-        framed(PlcHello(plc="p1")) + framed(Written(values={"co_1": 1})),
-        framed(PlcHello(plc="p1")) + framed(Written(values={"vent_stage_set": float("nan")})),
+        framed(PointsWritten(values={"vent_auto": 1})),
+        framed(PlcHello(plc="p1")) + framed(PointsWritten(values={"co_1": 1})),
+        framed(PlcHello(plc="p1")) + framed(PointsWritten(values={"vent_stage_set": float("nan")})),
         framed(PlcHello(plc="p7")),
         framed(Done()),
         b"\x09\x00",

@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 from albireo.cli.site.topology import read_topology
+from albireo.field.modbus.items import RegisterType, TableKind
 from albireo.plant.tunnel import site
 from albireo.plant.tunnel.physics import channels, physics
 from albireo.plant.tunnel.plc.plcs import MOMENTARY, PLCS
 from albireo.plant.tunnel.plc.registers import (
     EXACT_MAX,
-    Kind,
+    ItemGroup,
     Register,
     RegisterMap,
-    Row,
-    Type,
     value_of,
     words_of,
     words_of_text,
@@ -27,8 +26,8 @@ from albireo.plant.tunnel.plc.registers import (
 EVERY = [one for plc in PLCS.values() for one in plc.registers]
 
 
-def register(type_: Type, *, scale: float = 1.0, word_order: str = "big") -> Register:
-    row = Row(name="one", channel="one", kind=Kind.INPUT, type=type_, scale=scale, word_order=word_order)
+def register(type_: RegisterType, *, scale: float = 1.0, word_order: str = "big") -> Register:
+    row = ItemGroup(name="one", channel="one", kind=TableKind.INPUT, type=type_, scale=scale, word_order=word_order)
     return RegisterMap((row,)).registers[0]
 
 
@@ -38,15 +37,15 @@ def test_there_are_400_items_with_names_of_their_own() -> None:
 
 
 def test_every_kind_and_type_appears() -> None:
-    assert {one.row.kind for one in EVERY} == set(Kind)
-    assert {one.row.type for one in EVERY} == set(Type)
+    assert {one.row.kind for one in EVERY} == set(TableKind)
+    assert {one.row.type for one in EVERY} == set(RegisterType)
     assert {one.row.word_order for one in EVERY} == {"big", "little"}
     assert any(one.bit is not None for one in EVERY)
 
 
 @pytest.mark.parametrize("plc", PLCS)
 def test_no_two_items_share_a_place(plc: str) -> None:
-    taken: set[tuple[Kind, int, int | None]] = set()
+    taken: set[tuple[TableKind, int, int | None]] = set()
     for one in PLCS[plc].registers:
         for word in range(one.words):
             place = (one.row.kind, one.address + word, one.bit)
@@ -55,54 +54,57 @@ def test_no_two_items_share_a_place(plc: str) -> None:
 
 
 def test_suppressing_items_exist_and_are_switches() -> None:
-    switches = {one.name for one in EVERY if one.row.type is Type.BOOL}
+    switches = {one.name for one in EVERY if one.row.type is RegisterType.BOOL}
     suppressing = {one.alarm.suppressed_by for one in EVERY if one.alarm is not None}
     assert suppressing - {""} <= switches
 
 
 def test_momentary_coils_exist() -> None:
-    assert MOMENTARY <= {one.name for one in EVERY if one.row.kind is Kind.COIL and one.row.is_writable}
+    assert MOMENTARY <= {one.name for one in EVERY if one.row.kind is TableKind.COIL and one.row.is_writable}
 
 
 @pytest.mark.parametrize(
     ("type_", "value", "packed"),
     [
-        (Type.INT16, -2, struct.pack(">h", -2)),
-        (Type.UINT16, 65_535, struct.pack(">H", 65_535)),
-        (Type.INT32, -70_000, struct.pack(">i", -70_000)),
-        (Type.UINT32, 4_000_000_000, struct.pack(">I", 4_000_000_000)),
-        (Type.INT64, -(2**40), struct.pack(">q", -(2**40))),
-        (Type.UINT64, 2**45, struct.pack(">Q", 2**45)),
-        (Type.FLOAT32, 1.5, struct.pack(">f", 1.5)),
-        (Type.FLOAT64, -0.1, struct.pack(">d", -0.1)),
+        (RegisterType.INT16, -2, struct.pack(">h", -2)),
+        (RegisterType.UINT16, 65_535, struct.pack(">H", 65_535)),
+        (RegisterType.INT32, -70_000, struct.pack(">i", -70_000)),
+        (RegisterType.UINT32, 4_000_000_000, struct.pack(">I", 4_000_000_000)),
+        (RegisterType.INT64, -(2**40), struct.pack(">q", -(2**40))),
+        (RegisterType.UINT64, 2**45, struct.pack(">Q", 2**45)),
+        (RegisterType.FLOAT32, 1.5, struct.pack(">f", 1.5)),
+        (RegisterType.FLOAT64, -0.1, struct.pack(">d", -0.1)),
     ],
 )
 @pytest.mark.parametrize("word_order", ["big", "little"])
-def test_words_are_big_endian_and_come_back(type_: Type, value: float, packed: bytes, word_order: str) -> None:
+def test_words_are_big_endian_and_come_back(type_: RegisterType, value: float, packed: bytes, word_order: str) -> None:
     one = register(type_, word_order=word_order)
-    image = RegisterMap((one.row,)).encode(np.array([float(value)]))[Kind.INPUT]
+    image = RegisterMap((one.row,)).encode(np.array([float(value)]))[TableKind.INPUT]
     expected = list(struct.unpack(f">{len(packed) // 2}H", packed))
     assert image.tolist() == (expected if word_order == "big" else expected[::-1])
     assert value_of(image.tolist(), one) == value
 
 
 def test_integers_are_rounded_and_held_at_their_ends() -> None:
-    words = words_of(np.array([-5.0, 70_000.0, 1.6]), Type.UINT16)
+    words = words_of(np.array([-5.0, 70_000.0, 1.6]), RegisterType.UINT16)
     assert words[:, 0].tolist() == [0, 65_535, 2]
-    assert value_of(words_of(np.array([1e300]), Type.UINT64)[0].tolist(), register(Type.UINT64)) == EXACT_MAX
+    assert (
+        value_of(words_of(np.array([1e300]), RegisterType.UINT64)[0].tolist(), register(RegisterType.UINT64))
+        == EXACT_MAX
+    )
 
 
 def test_scale_makes_raw_values() -> None:
-    one = register(Type.UINT16, scale=0.1)
-    assert RegisterMap((one.row,)).encode(np.array([12.34]))[Kind.INPUT].tolist() == [123]
+    one = register(RegisterType.UINT16, scale=0.1)
+    assert RegisterMap((one.row,)).encode(np.array([12.34]))[TableKind.INPUT].tolist() == [123]
 
 
 def test_switches_share_a_status_word() -> None:
-    row = Row(name="door_{n}", channel="door", count=18, kind=Kind.INPUT, type=Type.BOOL)
-    table = RegisterMap((row, Row(name="next", channel="next", kind=Kind.INPUT, type=Type.UINT16)))
+    row = ItemGroup(name="door_{n}", channel="door", count=18, kind=TableKind.INPUT, type=RegisterType.BOOL)
+    table = RegisterMap((row, ItemGroup(name="next", channel="next", kind=TableKind.INPUT, type=RegisterType.UINT16)))
     values = np.zeros(19)
     values[[0, 3, 17, 18]] = [1, 1, 1, 7]
-    assert table.encode(values)[Kind.INPUT].tolist() == [0b1001, 0b10, 7]
+    assert table.encode(values)[TableKind.INPUT].tolist() == [0b1001, 0b10, 7]
     assert [one.address for one in table.registers] == [0] * 16 + [1, 1, 2]
 
 
@@ -121,7 +123,7 @@ def test_an_image_holds_what_the_channels_show(plc: str) -> None:
         words = image[one.row.kind][one.address : one.address + one.words].tolist()
         if one.bit is not None:
             words = [words[0] >> one.bit & 1]
-        resolution = one.row.scale if one.row.type not in (Type.FLOAT32, Type.FLOAT64) else 1e-3
+        resolution = one.row.scale if one.row.type not in (RegisterType.FLOAT32, RegisterType.FLOAT64) else 1e-3
         expected = float(shown[one.row.channel][one.index])
         assert value_of(words, one) == pytest.approx(expected, abs=resolution, rel=1e-6), one.name
 

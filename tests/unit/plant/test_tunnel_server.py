@@ -13,7 +13,7 @@ from albireo.plant.tunnel.physics import channels, physics
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.registers import Register, value_of, words_of_text
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import Faults
+from albireo.plant.tunnel.wire import PlcFaults
 from tests.steady_parts import run_steadily
 from tests.waiting_parts import PATIENCE_S
 
@@ -135,12 +135,12 @@ async def test_a_momentary_coil_falls_back_by_itself() -> None:
 async def test_off_closes_the_port_and_set_points_survive() -> None:
     async with plc() as (server, client, _written):
         await client.write_register(named("vent_stage_set").address, 2)
-        await server.apply(Faults(is_off=True))
+        await server.apply(PlcFaults(is_off=True))
         await until(lambda: not client.connected)
         with pytest.raises(OSError):
             await asyncio.open_connection("127.0.0.1", server.port)
         port = server.port
-        await server.apply(Faults())
+        await server.apply(PlcFaults())
         assert server.port == port
         await client.connect()
         assert await holding(client, "vent_stage_set") == 2
@@ -149,11 +149,11 @@ async def test_off_closes_the_port_and_set_points_survive() -> None:
 @scenario
 async def test_frozen_answers_but_nothing_changes() -> None:
     async with plc() as (server, client, _written):
-        await server.apply(Faults(is_frozen=True))
+        await server.apply(PlcFaults(is_frozen=True))
         await server.load(np.full(len(P1.live), 7.0), {})
         life = named("p1_life").address
         assert (await client.read_input_registers(life, count=1)).registers == [0]
-        await server.apply(Faults())
+        await server.apply(PlcFaults())
         await server.load(np.full(len(P1.live), 7.0), {})
         assert (await client.read_input_registers(life, count=1)).registers == [7]
 
@@ -161,7 +161,7 @@ async def test_frozen_answers_but_nothing_changes() -> None:
 @scenario
 async def test_exception_answers() -> None:
     async with plc() as (server, client, _written):
-        await server.apply(Faults(exception_code=6))
+        await server.apply(PlcFaults(exception_code=6))
         answer = await client.read_input_registers(0, count=1)
         assert answer.isError() and answer.exception_code == 6
 
@@ -169,7 +169,7 @@ async def test_exception_answers() -> None:
 @scenario
 async def test_delayed_answers_come() -> None:
     async with plc() as (server, client, _written):
-        await server.apply(Faults(answer_delay_ms=60))
+        await server.apply(PlcFaults(answer_delay_ms=60))
         loop = asyncio.get_running_loop()
         began = loop.time()
         assert not (await client.read_input_registers(0, count=1)).isError()
@@ -180,7 +180,7 @@ async def test_delayed_answers_come() -> None:
 @scenario
 async def test_half_open_does_the_write_and_never_answers() -> None:
     async with plc() as (server, client, written):
-        await server.apply(Faults(is_half_open=True))
+        await server.apply(PlcFaults(is_half_open=True))
         client.ctx.comm_params.timeout_connect = 0.2
         with pytest.raises(ModbusIOException):
             await client.write_register(named("vent_stage_set").address, 4)

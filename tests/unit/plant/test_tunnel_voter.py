@@ -19,13 +19,13 @@ from albireo.machine.output.mailbox import (
     decode_status,
     encode_order,
 )
-from albireo.plant.tunnel.plc.memory import Keep, WordStore
-from albireo.plant.tunnel.plc.orders import Carried
+from albireo.plant.tunnel.plc.memory import Retained, WordStore
+from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.registers import value_of
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import Faults, ResetConnections, Restart, ZeroVoter
+from albireo.plant.tunnel.wire import PlcFaults, ResetConnections, Restart, ZeroVoter
 from tests.plc_parts import CYCLE_MS, PlcCycles
 from tests.steady_parts import run_steadily
 from tests.waiting_parts import PATIENCE_S
@@ -43,7 +43,7 @@ class Site:
     def __init__(self, server: PlcServer) -> None:
         self.server = server
         self.clients: list[AsyncModbusTcpClient] = []
-        self.carried: list[Carried] = []
+        self.carried: list[CarriedOrder] = []
         server.on_carried = self.carried.append
 
     async def client(self) -> AsyncModbusTcpClient:
@@ -57,10 +57,10 @@ class Site:
 
 @asynccontextmanager
 async def plc(
-    faults: Faults | None = None, store: WordStore | None = None, *, guarded: bool = False
+    faults: PlcFaults | None = None, store: WordStore | None = None, *, guarded: bool = False
 ) -> AsyncIterator[Site]:
     site = Site(PlcServer(P1, store=store, is_guarded=guarded))
-    await site.server.apply(faults or Faults())
+    await site.server.apply(faults or PlcFaults())
     try:
         yield site
     finally:
@@ -144,7 +144,7 @@ async def test_registers_beside_the_areas_are_refused() -> None:
 
 @scenario
 async def test_a_write_is_seen_by_its_own_connection_first() -> None:
-    async with plc(Faults(others_delay_ms=LATE_MS)) as site:
+    async with plc(PlcFaults(others_delay_ms=LATE_MS)) as site:
         one, two = await site.client(), await site.client()
         await write(one, VOTER_ADDRESS, [5] * 19)
         assert await read(one, VOTER_ADDRESS, 19) == [5] * 19
@@ -154,7 +154,7 @@ async def test_a_write_is_seen_by_its_own_connection_first() -> None:
 
 @scenario
 async def test_a_write_may_be_answered_before_anybody_sees_it() -> None:
-    async with plc(Faults(own_delay_ms=LATE_MS)) as site:
+    async with plc(PlcFaults(own_delay_ms=LATE_MS)) as site:
         client = await site.client()
         await write(client, VOTER_ADDRESS, [5] * 19)
         assert await read(client, VOTER_ADDRESS, 19) == [0] * 19
@@ -163,7 +163,7 @@ async def test_a_write_may_be_answered_before_anybody_sees_it() -> None:
 
 @scenario
 async def test_a_torn_write_is_seen_in_two_halves() -> None:
-    async with plc(Faults(tear_ms=LATE_MS)) as site:
+    async with plc(PlcFaults(tear_ms=LATE_MS)) as site:
         one, two = await site.client(), await site.client()
         writing = asyncio.create_task(write(one, VOTER_ADDRESS, [5] * 20))
         await until(two, VOTER_ADDRESS, [5] * 10 + [0] * 10)
@@ -175,7 +175,7 @@ async def test_a_torn_write_is_seen_in_two_halves() -> None:
 @scenario
 async def test_a_late_write_lands_after_its_connection_was_reset() -> None:
     """What `dead_time` waits for: the connection is gone, its write is not."""
-    async with plc(Faults(others_delay_ms=LATE_MS)) as site:
+    async with plc(PlcFaults(others_delay_ms=LATE_MS)) as site:
         one = await site.client()
         await write(one, VOTER_ADDRESS, [5] * 19)
         await site.server.act(ResetConnections())
@@ -185,8 +185,8 @@ async def test_a_late_write_lands_after_its_connection_was_reset() -> None:
         await until(two, VOTER_ADDRESS, [5] * 19)
 
 
-@pytest.mark.parametrize(("keep", "left"), [(Keep.ALL, 5), (Keep.NONE, 0)])
-def test_a_power_cycle_keeps_all_or_nothing_and_changes_the_boot_number(keep: Keep, left: int) -> None:
+@pytest.mark.parametrize(("keep", "left"), [(Retained.ALL, 5), (Retained.NONE, 0)])
+def test_a_power_cycle_keeps_all_or_nothing_and_changes_the_boot_number(keep: Retained, left: int) -> None:
     async def cycled() -> None:
         async with plc() as site:
             one = await site.client()
@@ -209,7 +209,7 @@ def test_memory_saved_now_and_then_comes_back_older(monkeypatch: pytest.MonkeyPa
             for value in (4, 5):
                 await write(one, VOTER_ADDRESS, [value] * 64)
                 cycles.pass_one()
-            await site.server.act(Restart(keep=Keep.OLD, age_ms=CYCLE_MS * 3 // 2, down_ms=0))
+            await site.server.act(Restart(keep=Retained.OLD, age_ms=CYCLE_MS * 3 // 2, down_ms=0))
             assert await read(await site.client(), VOTER_ADDRESS, 64) == [4] * 64
 
     run_steadily(restarted())
@@ -217,7 +217,7 @@ def test_memory_saved_now_and_then_comes_back_older(monkeypatch: pytest.MonkeyPa
 
 @scenario
 async def test_a_power_cycle_forgets_what_nobody_else_has_seen() -> None:
-    async with plc(Faults(others_delay_ms=60_000)) as site:
+    async with plc(PlcFaults(others_delay_ms=60_000)) as site:
         one = await site.client()
         await write(one, VOTER_ADDRESS, [5] * 19)
         await site.server.act(Restart(down_ms=1))
@@ -239,7 +239,7 @@ async def test_zeroing_the_voter_leaves_the_rest_alone() -> None:
 
 @scenario
 async def test_further_clients_are_turned_away() -> None:
-    async with plc(Faults(connections_max=2)) as site:
+    async with plc(PlcFaults(connections_max=2)) as site:
         one, two = await site.client(), await site.client()
         await read(one, VOTER_ADDRESS, 1)
         await read(two, VOTER_ADDRESS, 1)
@@ -258,7 +258,7 @@ async def test_an_order_reaches_its_output() -> None:
             order = MailboxOrder(count=count, epoch=4, boot=boot, target=TARGETS[name], value=value)
             assert await answer_to(client, order) == MailboxAnswer(count, Result.DONE)
             assert site.server.held[name] == wanted
-            assert site.carried[-1] == Carried(way="mailbox", name=name, value=wanted, member=0, epoch=4)
+            assert site.carried[-1] == CarriedOrder(way="mailbox", name=name, value=wanted, member=0, epoch=4)
         stage = next(one for one in P1.writable if one.name == "opacity_setpoint")
         assert value_of(await read(client, stage.address, stage.words), stage) == 9.5
         assert decode_status(await read(client, STATUS, 4)).guard == 4
@@ -292,7 +292,7 @@ async def test_an_order_from_before_a_restart_is_refused_after_it() -> None:
 
 @scenario
 async def test_a_torn_order_is_bad_and_never_carried_out() -> None:
-    async with plc(Faults(tear_ms=LATE_MS), guarded=True) as site:
+    async with plc(PlcFaults(tear_ms=LATE_MS), guarded=True) as site:
         client = await site.client()
         order = MailboxOrder(count=1, epoch=4, boot=await boot_of(client), target=TARGETS["vent_stage_set"], value=3)
         assert (await answer_to(client, order)).result is Result.BAD
@@ -304,12 +304,12 @@ async def test_an_order_waits_while_the_program_stands_still() -> None:
     async with plc(guarded=True) as site:
         client = await site.client()
         boot = await boot_of(client)
-        await site.server.apply(Faults(is_frozen=True))
+        await site.server.apply(PlcFaults(is_frozen=True))
         order = MailboxOrder(count=1, epoch=4, boot=boot, target=TARGETS["vent_stage_set"], value=3)
         await write(client, MAILBOX_ADDRESS, list(encode_order(order)))
         assert await read(client, MAILBOX_ADDRESS + 10, 2) == [0, 0]
         assert site.carried == []
-        await site.server.apply(Faults())
+        await site.server.apply(PlcFaults())
         await until(client, MAILBOX_ADDRESS + 10, [1, Result.DONE])
 
 
@@ -334,7 +334,7 @@ async def test_a_guarded_plc_takes_no_plain_write_and_another_one_does() -> None
     async with plc() as site:
         client = await site.client()
         assert not (await client.write_register(stage.address, 2)).isError()
-        assert site.carried == [Carried(way="register", name="vent_stage_set", value=2.0)]
+        assert site.carried == [CarriedOrder(way="register", name="vent_stage_set", value=2.0)]
 
 
 @scenario
@@ -342,7 +342,7 @@ async def test_a_plain_output_with_its_stamp_is_noted_as_written() -> None:
     async with plc() as site:
         client = await site.client()
         await write(client, PLAIN_ADDRESS + 8, [1, 2, 0, 4, 9])
-        assert site.carried == [Carried(way="plain", name=str(PLAIN_ADDRESS + 8), words=(1, 2, 0, 4, 9))]
+        assert site.carried == [CarriedOrder(way="plain", name=str(PLAIN_ADDRESS + 8), words=(1, 2, 0, 4, 9))]
 
 
 def test_registers_and_boot_number_outlive_the_process(tmp_path: Path) -> None:

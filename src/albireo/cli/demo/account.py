@@ -20,16 +20,16 @@ STOPPED_EVENT: Final = "adapter_stopped"
 """Last line of an adapter in the node's log, with its totals."""
 LOG_BYTES_ITEM: Final = "core/log_bytes"
 LOG_TAIL_BYTES: Final = 256 * 1024
-"""Of the node's log, from its end; the lines looked for are among the last twenty."""
+"""Bytes read from the end of the node's log; the lines looked for are among the last twenty."""
 
 Row = dict[str, Any]
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run of the demo came to."""
+class DemoAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of one demo, from its first start to its stop."""
 
     seconds: float
-    """From the first poll of a PLC to the last."""
+    """Seconds from the first poll of a PLC to the last."""
     samples_acquired: int
     """Past the dead band, of every adapter and of the node itself."""
     samples_committed: int
@@ -39,7 +39,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     history: dict[str, int]
 
     def complaints(self, *, had_takeover: bool = False) -> list[str]:
-        """What does not hold; empty when everything does.
+        """Figures that do not fit together, one sentence each; empty when all do.
 
         Args:
             had_takeover: an adapter that was killed had acquired what nobody knows of: a gap record stands for it.
@@ -56,7 +56,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-def account_of(data: Path, since_ns: int, plcs: Collection[str]) -> Account:
+def account_of(data: Path, since_ns: int, plcs: Collection[str]) -> DemoAccount:
     """The account of what the node in `data` appended at or after `since_ns` (wall time).
 
     Args:
@@ -73,7 +73,7 @@ def account_of(data: Path, since_ns: int, plcs: Collection[str]) -> Account:
         for what in ("acquired", "dropped")
     )
     events = stored.table(FileKind.EVENTS, ["kind", "action"]).to_pylist()
-    return Account(
+    return DemoAccount(
         seconds=stored.polled_s(plcs),
         samples_acquired=sum(acquired.values()) + stored.own_rows,
         samples_committed=stored.rows,
@@ -93,12 +93,12 @@ def account_of(data: Path, since_ns: int, plcs: Collection[str]) -> Account:
 
 
 class Stored:
-    """What the listed files hold of one run."""
+    """Rows since `since_ns` in the listed files of the history."""
 
     def __init__(self, root: Path, manifest: Manifest, since_ns: int) -> None:
         self._root = root
         self._manifest = manifest
-        self._in_run = ds.field("node_ns") >= since_ns
+        self._is_new = ds.field("node_ns") >= since_ns
         items: list[Row] = self._dataset(FileKind.ITEMS).to_table().to_pylist()
         self._ids = {str(row["name"]): int(row["item_id"]) for row in items}
         named = {str(row["adapter"]) for row in items}
@@ -113,8 +113,8 @@ class Stored:
         return ds.dataset(paths, schema=SCHEMAS[kind], format="parquet")
 
     def table(self, kind: FileKind, columns: list[str], where: ds.Expression | None = None) -> pa.Table:
-        """Rows that were appended in this run."""
-        wanted = self._in_run if where is None else self._in_run & where
+        """Rows that were appended since `since_ns`."""
+        wanted = self._is_new if where is None else self._is_new & where
         return self._dataset(kind).to_table(columns=columns, filter=wanted)
 
     @property
@@ -141,7 +141,7 @@ class Stored:
         return int(rows["value_f64"][-1].as_py() or 0) if rows.num_rows else 0
 
     def polled_s(self, plcs: Collection[str]) -> float:
-        """From the first good value of these adapters to their last."""
+        """Seconds from the first good value of these adapters to their last."""
         ids = [item_id for one in plcs for item_id in self._of_adapter.get(one, [])]
         where = ds.field("item_id").isin(ids) & (ds.field("quality") == 0)
         times = self.table(FileKind.SAMPLES, ["source_ns"], where)["source_ns"].to_numpy()
@@ -166,7 +166,7 @@ def last_of_runs(values: Sequence[int]) -> list[int]:
 def with_last(runs: list[int], final: int | None) -> int:
     """The sum over all runs, the last one as the adapter itself said it at its stop.
 
-    What an adapter could not hand over before it stopped is in its own last word, not in the history.
+    Samples that an adapter could not hand over before it stopped are in its own last line, not in the history.
     """
     if final is None:
         return sum(runs)
@@ -174,7 +174,7 @@ def with_last(runs: list[int], final: int | None) -> int:
 
 
 def final_counts(log: Path) -> Mapping[str, Mapping[str, int]]:
-    """What each adapter said last of itself: `acquired` and `dropped`, by adapter."""
+    """The last counts that each adapter logged: `acquired` and `dropped`, by adapter."""
     found: dict[str, dict[str, int]] = {}
     try:
         with log.open("rb") as file:

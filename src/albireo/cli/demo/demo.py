@@ -17,13 +17,13 @@ from typing import Any, Final
 import click
 import msgspec
 
-from albireo.cli.demo.account import Account, account_of
+from albireo.cli.demo.account import DemoAccount, account_of
 from albireo.cli.demo.processes import LOG, DemoPair, run_pipeline
 from albireo.cli.demo.spark import wait_for_spark
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say
 from albireo.cli.place import MEMBERS, data_option
 from albireo.cli.view.state import LiveState
-from albireo.cli.view.view import View
+from albireo.cli.view.view import LiveView
 from albireo.cli.view.watch import SITE
 from albireo.codec.errors import DecodeError
 from albireo.model import quality
@@ -41,7 +41,7 @@ MARK: Final = "demo"
 """File in a data directory that a demo made, and so may empty."""
 INTERRUPTED: Final = 130
 """Exit code after Ctrl-C, as shells have it."""
-NOTHING: Final = Account(
+NOTHING: Final = DemoAccount(
     seconds=0.0,
     samples_acquired=0,
     samples_committed=0,
@@ -53,13 +53,13 @@ NOTHING: Final = Account(
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for."""
+    """Options of the command."""
 
     data: Path
     is_fresh: bool
     """Begin with an empty directory; else go on with what is there."""
     seconds: float | None
-    """From the first poll to the last; None: until the operator leaves."""
+    """Seconds from the first poll to the last; None: the demo goes on until the operator leaves."""
     seed: int
     has_pipeline: bool
     has_view: bool
@@ -149,7 +149,7 @@ def run(options: Options) -> tuple[dict[str, Any], list[str], bool]:
 
 @contextlib.contextmanager
 def prepared(options: Options) -> Iterator[None]:
-    """Makes the data directory, or empties the one of an earlier demo; within, it is ours alone.
+    """Makes the data directory, or empties that of an earlier demo; within, it is ours alone.
 
     Raises:
         Failure: another demo runs there, or it holds what no demo has made.
@@ -217,14 +217,14 @@ class Signals:
 
 
 class Recorded(msgspec.Struct, kw_only=True):
-    """What came of plant, pair and view."""
+    """Result of plant, pair and view."""
 
     data: Path
     """Directory of the member that acted last."""
     epoch: int = 0
-    """At the begin; another one at the end says that there was a takeover."""
+    """Epoch at the begin; a different one at the end says that there was a takeover."""
     status: dict[str, Any] = {}
-    """Last one of that member."""
+    """Last status of that member."""
     complaints: list[str] = []
 
     @property
@@ -233,7 +233,7 @@ class Recorded(msgspec.Struct, kw_only=True):
 
 
 def _record(options: Options, signals: Signals) -> Recorded:
-    """Plant, pair and view, until they are over."""
+    """Run plant, pair and view until they are over."""
     site = options.data / SITE
     tunnel = Tunnel(site)
     node: DemoPair | None = None
@@ -244,7 +244,7 @@ def _record(options: Options, signals: Signals) -> Recorded:
             tunnel = start_tunnel(site, seed=options.seed, guarded=PLCS)
             node = DemoPair(site, tunnel.ports, options.data)
             recorded.epoch = node.wait_until_connected(set(tunnel.ports))
-            view = View(node.acting, tunnel.begin)
+            view = LiveView(node.acting, tunnel.begin)
             view.run(Until(node, options.seconds, frozenset(tunnel.ports)), is_plain=not options.has_view)
     except TunnelError as error:
         raise Failure(str(error), "see the lines above") from error
@@ -264,7 +264,7 @@ class Until:
     """Whether the demo is over: the node is gone, or the PLCs were polled for long enough."""
 
     GRACE_NS: Final = 2 * SECOND
-    """With every PLC off at the end no poll tells that time is up; then the clock does, this much later."""
+    """Grace time: with every PLC off no poll tells that time is up, so the clock does, this much later."""
 
     def __init__(self, node: DemoPair, seconds: float | None, plcs: frozenset[str]) -> None:
         self._node = node
@@ -293,7 +293,7 @@ class Until:
         return is_polled_long or wall_ns() - self._first_ns >= self._length_ns + self.GRACE_NS
 
 
-def _account(recorded: Recorded, since_ns: int) -> Account:
+def _account(recorded: Recorded, since_ns: int) -> DemoAccount:
     try:
         account = account_of(recorded.data, since_ns, frozenset(PLCS))
     except (OSError, DecodeError) as error:
@@ -315,7 +315,9 @@ def _analysed(data: Path, signals: Signals, nothing: dict[str, Any], complaints:
     return nothing
 
 
-def _tell(options: Options, acted: Path, account: Account, commit: dict[str, Any], pipeline: dict[str, Any]) -> None:
+def _tell(
+    options: Options, acted: Path, account: DemoAccount, commit: dict[str, Any], pipeline: dict[str, Any]
+) -> None:
     """The account for the human."""
     p50, p99 = (f"{commit[one]:.1f}" if commit[one] is not None else "-" for one in ("p50", "p99"))
     say(

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from albireo.cli.output import Failure
-from albireo.cli.pair.members import Acting, status_of
+from albireo.cli.pair.acting import ActingDirectory, status_of
 from albireo.cli.place import MEMBERS
 from albireo.client import ClientError, NodeClient
 from albireo.drill.ports import KeptPorts
@@ -33,14 +33,14 @@ TAIL_LINES: Final = 15
 class DemoPair:
     """Both members and the witness as processes of their own, each with a directory below the demo's.
 
-    A member that has ended - somebody killed it, to see the other one take over - is started again a little later, as a
+    A member that has ended - somebody killed it, to see the other take over - is started again a little later, as a
     service manager would.
     """
 
     def __init__(self, site: Path, ports: Mapping[str, int], data: Path) -> None:
         self._data = data
         self.directories = [data / member for member in MEMBERS]
-        self.acting = Acting(self.directories)
+        self.acting = ActingDirectory(self.directories)
         self._is_new = not (data / MEMBERS[0] / "log").exists()
         self._ports = KeptPorts(5)
         endpoints = [f"tcp://127.0.0.1:{port}" for port in self._ports.numbers]
@@ -57,7 +57,7 @@ class DemoPair:
         role = ("witness", "--name", name) if name == WITNESS else ("node", "run", "--id", f"{NODE_ID}[{name}]")
         with (directory / LOG).open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                tied(*role, "--topology", str(self._topology), "--data", str(directory)),
+                ending_with_us(*role, "--topology", str(self._topology), "--data", str(directory)),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -65,7 +65,7 @@ class DemoPair:
             )
 
     def restart_ended(self) -> None:
-        """Called now and then."""
+        """Start ended members again when it is time; called now and then."""
         now = time.monotonic()
         for name, process in list(self._processes.items()):
             if process.poll() is None:
@@ -77,7 +77,7 @@ class DemoPair:
 
     @property
     def is_running(self) -> bool:
-        """At least one member."""
+        """Whether at least one member runs."""
         return any(self._processes[name].poll() is None for name in MEMBERS)
 
     def wait_until_connected(self, adapters: set[str]) -> int:
@@ -113,7 +113,7 @@ class DemoPair:
         return True
 
     def status(self) -> dict[str, Any]:
-        """What the acting member says of itself; empty when none answers."""
+        """Status of the acting member; empty when none answers."""
         return status_of(self.acting(), timeout_s=2.0)
 
     def stop(self) -> int:
@@ -125,7 +125,7 @@ class DemoPair:
         return code
 
     def _stop(self, name: str) -> int:
-        """Cleanly; killed after STOP_S."""
+        """Stop it cleanly, or kill it after STOP_S."""
         process = self._processes[name]
         if process.poll() is None:
             process.terminate()
@@ -169,7 +169,7 @@ def run_pipeline(data: Path) -> dict[str, Any]:
         Failure: it failed; it has said why on standard error.
     """
     process = subprocess.Popen(
-        tied("pipeline", "run", "--data", str(data), "--json"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ending_with_us("pipeline", "run", "--data", str(data), "--json"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
         # Not communicate(): it would close the standard input by which the child knows that we live.
@@ -189,6 +189,6 @@ def run_pipeline(data: Path) -> dict[str, Any]:
     return answer
 
 
-def tied(*arguments: str) -> list[str]:
+def ending_with_us(*arguments: str) -> list[str]:
     """Command line of an Albireo command that ends with this process."""
-    return [sys.executable, "-m", "albireo.cli.tied", *arguments]
+    return [sys.executable, "-m", "albireo.cli.end_with_parent", *arguments]

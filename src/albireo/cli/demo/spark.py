@@ -16,7 +16,7 @@ PAUSE_S: Final = 0.5
 STALE_S: Final = 120.0
 """A progress file this old belongs to an installation that was killed: pip writes often enough."""
 BEGIN_S: Final = 10.0
-"""How long the first sign of an installation may take."""
+"""Longest time until an installation gives its first sign."""
 
 
 def wait_for_spark(
@@ -61,7 +61,7 @@ def is_ready(marks: Path, needed: Sequence[str] = NEEDED) -> bool:
 
 
 def read_progress(marks: Path) -> dict[str, Any] | None:
-    """How far an installation is; None when there is none, or only the trace of a dead one."""
+    """Progress of an installation; None when there is none, or only the trace of a dead one."""
     path = marks / "spark-install.progress"
     try:
         if time.time() - path.stat().st_mtime > STALE_S:

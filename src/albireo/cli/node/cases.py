@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
+from albireo.cli.display import time_text, value_text
 from albireo.cli.output import emit, json_option, say, show_table
 from albireo.cli.place import data_option, node_client
-from albireo.cli.texts import time_text, value_text
 from albireo.model.case import Action, Shelving
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import click
 
+from albireo.cli.display import time_text, value_text
 from albireo.cli.node.timespan import TIME
 from albireo.cli.output import Failure, emit, json_option, say, show_table
 from albireo.cli.place import data_option, find_data
-from albireo.cli.texts import time_text, value_text
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.errors import HistoryError
 from albireo.node.history.query import StoredHistory, TimeRange
@@ -27,7 +27,7 @@ KINDS: Final = ("case", "audit", "control")
 def command(
     from_ns: int, to_ns: int, kind: str | None, item: str | None, limit: int, data: Path | None, as_json: bool
 ) -> None:
-    """What happened: transitions of alarm cases, what operators did, starts and stops of the node."""
+    """The journal: transitions of alarm cases, what operators did, starts and stops of the node."""
     access = HistoryAccess(find_data(data))
     try:
         reader = access.event_reader()

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from albireo.cli.display import quality_text, time_text, value_text
 from albireo.cli.output import emit, json_option, show_table
 from albireo.cli.place import data_option, node_client
-from albireo.cli.texts import quality_text, time_text, value_text
 from albireo.client import NodeClient
 
 WATCH_S = 1.0

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from albireo.cli.output import ExitCode, Failure, say
-from albireo.cli.place import VAR, data_option, node_client
+from albireo.cli.place import VAR, data_option, node_client, topology_option
 from albireo.cli.site.topology import read_topology
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from albireo.model.topology import UnknownPlace, find_place, places
@@ -19,14 +19,7 @@ def command() -> None:
 
 
 @command.command()
-@click.option(
-    "--topology",
-    "topology_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("topology.toml"),
-    show_default=True,
-    help="The topology file.",
-)
+@topology_option
 @click.option("--id", "node_id", default=None, help="Which node, such as root/north; not needed where there is one.")
 @click.option(
     "--data", type=click.Path(path_type=Path, file_okay=False), default=None, help="Data directory; default var/<id>."

@@ -7,12 +7,13 @@ from typing import Any
 import click
 import msgspec
 
+from albireo.cli.display import time_text
 from albireo.cli.output import emit, json_option, show_table
-from albireo.cli.pair.reach import Member, other_member
+from albireo.cli.pair.reach import ReachedMember, other_member
 from albireo.cli.pair.table import (
     COLUMNS,
     VOTER_COLUMNS,
-    Row,
+    MemberRow,
     cells_of,
     guard_text,
     level_text,
@@ -24,12 +25,11 @@ from albireo.cli.pair.table import (
     voter_cells,
 )
 from albireo.cli.place import data_option, find_data, node_client
-from albireo.cli.texts import time_text
 from albireo.client import ClientError, NodeClient
 
 WATCH_S = 1.0
 FOLLOWS = ("ready", "catching_up")
-"""A member that records what the other one says has nothing of its own to record."""
+"""A member that records the other's frames has nothing of its own to record."""
 
 
 @click.command("status")
@@ -37,9 +37,9 @@ FOLLOWS = ("ready", "catching_up")
 @json_option
 @click.option("--watch", is_flag=True, help="Show again every second until Ctrl-C.")
 def command(data: Path | None, as_json: bool, watch: bool) -> None:
-    """What a node is doing: role, log position, rates, actors, adapters, followers; of a pair, both members.
+    """Show what a node is doing: role, log position, rates, actors, adapters, followers; of a pair, both members.
 
-    Of a pair the other member is asked too, by its client endpoint; what it does not answer is shown as last heard.
+    The other member of a pair is asked too, by its client endpoint; if it does not answer, it is shown as last heard.
     """
     with node_client(data) as client:
         while True:
@@ -62,7 +62,7 @@ def _asked(client: NodeClient) -> dict[str, Any]:
 
 
 def gather(client: NodeClient, data: Path) -> dict[str, Any]:
-    """What CORE, boot and history know, and the other member; a part that does not answer is null, not a failure."""
+    """Answers of CORE, boot, history and the other member; a part that does not answer is null, not a failure."""
     status: dict[str, Any] = _asked(client)
     status["data"] = str(data)
     for part, what in (("boot", "actors"), ("history", "stats")):
@@ -76,8 +76,8 @@ def gather(client: NodeClient, data: Path) -> dict[str, Any]:
 
 
 def _views(client: NodeClient, pair: dict[str, Any], data: Path) -> list[dict[str, Any]]:
-    """The pair as this member sees it, and as the other one does if it answers."""
-    own = Member(place=pair["place"], ask=client.ask, pair=pair)
+    """The pair as this member sees it, and as the other does if it answers."""
+    own = ReachedMember(place=pair["place"], ask=client.ask, pair=pair)
     try:
         with other_member(own, data) as other:
             # Another version of the program may say less; then what was heard of it has to do.
@@ -90,7 +90,7 @@ def _show(status: dict[str, Any]) -> None:
     log, cases, commit = status["log"], status["cases"], status["acquire_to_commit_ms"]
     click.echo(f"node {status['node']}  {status['role']}  epoch {log['epoch']}  sequence {log['sequence']}")
     if "members" in status:
-        _show_pair(msgspec.convert(status["members"], list[Row]))
+        _show_pair(msgspec.convert(status["members"], list[MemberRow]))
         local = local_text(status.get("durability") or {})
         private = private_text(status.get("replication") or {})
         for line in filter(None, (local, private)):
@@ -117,7 +117,7 @@ def _show(status: dict[str, Any]) -> None:
         _show_history(status["stats"])
 
 
-def _show_pair(rows: list[Row]) -> None:
+def _show_pair(rows: list[MemberRow]) -> None:
     show_table(COLUMNS, [cells_of(row) for row in rows])
     show_table(VOTER_COLUMNS, voter_cells(rows))
     click.echo(level_text(rows))

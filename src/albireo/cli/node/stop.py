@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say
-from albireo.cli.pair.reach import Member, other_member, own_member
+from albireo.cli.pair.reach import ReachedMember, other_member, own_member
 from albireo.cli.place import VAR, is_store
 from albireo.client import NodeUnreachable
 from albireo.model.position import Position
@@ -66,7 +66,7 @@ def _stop_both(data: Path | None) -> dict[str, Any]:
             raise Failure(f"both are needed, and {error}", remedy, ExitCode.UNREACHABLE) from error
 
 
-def stop_level(one: Member, another: Member) -> dict[str, Any]:
+def stop_level(one: ReachedMember, another: ReachedMember) -> dict[str, Any]:
     """The three steps of a joint stop (node/member/joint_stop.py).
 
     Raises:
@@ -80,9 +80,9 @@ def stop_level(one: Member, another: Member) -> dict[str, Any]:
             "wait until `albireo status` shows one active and one ready, or stop each alone: albireo stop",
         )
     passive = another if active is one else one
-    passive.order("stop_hold")
-    level = active.order("stop_level")
+    passive.act("stop_hold")
+    level = active.act("stop_level")
     shutdown_id = secrets.token_hex(8)
-    passive.order("stop_now", position=level["position"], shutdown_id=shutdown_id)
-    active.order("stop_now", position=level["position"], shutdown_id=shutdown_id)
+    passive.act("stop_now", position=level["position"], shutdown_id=shutdown_id)
+    active.act("stop_now", position=level["position"], shutdown_id=shutdown_id)
     return {"position": level["position"], "shutdown_id": shutdown_id, "members": [active.place, passive.place]}

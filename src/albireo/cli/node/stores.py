@@ -6,9 +6,9 @@ from typing import Any
 import click
 import msgspec
 
+from albireo.cli.display import time_text
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.place import data_option, find_data
-from albireo.cli.texts import time_text
 from albireo.log import LogError, StoreDamaged, WrongStore
 from albireo.log.store.inspection import (
     Comparison,
@@ -103,7 +103,7 @@ def row_of(store: Named) -> tuple[str, ...]:
 
 
 def damage_words(seen: StoreSeen) -> list[str]:
-    """What is not whole, each in a few words."""
+    """Damages of a store, each in a few words."""
     found = [f"{one.first_sequence} to {one.last_sequence} unreadable: {one.reason}" for one in seen.corrupt]
     if seen.cut_from:
         found.append(f"torn from {seen.cut_from} on, a start cuts it")
@@ -172,7 +172,7 @@ def _unequal(stores: tuple[Named, Named], found: Comparison) -> list[str]:
 
 
 def _fork(older: Named, common: int) -> list[str]:
-    """What the older one has that will go."""
+    """Records of the older store that will be cut."""
     lost = older.seen.committed_sequence - common
     lines = [
         f"Only in {older.name}: {_stretch(older.seen, common)}. When it follows, this goes to its quarantine and stays "
@@ -192,7 +192,7 @@ def _stretch(seen: StoreSeen, after: int) -> str:
 
 
 def _private_words(one: Named) -> list[str]:
-    """What no other store has, whichever is newer."""
+    """Private values, which no other store has, whichever is newer."""
     seen = one.private
     if seen is None:
         return []
@@ -254,7 +254,7 @@ def _records(one: Quarantined) -> str:
 @data_option
 @json_option
 def quarantine(names: tuple[str, ...], data: Path | None, as_json: bool) -> None:
-    """What was cut from a node's log and is kept: torn tails, records that another holder did not have.
+    """Show the records that were cut from a node's log and are kept: torn tails, records that another holder lacked.
 
     Nothing of it is ever read again by the node, which lets go of the oldest by itself when there is too much of it
     (docs/pair.md). With --delete something goes at once, for good.

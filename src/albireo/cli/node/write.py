@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from albireo.cli.display import value_text
 from albireo.cli.output import Failure, emit, json_option, say
 from albireo.cli.place import data_option, node_client
-from albireo.cli.texts import value_text
 from albireo.model.command import Outcome
 from albireo.model.value import Value, ValueType
 

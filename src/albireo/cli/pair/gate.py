@@ -7,22 +7,15 @@ from typing import Any
 import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
-from albireo.cli.pair.lone import run_until_stopped, status_of
-from albireo.cli.place import VAR
+from albireo.cli.pair.side_process import run_until_stopped, status_of
+from albireo.cli.place import VAR, topology_option
 from albireo.cli.site.topology import read_topology
 from albireo.field.contract import ConfigurationError
 from albireo.node.gate import boot as gate_boot
 
 
 @click.command("gate")
-@click.option(
-    "--topology",
-    "topology_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("topology.toml"),
-    show_default=True,
-    help="The topology file.",
-)
+@topology_option
 @click.option("--name", required=True, help="Adapter whose PLC this gate guards, or NODE:ADAPTER.")
 @click.option(
     "--listen",

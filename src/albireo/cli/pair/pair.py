@@ -1,4 +1,7 @@
-"""Orders to a pair: `pair init`, `pair seen`, `switchover`, `drain`, `promote --force`, `voter reset`; docs/pair.md."""
+"""Admin actions on a pair: `pair init`, `pair seen`, `switchover`, `maintenance`, `promote --force`, `voter reset`.
+
+Spec: docs/pair.md.
+"""
 
 import sys
 from pathlib import Path
@@ -6,10 +9,10 @@ from typing import Any
 
 import click
 
+from albireo.cli.display import time_text
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
-from albireo.cli.pair.reach import Member, other_member, own_member
+from albireo.cli.pair.reach import ReachedMember, other_member, own_member
 from albireo.cli.place import data_option
-from albireo.cli.texts import time_text
 from albireo.client import NodeUnreachable
 
 
@@ -27,7 +30,7 @@ def init(data: Path | None, as_json: bool) -> None:
     Once in the life of a pair, with --data of the primary. Both members and the voters run already.
     """
     with own_member(data) as (member, _):
-        answer = member.order("pair_init")
+        answer = member.act("pair_init")
     if as_json:
         emit(answer)
         return
@@ -44,12 +47,12 @@ def seen(data: Path | None, as_json: bool) -> None:
     They stand, over restarts, because only a person can tell. They come back with a new cause.
     """
     with own_member(data) as (member, directory):
-        ended = {member.place: member.order("pair_seen")["ended"]}
+        ended = {member.place: member.act("pair_seen")["ended"]}
         try:
             with other_member(member, directory) as other:
-                ended[other.place] = other.order("pair_seen")["ended"]
+                ended[other.place] = other.act("pair_seen")["ended"]
         except NodeUnreachable as error:
-            say(f"{error}: what stands there stands on; give the order again when it is back")
+            say(f"{error}: what stands there stands on; say it again when it is back")
     if as_json:
         emit({"ended": ended})
         return
@@ -61,44 +64,44 @@ def seen(data: Path | None, as_json: bool) -> None:
 @data_option
 @json_option
 def switchover(data: Path | None, as_json: bool) -> None:
-    """Let the other member lead: nothing is lost, orders and answers pause for some tenths of a second.
+    """Let the other member lead: nothing is lost, write orders and answers pause for some tenths of a second.
 
     With --data of the active member, or of the passive one.
     """
     with own_member(data) as (member, directory):
         answer = _active(member, directory, "switchover")
-    _told(answer, f"{answer['active']} is active, epoch {answer['epoch']}", as_json=as_json)
+    _show(answer, f"{answer['active']} is active, epoch {answer['epoch']}", as_json=as_json)
 
 
-def _active(member: Member, directory: Path, what: str, **arguments: object) -> dict[str, Any]:
-    """Give the order to whichever of the two leads."""
+def _active(member: ReachedMember, directory: Path, what: str, **arguments: object) -> dict[str, Any]:
+    """Ask the active member for the admin action `what`."""
     if member.pair["state"] in ("active", "solo"):
-        return member.order(what, **arguments)
+        return member.act(what, **arguments)
     try:
         with other_member(member, directory) as other:
-            return other.order(what, **arguments)
+            return other.act(what, **arguments)
     except NodeUnreachable as error:
-        remedy = "order it on the machine of the active member, with its --data"
+        remedy = "give the command on the machine of the active member, with its --data"
         raise Failure(f"{member.place} is not active, and {error}", remedy, ExitCode.UNREACHABLE) from error
 
 
-@click.command("drain")
+@click.command("maintenance")
 @data_option
 @click.option("--end", "is_over", is_flag=True, help="The work is done: it may lead again (and does not by itself).")
 @json_option
-def drain(data: Path | None, is_over: bool, as_json: bool) -> None:
+def maintenance(data: Path | None, is_over: bool, as_json: bool) -> None:
     """Keep a member from leading, for work on its machine.
 
     If it leads, it hands over first. From then on it follows and keeps every record, but takes over from nobody, not
-    even after a restart, until `albireo drain --end`. While it is drained a failure of the other one stops the pair.
+    even after a restart, until `albireo maintenance --end`. Until then a failure of the other member stops the pair.
     """
     with own_member(data) as (member, _):
-        answer = member.order("drain", is_on=not is_over)
+        answer = member.act("drain", is_on=not is_over)
     if is_over:
-        _told(answer, f"{member.place} may lead again", as_json=as_json)
+        _show(answer, f"{member.place} may lead again", as_json=as_json)
         return
     since = time_text(answer["drained_since_ns"])
-    _told(answer, f"{member.place} is drained since {since}: it takes over from nobody", as_json=as_json)
+    _show(answer, f"{member.place} is in maintenance since {since}: it takes over from nobody", as_json=as_json)
 
 
 @click.command("promote")
@@ -123,17 +126,17 @@ def promote(data: Path | None, is_forced: bool, is_sure: bool, as_json: bool) ->
         if not is_sure and not _agreed():
             remedy = "say yes to it, or give --yes, once the other machine is off"
             raise Failure("nothing was done", remedy, ExitCode.USAGE)
-        answer = member.order("promote")
+        answer = member.act("promote")
     text = f"{member.place} leads by force in epoch {answer['epoch']}, from record {answer['end']} on"
-    _told(answer, text, as_json=as_json)
+    _show(answer, text, as_json=as_json)
 
 
 def _agreed() -> bool:
     return sys.stdin.isatty() and click.confirm("Is the other machine off?", default=False, err=True)
 
 
-def meaning_of(member: Member) -> list[str]:
-    """What a forced promotion states and what it may cost, in sentences."""
+def meaning_of(member: ReachedMember) -> list[str]:
+    """Meaning and possible cost of a forced promotion, in sentences."""
     pair, other = member.pair, member.pair["other"]
     lines = [
         f"This makes {member.place} lead although the voters did not agree to it. You state that the machine of "
@@ -148,7 +151,7 @@ def meaning_of(member: Member) -> list[str]:
     if pair["set"] and member.place in pair["set"]:
         lines.append(f"{member.place} was in the set when it last heard: nothing acknowledged until then is missing.")
     lines.append(
-        f"What may be lost: every record behind {pair['end']}, where this log ends, that {other['place']} acknowledged "
+        f"May be lost: every record behind {pair['end']}, where this log ends, that {other['place']} acknowledged "
         "while it was alone."
     )
     return lines
@@ -171,10 +174,10 @@ def reset(name: str, data: Path | None, as_json: bool) -> None:
     with own_member(data) as (member, directory):
         answer = _active(member, directory, "voter_reset", voter=name)
     text = f"{answer['voter']} votes again; it promises nothing below epoch {answer['promised']}"
-    _told(answer, text, as_json=as_json)
+    _show(answer, text, as_json=as_json)
 
 
-def _told(answer: dict[str, Any], text: str, *, as_json: bool) -> None:
+def _show(answer: dict[str, Any], text: str, *, as_json: bool) -> None:
     if as_json:
         emit(answer)
     else:

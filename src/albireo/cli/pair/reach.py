@@ -22,9 +22,8 @@ from albireo.runtime import Keys, SyncLink
 from albireo.runtime.errors import RuntimeFault
 
 REMOTE_S: Final = 2.0
-ORDER_S: Final = 20.0
-"""Longer than any order takes: each is answered or given up by the member before that."""
-
+ACTION_S: Final = 20.0
+"""Longer than any admin action takes: the member answers each, or gives it up, before that."""
 
 Asker = Callable[..., object]
 """`ask` of a client: (what, timeout_s, arguments) -> result; raises NodeRefused, NodeUnreachable."""
@@ -62,27 +61,26 @@ class Remote:
         self._link.close()
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A member that a command can ask."""
+class ReachedMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member that a command can ask, and the pair as this member shows it."""
 
     place: str
     ask: Asker
     pair: dict[str, Any]
-    """As it sees the pair."""
 
-    def order(self, what: str, **arguments: object) -> dict[str, Any]:
-        """Give an order and wait for what becomes of it.
+    def act(self, what: str, **arguments: object) -> dict[str, Any]:
+        """Ask for the admin action `what` and wait for its result.
 
         Raises:
             Failure: refused, with the remedy that the member named.
         """
         try:
-            answer = self.ask(what, timeout_s=ORDER_S, user=getpass.getuser(), **arguments)
+            answer = self.ask(what, timeout_s=ACTION_S, user=getpass.getuser(), **arguments)
         except NodeRefused as error:
             reason, _, remedy = error.reason.partition(WHAT_TO_DO)
             raise Failure(f"{self.place}: {reason}", remedy) from error
         except ClientError as error:
-            raise Failure(str(error), "look at `albireo status`; it is not known what became of it") from error
+            raise Failure(str(error), "look at `albireo status`; the outcome is not known") from error
         assert isinstance(answer, dict)
         return answer
 
@@ -101,7 +99,7 @@ def pair_of(status: object, place: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def own_member(data: Path | None) -> Iterator[tuple[Member, Path]]:
+def own_member(data: Path | None) -> Iterator[tuple[ReachedMember, Path]]:
     """The member whose data directory is `data`.
 
     Raises:
@@ -111,7 +109,7 @@ def own_member(data: Path | None) -> Iterator[tuple[Member, Path]]:
     try:
         with NodeClient(directory) as client:
             pair = pair_of(client.ask("status"), str(directory))
-            yield Member(place=pair["place"], ask=client.ask, pair=pair), directory
+            yield ReachedMember(place=pair["place"], ask=client.ask, pair=pair), directory
     except NodeUnreachable as error:
         raise Failure(str(error), f"start it: albireo node run --data {directory} ...", ExitCode.UNREACHABLE) from error
     except NodeRefused as error:
@@ -119,8 +117,8 @@ def own_member(data: Path | None) -> Iterator[tuple[Member, Path]]:
 
 
 @contextlib.contextmanager
-def other_member(own: Member, directory: Path) -> Iterator[Member]:
-    """The other one, by the endpoint that its partner knows.
+def other_member(own: ReachedMember, directory: Path) -> Iterator[ReachedMember]:
+    """The other member of the pair of `own`, by the endpoint that `own` knows.
 
     Raises:
         NodeUnreachable: with the reason.
@@ -133,6 +131,6 @@ def other_member(own: Member, directory: Path) -> Iterator[Member]:
     remote = Remote(other["place"], other["client"], keys)
     try:
         pair = pair_of(remote.ask("status"), other["place"])
-        yield Member(place=pair["place"], ask=remote.ask, pair=pair)
+        yield ReachedMember(place=pair["place"], ask=remote.ask, pair=pair)
     finally:
         remote.close()

@@ -1,4 +1,4 @@
-"""The members of a pair as a table: what each says of itself, or what the other one last heard of it. No I/O.
+"""The members of a pair as a table: each as it says itself, or as the other member last heard. No I/O.
 
 In the manner of `patronictl list`, with one more column: whom each member sees, and how long ago.
 """
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from albireo.cli.texts import time_text
+from albireo.cli.display import time_text
 from albireo.machine.pair.levels import TOO_FAR_APART
 from albireo.model.feature import FIRST_LEVEL
 
@@ -19,7 +19,7 @@ ROLES: Final = {
     "suspended": "stands still",
     "fenced": "FENCED",
 }
-"""By state; anything else is passive."""
+"""Roles by state; a member in any other state is passive."""
 SILENT_MS: Final = 3_000
 """A voter is asked at least once a second."""
 COLUMNS: Final = ("member", "role", "state", "epoch", "set", "end", "lag", "since", "endpoint", "sees")
@@ -34,15 +34,15 @@ CASE_WORDS: Final = {
 MEMBERS: Final = ("primary", "backup")
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One member."""
+class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One member's line."""
 
     member: str
     role: str
     state: str
     epoch: int
     set: list[str]
-    """As this member knows it."""
+    """Members of the set, as this member knows it."""
     end: int
     lag: int | None = None
     """Records behind the active member; None: nobody is active, or it is itself."""
@@ -50,24 +50,24 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time of its last change of state; 0: not known."""
     endpoint: str
     is_heard: bool = False
-    """Told by the other one, not by itself."""
+    """The row is as the other member heard it, not as this one says itself."""
     drained_since_ns: int = 0
     at_risk_since_ns: int = 0
     cases: dict[str, str] = {}
     sees: dict[str, int | None] = {}
-    """By member and voter: ms since it was last heard; None: never."""
+    """Milliseconds since it was last heard, by member and voter; None: never."""
     voters: dict[str, dict[str, Any]] = {}
     refused: dict[str, int] = {}
     guards: dict[str, str] = {}
     feature_level: int = FIRST_LEVEL
     """The highest that it knows, or is held back to; 0: it was never heard."""
     log_level: int = FIRST_LEVEL
-    """Of its log, as it says; of a member that was only heard: not known, the first."""
+    """Feature level of its log; FIRST_LEVEL for a member that was only heard, as nothing is known."""
     apart: str = ""
-    """Why it can't have one log with the other one."""
+    """Why it can't have one log with the other member; empty: it can."""
 
 
-def rows_of(views: Sequence[dict[str, Any]]) -> list[Row]:
+def rows_of(views: Sequence[dict[str, Any]]) -> list[MemberRow]:
     """Both members, the primary first.
 
     Args:
@@ -82,13 +82,13 @@ def rows_of(views: Sequence[dict[str, Any]]) -> list[Row]:
     return sorted(rows, key=lambda one: one.member.endswith("[backup]"))
 
 
-def _lag(row: Row, leader: Row | None) -> int | None:
+def _lag(row: MemberRow, leader: MemberRow | None) -> int | None:
     return None if leader is None or leader.member == row.member else max(0, leader.end - row.end)
 
 
-def _own_row(view: dict[str, Any]) -> Row:
+def _own_row(view: dict[str, Any]) -> MemberRow:
     other, voters = view["other"], view["voters_seen"]
-    return Row(
+    return MemberRow(
         member=view["place"],
         role=ROLES.get(view["state"], "passive"),
         state=view["state"],
@@ -110,10 +110,10 @@ def _own_row(view: dict[str, Any]) -> Row:
     )
 
 
-def _heard_row(view: dict[str, Any]) -> Row:
+def _heard_row(view: dict[str, Any]) -> MemberRow:
     other = view["other"]
     is_present = other["is_present"]
-    return Row(
+    return MemberRow(
         member=other["place"],
         role=ROLES.get(other["state"], "passive") if is_present else "?",
         state=other["state"] if is_present else "silent",
@@ -128,9 +128,9 @@ def _heard_row(view: dict[str, Any]) -> Row:
     )
 
 
-def cells_of(row: Row) -> tuple[str, ...]:
+def cells_of(row: MemberRow) -> tuple[str, ...]:
     """One line of the table."""
-    state = row.state + (", drained" if row.drained_since_ns else "") + (" (heard)" if row.is_heard else "")
+    state = row.state + (", maintenance" if row.drained_since_ns else "") + (" (heard)" if row.is_heard else "")
     return (
         row.member,
         row.role,
@@ -146,7 +146,7 @@ def cells_of(row: Row) -> tuple[str, ...]:
 
 
 def age_text(age_ms: int | None) -> str:
-    """Since something was last heard."""
+    """Time since something was last heard, as text."""
     if age_ms is None:
         return "NEVER"
     return f"{age_ms} ms" if age_ms < SILENT_MS else f"SILENT {age_ms // 1000} s"
@@ -162,7 +162,7 @@ def short(name: str) -> str:
 VOTER_COLUMNS: Final = ("voter", "asked by", "answered", "promised", "record", "set", "lease", "floor", "refused")
 
 
-def voter_cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+def voter_cells(rows: Sequence[MemberRow]) -> list[tuple[str, ...]]:
     """One line per voter and member that asks it."""
     return [
         (name, short(row.member), *_voter(row.voters[name]))
@@ -188,7 +188,7 @@ def _voter(one: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def refused_text(rows: Sequence[Row]) -> list[str]:
+def refused_text(rows: Sequence[MemberRow]) -> list[str]:
     """Messages that were not taken, by member and reason."""
     return [
         f"{row.member} refused: " + ", ".join(f"{reason} {count}" for reason, count in sorted(row.refused.items()))
@@ -200,22 +200,23 @@ def refused_text(rows: Sequence[Row]) -> list[str]:
 # --- What is wrong ----------------------------------------------------------------------------------------------------
 
 
-def troubles(rows: Sequence[Row]) -> list[str]:
-    """What a person must know, one sentence each; empty when the pair is whole."""
+def troubles(rows: Sequence[MemberRow]) -> list[str]:
+    """Sentences that a person must read; empty when the pair is whole."""
     found = [] if any(row.role == "ACTIVE" for row in rows) else ["NOBODY IS ACTIVE: nothing is recorded"]
     found += [one for row in rows if row.role == "ACTIVE" and (one := at_risk_text(row))]
     for row in rows:
         if row.drained_since_ns:
             since = time_text(row.drained_since_ns)
             found.append(
-                f"{row.member} is drained since {since}: it takes over from nobody until `albireo drain --end`"
+                f"{row.member} is in maintenance since {since}: "
+                "it takes over from nobody until `albireo maintenance --end`"
             )
         found += [f"{row.member}: {case_text(case, detail)}" for case, detail in row.cases.items() if case != "at_risk"]
         found += [f"{row.member} {text}" for text in voter_troubles(row)]
     return found + apart_text(rows)
 
 
-def level_text(rows: Sequence[Row]) -> str:
+def level_text(rows: Sequence[MemberRow]) -> str:
     """The feature level of the log, and who holds it back."""
     log_level, known = max(row.log_level for row in rows), max(row.feature_level for row in rows)
     if known <= log_level:
@@ -225,7 +226,7 @@ def level_text(rows: Sequence[Row]) -> str:
     return f"feature level {log_level}, {known} is known: {why}"
 
 
-def apart_text(rows: Sequence[Row]) -> list[str]:
+def apart_text(rows: Sequence[MemberRow]) -> list[str]:
     """Members that can't have one log, because one of them knows too little; empty if they can."""
     why = next((row.apart for row in rows if row.apart), "")
     if not why:
@@ -248,14 +249,14 @@ def case_text(case: str, detail: str) -> str:
     return f"{words} ({detail})" if detail else words
 
 
-def at_risk_text(row: Row) -> str:
-    """Since when what this member records exists nowhere else; empty if it does."""
+def at_risk_text(row: MemberRow) -> str:
+    """Sentence that says since when this member's records exist nowhere else; empty if they do."""
     if not row.at_risk_since_ns:
         return ""
     return f"AT RISK since {time_text(row.at_risk_since_ns)}: what {row.member} records exists there only"
 
 
-def voter_troubles(row: Row) -> list[str]:
+def voter_troubles(row: MemberRow) -> list[str]:
     """Voters that this member does not reach, or that have nothing to say."""
     voters = row.voters
     silent = [name for name, one in voters.items() if one["answered_ms"] is None or one["answered_ms"] > SILENT_MS]
@@ -271,7 +272,7 @@ def voter_troubles(row: Row) -> list[str]:
     return found
 
 
-def voters_in_reach(row: Row) -> tuple[int, int]:
+def voters_in_reach(row: MemberRow) -> tuple[int, int]:
     """(those that answer and have their store, all)."""
     good = [one for one in row.voters.values() if one["answered_ms"] is not None and one["answered_ms"] <= SILENT_MS]
     return sum(one["reason"] != "empty" for one in good), len(row.voters)
@@ -292,7 +293,7 @@ def private_text(replication: dict[str, str]) -> str:
 
 
 def guard_text(guards: dict[str, str]) -> str:
-    """What refuses late orders to outputs: one word if all adapters are alike. Adapters without outputs say nothing."""
+    """Guard levels of outputs: one word if all adapters are alike. Adapters without outputs say nothing."""
     levels = dict.fromkeys(guards.values())
     if len(levels) <= 1:
         return next(iter(levels), "")

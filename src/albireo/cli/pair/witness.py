@@ -7,8 +7,8 @@ from typing import Any, Final
 import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
-from albireo.cli.pair.lone import run_until_stopped, status_of
-from albireo.cli.place import VAR
+from albireo.cli.pair.side_process import run_until_stopped, status_of
+from albireo.cli.place import VAR, topology_option
 from albireo.cli.site.topology import read_topology
 from albireo.node.vote import boot as witness_boot
 
@@ -16,14 +16,7 @@ MEMBERS: Final = ("primary", "backup")
 
 
 @click.command("witness")
-@click.option(
-    "--topology",
-    "topology_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("topology.toml"),
-    show_default=True,
-    help="The topology file.",
-)
+@topology_option
 @click.option("--name", required=True, help="Which [[witness]] of the topology this is.")
 @click.option(
     "--data",

@@ -9,7 +9,7 @@ import msgspec
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.drill.fault.faults import FAULTS
-from albireo.drill.rehearsal import Rehearsal, Report, Round, objection
+from albireo.drill.rehearsal import DrillReport, Rehearsal, Round, objection
 
 
 def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
@@ -57,13 +57,13 @@ def command(fault: str, rounds: int, voters: str, keep: Path | None, as_json: bo
 
 
 def _skip(fault: str, reason: str, as_json: bool) -> None:
-    """Not rehearsed is neither held nor not held."""
+    """Say that `fault` was not rehearsed, which is neither held nor not held."""
     say(f"{fault}: skipped: {reason}")
     if as_json:
         emit({"fault": fault, "rounds": [], "held": None, "skipped": reason})
 
 
-def _show(report: Report, as_json: bool) -> None:
+def _show(report: DrillReport, as_json: bool) -> None:
     if as_json:
         emit(report)
         return

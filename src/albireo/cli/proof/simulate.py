@@ -66,7 +66,7 @@ def _tell(proof: Proof, seconds: float, caught: dict[str, int | None], as_json: 
 
 
 def report(proof: Proof, seconds: float, caught: dict[str, int | None]) -> dict[str, Any]:
-    """What `--json` prints."""
+    """The object that `--json` prints."""
     commit = _commit()
     return {
         "seeds": proof.seeds,

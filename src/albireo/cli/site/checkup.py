@@ -1,4 +1,4 @@
-"""What `albireo doctor` looks at, one function per question.
+"""Questions of `albireo doctor`, one function each.
 
 Each answers with findings, never with an exception: a question that cannot be answered here is `unknown`, which is not
 the same as good.
@@ -35,9 +35,9 @@ SPARK_LIBRARIES: Final = ("pyspark", "deltalake", "pandas", "matplotlib", "jinja
 SYNC_ROUNDS: Final = 200
 SYNC_BYTES: Final = 4_096
 SYNC_P99_MS: Final = 50.0
-"""Above it a commit misses the 20 ms aim so often that the rates of the issue can't be held."""
+"""Slowest good sync, ms: above it a commit misses the 20 ms aim so often that the promised rates can't be held."""
 FREE_FAILED: Final = 256 * 1024 * 1024
-"""One segment, one prepared one, and room for a history file."""
+"""Free space below which a node fails: one segment, a prepared one, and room for a history file."""
 FREE_WARNING: Final = 4 * 1024 * 1024 * 1024
 FILES_WARNING: Final = 1_024
 """A node of 30 adapters, each with sockets and pipes of its own, comes near it."""

@@ -164,7 +164,7 @@ def loaded(directory: Path | None, data: Path | None) -> Keys:
 
 
 def find(directory: Path | None, data: Path | None) -> Path:
-    """Where the keys are that are meant."""
+    """Directory of the keys that are meant."""
     if directory is not None and data is not None:
         raise Failure("--keys and --data name two places", "give one of them", ExitCode.USAGE)
     if directory is not None or data is not None:
@@ -178,7 +178,7 @@ def find(directory: Path | None, data: Path | None) -> Path:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """What keys refuse becomes a failure with its remedy."""
+    """A refusal of the keys becomes a failure with its remedy."""
     try:
         yield
     except KeysRefused as error:

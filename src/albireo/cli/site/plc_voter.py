@@ -11,11 +11,11 @@ from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, s
 from albireo.model.topology import AdapterConfig, Guard, NodeConfig, Topology
 
 if TYPE_CHECKING:
-    from albireo.field.modbus.voter.check import Report, VoterSettings
+    from albireo.field.modbus.voter.check import VoterReport, VoterSettings
 
 _SIGNS: Final = {"pass": "PASS", "fail": "FAIL", "skipped": "skipped"}
 STEPS: Final = 260
-"""Of the progress bar, about."""
+"""Steps of the progress bar, about."""
 
 
 @click.command("plc-voter")
@@ -51,7 +51,7 @@ def command(file: Path, name: str, cycles_power: bool, rounds: int, as_json: boo
         sys.exit(ExitCode.FAILED)
 
 
-def _run(name: str, settings: "VoterSettings", *, cycles_power: bool, rounds: int) -> "Report":
+def _run(name: str, settings: "VoterSettings", *, cycles_power: bool, rounds: int) -> "VoterReport":
     from albireo.field.contract import DeviceLost
     from albireo.field.modbus.voter.bench import BenchLimits
     from albireo.field.modbus.voter.check import NotTested, VoterCheck
@@ -69,7 +69,7 @@ def _run(name: str, settings: "VoterSettings", *, cycles_power: bool, rounds: in
         raise Failure(f"{name}: {lost.reason}", remedy, ExitCode.UNREACHABLE) from lost
 
 
-def _show(name: str, report: "Report", *, as_json: bool) -> None:
+def _show(name: str, report: "VoterReport", *, as_json: bool) -> None:
     if not as_json:
         show_table(("result", "what", "found"), [(_SIGNS[one.status], one.name, one.found) for one in report.lines])
     for one in report.lines:
@@ -91,7 +91,7 @@ _VERDICTS: Final = {
 
 
 def settings_of(topology: Topology, name: str) -> "VoterSettings":
-    """What the topology says of the voter `name`.
+    """Settings of the voter `name` in the topology.
 
     Raises:
         Failure: no such adapter, several, or none that could vote.

@@ -11,9 +11,9 @@ import msgspec
 from albireo.cli.output import ExitCode, Failure, progress
 from albireo.codec.topology.text import FirstAdapter, table_text, topology_text
 from albireo.field.contract import ConfigurationError, DeviceLost
-from albireo.field.modbus.items import Kind
+from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.survey import Survey, SurveyLimits, Surveyor, device_reader
-from albireo.field.modbus.wire import Address, Refusal, Reply, Wire, parse_url
+from albireo.field.modbus.wire import Address, DataReply, ExceptionReply, Wire, parse_url
 
 DEVICE_IDS: Final = (1, 255, 0)
 """Tried in this order when none is named: the usual one, then what gateways and devices without units answer to."""
@@ -76,11 +76,11 @@ async def _first_that_answers(wire: Wire, candidates: Sequence[int]) -> int:
         DeviceLost: none does.
     """
     for device_id in candidates:
-        for kind in Kind:
+        for kind in TableKind:
             answer = await wire.read(kind, device_id, 0, 1)
-            if isinstance(answer, Reply) or (isinstance(answer, Refusal) and answer.code < _GATEWAY):
+            if isinstance(answer, DataReply) or (isinstance(answer, ExceptionReply) and answer.code < _GATEWAY):
                 return device_id
-            if not isinstance(answer, Refusal):
+            if not isinstance(answer, ExceptionReply):
                 break
     tried = ", ".join(str(one) for one in candidates)
     raise DeviceLost(f"connected, but no unit answers (tried {tried}); name it with --device-id")

@@ -18,7 +18,7 @@ SHOWN_MAX = 50
 """Mistakes on the screen; `--json` gives them all."""
 
 
-class Reader:
+class TextReader:
     """Text of a file below a directory, bounded before it is read."""
 
     def __init__(self, directory: Path) -> None:
@@ -41,7 +41,7 @@ def read_topology(path: Path) -> LoadedTopology:
     Raises:
         Failure: it has mistakes (exit code 78); all of them stand in the message.
     """
-    loaded = load_topology(path.name, Reader(path.parent), adapter_kinds())
+    loaded = load_topology(path.name, TextReader(path.parent), adapter_kinds())
     if isinstance(loaded, LoadedTopology):
         for warning in loaded.warnings:
             say(str(warning))
@@ -121,7 +121,7 @@ def new(
 
 
 def _told(survey: "Survey") -> str:
-    """What the survey found, in one line."""
+    """Result of the survey, in one line."""
     text = f"{len(survey.guesses)} items out of {survey.requests} requests"
     if survey.skipped:
         text += f"; {survey.skipped} addresses held nothing but zeros (--zeros keeps them)"
@@ -135,7 +135,7 @@ def _told(survey: "Survey") -> str:
 @json_option
 def check(file: Path, as_json: bool) -> None:
     """Judge FILE (topology.toml) and its item tables; exit code 78 when something must be changed."""
-    loaded = load_topology(file.name, Reader(file.parent), adapter_kinds())
+    loaded = load_topology(file.name, TextReader(file.parent), adapter_kinds())
     if not isinstance(loaded, LoadedTopology):
         raise refusal(file, loaded)
     for warning in loaded.warnings:

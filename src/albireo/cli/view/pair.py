@@ -1,14 +1,14 @@
-"""What the live view tells of the pair: who is active, epoch, set, lag, voters, guards; and since when it is at risk.
+"""The pair in the live view: who is active, epoch, set, lag, voters, guards; and since when it is at risk.
 
 One line, and a second one while something is wrong. No I/O.
 """
 
-from albireo.cli.pair.table import Row, at_risk_text, guard_text, rows_of, short, troubles, voters_in_reach
+from albireo.cli.pair.table import MemberRow, at_risk_text, guard_text, rows_of, short, troubles, voters_in_reach
 from albireo.cli.view.state import LiveState
 
 
 def pair_lines(live: LiveState) -> list[str]:
-    """How the pair stands, and what is wrong with it; empty: the node stands alone, or has said nothing yet."""
+    """State of the pair, and its troubles; empty: the node stands alone, or has said nothing yet."""
     core = live.status.get("core")
     pair = core.get("pair") if isinstance(core, dict) else None
     if not isinstance(pair, dict):
@@ -23,7 +23,7 @@ def pair_lines(live: LiveState) -> list[str]:
     return [text, f"!! {'   '.join(wrong)}"] if wrong else [text]
 
 
-def _summary(active: Row | None, own: Row, rows: list[Row]) -> str:
+def _summary(active: MemberRow | None, own: MemberRow, rows: list[MemberRow]) -> str:
     parts = ["nobody is active" if active is None else f"{active.member} active, epoch {active.epoch}"]
     parts.append(f"set {'+'.join(short(one) for one in own.set) or '-'}")
     lags = [row for row in rows if row.lag is not None]

@@ -11,11 +11,11 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
+from albireo.cli.display import value_text
 from albireo.cli.node.cases import state_text
-from albireo.cli.texts import value_text
 from albireo.cli.view.pair import is_passive, pair_lines, plain_pair
 from albireo.cli.view.screen import SHELVE_MS, Mode, Pane, Screen, case_row, range_text, shown_items
-from albireo.cli.view.state import Current, LiveState, Order, is_put_away
+from albireo.cli.view.state import Current, LiveState, ShownOrder, is_put_away
 from albireo.model import quality
 from albireo.model.case import Case
 from albireo.model.command import Outcome
@@ -25,7 +25,7 @@ from albireo.model.item import KnownItem
 WIDTH_MIN: Final = 60
 HEIGHT_MIN: Final = 12
 WIDE: Final = 130
-"""From here on items and cases stand side by side."""
+"""Width from which on items and cases stand side by side."""
 NAME_CELLS: Final = 25
 VALUE_CELLS: Final = 15
 
@@ -45,7 +45,7 @@ _OLD: Final = "dim"
 
 
 class Size(msgspec.Struct, frozen=True):
-    """Of the terminal, in cells."""
+    """Size of the terminal, in cells."""
 
     width: int
     height: int
@@ -87,7 +87,7 @@ def _pair(live: LiveState, width: int) -> list[Text]:
 
 
 def _left(live: LiveState, size: Size) -> Size:
-    """What the pair's lines leave."""
+    """Size that the pair's lines leave."""
     return Size(size.width, size.height - len(pair_lines(live)))
 
 
@@ -137,7 +137,7 @@ def _lag(live: LiveState, clock: Clock) -> str:
 
 
 def _pulse(live: LiveState, width: int, clock: Clock) -> Text:
-    """What is abnormal about the node itself; otherwise that it is well."""
+    """Line that says what is abnormal about the node itself, or that it is well."""
     counts = f"items {len(live.items)} ({live.bad_count} bad)   cases {len(live.cases)} ({live.unacked_count} unacked)"
     if live.is_silent(clock.now):
         since = "" if live.heard_at is None else f" for {(clock.now - live.heard_at) / SECOND:.1f} s"
@@ -281,7 +281,7 @@ def _bottom(live: LiveState, screen: Screen, width: int) -> Text:
     return _line("", width)
 
 
-def _order(order: Order, width: int) -> tuple[str, int, str]:
+def _order(order: ShownOrder, width: int) -> tuple[str, int, str]:
     text = f"{order.name} = {value_text(order.value)}: "
     match order.outcome:
         case Outcome.REQUESTED | Outcome.ACCEPTED:

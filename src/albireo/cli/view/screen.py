@@ -1,4 +1,4 @@
-"""What the operator does in the live view: keys in, a new screen and orders for the shell out. No I/O.
+"""Keys of the operator in the live view: keys in, a new screen and orders for the shell out. No I/O.
 
     browse --/--> filter --enter--> browse        browse --?--> help --any key--> browse
     browse --w--> value  --enter--> browse, the write is ordered
@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.cli.view.state import LiveState, Order
+from albireo.cli.view.state import LiveState, ShownOrder
 from albireo.model.case import Action, Case
 from albireo.model.item import KnownItem
 from albireo.model.value import Value, ValueType
@@ -45,7 +45,7 @@ class Pane(StrEnum):
 
 
 class Screen(msgspec.Struct, frozen=True, kw_only=True):
-    """How the operator looks at the node."""
+    """Choices of the operator: what is shown of the node, and how."""
 
     mode: Mode = Mode.BROWSE
     pane: Pane = Pane.ITEMS
@@ -56,7 +56,7 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
     filter: str = ""
     has_only_set_points: bool = False
     typed: str = ""
-    """What stands in the prompt."""
+    """Text in the prompt."""
     target: str = ""
     """Item whose value is typed."""
     message: str = ""
@@ -68,7 +68,7 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
 class WriteOrdered(msgspec.Struct, frozen=True, kw_only=True):
     """Write an item."""
 
-    order: Order
+    order: ShownOrder
 
 
 class CaseActed(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class Quit(msgspec.Struct, frozen=True):
 
 
 Wish = WriteOrdered | CaseActed | ScenarioBegun | Quit
-"""What the shell has to do."""
+"""Work for the shell."""
 
 
 def shown_items(live: LiveState, screen: Screen) -> list[KnownItem]:
@@ -105,7 +105,7 @@ def shown_items(live: LiveState, screen: Screen) -> list[KnownItem]:
 
 
 def pressed(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[Wish]]:
-    """What a key does."""
+    """The screen after a key, and the work for the shell."""
     match screen.mode:
         case Mode.HELP:
             return msgspec.structs.replace(screen, mode=Mode.BROWSE), []
@@ -198,16 +198,16 @@ def _in_value(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[W
             if known is None:
                 return _told(change(screen, mode=Mode.BROWSE), f"{screen.target} is gone"), []
             value = value_of(screen.typed, known)
-            if isinstance(value, Unfit):
+            if isinstance(value, NotAValue):
                 return _told(screen, value.reason), []
-            order = Order(name=known.item.name, value=value)
+            order = ShownOrder(name=known.item.name, value=value)
             return change(screen, mode=Mode.BROWSE, message=""), [WriteOrdered(order=order)]
         case _:
             return change(screen, typed=_typed(screen.typed, key), message=""), []
 
 
-class Unfit(msgspec.Struct, frozen=True):
-    """What was typed is no value for the item."""
+class NotAValue(msgspec.Struct, frozen=True):
+    """The typed text is no value for the item."""
 
     reason: str
 
@@ -216,7 +216,7 @@ _TRUE: Final = ("1", "true", "on", "yes")
 _FALSE: Final = ("0", "false", "off", "no")
 
 
-def value_of(text: str, known: KnownItem) -> Value | Unfit:
+def value_of(text: str, known: KnownItem) -> Value | NotAValue:
     """The value that `text` means for an item, within its range."""
     item, text = known.item, text.strip()
     match item.value_type:
@@ -225,21 +225,21 @@ def value_of(text: str, known: KnownItem) -> Value | Unfit:
         case ValueType.BOOL:
             if text.lower() in _TRUE:
                 return True
-            return False if text.lower() in _FALSE else Unfit(f"{text!r} is neither on nor off")
+            return False if text.lower() in _FALSE else NotAValue(f"{text!r} is neither on nor off")
         case ValueType.INT64 | ValueType.FLOAT64:
             try:
                 value = float(text) if item.value_type is ValueType.FLOAT64 else int(text)
             except ValueError:
                 whole = "" if item.value_type is ValueType.FLOAT64 else "whole "
-                return Unfit(f"{text!r} is no {whole}number")
+                return NotAValue(f"{text!r} is no {whole}number")
     low, high = item.minimum, item.maximum
     if not (float("-inf") if low is None else low) <= value <= (float("inf") if high is None else high):
-        return Unfit(f"{value:g} is not within {range_text(known)}")
+        return NotAValue(f"{value:g} is not within {range_text(known)}")
     return value
 
 
 def range_text(known: KnownItem) -> str:
-    """What may be written to an item."""
+    """Range of values that may be written to an item."""
     item = known.item
     if item.value_type is ValueType.BOOL:
         return "on or off"
@@ -254,7 +254,7 @@ def _acted(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[Wish
     if not live.cases:
         return _told(screen, "there is no open case"), []
     if screen.pane is Pane.ITEMS:
-        # What one does not see selected is not acknowledged: the most urgent case may be another a moment later.
+        # A case that is not seen selected is not acknowledged: the most urgent case may be another a moment later.
         first = live.sorted_cases()[0].case_id
         chosen = msgspec.structs.replace(screen, pane=Pane.CASES, case_id=first)
         return _told(chosen, f"choose the case with the arrows, then {key}"), []
@@ -270,7 +270,7 @@ def selected_item(live: LiveState, screen: Screen) -> KnownItem | None:
 
 
 def case_row(cases: Sequence[Case], screen: Screen) -> int:
-    """Where the selected case stands; 0 when it is gone."""
+    """Row of the selected case; 0 when it is gone."""
     return next((row for row, case in enumerate(cases) if case.case_id == screen.case_id), 0)
 
 

@@ -1,4 +1,4 @@
-"""What the live view knows of a node: built up from the state feed and from answers, without I/O.
+"""A node as the live view knows it: built up from the state feed and from answers, without I/O.
 
 What it does not do: draw (view_render.py), take keys (view_screen.py), talk to the node (view.py).
 """
@@ -34,7 +34,7 @@ class Current(msgspec.Struct, frozen=True, gc=False):
     source_ns: int
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class ShownOrder(msgspec.Struct, frozen=True, kw_only=True):
     """A write that the operator ordered here."""
 
     name: str
@@ -54,12 +54,12 @@ class LiveState:
         self.cases: dict[int, Case] = {}
         """Open ones by case id."""
         self.position = Position()
-        self.orders: dict[str, Order] = {}
-        """By command id, in the order in which they were given."""
+        self.orders: dict[str, ShownOrder] = {}
+        """Orders by command id, in the sequence in which they were given."""
         self.status: dict[str, object] = {}
         """Latest answer of CORE, boot and history; empty before the first."""
         self.heard_at: Instant | None = None
-        """When the feed last said anything."""
+        """Instant at which the feed last said anything."""
         self.newest_ns = 0
         """Newest source time seen, wall."""
         self._progress: deque[tuple[Instant, int]] = deque()
@@ -106,7 +106,7 @@ class LiveState:
         if len(batch):
             self.newest_ns = max(self.newest_ns, int(batch.source_ns.max()))
 
-    def ordered(self, command_id: str, order: Order) -> None:
+    def ordered(self, command_id: str, order: ShownOrder) -> None:
         """The operator gave an order here."""
         self.orders[command_id] = order
         while len(self.orders) > RECEIPTS_MAX:
@@ -120,23 +120,23 @@ class LiveState:
             )
 
     def finished(self, command_id: str, outcome: Outcome, detail: str, read_back: Value | None = None) -> None:
-        """What the node answered to an order, or why it did not take it."""
+        """Take in the node's answer to an order, or why the node did not take it."""
         self._finish(Receipt(command_id=command_id, outcome=outcome, detail=detail, read_back=read_back))
 
-    # What is shown.
+    # Views.
 
     def sorted_items(self) -> list[KnownItem]:
-        """By name, numbers in a name as numbers: fan_2 comes before fan_10."""
+        """All items by name, numbers in a name as numbers: fan_2 comes before fan_10."""
         if self._names is None:
             self._names = sorted(self.items.values(), key=lambda known: natural(known.item.name))
         return self._names
 
     def find(self, name: str) -> KnownItem | None:
-        """By local name."""
+        """The item with this local name."""
         return next((known for known in self.items.values() if known.item.name == name), None)
 
     def sorted_cases(self) -> list[Case]:
-        """What needs somebody first: unacked before acked, shelved and suppressed last, then severity, then age."""
+        """Cases by urgency: unacked before acked, shelved and suppressed last, then severity, then age."""
         return sorted(self.cases.values(), key=_urgency)
 
     def worst_case(self, item_id: int) -> Case | None:

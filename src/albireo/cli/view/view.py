@@ -55,13 +55,13 @@ BeginScenario = Callable[[Scenario], None]
 
 
 class StatusKnown(msgspec.Struct, frozen=True):
-    """What CORE, boot and history said of themselves."""
+    """Status of CORE, boot and history."""
 
     status: dict[str, object]
 
 
 class OrderEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a write."""
+    """Outcome of a write."""
 
     command_id: str
     outcome: Outcome
@@ -69,16 +69,16 @@ class OrderEnded(msgspec.Struct, frozen=True, kw_only=True):
     read_back: Any = None
 
 
-class Told(msgspec.Struct, frozen=True):
+class OperatorLine(msgspec.Struct, frozen=True):
     """A line for the operator."""
 
     text: str
 
 
-News = StateChange | StatusKnown | OrderEnded | Told
+News = StateChange | StatusKnown | OrderEnded | OperatorLine
 
 
-class View:
+class LiveView:
     """The live view of the node in `data`. `run` returns when the operator leaves or `is_over` says so."""
 
     def __init__(self, where: Callable[[], Path], begin: BeginScenario | None = None) -> None:
@@ -187,7 +187,7 @@ class View:
                 self._live.heard(boot_ns())
             case OrderEnded():
                 self._live.finished(news.command_id, news.outcome, news.detail, news.read_back)
-            case Told():
+            case OperatorLine():
                 self._tell(news.text)
 
     def _tell(self, text: str) -> None:
@@ -196,7 +196,7 @@ class View:
             say(text)
 
     def _empty_inbox(self) -> None:
-        """So that no worker is left waiting for room."""
+        """Empty the inbox, so that no worker waits for room."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._inbox.get_nowait()
@@ -236,7 +236,7 @@ class View:
                 self._stop.wait(RETRY_S)
 
     def _carry_out(self) -> None:
-        """One order after the other; what can't be carried out is told, never retried."""
+        """Carry out one order after the other; an order that can't be is told, never retried."""
         while not self._stop.is_set():
             try:
                 command_id, wish = self._orders.get(timeout=0.2)
@@ -249,14 +249,14 @@ class View:
                     outcome = Outcome.REJECTED if isinstance(error, NodeRefused) else Outcome.UNKNOWN
                     self._put(OrderEnded(command_id=command_id, outcome=outcome, detail=str(error)))
                 else:
-                    self._put(Told(str(error)))
+                    self._put(OperatorLine(str(error)))
 
     def _done(self, command_id: str, wish: Wish) -> News:
         match wish:
             case ScenarioBegun():
                 assert self._begin is not None
                 self._begin(wish.scenario)
-                return Told(f"scenario {wish.scenario.value} has begun")
+                return OperatorLine(f"scenario {wish.scenario.value} has begun")
             case WriteOrdered():
                 return self._written(command_id, wish)
             case CaseActed():
@@ -268,9 +268,9 @@ class View:
                         user=getpass.getuser(),
                         duration_ms=wish.duration_ms,
                     )
-                return Told(f"{wish.action.value} case {wish.case_id}: done")
+                return OperatorLine(f"{wish.action.value} case {wish.case_id}: done")
             case Quit():
-                return Told("")
+                return OperatorLine("")
 
     def _written(self, command_id: str, wish: WriteOrdered) -> OrderEnded:
         with NodeClient(self._where()) as client:

@@ -7,12 +7,12 @@ from typing import Any
 import click
 import msgspec
 
+from albireo.cli.display import quality_text
 from albireo.cli.output import ExitCode, Failure, emit, json_option
-from albireo.cli.pair.members import Acting
+from albireo.cli.pair.acting import ActingDirectory
 from albireo.cli.place import data_option, find_data
-from albireo.cli.texts import quality_text
 from albireo.cli.view.state import LiveState
-from albireo.cli.view.view import View
+from albireo.cli.view.view import LiveView
 from albireo.client import ClientError, NodeClient
 from albireo.plant.tunnel.processes import begin
 from albireo.plant.tunnel.wire import SOCKET_NAME
@@ -20,7 +20,7 @@ from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.errors import RuntimeFault
 
 SITE = "site"
-"""Below a demo's data directory: topology, item tables, and the plant's socket."""
+"""Folder in a demo's data directory, with topology, item tables, and the plant's socket."""
 FIRST_STATE_S = 5.0
 
 
@@ -43,7 +43,7 @@ def command(seconds: float | None, data: Path | None, as_json: bool) -> None:
     site = next((one / SITE for one in (directory, directory.parent) if (one / SITE).is_dir()), directory / SITE)
     has_plant = (site / SOCKET_NAME).exists()
     ends = time.monotonic() + seconds if seconds is not None else float("inf")
-    view = View(Acting([directory]), (lambda scenario: begin(site, scenario)) if has_plant else None)
+    view = LiveView(ActingDirectory([directory]), (lambda scenario: begin(site, scenario)) if has_plant else None)
     view.run(lambda _live: time.monotonic() >= ends)
 
 

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 
 from albireo.drill.fault.fault import Fault
-from albireo.drill.fault.network import Network
+from albireo.drill.fault.network import NetworkGround
 from albireo.drill.pair import MEMBERS, Pair
 
 
-class Cut(Fault):
+class CutCables(Fault):
     """Packets of one member are dropped without a word."""
 
     def __init__(
-        self, network: Network, whom: Callable[[str], tuple[str, str]], *, goes_in: bool, goes_out: bool
+        self, network: NetworkGround, whom: Callable[[str], tuple[str, str]], *, goes_in: bool, goes_out: bool
     ) -> None:
         """`whom`: from the member that leads to (whose cable, towards whom only; empty: everybody)."""
         self._network = network
@@ -34,7 +34,7 @@ class CutPlcs(Fault):
     felt_s = 90.0
     """A member hands over for this reason at most once a minute: the third round waits for that."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: NetworkGround) -> None:
         self._network = network
 
     def strike(self, pair: Pair, active: str) -> None:
@@ -42,7 +42,7 @@ class CutPlcs(Fault):
             self._network.drop_to_port(active, port)
 
     def is_felt(self, pair: Pair, active: str) -> bool:
-        """The other one leads."""
+        """Whether the other member leads."""
         acting = pair.acting()
         return acting is not None and acting[0] != active
 

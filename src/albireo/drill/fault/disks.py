@@ -1,6 +1,6 @@
 """Disks that can fail: each member's data on an ext4 file system of its own, in a file.
 
-What is done to them is what the kernel offers for it (reference: ioctl_xfs_goingdown(2), which ext4 has too):
+Faults are done to them by means of the kernel (reference: ioctl_xfs_goingdown(2), which ext4 has too):
 
     cut     the file system stops and forgets everything that was not synced: a power cut
     break   the file system stops, and every later write and sync is an error: a disk that dies
@@ -27,13 +27,13 @@ TOOLS: Final = ("mkfs.ext4", "mount", "umount", "losetup")
 SHUTDOWN: Final = 0x8004587D
 """EXT4_IOC_SHUTDOWN."""
 FLUSHED, NOT_FLUSHED = 1, 2
-"""With and without the journal written out before."""
+"""Ways to cut a file system: with and without its journal written out before."""
 FREEZE: Final = 0xC0045877
 THAW: Final = 0xC0045878
 
 
 class Disks(Ground):
-    """One per member."""
+    """Ground with one disk per member."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -84,7 +84,7 @@ class Disks(Ground):
             try:
                 run_tool("umount", str(self._mounts[name]))
                 self._mounted.discard(name)
-            except DrillError:  # What a killed process had open is let go of when the kernel comes to it.
+            except DrillError:  # The kernel lets go of a killed process' open files when it comes to it.
                 if time.monotonic() > ends:
                     raise
                 time.sleep(BUSY_LOOK_S)
@@ -98,10 +98,10 @@ class Disks(Ground):
         self._shut_down(name, FLUSHED)
 
     def replace(self, name: str) -> None:
-        """The same data on a disk that works; nobody may have it open.
+        """Put the same data on a disk that works; nobody may have it open.
 
         Raises:
-            DrillError: somebody has the old one mounted still, as programs in other name spaces do for a while.
+            DrillError: somebody still has the old disk mounted, as programs in other name spaces do for a while.
         """
         self.unmount(name)
         ends = time.monotonic() + BUSY_S

@@ -4,15 +4,15 @@ from albireo.drill.pair import Pair
 
 
 class Fault:
-    """Nothing happens. Others override what they need."""
+    """A fault in which nothing happens; others override what they need."""
 
     alone_s: float = 30.0
     """The pair has this long to bring the service back by itself; then the fault is undone to see what comes then."""
     felt_s: float = 30.0
-    """By then `is_felt`, or the round has failed."""
+    """Longest time until `is_felt`; after it the round has failed."""
 
     def begin(self, pair: Pair) -> None:
-        """Made, and not started yet."""
+        """The pair is made, and not started yet."""
 
     def prepare(self, pair: Pair) -> None:
         """Both members are in the set, no load yet."""
@@ -28,5 +28,5 @@ class Fault:
         """Everything is in order again, but for what the pair itself has to put right."""
 
     def conclude(self, pair: Pair, active: str) -> str:
-        """Once, in the last round, healed and under the load: what a pair can go through only once. What came of it."""
+        """Do what a pair can go through only once, in the last round, healed and under load; says how it ended."""
         return ""

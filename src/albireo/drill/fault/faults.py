@@ -12,23 +12,23 @@ from typing import Final
 
 import msgspec
 
-from albireo.drill.fault.cables import Cut, CutPlcs
+from albireo.drill.fault.cables import CutCables, CutPlcs
 from albireo.drill.fault.clocks import Clocks, Jump
 from albireo.drill.fault.disks import Disks
 from albireo.drill.fault.fault import Fault
-from albireo.drill.fault.network import Network
+from albireo.drill.fault.network import NetworkGround
 from albireo.drill.fault.releases import LastRelease, Releases
-from albireo.drill.fault.storage import Broken, Damaged, Full, Hanging, OldDisk, PowerCut
+from albireo.drill.fault.storage import BrokenDisk, DamagedDisk, FullDisk, HangingDisk, OldDisk, PowerLoss
 from albireo.drill.fault.stores import damage_middle, damage_tail
 from albireo.drill.fault.upgrade import Upgrade
 from albireo.drill.ground import Ground
 from albireo.drill.pair import WITNESSES, Pair, other_of
 
 Whom = Callable[[str], tuple[str, ...]]
-"""From the member that leads to those that a fault is done to."""
+"""Gives, for the active member, the processes to which a fault is done."""
 
 
-class Kill(Fault):
+class KillProcesses(Fault):
     """Processes end at once, as by `kill -9`; they are started again when all is over, or at once."""
 
     def __init__(self, whom: Whom, *, is_restarted_at_once: bool = False) -> None:
@@ -50,7 +50,7 @@ class Kill(Fault):
             pair.groups[name].start()
 
 
-class Pause(Fault):
+class PauseProcesses(Fault):
     """The whole active member stands still (SIGSTOP), as a frozen virtual machine does, and goes on later."""
 
     def strike(self, pair: Pair, active: str) -> None:
@@ -67,11 +67,11 @@ class Switchover(Fault):
         pair.hand_over(active)
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """One line of the table."""
+class FaultEntry(msgspec.Struct, frozen=True):
+    """One line of the table of faults."""
 
     what: str
-    """For people."""
+    """Description for people."""
     make: Callable[[Ground], Fault]
     ground: type[Ground] = Ground
     flaps: bool = False
@@ -94,14 +94,14 @@ def _both(active: str) -> tuple[str, ...]:
 
 def _on_cables(whom: Callable[[str], tuple[str, str]], *, goes_in: bool, goes_out: bool) -> Callable[[Ground], Fault]:
     def make(ground: Ground) -> Fault:
-        assert isinstance(ground, Network)
-        return Cut(ground, whom, goes_in=goes_in, goes_out=goes_out)
+        assert isinstance(ground, NetworkGround)
+        return CutCables(ground, whom, goes_in=goes_in, goes_out=goes_out)
 
     return make
 
 
 def _on_plc_cables(ground: Ground) -> Fault:
-    assert isinstance(ground, Network)
+    assert isinstance(ground, NetworkGround)
     return CutPlcs(ground)
 
 
@@ -120,54 +120,58 @@ def _on_clocks(ground: Ground) -> Fault:
 
 _FROM_ALL: Final = ""
 
-FAULTS: Final[dict[str, Entry]] = {
-    "kill-active": Entry("kill -9 of the whole active member", lambda _: Kill(_active)),
-    "kill-passive": Entry("kill -9 of the passive member", lambda _: Kill(_passive), flaps=True),
-    "pause-active": Entry("the active member stands still, and goes on later", lambda _: Pause()),
-    "cut-link": Entry(
+FAULTS: Final[dict[str, FaultEntry]] = {
+    "kill-active": FaultEntry("kill -9 of the whole active member", lambda _: KillProcesses(_active)),
+    "kill-passive": FaultEntry("kill -9 of the passive member", lambda _: KillProcesses(_passive), flaps=True),
+    "pause-active": FaultEntry("the active member stands still, and goes on later", lambda _: PauseProcesses()),
+    "cut-link": FaultEntry(
         "no cable between the members; both reach voters and clients",
         _on_cables(lambda active: (active, other_of(active)), goes_in=True, goes_out=True),
-        Network,
+        NetworkGround,
         flaps=True,
     ),
-    "cut-active": Entry(
+    "cut-active": FaultEntry(
         "every cable of the active member is cut",
         _on_cables(lambda active: (active, _FROM_ALL), goes_in=True, goes_out=True),
-        Network,
+        NetworkGround,
     ),
-    "cut-oneway": Entry(
+    "cut-oneway": FaultEntry(
         "nothing that the active member says reaches anybody; it hears all",
         _on_cables(lambda active: (active, _FROM_ALL), goes_in=False, goes_out=True),
-        Network,
+        NetworkGround,
     ),
-    "cut-plc-active": Entry("the active member reaches no PLC any more", _on_plc_cables, Network, is_orderly=True),
-    "kill-voter": Entry("kill -9 of one witness", lambda _: Kill(lambda _: WITNESSES[:1])),
-    "voter-and-active": Entry(
-        "one witness and the active member at once", lambda _: Kill(lambda active: (WITNESSES[0], active))
+    "cut-plc-active": FaultEntry(
+        "the active member reaches no PLC any more", _on_plc_cables, NetworkGround, is_orderly=True
     ),
-    "restart-both": Entry(
-        "both members end at once, and are started again", lambda _: Kill(_both, is_restarted_at_once=True)
+    "kill-voter": FaultEntry("kill -9 of one witness", lambda _: KillProcesses(lambda _: WITNESSES[:1])),
+    "voter-and-active": FaultEntry(
+        "one witness and the active member at once", lambda _: KillProcesses(lambda active: (WITNESSES[0], active))
     ),
-    "power-both": Entry("both machines lose power, and come back", _on_disks(PowerCut), Disks),
-    "disk-full": Entry("no room is left on the active member's disk", _on_disks(Full), Disks),
-    "disk-hang": Entry("the active member's disk takes nothing and refuses nothing", _on_disks(Hanging), Disks),
-    "sync-error": Entry("every write and sync of the active member's disk fails", _on_disks(Broken), Disks),
-    "corrupt-tail": Entry(
-        "the active member dies and comes back with its last frame damaged", lambda _: Damaged(damage_tail)
+    "restart-both": FaultEntry(
+        "both members end at once, and are started again", lambda _: KillProcesses(_both, is_restarted_at_once=True)
     ),
-    "corrupt-middle": Entry(
-        "the active member dies and comes back with a frame in the middle damaged", lambda _: Damaged(damage_middle)
+    "power-both": FaultEntry("both machines lose power, and come back", _on_disks(PowerLoss), Disks),
+    "disk-full": FaultEntry("no room is left on the active member's disk", _on_disks(FullDisk), Disks),
+    "disk-hang": FaultEntry(
+        "the active member's disk takes nothing and refuses nothing", _on_disks(HangingDisk), Disks
     ),
-    "old-disk": Entry("the active member dies and comes back with an older copy of its disk", lambda _: OldDisk()),
-    "clock-jump": Entry("wall time of the active member jumps an hour ahead, then back", _on_clocks, Clocks),
-    "upgrade": Entry(
+    "sync-error": FaultEntry("every write and sync of the active member's disk fails", _on_disks(BrokenDisk), Disks),
+    "corrupt-tail": FaultEntry(
+        "the active member dies and comes back with its last frame damaged", lambda _: DamagedDisk(damage_tail)
+    ),
+    "corrupt-middle": FaultEntry(
+        "the active member dies and comes back with a frame in the middle damaged", lambda _: DamagedDisk(damage_middle)
+    ),
+    "old-disk": FaultEntry("the active member dies and comes back with an older copy of its disk", lambda _: OldDisk()),
+    "clock-jump": FaultEntry("wall time of the active member jumps an hour ahead, then back", _on_clocks, Clocks),
+    "upgrade": FaultEntry(
         "the members get this feature level one by one; the newer one is killed while the other has the one before",
         lambda _: Upgrade(),
     ),
-    "releases": Entry(
+    "releases": FaultEntry(
         "one member runs the last release, the other one this version, and whoever leads is killed",
         lambda _: Releases(),
         LastRelease,
     ),
-    "switchover": Entry("no fault: the planned handover", lambda _: Switchover(), is_orderly=True),
+    "switchover": FaultEntry("no fault: the planned handover", lambda _: Switchover(), is_orderly=True),
 }

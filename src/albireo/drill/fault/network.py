@@ -13,13 +13,13 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from albireo.drill.ground import DrillError, Ground, Host, run_tool
+from albireo.drill.ground import DrillError, Ground, ProcessHost, run_tool
 
 PLACES: Final = ("primary", "backup", "w1", "w2", "w3")
 TOOLS: Final = ("ip", "iptables")
 
 
-class Network(Ground):
+class NetworkGround(Ground):
     """Namespaces, a bridge, and the cables between them."""
 
     def __init__(self, directory: Path) -> None:
@@ -30,7 +30,7 @@ class Network(Ground):
         self._net = f"198.{18 + number // 256 % 2}.{number % 256}"
         self.own_address = f"{self._net}.1"
         self.hosts = {
-            name: Host(f"{self._net}.{index + 2}", ("ip", "netns", "exec", self._space(name)))
+            name: ProcessHost(f"{self._net}.{index + 2}", ("ip", "netns", "exec", self._space(name)))
             for index, name in enumerate(PLACES)
         }
 

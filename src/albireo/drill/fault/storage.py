@@ -10,7 +10,7 @@ from albireo.drill.fault.stores import keep_copy, put_back
 from albireo.drill.pair import MEMBERS, Pair, other_of
 
 
-class PowerCut(Fault):
+class PowerLoss(Fault):
     """Both machines lose power at the same time and come back with what was synced."""
 
     def __init__(self, disks: Disks) -> None:
@@ -30,7 +30,7 @@ class PowerCut(Fault):
             pair.groups[name].start()
 
 
-class Full(Fault):
+class FullDisk(Fault):
     """Room ends on the active member's disk; somebody makes room later."""
 
     felt_s = 120.0
@@ -50,7 +50,7 @@ class Full(Fault):
         self._disks.make_room(active)
 
 
-class Hanging(Fault):
+class HangingDisk(Fault):
     """The active member's disk answers nothing for a while."""
 
     def __init__(self, disks: Disks) -> None:
@@ -63,7 +63,7 @@ class Hanging(Fault):
         self._disks.thaw(active)
 
 
-class Broken(Fault):
+class BrokenDisk(Fault):
     """The active member's disk fails for good; the machine gets another with the same data, and is started again."""
 
     def __init__(self, disks: Disks) -> None:
@@ -78,7 +78,7 @@ class Broken(Fault):
         pair.groups[active].start()
 
 
-class Damaged(Fault):
+class DamagedDisk(Fault):
     """The active member dies; while it is down, its log is damaged."""
 
     def __init__(self, damage: Callable[[Path], object]) -> None:

@@ -1,4 +1,4 @@
-"""What may have become of a member's store while it was down: damage, or an older copy in its place."""
+"""Changes of a member's store while it is down: damage, or an older copy in its place."""
 
 import shutil
 from pathlib import Path
@@ -59,6 +59,6 @@ def keep_copy(data: Path, copy: Path) -> None:
 
 
 def put_back(copy: Path, data: Path) -> None:
-    """The copy in place of what is there."""
+    """Put the copy in place of the store."""
     shutil.rmtree(data)
     shutil.copytree(copy, data)

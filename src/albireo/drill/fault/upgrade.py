@@ -3,8 +3,8 @@
 Both begin held back to the level before this one, as an operator holds them back who wants to be able to go back:
 
     each round     the passive member is started with this level, led to by a switchover, and killed: the member with
-                   the level before takes over. What was killed comes back with the level before, and leads again;
-                   the other one is started anew too: a leader holds off ever longer whom it saw come and go
+                   the level before takes over. The killed one comes back with the level before, and leads again;
+                   the other is started anew too: a leader holds off ever longer whom it saw come and go
     the last one   besides, one member after the other is started with this level, with a switchover between; the log
                    is raised by itself; and whoever is started with the level before then is refused
 
@@ -61,17 +61,17 @@ class Upgrade(Fault):
 
 
 def hold_back(pair: Pair, name: str) -> None:
-    """At its next start it knows the level before."""
+    """Let the member know only the level before from its next start on."""
     pair.groups[name].options = ("--feature-level", str(OLDEST_LEVEL))
 
 
 def let_go(pair: Pair, name: str) -> None:
-    """At its next start it knows this level."""
+    """Let the member know this level from its next start on."""
     pair.groups[name].options = ()
 
 
 def start_anew(pair: Pair, name: str) -> None:
-    """Stopped in order and started, while the other one leads; in the set when this returns."""
+    """Stop and start the member while the other leads; it is in the set when this returns."""
     if pair.groups[name].stop() != 0:
         raise DrillError(f"{name} did not stop in order\n{pair.tails()}")
     pair.groups[name].start()
@@ -79,7 +79,7 @@ def start_anew(pair: Pair, name: str) -> None:
 
 
 def lead_to(pair: Pair, name: str) -> None:
-    """It leads, and both are in the set, when this returns. On a busy machine the lead may go back by itself."""
+    """Return when `name` leads and both are in the set. On a busy machine the lead may go back by itself."""
 
     def leads() -> bool:
         acting = pair.acting()
@@ -93,7 +93,7 @@ def lead_to(pair: Pair, name: str) -> None:
 
 
 def levels(pair: Pair) -> dict[str, tuple[int, int]]:
-    """By member: what it knows, and the level of its log."""
+    """Levels by member: the one that it knows, and that of its log."""
     views = {name: pair.view(name) for name in MEMBERS}
     shown = {name: view.raw["pair"] for name, view in views.items() if view is not None}
     return {name: (one["feature_level"], one["log_level"]) for name, one in shown.items()}

@@ -1,6 +1,6 @@
 """Modbus TCP adapter: a table of items read in blocks, written one at a time with read-back.
 
-A poll reads every block once. What a block's answer means for its items:
+A poll reads every block once. A block's answer means for its items:
 
     data                    decoded; the quality is the value's own
     illegal address, value  the block is split and tried again at once; a single item that is refused is
@@ -24,22 +24,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.register_block import BLOCK_REGISTERS
-from albireo.field.contract import Columns, ConfigurationError, DeviceLost, Refused, SendGuard, Tenure, Written
+from albireo.field.contract import (
+    ConfigurationError,
+    DeviceLost,
+    PolledColumns,
+    SendGuard,
+    VoterRequestRefused,
+    WriteTenure,
+    Written,
+)
 from albireo.field.kinds import Surroundings
 from albireo.field.modbus.config import ModbusConfig
 from albireo.field.modbus.decode import Layout, Unencodable
-from albireo.field.modbus.items import REGISTERS_MAX, Kind, ModbusItem, parse_row
+from albireo.field.modbus.items import REGISTERS_MAX, ModbusItem, TableKind, parse_row
 from albireo.field.modbus.mailbox import MailboxConfig, MailboxOutputs
-from albireo.field.modbus.output import Outputs, PlainOutputs, registers_of
+from albireo.field.modbus.output import ModbusOutputs, PlainOutputs, registers_of
 from albireo.field.modbus.plan import BITS_MAX, BITS_PER_REGISTER, Block, PlanConfig, plan, split
 from albireo.field.modbus.stamp import StampedOutputs
 from albireo.field.modbus.wire import (
     Answer,
+    DataReply,
     ExceptionCode,
+    ExceptionReply,
     Nonsense,
     NotSent,
-    Refusal,
-    Reply,
     Silence,
     Wire,
     parse_url,
@@ -58,9 +66,9 @@ from albireo.model.topology import VOTER_REGISTERS, Guard
 from albireo.model.value import Value
 
 REFUSED_RETRY_NS: Final = 60 * SECOND
-"""How often an item that the device does not know is tried again: somebody may have loaded another program."""
+"""Interval at which an item that the device does not know is tried again: somebody may have loaded another program."""
 SILENT_RETRY_NS: Final = 5 * SECOND
-"""How often a silent unit is asked while others on its line answer: each question costs the line a timeout."""
+"""Interval at which a silent unit is asked while others on its line answer: each question costs the line a timeout."""
 SPLITS_PER_POLL_MAX: Final = 32
 """Extra reads for splitting in one poll; the rest waits for the next, so that good blocks are not held up."""
 _SPLITS: Final = (ExceptionCode.ILLEGAL_ADDRESS, ExceptionCode.ILLEGAL_VALUE)
@@ -74,7 +82,7 @@ class _Read(msgspec.Struct, eq=False):
     rows: NDArray[np.intp]
     """Rows of its items."""
     refused_until: Instant = Instant(0)
-    """Not asked before; 0: the device knows it."""
+    """Instant before which the block is not asked for; 0: the device knows it."""
 
     @classmethod
     def of(cls, block: Block) -> "_Read":
@@ -134,13 +142,13 @@ class Modbus:
         await self.hang_up()
 
     async def knock(self) -> None:
-        """One block of the plan, each time another one, so that silent units are found as well."""
+        """Ask for one block of the plan, each time another, so that silent units are found as well."""
         self._knocks += 1
         read = self._reads[self._knocks % len(self._reads)]
         if isinstance(await self._ask(read.block), Silence):
             raise DeviceLost("no answer")
 
-    async def poll(self) -> Sequence[Columns]:
+    async def poll(self) -> Sequence[PolledColumns]:
         answered: set[int] = set()
         silent: set[int] = set()
         kept: list[_Read] = []
@@ -178,7 +186,7 @@ class Modbus:
         return read.refused_until <= now
 
     async def _ask(self, block: Block) -> Answer:
-        """One block; no answer is asked for again, since reading twice harms nothing."""
+        """Read one block; after silence again as often as `retries` says, since reading twice harms nothing."""
         answer: Answer = Silence()
         for _ in range(1 + self._retries):
             self._requests += 1
@@ -188,17 +196,17 @@ class Modbus:
             self._errors += 1
         return answer
 
-    def _took(self, read: _Read, answer: Reply | Refusal | Nonsense) -> list[_Read]:
+    def _took(self, read: _Read, answer: DataReply | ExceptionReply | Nonsense) -> list[_Read]:
         """Put an answer where it belongs; the reads to try instead of one that was refused."""
         read.refused_until = Instant(0)
         match answer:
-            case Reply():
+            case DataReply():
                 self._store(read.block, answer.data)
                 self._mark(read, GOOD)
             case Nonsense():
                 self._errors += 1
                 self._mark(read, BAD_DEVICE_FAILURE)
-            case Refusal():
+            case ExceptionReply():
                 self._errors += 1
                 return self._was_refused(read, answer.code)
         return []
@@ -252,7 +260,7 @@ class Modbus:
             return Written(outcome=Outcome.REJECTED, detail=str(error))
         return await self._outputs.write(item, wanted, may_send)
 
-    async def lead(self, tenure: Tenure) -> str:
+    async def lead(self, tenure: WriteTenure) -> str:
         if tenure.is_paired:
             self._wire.bound_delivery(self._config.write_max_ms * MS)
         try:
@@ -276,24 +284,24 @@ class Modbus:
     def owns_voter(self) -> bool:
         return self._config.voter_address is not None
 
-    async def read_voter(self) -> tuple[int, ...] | Refused:
+    async def read_voter(self) -> tuple[int, ...] | VoterRequestRefused:
         config = self._config
         assert config.voter_address is not None
         self._requests += 1
         answer = await self._wire.read(
-            Kind.HOLDING, config.device_id, config.voter_address, VOTER_REGISTERS, config.voter_timeout_ms * MS
+            TableKind.HOLDING, config.device_id, config.voter_address, VOTER_REGISTERS, config.voter_timeout_ms * MS
         )
-        if isinstance(answer, Reply):
+        if isinstance(answer, DataReply):
             return tuple(np.frombuffer(answer.data, ">u2").tolist())
         return self._voter_refused(answer)
 
     async def write_voter(
         self, member: int, register: int, words: Sequence[int], may_send: SendGuard
-    ) -> Refused | None:
+    ) -> VoterRequestRefused | None:
         config = self._config
         assert config.voter_address is not None
         if member not in (0, 1) or not 0 <= register <= BLOCK_REGISTERS - len(words):
-            return Refused(
+            return VoterRequestRefused(
                 f"{len(words)} registers at {register} of block {member} are outside of it", must_close=False
             )
         self._requests += 1
@@ -301,19 +309,19 @@ class Modbus:
         answer = await self._wire.write_registers(
             config.device_id, address, words, may_send, config.voter_timeout_ms * MS
         )
-        return None if isinstance(answer, Reply) else self._voter_refused(answer)
+        return None if isinstance(answer, DataReply) else self._voter_refused(answer)
 
-    def _voter_refused(self, answer: NotSent | Refusal | Silence | Nonsense) -> Refused:
+    def _voter_refused(self, answer: NotSent | ExceptionReply | Silence | Nonsense) -> VoterRequestRefused:
         self._errors += 1
         match answer:
             case NotSent():
-                return Refused(f"never sent: {answer.reason}", must_close=True)
-            case Refusal():
-                return Refused(f"the device answered {answer.text}", must_close=False)
+                return VoterRequestRefused(f"never sent: {answer.reason}", must_close=True)
+            case ExceptionReply():
+                return VoterRequestRefused(f"the device answered {answer.text}", must_close=False)
             case Silence():
-                return Refused("no answer", must_close=True)
+                return VoterRequestRefused("no answer", must_close=True)
             case Nonsense():
-                return Refused(f"an answer that fits not: {answer.reason}", must_close=True)
+                return VoterRequestRefused(f"an answer that fits not: {answer.reason}", must_close=True)
 
     async def hang_up(self) -> None:
         await self._wire.closed()
@@ -343,7 +351,9 @@ def parse_table(rows: Sequence[Mapping[str, str]], *, adapter: str, device_id: i
     return table
 
 
-def _outputs(wire: Wire, config: ModbusConfig, table: Sequence[ModbusItem], now: Callable[[], Instant]) -> Outputs:
+def _outputs(
+    wire: Wire, config: ModbusConfig, table: Sequence[ModbusItem], now: Callable[[], Instant]
+) -> ModbusOutputs:
     match config.guard:
         case Guard.PLC | Guard.GATE if config.mailbox_address is not None:
             mailboxes = MailboxConfig(

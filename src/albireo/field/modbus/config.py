@@ -1,4 +1,4 @@
-"""What a Modbus adapter is told: its part of `[[node.adapter]]`, JSON from boot."""
+"""Settings of a Modbus adapter: its part of `[[node.adapter]]`, JSON from boot."""
 
 import msgspec
 
@@ -21,13 +21,13 @@ class ModbusConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Registers of one read; bits are sixteen times as many, up to the protocol's limit."""
     guard: Guard = Guard.LEASE
     mailbox_address: int | None = None
-    """Of the guard in the PLC, or of our own gate in front of it."""
+    """Address of the guard in the PLC, or of our own gate in front of it."""
     voter_address: int | None = None
     voter_timeout_ms: int = 250
     """Longest wait for one answer of the voter's registers: a lease is renewed several times a second."""
     dead_time_ms: int = 2_000
     write_max_ms: int = WRITE_MAX_MS
-    """In a pair: what the device has not taken this long after it was sent is never delivered."""
+    """Time after which, in a pair, bytes that the device has not taken are never delivered."""
 
     def __post_init__(self) -> None:
         if self.guard is Guard.PLC and self.mailbox_address is None:

@@ -20,31 +20,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.field.contract import Columns
-from albireo.field.modbus.items import WORDS, ModbusItem, RegisterType
-from albireo.field.modbus.plan import Plan
+from albireo.field.contract import PolledColumns
+from albireo.field.modbus.items import DTYPES, WORDS, ModbusItem, RegisterType
+from albireo.field.modbus.plan import PollPlan
 from albireo.model.quality import BAD_CLASS, BAD_OUT_OF_RANGE, BAD_SENSOR_FAILURE, SEVERITY_SHIFT, UNCERTAIN_SUB_NORMAL
 from albireo.model.samples import Strings
 from albireo.model.value import Value, ValueType
 
-_DTYPES: Final[dict[RegisterType, str]] = {
-    RegisterType.INT16: ">i2",
-    RegisterType.UINT16: ">u2",
-    RegisterType.INT32: ">i4",
-    RegisterType.UINT32: ">u4",
-    RegisterType.INT64: ">i8",
-    RegisterType.UINT64: ">u8",
-    RegisterType.FLOAT32: ">f4",
-    RegisterType.FLOAT64: ">f8",
-}
-_RANGES: Final[dict[RegisterType, tuple[int, int]]] = {
-    RegisterType.INT16: (-(2**15), 2**15 - 1),
-    RegisterType.UINT16: (0, 2**16 - 1),
-    RegisterType.INT32: (-(2**31), 2**31 - 1),
-    RegisterType.UINT32: (0, 2**32 - 1),
-    RegisterType.INT64: (-(2**63), 2**63 - 1),
-    RegisterType.UINT64: (0, 2**64 - 1),
-}
 _INT64_MAX: Final = 2**63 - 1
 
 
@@ -56,7 +38,7 @@ class _Numbers(msgspec.Struct, frozen=True, eq=False):
     words: NDArray[np.intp]
     """(items, registers): image positions, most significant word first."""
     slots: NDArray[np.intp]
-    """Where the values go in their column."""
+    """Rows of the values in their column."""
     scale: NDArray[np.float64]
     offset: NDArray[np.float64]
 
@@ -77,9 +59,9 @@ class _Text(msgspec.Struct, frozen=True):
 
 
 class Layout:
-    """How the images of a plan become columns."""
+    """Makes columns of the images of a plan."""
 
-    def __init__(self, items: Sequence[ModbusItem], plan: Plan) -> None:
+    def __init__(self, items: Sequence[ModbusItem], plan: PollPlan) -> None:
         self._rows = {
             value_type: np.array([r for r, one in enumerate(items) if one.item.value_type is value_type], np.intp)
             for value_type in ValueType
@@ -95,8 +77,8 @@ class Layout:
 
     def columns(
         self, registers: NDArray[np.uint16], bits: NDArray[np.uint8], quality: NDArray[np.uint32]
-    ) -> list[Columns]:
-        """What the images say.
+    ) -> list[PolledColumns]:
+        """Columns of the values in the images.
 
         Args:
             registers: image of registers, native byte order.
@@ -119,12 +101,12 @@ class Layout:
                     value = self._bool_column(registers, bits, len(rows))
                 case ValueType.STRING:
                     value = self._string_column(registers, marks)
-            found.append(Columns(value_type=value_type, rows=rows, value=value, quality=marks))
+            found.append(PolledColumns(value_type=value_type, rows=rows, value=value, quality=marks))
         return found
 
     def _float_column(self, registers: NDArray[np.uint16], count: int) -> NDArray[np.float64]:
         column = np.zeros(count, np.float64)
-        with np.errstate(invalid="ignore", over="ignore"):  # What is no number gets its quality right after this.
+        with np.errstate(invalid="ignore", over="ignore"):  # A value that is no number gets its quality next.
             for group in self._floats:
                 column[group.slots] = _raw(group, registers) * group.scale + group.offset
         return column
@@ -158,11 +140,11 @@ class Layout:
         return Strings.of(values)
 
 
-def _numbers(items: Sequence[ModbusItem], plan: Plan, rows: NDArray[np.intp]) -> list[_Numbers]:
+def _numbers(items: Sequence[ModbusItem], plan: PollPlan, rows: NDArray[np.intp]) -> list[_Numbers]:
     groups: dict[tuple[str, bool], list[tuple[int, int]]] = {}
     for slot, row in enumerate(rows.tolist()):
         one = items[row]
-        groups.setdefault((_DTYPES[one.type], one.is_byte_swapped), []).append((slot, row))
+        groups.setdefault((DTYPES[one.type], one.is_byte_swapped), []).append((slot, row))
     return [
         _Numbers(
             dtype,
@@ -182,7 +164,7 @@ def _words(item: ModbusItem, position: int) -> list[int]:
     return words[::-1] if item.is_low_word_first else words
 
 
-def _register_bits(items: Sequence[ModbusItem], plan: Plan, bools: Sequence[int]) -> _Bits:
+def _register_bits(items: Sequence[ModbusItem], plan: PollPlan, bools: Sequence[int]) -> _Bits:
     members = [(slot, row) for slot, row in enumerate(bools) if not items[row].kind.is_bits]
     masks = [_bit_mask(items[row]) for _, row in members]
     return _Bits(
@@ -240,7 +222,7 @@ def decode_one(item: ModbusItem, registers: Sequence[int]) -> Value:
         words = words[::-1]
     if item.is_byte_swapped:
         words = words.byteswap()
-    raw = np.frombuffer(words.astype(">u2").tobytes(), _DTYPES[item.type])[0]
+    raw = np.frombuffer(words.astype(">u2").tobytes(), DTYPES[item.type])[0]
     if item.item.value_type is ValueType.FLOAT64:
         return float(raw) * item.scale + item.offset
     return int(raw)
@@ -282,7 +264,7 @@ def _encoded_number(item: ModbusItem, value: Value) -> bytes:
     number = (float(value) - item.offset) / item.scale if item.is_scaled else value
     if not np.isfinite(number):
         raise Unencodable(f"{value!r} is not finite")
-    dtype = _DTYPES[item.type]
+    dtype = DTYPES[item.type]
     if item.type in (RegisterType.FLOAT32, RegisterType.FLOAT64):
         try:
             return struct.pack(">f" if item.type is RegisterType.FLOAT32 else ">d", float(number))
@@ -291,7 +273,7 @@ def _encoded_number(item: ModbusItem, value: Value) -> bytes:
     if not item.is_scaled and number != int(number):
         raise Unencodable(f"{value!r} is no whole number")
     whole = round(number)
-    lowest, highest = _RANGES[item.type]
-    if not lowest <= whole <= highest:
-        raise Unencodable(f"{value!r} is raw {whole}, a {item.type.value} holds {lowest} to {highest}")
+    ends = np.iinfo(dtype)
+    if not ends.min <= whole <= ends.max:
+        raise Unencodable(f"{value!r} is raw {whole}, a {item.type.value} holds {ends.min} to {ends.max}")
     return whole.to_bytes(2 * WORDS[item.type], "big", signed=dtype[1] == "i")

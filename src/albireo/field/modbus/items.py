@@ -26,7 +26,7 @@ ADDRESS_MAX: Final = 0xFFFF
 DEVICE_ID_MAX: Final = 255
 
 
-class Kind(StrEnum):
+class TableKind(StrEnum):
     """The four tables of a device."""
 
     COIL = "coil"
@@ -36,15 +36,15 @@ class Kind(StrEnum):
 
     @property
     def is_bits(self) -> bool:
-        return self in (Kind.COIL, Kind.DISCRETE)
+        return self in (TableKind.COIL, TableKind.DISCRETE)
 
     @property
     def is_writable(self) -> bool:
-        return self in (Kind.COIL, Kind.HOLDING)
+        return self in (TableKind.COIL, TableKind.HOLDING)
 
 
 class RegisterType(StrEnum):
-    """What the registers of an item mean."""
+    """Type of the value in an item's registers."""
 
     BOOL = "bool"
     INT16 = "int16"
@@ -58,17 +58,18 @@ class RegisterType(StrEnum):
     STRING = "string"
 
 
-WORDS: Final[dict[RegisterType, int]] = {
-    RegisterType.BOOL: 1,
-    RegisterType.INT16: 1,
-    RegisterType.UINT16: 1,
-    RegisterType.INT32: 2,
-    RegisterType.UINT32: 2,
-    RegisterType.FLOAT32: 2,
-    RegisterType.INT64: 4,
-    RegisterType.UINT64: 4,
-    RegisterType.FLOAT64: 4,
+DTYPES: Final[dict[RegisterType, str]] = {
+    RegisterType.INT16: ">i2",
+    RegisterType.UINT16: ">u2",
+    RegisterType.INT32: ">i4",
+    RegisterType.UINT32: ">u4",
+    RegisterType.INT64: ">i8",
+    RegisterType.UINT64: ">u8",
+    RegisterType.FLOAT32: ">f4",
+    RegisterType.FLOAT64: ">f8",
 }
+"""Numbers as numpy reads their registers, most significant first."""
+WORDS: Final = {RegisterType.BOOL: 1} | {one: int(dtype[-1]) // 2 for one, dtype in DTYPES.items()}
 """Registers of one value; a string says its own length."""
 
 WORD_ORDERS: Final[dict[str, tuple[bool, bool]]] = {
@@ -93,21 +94,21 @@ COLUMNS: Final = (
 """Every column of a table; only name, kind and address are always needed."""
 
 
-class Mistake(msgspec.Struct, frozen=True):
-    """What is wrong with one cell of a row."""
+class CellMistake(msgspec.Struct, frozen=True):
+    """A mistake in one cell of a row."""
 
     column: str
     text: str
-    """What is wrong, with the value found."""
+    """Text of the mistake, with the value found."""
     remedy: str
-    """What to write instead."""
+    """Advice what to write instead."""
 
 
 class ModbusItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One item of a device: where it stands, what it means, how it is declared."""
+    """Item of a device: where it stands, what it means, how it is declared."""
 
     item: DataItem
-    kind: Kind
+    kind: TableKind
     address: int
     """First register or bit, from 0."""
     words: int
@@ -143,13 +144,13 @@ class _Row:
 
     def __init__(self, row: Mapping[str, str]) -> None:
         self._row = row
-        self.mistakes: list[Mistake] = []
+        self.mistakes: list[CellMistake] = []
 
     def text(self, column: str) -> str:
         return (self._row.get(column) or "").strip()
 
     def wrong(self, column: str, text: str, remedy: str) -> None:
-        self.mistakes.append(Mistake(column, text, remedy))
+        self.mistakes.append(CellMistake(column, text, remedy))
 
     def _read(self, column: str, convert: Callable[[str], T], absent: T, remedy: str) -> T:
         text = self.text(column)
@@ -195,8 +196,8 @@ def _within(number: int, lowest: int, highest: int) -> int:
     return number
 
 
-def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) -> ModbusItem | list[Mistake]:
-    """One row of the table, or everything that is wrong with it.
+def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) -> ModbusItem | list[CellMistake]:
+    """The item of one row of the table, or all mistakes in the row.
 
     Args:
         row: column -> text; columns that are missing count as empty. Columns that nobody knows are mistakes.
@@ -207,7 +208,7 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
     for column in row:
         if column not in (*COLUMNS, "adapter"):
             cells.wrong(str(column), f"no column is called {column!r}", f"known columns: {', '.join(COLUMNS)}")
-    kind = cells.choice("kind", {one.value: one for one in Kind}, Kind.HOLDING)
+    kind = cells.choice("kind", {one.value: one for one in TableKind}, TableKind.HOLDING)
     if not cells.text("kind"):
         cells.wrong("kind", "no kind", "write holding, input, coil or discrete")
     default = RegisterType.BOOL if kind.is_bits else RegisterType.UINT16
@@ -258,7 +259,7 @@ def data_item(row: Mapping[str, str], *, adapter: str = "") -> DataItem:
     return parsed.item
 
 
-def _words(cells: _Row, kind: Kind, register_type: RegisterType) -> int:
+def _words(cells: _Row, kind: TableKind, register_type: RegisterType) -> int:
     if kind.is_bits and register_type is not RegisterType.BOOL:
         cells.wrong("type", f"a {kind.value} of type {register_type.value}", "write bool, or leave it empty")
         return 1
@@ -279,7 +280,7 @@ def _dead_band(cells: _Row) -> float:
     return dead_band
 
 
-def _bit(cells: _Row, kind: Kind, register_type: RegisterType) -> int | None:
+def _bit(cells: _Row, kind: TableKind, register_type: RegisterType) -> int | None:
     if not cells.text("bit"):
         return None
     if kind.is_bits or register_type is not RegisterType.BOOL:

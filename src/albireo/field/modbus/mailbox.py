@@ -24,10 +24,10 @@ import msgspec
 import numpy as np
 
 from albireo.codec.errors import DecodeError
-from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, SendGuard, Tenure, Written
-from albireo.field.modbus.items import Kind, ModbusItem, RegisterType
+from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, SendGuard, WriteTenure, Written
+from albireo.field.modbus.items import ModbusItem, RegisterType, TableKind
 from albireo.field.modbus.output import not_done, verified
-from albireo.field.modbus.wire import Nonsense, NotSent, Refusal, Reply, Silence, Wire
+from albireo.field.modbus.wire import DataReply, ExceptionReply, Nonsense, NotSent, Silence, Wire
 from albireo.machine.output.mailbox import (
     MAILBOX_REGISTERS,
     MEMBERS,
@@ -52,7 +52,7 @@ _AREA: Final = MEMBERS * MAILBOX_REGISTERS + STATUS_REGISTERS
 
 
 class MailboxConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the mailboxes are and how long to wait."""
+    """Place of the mailboxes, and times to wait."""
 
     device_id: int
     address: int
@@ -60,18 +60,18 @@ class MailboxConfig(msgspec.Struct, frozen=True, kw_only=True):
     answer_ns: int
     """Longest wait for the PLC's program to answer an order."""
     dead_ns: int
-    """By then an order of a broken connection has landed or never will."""
+    """Time after which an order of a broken connection has landed or never will."""
     guard: str = "the PLC's guard"
-    """Who answers, in what an operator reads."""
+    """Name of whoever answers, in texts for an operator."""
 
 
 class _Led(msgspec.Struct, frozen=True):
-    """What the PLC showed when it answered the empty order."""
+    """State of the PLC when it answered the empty order."""
 
-    tenure: Tenure
+    tenure: WriteTenure
     boot: int
     count: int
-    """Of the last order in the own mailbox."""
+    """Count of the last order in the own mailbox."""
 
 
 class MailboxOutputs:
@@ -85,7 +85,7 @@ class MailboxOutputs:
         self._wire = wire
         self._config = config
         self._now = now
-        self._tenure = Tenure(epoch=0)
+        self._tenure = WriteTenure(epoch=0)
         self._led: _Led | None = None
         self._turn = asyncio.Lock()
         self._is_order_out = False
@@ -117,7 +117,7 @@ class MailboxOutputs:
             self._is_order_out = False
             self._quiet_until = Instant(self._now() + self._config.dead_ns)
 
-    async def lead(self, tenure: Tenure) -> str:
+    async def lead(self, tenure: WriteTenure) -> str:
         async with self._turn:
             self._tenure = tenure
             return await self._lead()
@@ -205,17 +205,17 @@ class MailboxOutputs:
 
     async def _ordered(
         self, order: MailboxOrder, may_send: SendGuard
-    ) -> Result | NotSent | Silence | Nonsense | Refusal:
+    ) -> Result | NotSent | Silence | Nonsense | ExceptionReply:
         """Write the order and wait for its answer; `Silence`: nobody knows what became of it."""
         config = self._config
         address = config.address + self._tenure.member * MAILBOX_REGISTERS
         sent = await self._wire.write_registers(config.device_id, address, encode_order(order), may_send)
         if isinstance(sent, NotSent):
             return sent
-        self._is_order_out = not isinstance(sent, Refusal)
+        self._is_order_out = not isinstance(sent, ExceptionReply)
         if self._led is not None:
             self._led = msgspec.structs.replace(self._led, count=order.count)
-        if not isinstance(sent, Reply):
+        if not isinstance(sent, DataReply):
             self._given_up()
             return sent
         until = self._now() + config.answer_ns
@@ -256,12 +256,12 @@ class MailboxOutputs:
     async def _read(self, offset: int, count: int) -> list[int] | str:
         config = self._config
         try:
-            answer = await self._wire.read(Kind.HOLDING, config.device_id, config.address + offset, count)
+            answer = await self._wire.read(TableKind.HOLDING, config.device_id, config.address + offset, count)
         except DeviceLost as lost:
             return lost.reason
-        if isinstance(answer, Reply):
+        if isinstance(answer, DataReply):
             return [int(one) for one in np.frombuffer(answer.data, ">u2")]
-        text = answer.text if isinstance(answer, Refusal) else "nothing that fits"
+        text = answer.text if isinstance(answer, ExceptionReply) else "nothing that fits"
         return f"the device answers {text} when its guard is read"
 
 
@@ -289,7 +289,7 @@ def value_of(item: ModbusItem, wanted: Sequence[int]) -> int:
 
 
 def words_of(item: ModbusItem, value: int) -> list[int]:
-    """What `value_of` was made from: registers of the item as the device orders them, or one bit."""
+    """Inverse of `value_of`: registers of the item in the device's sequence, or one bit."""
     words = [value >> 16 & WORD_MAX, value & WORD_MAX][-item.words :]
     if item.is_byte_swapped:
         words = [(word & 0xFF) << 8 | word >> 8 for word in words]

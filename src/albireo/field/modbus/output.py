@@ -1,4 +1,4 @@
-"""Plain outputs: one item written with read-back. What keeps a late order away is time alone (`guard = "lease"`), or a
+"""Plain outputs: one item written with read-back. A late order is kept away by time alone (`guard = "lease"`), or by a
 gate of others on the only path to the device (`guard = "gate"`); both need nothing here. Our own gate writes this way.
 
 Also what all guard levels share: the registers of a value, and what an answer to a write means.
@@ -12,10 +12,19 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from albireo.field.contract import GOES_ON, DeviceLost, SendGuard, Tenure, Written
+from albireo.field.contract import GOES_ON, DeviceLost, SendGuard, WriteTenure, Written
 from albireo.field.modbus.decode import Unencodable, decode_one, encode_one
-from albireo.field.modbus.items import Kind, ModbusItem
-from albireo.field.modbus.wire import ExceptionCode, Nonsense, NotSent, Refusal, Reply, Silence, Wire, WriteAnswer
+from albireo.field.modbus.items import ModbusItem, TableKind
+from albireo.field.modbus.wire import (
+    DataReply,
+    ExceptionCode,
+    ExceptionReply,
+    Nonsense,
+    NotSent,
+    Silence,
+    Wire,
+    WriteAnswer,
+)
 from albireo.model.command import Outcome
 from albireo.model.value import Value
 
@@ -27,14 +36,14 @@ _MAYBE_DONE: Final = (ExceptionCode.DEVICE_FAILURE, ExceptionCode.ACKNOWLEDGE, E
 """Exceptions after which a write may have taken effect (V1.1b3, 7: "while ... attempting to perform", "in process")."""
 
 
-class Outputs(Protocol):
-    """How writable items of one connection are written, by guard level."""
+class ModbusOutputs(Protocol):
+    """Writer of one connection's items; each guard level has its own."""
 
     async def write(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> Written:
         """`wanted`: registers of the item as the device orders them, or one bit. See `Adapter.write`."""
         ...
 
-    async def lead(self, tenure: Tenure) -> str:
+    async def lead(self, tenure: WriteTenure) -> str:
         """See `PairAdapter.lead`."""
         ...
 
@@ -70,18 +79,18 @@ class PlainOutputs:
 
     async def write(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> Written:
         answer = await self.send(item, wanted, may_send)
-        return await verified(self._wire, item, wanted) if isinstance(answer, Reply) else not_done(answer)
+        return await verified(self._wire, item, wanted) if isinstance(answer, DataReply) else not_done(answer)
 
     async def send(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> WriteAnswer:
-        """Without read-back."""
-        if item.kind is Kind.COIL:
+        """Write without read-back."""
+        if item.kind is TableKind.COIL:
             return await self._wire.write_coil(item.device_id, item.address, bool(wanted[0]), may_send)
         if item.bit is not None:
             bit = item.bit ^ 8 if item.is_byte_swapped else item.bit
             return await self._wire.write_bit(item.device_id, item.address, bit, bool(wanted[0]), may_send)
         return await self._wire.write_registers(item.device_id, item.address, wanted, may_send)
 
-    async def lead(self, tenure: Tenure) -> str:
+    async def lead(self, tenure: WriteTenure) -> str:
         return GOES_ON
 
     async def look(self) -> None:
@@ -105,20 +114,20 @@ class PlainOutputs:
 
 
 def registers_of(item: ModbusItem, value: Value) -> list[int]:
-    """What has to stand in the device for `value`.
+    """Registers that stand for `value` in the device.
 
     Raises:
         Unencodable: it does not fit the item.
     """
-    if item.kind is not Kind.HOLDING:
+    if item.kind is not TableKind.HOLDING:
         if isinstance(value, str):
             raise Unencodable(f"a switch is wanted, not {value!r}")
         return [1 if value else 0]
     return encode_one(item, value)
 
 
-def not_done(answer: NotSent | Silence | Nonsense | Refusal) -> Written:
-    """What is known of a write that the device did not confirm."""
+def not_done(answer: NotSent | Silence | Nonsense | ExceptionReply) -> Written:
+    """Result of a write that the device did not confirm."""
     match answer:
         case NotSent():
             return Written(outcome=Outcome.REJECTED, detail=f"never sent: {answer.reason}")
@@ -126,7 +135,7 @@ def not_done(answer: NotSent | Silence | Nonsense | Refusal) -> Written:
             return Written(outcome=Outcome.UNKNOWN, detail="sent, and the device did not answer")
         case Nonsense():
             return Written(outcome=Outcome.UNKNOWN, detail=f"sent, and the answer fits not: {answer.reason}")
-        case Refusal():
+        case ExceptionReply():
             outcome = Outcome.UNKNOWN if answer.code in _MAYBE_DONE else Outcome.REJECTED
             return Written(outcome=outcome, detail=f"the device answered {answer.text}")
 
@@ -141,7 +150,7 @@ async def verified(wire: Wire, item: ModbusItem, wanted: Sequence[int]) -> Writt
             answer = await wire.read(item.kind, item.device_id, item.address, item.words)
         except DeviceLost:
             answer = Silence()
-        if not isinstance(answer, Reply):
+        if not isinstance(answer, DataReply):
             return Written(outcome=Outcome.EXECUTED, detail="the device confirmed it, but gives no read-back")
         found, read_back = _found(item, answer.data)
         is_on = item.bit is not None and read_back == bool(wanted[0])
@@ -151,8 +160,8 @@ async def verified(wire: Wire, item: ModbusItem, wanted: Sequence[int]) -> Writt
 
 
 def _found(item: ModbusItem, data: bytes) -> tuple[list[int], Value]:
-    """What a read-back says: raw, and as an engineering value."""
-    if item.kind is Kind.COIL:
+    """Value of a read-back: raw, and in engineering units."""
+    if item.kind is TableKind.COIL:
         return [data[0] & 1], bool(data[0] & 1)
     registers = [int(one) for one in np.frombuffer(data, ">u2")]
     return registers, decode_one(item, registers)

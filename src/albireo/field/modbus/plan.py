@@ -1,7 +1,7 @@
 """Block-read planning: which reads fetch all items of a device with few requests.
 
 Items of one table of one unit are read in blocks: neighbours together, small holes between them read along, never more
-than one request may carry, never across units, never an item in two pieces. What the blocks fetch lies in one image
+than one request may carry, never across units, never an item in two pieces. All that the blocks fetch lies in one image
 (one array for registers, one for bits), so that decoding is the same however the device was read.
 
 A block that a device refuses (illegal address) is split: first where a hole was read along, then in halves, down to
@@ -15,14 +15,14 @@ from typing import Final
 
 import msgspec
 
-from albireo.field.modbus.items import REGISTERS_MAX, Kind, ModbusItem
+from albireo.field.modbus.items import REGISTERS_MAX, ModbusItem, TableKind
 
 BITS_MAX: Final = 2_000
 BITS_PER_REGISTER: Final = 16
 
 
 class PlanConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How large blocks may be."""
+    """Limits of blocks."""
 
     registers_max: int = 120
     """Registers of one read; 125 is the protocol's limit, some devices have a lower one."""
@@ -37,8 +37,8 @@ class PlanConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError("gap_registers_max must not be negative")
 
 
-class Span(msgspec.Struct, frozen=True):
-    """One item within a block."""
+class ItemSpan(msgspec.Struct, frozen=True):
+    """Place of an item within a block."""
 
     row: int
     """Row of the item in the adapter's table."""
@@ -48,20 +48,20 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """One read."""
+    """Neighbouring registers or bits, fetched by one read."""
 
     device_id: int
-    kind: Kind
-    spans: tuple[Span, ...]
+    kind: TableKind
+    spans: tuple[ItemSpan, ...]
     """Its items by address; they may overlap (several bits of one register)."""
     image_at: int
-    """Where its first address lies in the image of its kind."""
+    """Place of its first address in the image of its kind."""
     address: int
     count: int
     """Registers or bits to read."""
 
     @classmethod
-    def of(cls, device_id: int, kind: Kind, spans: Sequence[Span], image_at: int) -> "Block":
+    def of(cls, device_id: int, kind: TableKind, spans: Sequence[ItemSpan], image_at: int) -> "Block":
         """The block that reads `spans`, which are sorted by address."""
         address = spans[0].address
         return cls(
@@ -74,18 +74,18 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class PollPlan(msgspec.Struct, frozen=True, kw_only=True):
     """All reads of one poll."""
 
     blocks: tuple[Block, ...]
     positions: tuple[int, ...]
-    """Where each item begins in the image of its kind, by row."""
+    """Begin of each item in the image of its kind, by row."""
     register_count: int
     """Length of the image of registers."""
     bit_count: int
 
 
-def plan(items: Sequence[ModbusItem], config: PlanConfig) -> Plan:
+def plan(items: Sequence[ModbusItem], config: PlanConfig) -> PollPlan:
     """The fewest blocks that a greedy walk by address finds.
 
     Args:
@@ -101,18 +101,18 @@ def plan(items: Sequence[ModbusItem], config: PlanConfig) -> Plan:
         lengths[kind.is_bits] = start + block.count
         for span in spans:
             positions[span.row] = start + span.address - block.address
-    return Plan(
+    return PollPlan(
         blocks=tuple(blocks), positions=tuple(positions), register_count=lengths[False], bit_count=lengths[True]
     )
 
 
-def _groups(items: Sequence[ModbusItem], config: PlanConfig) -> list[tuple[list[Span], int, Kind]]:
-    groups: list[tuple[list[Span], int, Kind]] = []
+def _groups(items: Sequence[ModbusItem], config: PlanConfig) -> list[tuple[list[ItemSpan], int, TableKind]]:
+    groups: list[tuple[list[ItemSpan], int, TableKind]] = []
     order = sorted(range(len(items)), key=lambda row: _place(items[row]))
     end = 0
     for row in order:
         one = items[row]
-        span = Span(row, one.address, one.end)
+        span = ItemSpan(row, one.address, one.end)
         if groups:
             spans, device_id, kind = groups[-1]
             count_max, gap_max = _limits(kind, config)
@@ -130,7 +130,7 @@ def _place(item: ModbusItem) -> tuple[int, str, int, int]:
     return item.device_id, item.kind.value, item.address, item.end
 
 
-def _limits(kind: Kind, config: PlanConfig) -> tuple[int, int]:
+def _limits(kind: TableKind, config: PlanConfig) -> tuple[int, int]:
     """(most addresses of a block, most unused addresses between two of its items)."""
     if kind.is_bits:
         return config.bits_max, config.gap_registers_max * BITS_PER_REGISTER

@@ -4,7 +4,7 @@ The three registers right behind a value say who wrote it last, in one request w
 
     value...  epoch (high word first)  epoch  count
 
-After each poll the leading member reads its outputs with their stamps. What a stamp says:
+After each poll the acting member reads its outputs with their stamps. A stamp may be:
 
     as this member wrote it             well
     an epoch below this member's        overtaken by a late order: case, counted; if this member has set the output, the
@@ -24,18 +24,18 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from albireo.field.contract import GOES_ON, ConfigurationError, SendGuard, Tenure, Written
-from albireo.field.modbus.items import REGISTERS_MAX, Kind, ModbusItem
+from albireo.field.contract import GOES_ON, ConfigurationError, SendGuard, WriteTenure, Written
+from albireo.field.modbus.items import REGISTERS_MAX, ModbusItem, TableKind
 from albireo.field.modbus.output import not_done, verified
 from albireo.field.modbus.plan import PlanConfig, plan
-from albireo.field.modbus.wire import NotSent, Refusal, Reply, Wire, WriteAnswer
+from albireo.field.modbus.wire import DataReply, ExceptionReply, NotSent, Wire, WriteAnswer
 from albireo.model.instant import SECOND, Instant
 
 STAMP_REGISTERS: Final = 3
 EPOCH_MAX: Final = 0xFFFF_FFFF
 WORD_MAX: Final = 0xFFFF
 SHOWN_NS: Final = 60 * SECOND
-"""How long the condition stands after the last late order: long enough to be noticed and judged."""
+"""Time that the condition holds after the last late order: long enough to be noticed and judged."""
 
 _Stamp = tuple[int, int]
 """(epoch, count)."""
@@ -43,14 +43,14 @@ _NEVER_WRITTEN: Final = (0, 0)
 
 
 class _Set(msgspec.Struct, frozen=True):
-    """What this member set an output to, in this tenure."""
+    """Value that this member set an output to, in this tenure."""
 
     wanted: tuple[int, ...]
     stamp: _Stamp
     is_confirmed: bool = False
     """The device answered the write, or showed its stamp. An order without an outcome is never written again."""
     replaced: tuple[_Stamp, ...] = ()
-    """What may have been there before: as long as the device still shows it, the write is not through its cycle."""
+    """Stamps that may have been there before: while the device shows one, the write is not through its cycle."""
 
 
 class StampedOutputs:
@@ -68,7 +68,7 @@ class StampedOutputs:
             raise ConfigurationError("; ".join(wrong))
         stamped = [msgspec.structs.replace(one, words=one.words + STAMP_REGISTERS) for one in self._table]
         self._plan = plan(stamped, PlanConfig(registers_max=max(registers_max, *(one.words for one in stamped), 1)))
-        self._tenure = Tenure(epoch=0)
+        self._tenure = WriteTenure(epoch=0)
         self._count = 0
         self._set: dict[int, _Set] = {}
         self._seen: dict[int, _Stamp] = {}
@@ -90,7 +90,7 @@ class StampedOutputs:
     def needs_mending(self) -> bool:
         return bool(self._overtaken)
 
-    async def lead(self, tenure: Tenure) -> str:
+    async def lead(self, tenure: WriteTenure) -> str:
         if tenure == self._tenure:
             return GOES_ON
         if not 0 < tenure.epoch <= EPOCH_MAX:
@@ -114,11 +114,11 @@ class StampedOutputs:
         replaced = tuple(one for one in (self._seen.get(row), before and before.stamp) if one)
         new = _Set(tuple(wanted), self._next_stamp(), replaced=replaced)
         answer = await self._stamped(row, new, may_send)
-        if isinstance(answer, Reply):
+        if isinstance(answer, DataReply):
             if self._is_last(row, new):
                 self._set[row] = msgspec.structs.replace(new, is_confirmed=True)
             return await verified(self._wire, item, wanted)
-        if isinstance(answer, Refusal) and before is not None and self._is_last(row, new):
+        if isinstance(answer, ExceptionReply) and before is not None and self._is_last(row, new):
             self._set[row] = before
         return not_done(answer)
 
@@ -129,7 +129,7 @@ class StampedOutputs:
             self._overtaken.discard(row)
             if known is not None:
                 again = msgspec.structs.replace(known, stamp=self._next_stamp())
-                self._mended += isinstance(await self._stamped(row, again, may_send, instead_of=known), Reply)
+                self._mended += isinstance(await self._stamped(row, again, may_send, instead_of=known), DataReply)
 
     def _next_stamp(self) -> _Stamp:
         self._count = self._count % WORD_MAX + 1
@@ -172,8 +172,8 @@ class StampedOutputs:
         image = np.zeros(self._plan.register_count, np.int64)
         read: set[int] = set()
         for block in self._plan.blocks:
-            answer = await self._wire.read(Kind.HOLDING, block.device_id, block.address, block.count)
-            if isinstance(answer, Reply):
+            answer = await self._wire.read(TableKind.HOLDING, block.device_id, block.address, block.count)
+            if isinstance(answer, DataReply):
                 image[block.image_at : block.image_at + block.count] = np.frombuffer(answer.data, ">u2")
                 read |= {span.row for span in block.spans}
         at = {row: self._plan.positions[row] + self._table[row].words for row in sorted(read)}
@@ -204,7 +204,7 @@ class StampedOutputs:
 def _unfit(item: ModbusItem, table: Sequence[ModbusItem]) -> str:
     """Why a writable item can't have a stamp; empty: it can."""
     name = item.item.name
-    if item.kind is not Kind.HOLDING or item.bit is not None:
+    if item.kind is not TableKind.HOLDING or item.bit is not None:
         return f'{name}: guard = "stamp" needs whole holding registers; give the device another guard, or this no write'
     if item.words + STAMP_REGISTERS > REGISTERS_MAX:
         return f"{name}: {item.words} registers and a stamp do not fit into one request"

@@ -4,7 +4,7 @@ What it does not do: write to the device, or know. Types are guesses out of two 
 marked as guesses; a manual beats them.
 
 The idea: a device refuses a read that touches one address it does not have, so a refused block says little. The search
-therefore looks at single addresses in a grid, and from each that answers finds the run around it by halving: few
+therefore looks at single addresses in a grid, and from each that answers finds the stretch around it by halving: few
 requests on an empty device, few on a full one, none missed that is longer than the grid.
 
 Politeness: one request at a time, a pause after each, a bound on their number (`SurveyLimits`).
@@ -21,10 +21,15 @@ from typing import Final
 import msgspec
 
 from albireo.field.contract import DeviceLost
-from albireo.field.modbus.items import Kind
-from albireo.field.modbus.wire import Reply, Silence, Wire
+from albireo.field.modbus.items import TableKind
+from albireo.field.modbus.wire import DataReply, Silence, Wire
 
-BLOCK_MAX: Final[dict[Kind, int]] = {Kind.HOLDING: 120, Kind.INPUT: 120, Kind.COIL: 960, Kind.DISCRETE: 960}
+BLOCK_MAX: Final[dict[TableKind, int]] = {
+    TableKind.HOLDING: 120,
+    TableKind.INPUT: 120,
+    TableKind.COIL: 960,
+    TableKind.DISCRETE: 960,
+}
 """Addresses of one read; the protocol allows 125 registers and 2000 bits, some devices less."""
 FLOAT_LOWEST: Final = 1e-3
 FLOAT_HIGHEST: Final = 1e7
@@ -38,15 +43,15 @@ SILENCES_MAX: Final = 3
 ZEROS_MIN: Final = 8
 """So many zero registers in a row, twice read, count as unused."""
 FALSE_MIN: Final = 64
-"""The same for bits, of which many are false in a plant that is well."""
+"""FALSE_MIN for bits, many of which are false in a plant that is well."""
 
-Read = Callable[[Kind, int, int], Awaitable[Sequence[int] | None]]
+Read = Callable[[TableKind, int, int], Awaitable[Sequence[int] | None]]
 """(kind, address, count) -> values, or None when the device refuses. Raises DeviceLost when it does not answer."""
 Progress = Callable[[str], None]
 
 
 class SurveyLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a survey goes."""
+    """Limits of a survey."""
 
     address_max: int = 2_000
     """Last address looked at in each table."""
@@ -55,31 +60,31 @@ class SurveyLimits(msgspec.Struct, frozen=True, kw_only=True):
     dense_until: int = 128
     dense_grid: int = 4
     requests_max: int = 2_000
-    """Of the whole survey; what is left is not looked at, and the survey says so."""
+    """Requests of the whole survey; the rest is not looked at, and the survey says so."""
     items_max: int = 2_000
 
 
-class Run(msgspec.Struct, frozen=True):
+class RegisterStretch(msgspec.Struct, frozen=True):
     """Addresses `first` .. `first + count - 1` of one table answer, all in one read or in pieces."""
 
-    kind: Kind
+    kind: TableKind
     first: int
     count: int
 
 
 class Guess(msgspec.Struct, frozen=True, kw_only=True):
-    """One item that probably stands there."""
+    """An item that probably stands there."""
 
-    kind: Kind
+    kind: TableKind
     address: int
     type: str
     word_order: str = ""
     seen: str = ""
-    """What was read at the second look."""
+    """Value that was read at the second look."""
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found."""
+    """Findings of a survey."""
 
     guesses: tuple[Guess, ...]
     requests: int
@@ -110,47 +115,47 @@ class Surveyor:
         Raises:
             DeviceLost: the device went away meanwhile.
         """
-        found: list[Run] = []
+        found: list[RegisterStretch] = []
         is_complete = True
-        for kind in (Kind.HOLDING, Kind.INPUT, Kind.COIL, Kind.DISCRETE):
+        for kind in (TableKind.HOLDING, TableKind.INPUT, TableKind.COIL, TableKind.DISCRETE):
             self._progress(f"{kind.value}: looking for addresses that answer")
             try:
-                found += await self.runs(kind)
+                found += await self.stretches(kind)
             except OutOfRequests as end:
                 found += end.args[0]
                 is_complete = False
-        first = [await self._values(run) for run in found]
+        first = [await self._values(stretch) for stretch in found]
         await pause()
-        second = [await self._values(run) for run in found]
+        second = [await self._values(stretch) for stretch in found]
         guesses: list[Guess] = []
         skipped = 0
-        for run, before, after in zip(found, first, second, strict=True):
+        for stretch, before, after in zip(found, first, second, strict=True):
             if before is None or after is None:
                 is_complete = False
                 continue
-            zeros_min = FALSE_MIN if run.kind.is_bits else ZEROS_MIN
-            kept = range(run.count) if keeps_zeros else used(before, after, zeros_min)
-            skipped += run.count - len(kept)
-            guesses += guess(run, before, after, kept)
+            zeros_min = FALSE_MIN if stretch.kind.is_bits else ZEROS_MIN
+            kept = range(stretch.count) if keeps_zeros else used(before, after, zeros_min)
+            skipped += stretch.count - len(kept)
+            guesses += guess(stretch, before, after, kept)
         is_complete = is_complete and len(guesses) <= self._limits.items_max
         kept_guesses = tuple(guesses[: self._limits.items_max])
         return Survey(guesses=kept_guesses, requests=self.requests, is_complete=is_complete, skipped=skipped)
 
-    async def runs(self, kind: Kind) -> list[Run]:
-        """Runs of addresses of one table that answer, lowest first.
+    async def stretches(self, kind: TableKind) -> list[RegisterStretch]:
+        """Stretches of addresses of one table that answer, lowest first.
 
         Raises:
-            OutOfRequests: with the runs found so far as its argument.
+            OutOfRequests: with the stretches found so far as its argument.
         """
-        found: list[Run] = []
+        found: list[RegisterStretch] = []
         address = 0
         try:
             while address <= self._limits.address_max:
                 if await self._answers(kind, address, 1):
                     low = found[-1].first + found[-1].count if found else 0
-                    first = await self._first_of_run(kind, max(low, address - self._grid(address) + 1), address)
-                    end = await self._end_of_run(kind, address)
-                    found.append(Run(kind, first, end - first))
+                    first = await self._first_of_stretch(kind, max(low, address - self._grid(address) + 1), address)
+                    end = await self._end_of_stretch(kind, address)
+                    found.append(RegisterStretch(kind, first, end - first))
                     self._progress(f"{kind.value}: {first}..{end - 1}")
                     address = end + 1
                 else:
@@ -162,7 +167,7 @@ class Surveyor:
     def _grid(self, address: int) -> int:
         return self._limits.dense_grid if address < self._limits.dense_until else self._limits.grid
 
-    async def _first_of_run(self, kind: Kind, low: int, address: int) -> int:
+    async def _first_of_stretch(self, kind: TableKind, low: int, address: int) -> int:
         """Lowest address from which on all up to `address` answer; looks back to `low` at most."""
         first, refused = address, low - 1
         while first - refused > 1:
@@ -173,7 +178,7 @@ class Surveyor:
                 refused = middle
         return first
 
-    async def _end_of_run(self, kind: Kind, address: int) -> int:
+    async def _end_of_stretch(self, kind: TableKind, address: int) -> int:
         """First address above `address` that does not answer."""
         end = address + 1
         most = self._limits.address_max + 1
@@ -189,22 +194,22 @@ class Surveyor:
             return end + low
         return end
 
-    async def _answers(self, kind: Kind, address: int, count: int) -> bool:
+    async def _answers(self, kind: TableKind, address: int, count: int) -> bool:
         return await self._ask(kind, address, count) is not None
 
-    async def _ask(self, kind: Kind, address: int, count: int) -> Sequence[int] | None:
+    async def _ask(self, kind: TableKind, address: int, count: int) -> Sequence[int] | None:
         if self.requests >= self._limits.requests_max:
             raise OutOfRequests
         self.requests += 1
         return await self._device(kind, address, count)
 
-    async def _values(self, run: Run) -> list[int] | None:
-        """Everything in the run; None when the device refuses now what it gave before. Not counted as search."""
+    async def _values(self, stretch: RegisterStretch) -> list[int] | None:
+        """Everything in the stretch; None when the device refuses now what it gave before. Not counted as search."""
         values: list[int] = []
-        while len(values) < run.count:
-            count = min(BLOCK_MAX[run.kind], run.count - len(values))
+        while len(values) < stretch.count:
+            count = min(BLOCK_MAX[stretch.kind], stretch.count - len(values))
             self.requests += 1
-            part = await self._device(run.kind, run.first + len(values), count)
+            part = await self._device(stretch.kind, stretch.first + len(values), count)
             if part is None:
                 return None
             values += part[:count]
@@ -225,30 +230,31 @@ def used(before: Sequence[int], after: Sequence[int], zeros_min: int) -> list[in
     return kept + (zeros if len(zeros) < zeros_min else [])
 
 
-def guess(run: Run, before: Sequence[int], after: Sequence[int], kept: Sequence[int]) -> list[Guess]:
-    """What the kept addresses of a run probably hold, lowest first."""
-    if run.kind.is_bits:
+def guess(stretch: RegisterStretch, before: Sequence[int], after: Sequence[int], kept: Sequence[int]) -> list[Guess]:
+    """Items that the kept addresses of a stretch probably hold, lowest first."""
+    if stretch.kind.is_bits:
         return [
-            Guess(kind=run.kind, address=run.first + at, type="bool", seen=str(bool(after[at])).lower()) for at in kept
+            Guess(kind=stretch.kind, address=stretch.first + at, type="bool", seen=str(bool(after[at])).lower())
+            for at in kept
         ]
     found: list[Guess] = []
     wanted = set(kept)
     at = 0
-    while at < run.count:
+    while at < stretch.count:
         if at not in wanted:
             at += 1
             continue
-        order = "" if at + 1 >= run.count else float_order(before[at : at + 2], after[at : at + 2])
-        address = run.first + at
+        order = "" if at + 1 >= stretch.count else float_order(before[at : at + 2], after[at : at + 2])
+        address = stretch.first + at
         if order:
             seen = f"{_as_float(after[at : at + 2], order):g}"
-            found.append(Guess(kind=run.kind, address=address, type="float32", word_order=order, seen=seen))
+            found.append(Guess(kind=stretch.kind, address=address, type="float32", word_order=order, seen=seen))
             at += 2
             continue
         is_signed = max(before[at], after[at]) >= NEGATIVE_FROM
         value = after[at] - 0x10000 if is_signed and after[at] >= 0x8000 else after[at]
         kind = "int16" if is_signed else "uint16"
-        found.append(Guess(kind=run.kind, address=address, type=kind, seen=str(value)))
+        found.append(Guess(kind=stretch.kind, address=address, type=kind, seen=str(value)))
         at += 1
     return found
 
@@ -256,8 +262,8 @@ def guess(run: Run, before: Sequence[int], after: Sequence[int], kept: Sequence[
 def float_order(before: Sequence[int], after: Sequence[int]) -> str:
     """`big` or `little` when two registers look like one float32 at both looks, else empty.
 
-    Two integers side by side often have the bits of a plausible float, so the magnitude is not enough. What moved must
-    have moved as the low half of a mantissa does, wildly; what stood still must be a round number.
+    Two integers side by side often have the bits of a plausible float, so the magnitude is not enough. A word that
+    moved must have moved as the low half of a mantissa does, wildly; one that stood still must be a round number.
     """
     for order in ("big", "little"):
         values = [_as_float(words, order) for words in (before, after)]
@@ -298,14 +304,14 @@ def device_reader(wire: Wire, device_id: int, pause_s: float) -> Read:
     """
     silences = 0
 
-    async def read(kind: Kind, address: int, count: int) -> Sequence[int] | None:
+    async def read(kind: TableKind, address: int, count: int) -> Sequence[int] | None:
         nonlocal silences
         answer = await wire.read(kind, device_id, address, count)
         await asyncio.sleep(pause_s)
         silences = silences + 1 if isinstance(answer, Silence) else 0
         if silences >= SILENCES_MAX:
             raise DeviceLost(f"no answer to {SILENCES_MAX} requests in a row")
-        if not isinstance(answer, Reply):
+        if not isinstance(answer, DataReply):
             return None
         if kind.is_bits:
             return [answer.data[bit // 8] >> (bit % 8) & 1 for bit in range(count)]

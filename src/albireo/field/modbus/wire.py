@@ -1,6 +1,6 @@
 """The wire: one Modbus TCP connection through pymodbus. Its types stop here.
 
-What pymodbus would do on its own and must not do here:
+It keeps pymodbus from doing on its own what must not be done here:
 - repeat a request (`retries` is 0): a repeated write could be carried out twice;
 - reconnect (`reconnect_delay` is 0): COMM decides when, with jitter;
 - log (its logger is silenced): an outage is one line of COMM's;
@@ -30,7 +30,7 @@ from pymodbus.exceptions import ConnectionException, ModbusException, ModbusIOEx
 from pymodbus.pdu import ModbusPDU
 
 from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, SendGuard
-from albireo.field.modbus.items import Kind
+from albireo.field.modbus.items import TableKind
 
 DEFAULT_PORT: Final = 502
 CLOSING_TURNS_MAX: Final = 100
@@ -55,14 +55,14 @@ class ExceptionCode(IntEnum):
     GATEWAY_TARGET_SILENT = 11
 
 
-class Reply(msgspec.Struct, frozen=True):
+class DataReply(msgspec.Struct, frozen=True):
     """The device answered with data."""
 
     data: bytes
     """Registers big-endian, or bits, eight to a byte, the first in the least significant bit; empty for a write."""
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class ExceptionReply(msgspec.Struct, frozen=True):
     """The device answered with an exception."""
 
     code: int
@@ -89,7 +89,7 @@ class NotSent(msgspec.Struct, frozen=True):
     reason: str
 
 
-Answer = Reply | Refusal | Silence | Nonsense
+Answer = DataReply | ExceptionReply | Silence | Nonsense
 WriteAnswer = Answer | NotSent
 
 
@@ -202,7 +202,7 @@ class Wire:
         raise AssertionError("an aborted socket stays open")
 
     def bound_delivery(self, longest_ns: int) -> None:
-        """What the device has not taken this long after it was sent is never delivered: the kernel gives it up."""
+        """Let the kernel give up bytes that the device has not taken this long after they were sent."""
         self._delivery_ns_max = longest_ns
         if self.is_connected:
             self._bound_delivery()
@@ -220,7 +220,9 @@ class Wire:
     def is_connected(self) -> bool:
         return self._client is not None and self._client.connected
 
-    async def read(self, kind: Kind, device_id: int, address: int, count: int, timeout_ns: int | None = None) -> Answer:
+    async def read(
+        self, kind: TableKind, device_id: int, address: int, count: int, timeout_ns: int | None = None
+    ) -> Answer:
         """Read `count` registers or bits.
 
         Args:
@@ -232,17 +234,17 @@ class Wire:
         async with self._turn:
             client = self._connected()
             match kind:
-                case Kind.COIL:
+                case TableKind.COIL:
                     request = client.read_coils(address, count=count, device_id=device_id)
-                case Kind.DISCRETE:
+                case TableKind.DISCRETE:
                     request = client.read_discrete_inputs(address, count=count, device_id=device_id)
-                case Kind.HOLDING:
+                case TableKind.HOLDING:
                     request = client.read_holding_registers(address, count=count, device_id=device_id)
-                case Kind.INPUT:
+                case TableKind.INPUT:
                     request = client.read_input_registers(address, count=count, device_id=device_id)
             answer = await self._exchange(request, timeout_ns)
         wanted = (count + 7) // 8 if kind.is_bits else 2 * count
-        if isinstance(answer, Reply) and len(answer.data) != wanted:
+        if isinstance(answer, DataReply) and len(answer.data) != wanted:
             return Nonsense(f"{len(answer.data)} bytes, {wanted} wanted")
         return answer
 
@@ -316,8 +318,8 @@ class Wire:
         finally:
             self._waiting = False
         if reply.isError():
-            return Refusal(reply.exception_code)
-        return Reply(reply.data if isinstance(reply, _RawRead) else b"")
+            return ExceptionReply(reply.exception_code)
+        return DataReply(reply.data if isinstance(reply, _RawRead) else b"")
 
     def _connection_changed(self, is_connected: bool) -> None:
         """pymodbus waits for its timeout after the connection broke; the waiting request learns of it here at once."""

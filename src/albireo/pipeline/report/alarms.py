@@ -47,7 +47,7 @@ _PRIORITIES: Final = {"urgent": (801, 1000), "high": (601, 800), "medium": (401,
 
 
 def transitions(events: DataFrame) -> DataFrame:
-    """One row per change of a case, with what changed.
+    """Changes of cases, one row each, with what changed.
 
     Args:
         events: codec.history.EVENTS; other kinds than `case` are left out, repeated rows counted once.
@@ -146,7 +146,7 @@ def rate(changes: DataFrame, from_ns: int, known_to_ns: int) -> DataFrame:
 
 
 def floods(rates: DataFrame) -> DataFrame:
-    """Runs of windows from one with 10 annunciations or more to the last before one with fewer than 5.
+    """Stretches of windows from one with 10 annunciations or more to the last before one with fewer than 5.
 
     Args:
         rates: from `rate`.

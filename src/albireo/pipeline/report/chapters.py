@@ -180,7 +180,7 @@ def _alarms(lake: Lake) -> Section:
 
 
 def _load_figures(lake: Lake) -> tuple[Figure, ...]:
-    """How much the alarm system asks of its operator."""
+    """Figures that say how much the alarm system asks of its operator."""
     counts = [row["annunciations"] for row in lake.rates]
     mean = statistics.fmean(counts) if counts else 0.0
     in_flood = sum(row["end_ns"] - row["start_ns"] for row in lake.floods)
@@ -202,7 +202,7 @@ def _load_figures(lake: Lake) -> tuple[Figure, ...]:
 
 
 def _handling_figures(lake: Lake) -> tuple[Figure, ...]:
-    """What became of the alarms, and which of them are of no use."""
+    """Figures that say how alarms ended, and which of them are of no use."""
     times = [row["time_to_ack_ns"] for row in lake.cases if row["time_to_ack_ns"] is not None]
     unacked = sum(1 for row in lake.cases if row["acked_ns"] is None)
     stale = sum(1 for row in lake.standing if row["is_stale"])

@@ -150,7 +150,7 @@ def _column(rows: Sequence[Row], key: str) -> list[float]:
 
 
 def _bad_spans(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """Runs of rows that are not good, each to the start of the next row."""
+    """Stretches of rows that are not good, each to the start of the next row."""
     spans: list[tuple[int, int]] = []
     for row, after in zip(rows, [*rows[1:], rows[-1]], strict=True):
         if row["is_good"]:

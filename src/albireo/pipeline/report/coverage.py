@@ -1,4 +1,4 @@
-"""How complete the record is: gaps as written by whoever lost something, and availability per item and day."""
+"""Completeness of the record: gaps as written by whoever lost something, and availability per item and day."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -45,7 +45,7 @@ def gap_table(gaps: DataFrame, items: DataFrame) -> DataFrame:
 
 
 def availability(hours: DataFrame) -> DataFrame:
-    """How long each item's value was good, per day.
+    """Time for which each item's value was good, per day.
 
     Args:
         hours: rows of rollup_1h.

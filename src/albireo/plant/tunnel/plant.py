@@ -8,13 +8,14 @@ It opens `plant.sock` in DIR. A PLC says hello and then gets an `Image` per tick
 import argparse
 import asyncio
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from albireo.plant.tunnel.child import say_ready, until_told
+from albireo.plant.tunnel.child import until_told
 from albireo.plant.tunnel.physics import channels, physics
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.scenario import DELAY_MS, PLC_OFF_S, TEAR_MS, Scenario
@@ -22,26 +23,26 @@ from albireo.plant.tunnel.setpoints import written
 from albireo.plant.tunnel.wire import (
     ActAsked,
     Done,
-    Faults,
     FaultsAsked,
     Image,
     Message,
+    PlcFaults,
     PlcHello,
+    PointsWritten,
     Restart,
     ScenarioAsked,
-    SocketPlace,
     WireError,
-    Written,
     ZeroVoter,
     framed,
     receive,
+    socket_path,
 )
 
 TICK_S: Final = 0.1
 BEHIND_MAX_S: Final = 2.0
 """A plant that was stopped longer than this goes on from now instead of hurrying after."""
 PENDING_BYTES_MAX: Final = 256 * 1024
-"""Of one PLC's connection; an image for a PLC that does not read is dropped, the next one is newer."""
+"""Bytes that wait for one PLC; an image for a PLC that does not read is dropped, the next one is newer."""
 
 log = logging.getLogger(__name__)
 
@@ -51,14 +52,14 @@ class Plant:
 
     def __init__(self, seed: int) -> None:
         self.state = physics.initial(seed)
-        self.faults = {plc: Faults() for plc in PLCS}
+        self.faults = {plc: PlcFaults() for plc in PLCS}
         self._back_at: dict[str, float] = {}
         """Event-loop time at which a PLC that is off comes back."""
         self._links: dict[str, asyncio.StreamWriter] = {}
 
     async def run(self, directory: Path, is_ready: asyncio.Event) -> None:
         """Serves until it is cancelled."""
-        with SocketPlace(directory) as place:
+        with socket_path(directory) as place:
             server = await asyncio.start_unix_server(self._serve, place)
         is_ready.set()
         try:
@@ -107,7 +108,7 @@ class Plant:
         match message:
             case PlcHello():
                 return self._greeted(message, writer)
-            case Written():
+            case PointsWritten():
                 self._take(plc, message.values)
             case ScenarioAsked() | FaultsAsked():
                 writer.write(framed(self.asked(message, asyncio.get_running_loop().time())))
@@ -135,7 +136,7 @@ class Plant:
         self.state = msgspec.structs.replace(self.state, points=points)
 
     def _handed_on(self, message: ActAsked) -> Done:
-        """What happens once does not wait for the next image."""
+        """Hand an act on to its PLC at once: it does not wait for the next image."""
         if message.plc not in self._links:
             return Done(error=f"no PLC {message.plc!r} is running; there are {', '.join(self._links) or 'none'}")
         self._links[message.plc].write(framed(message))
@@ -169,7 +170,7 @@ class Plant:
             case Scenario.PLC_ZERO:
                 return self._handed_on(ActAsked(plc=plc, act=ZeroVoter()))
             case Scenario.CLEAR:
-                self.faults = {one: Faults() for one in PLCS}
+                self.faults = {one: PlcFaults() for one in PLCS}
                 self._back_at.clear()
             case _:
                 pass
@@ -180,15 +181,8 @@ class Plant:
 
 
 async def _main(directory: Path, seed: int, is_child: bool) -> None:
-    async def serve() -> None:
-        is_ready = asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(plant.run(directory, is_ready))
-            await is_ready.wait()
-            say_ready(directory=str(directory))
-
-    plant = Plant(seed)
-    await until_told(serve(), is_child=is_child)
+    work = partial(Plant(seed).run, directory)
+    await until_told(work, lambda: {"directory": str(directory)}, is_child=is_child)
 
 
 def main() -> None:

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 import msgspec
@@ -19,8 +18,8 @@ from albireo.plant.tunnel.wire import (
     SOCKET_NAME,
     ActAsked,
     Done,
-    Faults,
     FaultsAsked,
+    PlcFaults,
     ResetConnections,
     Restart,
     ScenarioAsked,
@@ -44,11 +43,9 @@ class TunnelError(Exception):
 class Tunnel:
     """A running tunnel. Use as a context manager, or call `stop`."""
 
-    def __init__(self, directory: Path, *, guarded: Collection[str] = (), notes_orders: bool = False) -> None:
-        """See `start_tunnel`."""
+    def __init__(self, directory: Path) -> None:
+        """Nothing runs yet: `start_tunnel` starts it."""
         self.directory = directory
-        self._guarded = guarded
-        self._notes_orders = notes_orders
         self.ports: dict[str, int] = {}
         """Modbus TCP port of each PLC on 127.0.0.1."""
         self._children: list[subprocess.Popen[bytes]] = []
@@ -58,39 +55,12 @@ class Tunnel:
         """The plant first, then the PLCs."""
         return [child.pid for child in self._children]
 
-    def start(self, seed: int, ports: Mapping[str, int]) -> None:
-        """Returns when every port is open.
-
-        Raises:
-            TunnelError: a process ended or was not ready within START_S.
-        """
-        self.directory.mkdir(parents=True, exist_ok=True)
-        try:
-            _ready_line(self._spawn("plant", "--seed", str(seed)))
-            # All PLCs are started before the first is waited for: most of the time goes into imports.
-            servers = {plc: self._spawn("plc.server", *self._options(plc, ports)) for plc in PLCS}
-            self.ports = {plc: int(str(_ready_line(server)["port"])) for plc, server in servers.items()}
-        except BaseException:  # Ctrl-C too: whatever it was goes on, no process stays behind.
-            self.stop()
-            raise
-
-    def _options(self, plc: str, ports: Mapping[str, int]) -> list[str]:
-        options = ["--plc", plc, "--port", str(ports.get(plc, 0))]
-        options += ["--guarded"] if plc in self._guarded else []
-        return options + (["--orders"] if self._notes_orders else [])
-
-    def _spawn(self, module: str, *arguments: str) -> "subprocess.Popen[bytes]":
-        command = [
-            sys.executable,
-            "-m",
-            f"albireo.plant.tunnel.{module}",
-            "--child",
-            "--directory",
-            str(self.directory),
-        ]
+    def spawn(self, module: str, *arguments: str) -> "subprocess.Popen[bytes]":
+        """A process of this tunnel, which `stop` ends."""
+        options = ["--child", "--directory", str(self.directory), *arguments]
         # A session of its own: Ctrl-C at the terminal goes to whoever started the tunnel, which stops it in order.
         child = subprocess.Popen(
-            [*command, *arguments],
+            [sys.executable, "-m", f"albireo.plant.tunnel.{module}", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -121,12 +91,8 @@ class Tunnel:
         """
         begin(self.directory, scenario, target, plc)
 
-    def set_faults(self, plc: str, faults: Faults) -> None:
-        """The faults of a PLC from the next tick on (tests and drills).
-
-        Raises:
-            TunnelError: no such PLC, or the plant does not answer.
-        """
+    def set_faults(self, plc: str, faults: PlcFaults) -> None:
+        """The faults of a PLC from the next tick on; raises as `act`."""
         _ask(self.directory, FaultsAsked(plc=plc, faults=faults))
 
     def act(self, plc: str, act: Restart | ZeroVoter | ResetConnections) -> None:
@@ -140,9 +106,7 @@ class Tunnel:
     def __enter__(self) -> "Tunnel":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 
@@ -158,13 +122,26 @@ def start_tunnel(
 
     Args:
         guarded: PLCs whose set points are reached through the output mailboxes only; a plain write is refused.
-        notes_orders: each PLC writes what it carried out to `PLC.orders.jsonl` (`orders.Carried`).
+        notes_orders: each PLC writes what it carried out to `PLC.orders.jsonl` (`orders.CarriedOrder`).
 
     Raises:
-        TunnelError: it did not start.
+        TunnelError: a process ended or was not ready within START_S.
     """
-    tunnel = Tunnel(directory, guarded=guarded, notes_orders=notes_orders)
-    tunnel.start(seed, ports or {})
+    directory.mkdir(parents=True, exist_ok=True)
+    tunnel = Tunnel(directory)
+
+    def server(plc: str) -> "subprocess.Popen[bytes]":
+        options = ["--guarded"] * (plc in guarded) + ["--orders"] * notes_orders
+        return tunnel.spawn("plc.server", "--plc", plc, "--port", str((ports or {}).get(plc, 0)), *options)
+
+    try:
+        _ready_line(tunnel.spawn("plant", "--seed", str(seed)))
+        # All PLCs are started before the first is waited for: most of the time goes into imports.
+        servers = {plc: server(plc) for plc in PLCS}
+        tunnel.ports = {plc: int(str(_ready_line(child)["port"])) for plc, child in servers.items()}
+    except BaseException:  # Ctrl-C too: whatever it was goes on, no process stays behind.
+        tunnel.stop()
+        raise
     return tunnel
 
 
@@ -197,7 +174,7 @@ def _ask(directory: Path, question: ScenarioAsked | FaultsAsked | ActAsked) -> N
 
 
 def _ready_line(child: "subprocess.Popen[bytes]") -> dict[str, object]:
-    """What the child says when it is ready."""
+    """The line by which the child says that it is ready."""
     assert child.stdout is not None
     deadline = time.monotonic() + START_S
     said = b""

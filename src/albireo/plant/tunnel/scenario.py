@@ -1,6 +1,6 @@
 """Scenarios: what can go wrong in the tunnel, and how far it has gone.
 
-What begins with `plc-` is no physics: the plant tells the PLC's process (`plant`). Everything else acts in
+A scenario whose name begins with `plc-` is no physics: the plant tells the PLC's process (`plant`). All others act in
 `physics.step`.
 """
 
@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 PLC_OFF_S: Final = 20.0
-"""How long a PLC stays away: long enough to see the loss, the gap and the return in one short demo."""
+"""Time that a PLC stays away: long enough to see the loss, the gap and the return in one short demo."""
 TEAR_MS: Final = 30
 DELAY_MS: Final = 15
 """Just within what the demo's topology allows for (`settle_ms` = 20)."""
@@ -36,7 +36,7 @@ class Scenario(StrEnum):
 
 
 class Incidents(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong now. Sections, fans and sensors count from 0; None is nothing wrong."""
+    """Everything that is wrong now. Sections, fans and sensors count from 0; None is nothing wrong."""
 
     fire_section: int | None = None
     fire_s: float = 0.0

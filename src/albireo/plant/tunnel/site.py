@@ -1,6 +1,5 @@
 """Writes what a node needs to run on the tunnel: `topology.toml` and one CSV item table per PLC."""
 
-import csv
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,18 +7,20 @@ from typing import Final
 
 import msgspec
 
+from albireo.codec.topology.text import table_text
+from albireo.field.modbus.items import RegisterType
 from albireo.model.topology import Guard
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
-from albireo.plant.tunnel.plc.registers import Register, Type
+from albireo.plant.tunnel.plc.registers import Register
 
 NODE_ID: Final = "root"
 TOPOLOGY_NAME: Final = "topology.toml"
 CLUSTER: Final = uuid.uuid5(uuid.NAMESPACE_URL, "albireo:demo")
-"""The same for every demo: its site is written anew each time, its data directory may be kept."""
+"""Cluster id of every demo: the site is written anew each time, the data directory may be kept."""
 
 SETTLE_MS: Final = 20
-"""What `albireo doctor plc-voter` suggests for these PLCs."""
+"""Settle time that `albireo doctor plc-voter` suggests for these PLCs."""
 
 COLUMNS: Final = (
     "name", "kind", "address", "type", "bit", "length", "word_order", "scale", "unit", "dead_band", "writable",
@@ -32,7 +33,7 @@ class PairSite(msgspec.Struct, frozen=True, kw_only=True):
     """Endpoints of a node that is a pair; its voters are every PLC of the tunnel and one witness."""
 
     clients: tuple[str, str]
-    """Of primary and backup."""
+    """Client endpoints of primary and backup."""
     peers: tuple[str, str]
     witness: str
 
@@ -59,11 +60,9 @@ def write_site(
     """
     directory.mkdir(parents=True, exist_ok=True)
     for plc, registers in PLCS.items():
-        with (directory / f"{plc}.csv").open("w", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, COLUMNS, restval="")
-            table.writeheader()
-            targets = {register.name: number for number, register in enumerate(registers.writable, 1)}
-            table.writerows(_line(register, targets.get(register.name)) for register in registers.registers)
+        targets = {register.name: number for number, register in enumerate(registers.writable, 1)}
+        lines = [_line(register, targets.get(register.name)) for register in registers.registers]
+        (directory / f"{plc}.csv").write_text(table_text(lines, COLUMNS), encoding="utf-8")
     topology = directory / TOPOLOGY_NAME
     topology.write_text(_topology(ports, host, poll_ms, guards or {}, pair), encoding="utf-8")
     return topology
@@ -105,15 +104,7 @@ description = "Simulated road tunnel"
 
 
 def _witness(pair: PairSite | None) -> str:
-    return (
-        ""
-        if pair is None
-        else f'''
-[[witness]]
-name = "{WITNESS}"
-endpoint = "{pair.witness}"
-'''
-    )
+    return "" if pair is None else f'\n[[witness]]\nname = "{WITNESS}"\nendpoint = "{pair.witness}"\n'
 
 
 def _members(pair: PairSite | None) -> str:
@@ -126,7 +117,7 @@ def _members(pair: PairSite | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(register: Register, target: int | None) -> dict[str, object]:
+def _line(register: Register, target: int | None) -> dict[str, str]:
     """One row of an item table; an empty field takes the default of its column.
 
     Args:
@@ -135,40 +126,32 @@ def _line(register: Register, target: int | None) -> dict[str, object]:
     row, alarm = register.row, register.alarm
     line: dict[str, object] = {
         "name": register.name,
-        "kind": row.kind.value,
-        "address": register.address,
-        "type": row.type.value,
+        "kind": row.kind,
+        "address": str(register.address),
+        "type": row.type,
+        "bit": register.bit,
+        "length": 2 * register.words if row.type is RegisterType.STRING else None,
+        "word_order": "" if row.word_order == "big" else row.word_order,
+        "scale": None if row.scale == 1 else row.scale,
         "unit": row.unit,
+        "dead_band": row.dead_band or None,
+        "target": target,
+        "minimum": row.minimum,
+        "maximum": row.maximum,
+        "writable": row.is_writable or None,
         "description": row.description,
     }
-    if row.type is Type.STRING:
-        line["length"] = 2 * register.words
-    if register.bit is not None:
-        line["bit"] = register.bit
-    if row.word_order != "big":
-        line["word_order"] = row.word_order
-    if row.scale != 1:
-        line["scale"] = row.scale
-    if row.dead_band:
-        line["dead_band"] = row.dead_band
-    if row.is_writable:
-        line |= {"writable": "true", "target": target, "minimum": _given(row.minimum), "maximum": _given(row.maximum)}
     if alarm is not None:
-        line |= {
-            "hi_hi": _given(alarm.hi_hi),
-            "hi": _given(alarm.hi),
-            "lo": _given(alarm.lo),
-            "lo_lo": _given(alarm.lo_lo),
-            "hysteresis": alarm.hysteresis or "",
-            "on_delay_ms": alarm.on_delay_ms or "",
-            "off_delay_ms": alarm.off_delay_ms or "",
-            "off_normal": "" if alarm.off_normal is None else str(alarm.off_normal).lower(),
-            "severity": alarm.severity,
-            "latched": "true" if alarm.is_latched else "",
-            "suppressed_by": alarm.suppressed_by,
-        }
-    return line
+        names = ("hi_hi", "hi", "lo", "lo_lo", "off_normal", "severity", "suppressed_by")
+        line |= {name: getattr(alarm, name) for name in names}
+        line |= {name: getattr(alarm, name) or None for name in ("hysteresis", "on_delay_ms", "off_delay_ms")}
+        line["latched"] = alarm.is_latched or None
+    return {name: _cell(value) for name, value in line.items()}
 
 
-def _given(value: float | None) -> object:
-    return "" if value is None else f"{value:g}"
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""What the plant, its PLCs and whoever switches scenarios say to each other, over a Unix socket.
+"""Messages between the plant, its PLCs and whoever switches scenarios, over a Unix socket.
 
     frame   = length:u32(little-endian) message:msgpack[length]
     message = a map tagged by `type`
@@ -8,14 +8,14 @@ One tick of values of a PLC is one `Image`. Lengths are checked before anything 
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from albireo.plant.tunnel.plc.memory import Keep
+from albireo.plant.tunnel.plc.memory import Retained
 from albireo.plant.tunnel.scenario import Scenario
 
 FRAME_BYTES_MAX: Final = 64 * 1024
@@ -24,18 +24,18 @@ SOCKET_NAME: Final = "plant.sock"
 
 
 class WireError(Exception):
-    """The other side said something that is no message; the connection is not used any further."""
+    """Bytes that are no message; the connection is not used any further."""
 
 
-class Faults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is wrong with a PLC as a Modbus device."""
+class PlcFaults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Faults of a PLC as a Modbus device."""
 
     is_off: bool = False
     """Its port is closed and its connections are gone."""
     is_frozen: bool = False
-    """It answers, but its program stands still: no value and no life sign changes."""
+    """The PLC answers, but its program stands still: no value and no life sign changes."""
     is_half_open: bool = False
-    """It takes requests and carries out writes, but no answer ever arrives."""
+    """The PLC takes requests and carries out writes, but no answer ever arrives."""
     answer_delay_ms: int = 0
     write_delay_ms: int = 0
     """A write is carried out and answered this much later; it keeps only its own connection waiting."""
@@ -46,7 +46,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     own_delay_ms: int = 0
     """A write to the voter's or the mailboxes' registers is answered at once and seen this much later, by anybody."""
     others_delay_ms: int = 0
-    """The same, but its own connection sees it at once; other connections and the PLC's program do not."""
+    """Other connections and the PLC's program see such a write this much later; its own connection sees it at once."""
     tear_ms: int = 0
     """Such a write of several registers is seen in two halves, this long apart; the answer follows the second."""
     splits_register: bool = False
@@ -65,10 +65,10 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, tag="image"):
     values: bytes
     """float64, little-endian, in the order of `RegisterMap.live`."""
     texts: dict[str, str]
-    faults: Faults
+    faults: PlcFaults
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True, tag="written"):
+class PointsWritten(msgspec.Struct, frozen=True, kw_only=True, tag="written"):
     """PLC to plant: set points, by item name, in engineering units."""
 
     values: dict[str, float]
@@ -88,17 +88,17 @@ class FaultsAsked(msgspec.Struct, frozen=True, kw_only=True, tag="faults"):
     """Anyone to plant: the faults of one PLC from now on; answered by `Done`."""
 
     plc: str
-    faults: Faults
+    faults: PlcFaults
 
 
 class Restart(msgspec.Struct, frozen=True, kw_only=True, tag="restart"):
     """A power cycle: connections end by RST, the boot number changes, the registers are as `keep` says."""
 
-    keep: Keep = Keep.ALL
+    keep: Retained = Retained.ALL
     age_ms: int = 2_000
-    """Of the image that comes back with `Keep.OLD`."""
+    """Age of the image that comes back with `Retained.OLD`."""
     down_ms: int = 300
-    """Until the port is open again."""
+    """Time until the port is open again."""
 
 
 class ZeroVoter(msgspec.Struct, frozen=True, tag="zero_voter"):
@@ -122,7 +122,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
     error: str = ""
 
 
-Message = PlcHello | Image | Written | ScenarioAsked | FaultsAsked | ActAsked | Done
+Message = PlcHello | Image | PointsWritten | ScenarioAsked | FaultsAsked | ActAsked | Done
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)
@@ -159,7 +159,7 @@ async def connected(directory: Path) -> AsyncIterator[tuple[asyncio.StreamReader
     Raises:
         OSError: no plant runs there.
     """
-    with SocketPlace(directory) as place:
+    with socket_path(directory) as place:
         reader, writer = await asyncio.open_unix_connection(place)
     try:
         yield reader, writer
@@ -167,16 +167,11 @@ async def connected(directory: Path) -> AsyncIterator[tuple[asyncio.StreamReader
         writer.close()
 
 
-class SocketPlace:
+@contextmanager
+def socket_path(directory: Path) -> Iterator[str]:
     """Path of the plant's socket that fits into the 107 bytes of a Unix address, however deep `directory` lies."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._fd = -1
-
-    def __enter__(self) -> str:
-        self._fd = os.open(self._directory, os.O_PATH | os.O_DIRECTORY)
-        return f"/proc/self/fd/{self._fd}/{SOCKET_NAME}"
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{fd}/{SOCKET_NAME}"
+    finally:
+        os.close(fd)

@@ -14,10 +14,10 @@ from typing import Final
 
 from albireo.field.back_off import BackOff, BackOffConfig
 from albireo.field.contract import GOES_ON, DeviceLost
-from albireo.field.modbus.items import Kind, ModbusItem
+from albireo.field.modbus.items import ModbusItem, TableKind
 from albireo.field.modbus.mailbox import words_of
 from albireo.field.modbus.output import PlainOutputs, not_done
-from albireo.field.modbus.wire import Answer, Nonsense, NotSent, Reply, Silence, Wire
+from albireo.field.modbus.wire import Answer, DataReply, Nonsense, NotSent, Silence, Wire
 from albireo.machine.output.mailbox import Result
 from albireo.model.command import Outcome
 from albireo.model.instant import Instant
@@ -27,7 +27,7 @@ SILENCES_MAX: Final = 3
 
 
 class GatedDevice:
-    """For one gate, on its loop."""
+    """The device of one gate, on the gate's loop."""
 
     def __init__(
         self, wire: Wire, back_off: BackOffConfig, now: Callable[[], Instant], log: Journal, draw: random.Random
@@ -50,7 +50,7 @@ class GatedDevice:
     def is_connected(self) -> bool:
         return self._wire.is_connected
 
-    async def read(self, kind: Kind, unit: int, first: int, count: int) -> Answer:
+    async def read(self, kind: TableKind, unit: int, first: int, count: int) -> Answer:
         """
         Raises:
             DeviceLost: it can't be reached.
@@ -66,10 +66,10 @@ class GatedDevice:
         return answer
 
     async def write(self, item: ModbusItem, value: int, longest_ns: int) -> Result:
-        """What became of one order's value, sent at most once.
+        """Send one order's value at most once, and give the result.
 
         Args:
-            longest_ns: it is not sent later than this from now: who ordered it has given it up then.
+            longest_ns: the value is not sent later than this from now, since its sender has given it up by then.
         """
         until = self._now() + longest_ns
 
@@ -82,7 +82,7 @@ class GatedDevice:
             return Result.UNREACHED
         answer = await self._outputs.send(item, words_of(item, value), may_send)
         match answer:
-            case Reply():
+            case DataReply():
                 self._silences = 0
                 return Result.DONE
             case NotSent():
@@ -127,7 +127,7 @@ class GatedDevice:
             await self.close()
 
     def _tell(self, is_connected: bool, reason: str = "") -> None:
-        """Once per change."""
+        """Log a change of the connection once."""
         if is_connected is not self._is_told:
             self._is_told = is_connected
             if is_connected:

@@ -25,13 +25,13 @@ SILENT_S: Final = 60.0
 TAKEN_S: Final = 10.0
 """Longest wait until a client takes an answer, and for the rest of a frame that has begun."""
 BUFFER_BYTES_MAX: Final = 1024
-"""Of requests that were not looked at yet: asyncio stops reading from the client above twice of it."""
+"""Size of requests that were not looked at yet; asyncio stops reading from the client above twice of it."""
 _RST_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 _KEEP_ALIVE: Final = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 """Seconds, seconds, times: a machine that lost power is known as gone within half a minute (Linux)."""
 
 
-class HangUp(Exception):
+class ClientDropped(Exception):
     """End this connection without an answer."""
 
 
@@ -72,7 +72,7 @@ class Door:
         return Address(address.host, int(self._server.sockets[0].getsockname()[1]))
 
     def shut(self) -> None:
-        """At once: nobody is served any more."""
+        """Close the door at once: nobody is served any more."""
         self._is_shut = True
         if self._server is not None:
             self._server.close()
@@ -126,7 +126,7 @@ class Door:
                     writer.write(framed(header, answer))
                     async with asyncio.timeout(TAKEN_S):
                         await writer.drain()
-        except (HangUp, asyncio.IncompleteReadError, OSError):
+        except (ClientDropped, asyncio.IncompleteReadError, OSError):
             pass
         finally:
             cast(asyncio.Transport, writer.transport).abort()

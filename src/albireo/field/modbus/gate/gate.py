@@ -5,7 +5,7 @@
            --write of a mailbox-----> gate machine --Keep--> disk, then --Apply--> device --> Landed --> answer
            --any other write--------> exception
 
-What the device says to a read is what the member hears: data, an exception, nothing, or the end of the connection.
+The member hears what the device says to a read: data, an exception, nothing, or the end of the connection.
 
 A disk that refuses anything ends the process at once and without an answer: a guard that may not be kept guards
 nothing. Nothing is written by a gate that is not there, so that is safe.
@@ -29,13 +29,13 @@ from albireo.field.back_off import BackOffConfig
 from albireo.field.contract import ConfigurationError, DeviceLost
 from albireo.field.modbus.adapter import parse_table
 from albireo.field.modbus.gate.device import GatedDevice
-from albireo.field.modbus.gate.door import Door, HangUp
+from albireo.field.modbus.gate.door import ClientDropped, Door
 from albireo.field.modbus.gate.requests import (
     WRITE_REGISTERS,
     Header,
     NotServed,
-    ReadAsked,
-    WriteAsked,
+    ReadRequest,
+    WriteRequest,
     decode_request,
     encode_data,
     encode_exception,
@@ -43,9 +43,9 @@ from albireo.field.modbus.gate.requests import (
     encode_written,
     function_of,
 )
-from albireo.field.modbus.items import Kind, ModbusItem
+from albireo.field.modbus.items import ModbusItem, TableKind
 from albireo.field.modbus.mailbox import unfit
-from albireo.field.modbus.wire import ExceptionCode, Refusal, Reply, Silence, Wire, parse_url
+from albireo.field.modbus.wire import DataReply, ExceptionCode, ExceptionReply, Silence, Wire, parse_url
 from albireo.machine.output.gate import (
     Apply,
     Effect,
@@ -68,13 +68,13 @@ LIMITS: Final = LinkLimits(send_messages_max=100, receive_messages_max=100, mess
 
 
 class GateArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the command tells the actor."""
+    """Arguments of the actor, from the command."""
 
     name: str
     """Node and adapter: `root:p1`."""
     cluster: str
     listen: str
-    """Where members reach it: `tcp://HOST:PORT`."""
+    """Address at which members reach it: `tcp://HOST:PORT`."""
     device: str
     """The PLC: `tcp://HOST:PORT`."""
     items: list[dict[str, str]]
@@ -89,7 +89,7 @@ class GateArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Memory(Protocol):
-    """What a gate must not forget. Opened once per start; for one thread."""
+    """Disk that keeps what a gate must not forget. It is opened once per start, and is for one thread."""
 
     @property
     def boot(self) -> int | None:
@@ -101,7 +101,7 @@ class Memory(Protocol):
 
     @property
     def told(self) -> Mapping[str, object]:
-        """For the status and the log."""
+        """Facts for the status and the log."""
         ...
 
     def save(self, boot: int, guard: int) -> None:
@@ -134,7 +134,7 @@ class GateActor:
         self._refused: Counter[str] = Counter()
         self._door = Door(self._served, self._failed)
         self.port = 0
-        """Where it listens."""
+        """Port on which it listens."""
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
@@ -245,9 +245,9 @@ class GateActor:
 
     async def _served(self, header: Header, pdu: bytes) -> bytes | None:
         match decode_request(pdu):
-            case ReadAsked() as asked:
+            case ReadRequest() as asked:
                 return await self._read(header.unit, asked)
-            case WriteAsked() as asked:
+            case WriteRequest() as asked:
                 return self._written(header.unit, asked)
             case NotServed(function=function, code=code, is_write=is_write):
                 if is_write:
@@ -256,20 +256,20 @@ class GateActor:
                     self._refused[code.name.lower()] += 1
                 return encode_exception(function, code)
 
-    async def _read(self, unit: int, asked: ReadAsked) -> bytes | None:
+    async def _read(self, unit: int, asked: ReadRequest) -> bytes | None:
         offset = asked.first - self._arguments.mailbox_address
-        if asked.kind is Kind.HOLDING and unit == self._arguments.device_id and self._touches(offset, asked.count):
+        if asked.kind is TableKind.HOLDING and unit == self._arguments.device_id and self._touches(offset, asked.count):
             if offset < 0 or offset + asked.count > MAILBOX_AREA_REGISTERS:
                 return encode_exception(function_of(asked), ExceptionCode.ILLEGAL_ADDRESS)
             return encode_words(asked, registers(self._gate)[offset : offset + asked.count])
         try:
             answer = await self._device.read(asked.kind, unit, asked.first, asked.count)
         except DeviceLost as lost:
-            raise HangUp from lost
+            raise ClientDropped from lost
         match answer:
-            case Reply(data=data):
+            case DataReply(data=data):
                 return encode_data(asked, data)
-            case Refusal(code=code):
+            case ExceptionReply(code=code):
                 return encode_exception(function_of(asked), code)
             case Silence():
                 return None
@@ -280,7 +280,7 @@ class GateActor:
     def _touches(offset: int, count: int) -> bool:
         return offset < MAILBOX_AREA_REGISTERS and offset + count > 0
 
-    def _written(self, unit: int, asked: WriteAsked) -> bytes:
+    def _written(self, unit: int, asked: WriteRequest) -> bytes:
         """A whole order into one mailbox; nothing else is written through a gate."""
         member, within = divmod(asked.first - self._arguments.mailbox_address, MAILBOX_REGISTERS)
         is_order = member in range(MEMBERS) and within == 0 and len(asked.words) == ORDER_REGISTERS
@@ -330,6 +330,6 @@ def targets_of(table: Sequence[ModbusItem]) -> dict[int, ModbusItem]:
 
 def _highest(item: ModbusItem) -> int:
     """The largest value of an order for this output."""
-    if item.kind is Kind.COIL or item.bit is not None:
+    if item.kind is TableKind.COIL or item.bit is not None:
         return 1
     return (1 << 16 * item.words) - 1

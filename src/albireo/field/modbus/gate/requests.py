@@ -1,4 +1,4 @@
-"""What a client may ask of a gate, as bytes: the serving side of Modbus TCP, as far as a gate has one.
+"""Requests of a client to a gate, as bytes: the serving side of Modbus TCP, as far as a gate has one.
 
     frame   = transaction:u16 0:u16 length:u16 unit:u8 pdu:bytes[length-1]      length 2..254, all big-endian
     read    = 1 | 2 | 3 | 4  first:u16 count:u16                                bits 1..2000, registers 1..125
@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.field.modbus.items import REGISTERS_MAX, Kind
+from albireo.field.modbus.items import REGISTERS_MAX, TableKind
 from albireo.field.modbus.wire import ExceptionCode
 
 HEADER_BYTES: Final = 7
@@ -25,7 +25,7 @@ LENGTH_MAX: Final = 254
 BITS_MAX: Final = 2_000
 WRITTEN_MAX: Final = 123
 WRITE_REGISTERS: Final = 16
-_KINDS: Final = {1: Kind.COIL, 2: Kind.DISCRETE, 3: Kind.HOLDING, 4: Kind.INPUT}
+_KINDS: Final = {1: TableKind.COIL, 2: TableKind.DISCRETE, 3: TableKind.HOLDING, 4: TableKind.INPUT}
 _FUNCTIONS: Final = {kind: function for function, kind in _KINDS.items()}
 _WRITES: Final = frozenset({5, 6, 15, 21, 22, 23})
 _HEADER: Final = struct.Struct(">HHHB")
@@ -34,20 +34,20 @@ _ADDRESSES: Final = 65_536
 
 
 class Header(msgspec.Struct, frozen=True):
-    """Of a frame."""
+    """Header of a frame."""
 
     transaction: int
     unit: int
     pdu_bytes: int
 
 
-class ReadAsked(msgspec.Struct, frozen=True):
-    kind: Kind
+class ReadRequest(msgspec.Struct, frozen=True):
+    kind: TableKind
     first: int
     count: int
 
 
-class WriteAsked(msgspec.Struct, frozen=True):
+class WriteRequest(msgspec.Struct, frozen=True):
     """Holding registers."""
 
     first: int
@@ -60,10 +60,10 @@ class NotServed(msgspec.Struct, frozen=True):
     function: int
     code: ExceptionCode
     is_write: bool = False
-    """It would have changed something."""
+    """Whether the request would have changed something."""
 
 
-Request = ReadAsked | WriteAsked | NotServed
+Request = ReadRequest | WriteRequest | NotServed
 
 
 def decode_header(data: bytes) -> Header | None:
@@ -75,7 +75,7 @@ def decode_header(data: bytes) -> Header | None:
 
 
 def decode_request(pdu: bytes) -> Request:
-    """What is asked; `pdu` has at least one byte."""
+    """The request in `pdu`, which has at least one byte."""
     function = pdu[0]
     if function in _KINDS:
         return _read_asked(function, pdu)
@@ -93,7 +93,7 @@ def _read_asked(function: int, pdu: bytes) -> Request:
         return NotServed(function, ExceptionCode.ILLEGAL_VALUE)
     if first + count > _ADDRESSES:
         return NotServed(function, ExceptionCode.ILLEGAL_ADDRESS)
-    return ReadAsked(kind, first, count)
+    return ReadRequest(kind, first, count)
 
 
 def _write_asked(pdu: bytes) -> Request:
@@ -105,20 +105,20 @@ def _write_asked(pdu: bytes) -> Request:
         return NotServed(WRITE_REGISTERS, ExceptionCode.ILLEGAL_VALUE, is_write=True)
     if first + count > _ADDRESSES:
         return NotServed(WRITE_REGISTERS, ExceptionCode.ILLEGAL_ADDRESS, is_write=True)
-    return WriteAsked(first, struct.unpack_from(f">{count}H", pdu, _SPAN.size + 1))
+    return WriteRequest(first, struct.unpack_from(f">{count}H", pdu, _SPAN.size + 1))
 
 
-def encode_data(asked: ReadAsked, data: bytes) -> bytes:
+def encode_data(asked: ReadRequest, data: bytes) -> bytes:
     """The PDU that answers a read: `data` as the device gave it."""
     return bytes((_FUNCTIONS[asked.kind], len(data))) + data
 
 
-def encode_words(asked: ReadAsked, words: tuple[int, ...]) -> bytes:
-    """The same from registers of our own."""
+def encode_words(asked: ReadRequest, words: tuple[int, ...]) -> bytes:
+    """The answer to a read, from registers of our own."""
     return encode_data(asked, struct.pack(f">{len(words)}H", *words))
 
 
-def encode_written(asked: WriteAsked) -> bytes:
+def encode_written(asked: WriteRequest) -> bytes:
     return _SPAN.pack(WRITE_REGISTERS, asked.first, len(asked.words))
 
 
@@ -126,7 +126,7 @@ def encode_exception(function: int, code: int) -> bytes:
     return bytes((function | 0x80, code))
 
 
-def function_of(asked: ReadAsked) -> int:
+def function_of(asked: ReadRequest) -> int:
     return _FUNCTIONS[asked.kind]
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from albireo.codec.register_block import BALLOT_REGISTERS, BLOCK_REGISTERS, LIFE_REGISTERS, LIFE_START
 from albireo.field.contract import DeviceLost
-from albireo.field.modbus.voter.line import Unfit, VoterLine, VoterPlace, write_and_reset
+from albireo.field.modbus.voter.line import UnfitVoter, VoterConnection, VoterPlace, write_and_reset
 from albireo.field.modbus.voter.pattern import count_in, is_split, pattern
 
 MEMBERS: Final = (0, 1)
@@ -26,7 +26,7 @@ WRITE_EVERY_S: Final = 0.05
 """Between two writes that wait for the power cycle: an image saved now and then is older than that."""
 RECONNECT_S: Final = 0.2
 FREED_S: Final = 5.0
-"""How long a device may need to take a new connection after others ended."""
+"""Longest time that a device may need to take a new connection after others ended."""
 
 Part = tuple[int, int]
 Advance = Callable[[str], None]
@@ -34,7 +34,7 @@ Advance = Callable[[str], None]
 
 
 class BenchLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long and how often."""
+    """Times and counts of the measurements."""
 
     watch_s: float = 2.0
     """Registers that stand still this long are nobody's: a holder renews every 100 ms."""
@@ -46,15 +46,15 @@ class BenchLimits(msgspec.Struct, frozen=True, kw_only=True):
     """More are not tried."""
     late_rounds: int = 5
     late_s: float = 3.0
-    """How long a write of a broken connection is waited for."""
+    """Longest wait for a write of a broken connection."""
     operator_s: float = 600.0
-    """For switching the PLC off, and again until it answers."""
+    """Time for switching the PLC off, and again until it answers."""
     started_s: float = 3.0
     """After a start the registers are watched: some programs load theirs a little later."""
 
 
 class Race(msgspec.Struct):
-    """What two connections saw of many writes. Times in ms."""
+    """Observations of many writes from two connections. Times in ms."""
 
     writes: int = 0
     own_late_ms: float = 0.0
@@ -78,7 +78,7 @@ class LateWrites(msgspec.Struct, frozen=True):
 
 
 class Cycled(msgspec.Struct, frozen=True, kw_only=True):
-    """What a power cycle left."""
+    """Registers after a power cycle."""
 
     words: tuple[int, ...]
     acknowledged: int
@@ -90,12 +90,12 @@ class Cycled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Seen(msgspec.Struct):
-    """What one connection saw of one write."""
+    """Observation of one write from one connection."""
 
     unseen_sent: float = 0.0
-    """When the last read that did not show it was sent."""
+    """Time at which the last read that did not show the write was sent."""
     sent: float = 0.0
-    """When the read that did was sent, and when it was answered."""
+    """Times at which the first read that showed the write was sent, and was answered."""
     at: float = 0.0
 
 
@@ -109,7 +109,7 @@ class Bench:
         self._count = 0
         self._image: list[int] = []
 
-    async def fill(self, line: VoterLine) -> None:
+    async def fill(self, line: VoterConnection) -> None:
         """The first write of each part; from here on every mixture is one of patterns."""
         self._image = list(await line.read())
         for member in MEMBERS:
@@ -118,7 +118,7 @@ class Bench:
                 await line.write(first, words)
                 await self._until_shown(line, first, words)
 
-    async def race(self, writer: VoterLine, reader: VoterLine, member: int, race: Race) -> None:
+    async def race(self, writer: VoterConnection, reader: VoterConnection, member: int, race: Race) -> None:
         """Writes of `member` on one connection, watched by the other.
 
         Raises:
@@ -139,14 +139,16 @@ class Bench:
             race.blind_ms = min(race.blind_ms, 1e3 * max(0.0, seen.sent - own_at))
             await self._stands(reader, first, words, race)
 
-    async def _until_shown(self, line: VoterLine, first: int, words: Sequence[int], race: Race | None = None) -> float:
-        """When the connection that wrote saw it: the answer to its first read that shows it."""
+    async def _until_shown(
+        self, line: VoterConnection, first: int, words: Sequence[int], race: Race | None = None
+    ) -> float:
+        """Time at which the connection that wrote saw it: the answer to its first read that shows it."""
         begun = _now()
         is_at_once = True
         while self._part(await line.read(), first, words, race) != tuple(words):
             is_at_once = False
             if _now() - begun > self.limits.shown_s:
-                raise Unfit(
+                raise UnfitVoter(
                     "own writes",
                     f"a write was answered, but not seen within {self.limits.shown_s:g} s",
                     "the registers are overwritten by the PLC's program, or not kept: leave them to the voter alone",
@@ -155,7 +157,7 @@ class Bench:
             race.own_late_ms = max(race.own_late_ms, 1e3 * (_now() - begun))
         return _now()
 
-    async def _watch(self, line: VoterLine, first: int, words: Sequence[int], race: Race) -> _Seen:
+    async def _watch(self, line: VoterConnection, first: int, words: Sequence[int], race: Race) -> _Seen:
         """Reads until the write shows."""
         seen = _Seen()
         deadline = _now() + 2 * self.limits.shown_s
@@ -166,7 +168,7 @@ class Bench:
             if found == tuple(words):
                 return seen
             if seen.at > deadline:
-                raise Unfit(
+                raise UnfitVoter(
                     "other connection",
                     f"a write of one connection was not seen by another within {self.limits.shown_s:g} s",
                     "each connection has memory of its own (a gateway with a cache?): it can't vote",
@@ -177,19 +179,19 @@ class Bench:
         """The registers that are being written; a read that is neither the write nor the one before is counted."""
         found = tuple(image[first : first + len(words)])
         if race is None:
-            # What stood there before the first pattern may still show, and be anything.
+            # The words from before the first pattern may still show, and be anything.
             return found
         race.reads += 1
         race.torn += count_in(found) is None
         if is_split(found):
-            raise Unfit(
+            raise UnfitVoter(
                 "torn reads",
                 "one register held bytes of two writes",
                 "16-bit registers must be read and written whole: another device, or another area of its memory",
             )
         return found
 
-    async def _stands(self, line: VoterLine, first: int, words: Sequence[int], race: Race) -> None:
+    async def _stands(self, line: VoterConnection, first: int, words: Sequence[int], race: Race) -> None:
         """Once seen, a write stays; and nothing else has changed."""
         image = list(await line.read())
         found = tuple(image[first : first + len(words)])
@@ -197,7 +199,7 @@ class Bench:
             race.went_back += 1
             image[first : first + len(words)] = words
         if image != self._image:
-            raise Unfit(
+            raise UnfitVoter(
                 "neighbours",
                 "registers changed that the test did not write",
                 "something else writes there: stop it, or give the voter other registers (voter_address)",
@@ -211,8 +213,8 @@ class Bench:
         self._image[first : first + len(words)] = words
         return first, words
 
-    async def late_writes(self, line: VoterLine) -> LateWrites:
-        """How long after a reset a write still lands; raises as `race`."""
+    async def late_writes(self, line: VoterConnection) -> LateWrites:
+        """Measure how long after a reset a write still lands; raises as `race`."""
         landed, latest_ms = 0, 0.0
         for _ in range(self.limits.late_rounds):
             self.advance("writes of broken connections")
@@ -229,14 +231,14 @@ class Bench:
                 latest_ms = max(latest_ms, 1e3 * (_now() - begun))
         return LateWrites(landed, self.limits.late_rounds, latest_ms)
 
-    async def connections(self, first: VoterLine) -> int:
-        """How many can be open at a time, each answering, `first` included; at most the limit."""
+    async def connections(self, first: VoterConnection) -> int:
+        """Number of connections that answer at a time, `first` included; at most the limit."""
         lines = [first]
-        extra: list[VoterLine] = []
+        extra: list[VoterConnection] = []
         try:
             while len(lines) < self.limits.connections:
                 self.advance("how many connections?")
-                extra.append(VoterLine(self.place))
+                extra.append(VoterConnection(self.place))
                 await extra[-1].connect()
                 for line in (*lines, extra[-1]):
                     await line.read(0, 1)
@@ -250,7 +252,7 @@ class Bench:
         await self.reach(first)
         return len(lines)
 
-    async def reach(self, line: VoterLine) -> None:
+    async def reach(self, line: VoterConnection) -> None:
         """A connection that answers; a device may need a moment to notice that an old one is gone.
 
         Raises:
@@ -269,7 +271,7 @@ class Bench:
                 await asyncio.sleep(RECONNECT_S)
                 await line.connect()
 
-    async def power_cycle(self, line: VoterLine, ask: Callable[[str], None]) -> Cycled:
+    async def power_cycle(self, line: VoterConnection, ask: Callable[[str], None]) -> Cycled:
         """Writes until the PLC goes, waits until it is back, and looks.
 
         Raises:
@@ -287,7 +289,7 @@ class Bench:
             await asyncio.sleep(WRITE_EVERY_S)
         return Cycled(words=later, acknowledged=acknowledged, sent=sent, changed_later=later != words)
 
-    async def _write_until_gone(self, line: VoterLine) -> tuple[int, int]:
+    async def _write_until_gone(self, line: VoterConnection) -> tuple[int, int]:
         acknowledged = self._count
         deadline = _now() + self.limits.operator_s
         try:
@@ -300,20 +302,20 @@ class Bench:
             return acknowledged, self._count
         raise _no_cycle("the PLC was not switched off")
 
-    async def _back(self, line: VoterLine) -> tuple[int, ...]:
+    async def _back(self, line: VoterConnection) -> tuple[int, ...]:
         deadline = _now() + self.limits.operator_s
         while _now() < deadline:
             try:
                 await line.connect()
                 return await line.read()
-            except (DeviceLost, Unfit):
+            except (DeviceLost, UnfitVoter):
                 # A PLC that starts first refuses connections, then answers with exceptions.
                 await asyncio.sleep(RECONNECT_S)
         raise _no_cycle("the PLC did not come back")
 
 
-def _no_cycle(found: str) -> Unfit:
-    return Unfit("power cycle", found, "run it again with the PLC at hand, or with --no-power-cycle")
+def _no_cycle(found: str) -> UnfitVoter:
+    return UnfitVoter("power cycle", found, "run it again with the PLC at hand, or with --no-power-cycle")
 
 
 def _now() -> float:

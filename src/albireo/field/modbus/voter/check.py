@@ -29,8 +29,8 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.register_block import BALLOT_REGISTERS, BLOCK_REGISTERS
 from albireo.field.contract import DeviceLost
 from albireo.field.modbus.voter.bench import RECONNECT_S, Advance, Bench, BenchLimits, Cycled, LateWrites, Race
-from albireo.field.modbus.voter.line import Unfit, VoterLine, VoterPlace
-from albireo.field.modbus.voter.pattern import Found, Kept, found_in, kept, may_restore
+from albireo.field.modbus.voter.line import UnfitVoter, VoterConnection, VoterPlace
+from albireo.field.modbus.voter.pattern import Found, KeptPattern, found_in, kept, may_restore
 from albireo.machine.output.mailbox import STATUS_REGISTERS, decode_status
 
 SETTLE_MIN_MS: Final = 20
@@ -44,7 +44,7 @@ CONNECTIONS_GOOD: Final = 4
 """Two members, and one more each while the PLC has not noticed yet that an old one broke."""
 WATCH_PAUSE_S: Final = 0.05
 RESTORE_S: Final = 10.0
-"""How long a PLC that went away during the test is waited for, to put its registers right."""
+"""Longest wait for a PLC that went away during the test, to put its registers right."""
 
 _BLOCKS: Final = tuple(slice(start, start + BLOCK_REGISTERS) for start in (0, BLOCK_REGISTERS))
 
@@ -61,7 +61,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VoterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the topology says of this voter."""
+    """Settings of this voter in the topology."""
 
     place: VoterPlace
     cluster: str
@@ -72,7 +72,7 @@ class VoterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """First of the four status registers of the output guard; None: it has none, or none is relied on."""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class VoterReport(msgspec.Struct, frozen=True, kw_only=True):
     """All answers, and what to write into the topology."""
 
     lines: list[Line]
@@ -107,24 +107,24 @@ class VoterCheck:
         self._bench = Bench(settings.place, limits, advance)
         self._ask = ask
         self._found: tuple[int, ...] = ()
-        self._report = Report(lines=[])
+        self._report = VoterReport(lines=[])
 
-    async def run(self, *, cycles_power: bool) -> Report:
+    async def run(self, *, cycles_power: bool) -> VoterReport:
         """The whole test.
 
         Raises:
             NotTested: the registers are somebody's.
             DeviceLost: the PLC can't be reached, or went away.
         """
-        line = VoterLine(self._settings.place)
+        line = VoterConnection(self._settings.place)
         await line.connect()
         try:
             await self._look(line)
             try:
                 await self._measure(line, cycles_power)
-            except* Unfit as several:
+            except* UnfitVoter as several:
                 self._unfit(_first(several))
-                # What is under way on the other connection must not land on what is put back.
+                # A write under way on the other connection must not land on what is put back.
                 await asyncio.sleep(self._bench.limits.late_s)
             except* DeviceLost as several:
                 remedy = "look at its diagnostics: it must stand some hundred requests of two clients"
@@ -137,14 +137,14 @@ class VoterCheck:
         return self._report
 
     def _unfit(self, error: BaseException) -> None:
-        assert isinstance(error, Unfit)
+        assert isinstance(error, UnfitVoter)
         self._say(error.name, "fail", error.found, error.remedy)
 
-    async def _look(self, line: VoterLine) -> None:
-        """What is there now, and that nobody writes it."""
+    async def _look(self, line: VoterConnection) -> None:
+        """Look at what the registers hold, and that nobody writes them."""
         try:
             self._found = await line.read()
-        except Unfit as unfit:
+        except UnfitVoter as unfit:
             raise NotTested(unfit.found, unfit.remedy) from unfit
         found = list(self._found)
         for member, block in enumerate(_BLOCKS):
@@ -161,14 +161,14 @@ class VoterCheck:
         self._found = tuple(found)
         self._say("registers", "pass", "64 holding registers in one read, written by nobody else")
 
-    async def _measure(self, line: VoterLine, cycles_power: bool) -> None:
+    async def _measure(self, line: VoterConnection, cycles_power: bool) -> None:
         connections = await self._bench.connections(line)
         self._judge_connections(connections)
         if connections < CONNECTIONS_MIN:
             return
         await self._bench.fill(line)
         race = Race()
-        other = VoterLine(self._settings.place)
+        other = VoterConnection(self._settings.place)
         try:
             await self._bench.reach(other)
             await self._bench.race(line, other, 0, race)
@@ -235,22 +235,22 @@ class VoterCheck:
         if cycled.changed_later:
             remedy = "the PLC's program writes them after its start: leave these registers alone"
             self._say("power cycle", "fail", "the registers changed again after the start", remedy)
-        elif left is Kept.OLDER:
+        elif left is KeptPattern.OLDER:
             remedy = "memory that is saved now and then can't vote: use retained memory, plain memory, or a witness"
             self._say("power cycle", "fail", "an older write came back", remedy)
-        elif left is Kept.ALL:
+        elif left is KeptPattern.ALL:
             self._say("power cycle", "pass", "every write kept")
         else:
             remedy = "it votes again once both members have restored their blocks; retained memory would spare that"
             self._say("power cycle", "pass", "nothing kept", remedy)
 
-    async def _boot(self, line: VoterLine) -> int | None:
+    async def _boot(self, line: VoterConnection) -> int | None:
         """Boot number of the output guard; None without one."""
         if self._settings.guard_status is None:
             return None
         try:
             return decode_status(await line.read_elsewhere(self._settings.guard_status, STATUS_REGISTERS)).boot
-        except (DecodeError, Unfit) as error:
+        except (DecodeError, UnfitVoter) as error:
             remedy = "call the function block of docs/plc/guard.st each scan, or set another guard in the topology"
             self._say("output guard", "fail", f"no guard behind mailbox_address: {error}", remedy)
             return None
@@ -262,12 +262,12 @@ class VoterCheck:
         elif after is not None:
             self._say("boot number", "pass", f"{before} before the start, {after} after it")
 
-    async def _restore(self, line: VoterLine) -> None:
+    async def _restore(self, line: VoterConnection) -> None:
         """Each block as it was found, unless somebody else has written it meanwhile."""
         try:
             async with asyncio.timeout(RESTORE_S):
                 left_alone = await self._restored(line)
-        except (TimeoutError, Unfit):
+        except (TimeoutError, UnfitVoter):
             remedy = "run the test again: it knows its own patterns; members take them for no answer and write anew"
             self._say("restored", "fail", "the registers still hold patterns of this test", remedy)
             return
@@ -277,7 +277,7 @@ class VoterCheck:
         else:
             self._say("restored", "pass", "the registers are as they were found")
 
-    async def _restored(self, line: VoterLine) -> bool:
+    async def _restored(self, line: VoterConnection) -> bool:
         """Whether a block was left alone. Goes on until the PLC shows the rest."""
         while True:
             try:

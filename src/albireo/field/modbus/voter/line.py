@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from albireo.field.contract import GOES_ON, DeviceLost
-from albireo.field.modbus.items import Kind
-from albireo.field.modbus.wire import Address, NotSent, Refusal, Reply, Silence, Wire, WriteAnswer
+from albireo.field.modbus.items import TableKind
+from albireo.field.modbus.wire import Address, DataReply, ExceptionReply, NotSent, Silence, Wire, WriteAnswer
 from albireo.model.topology import VOTER_REGISTERS
 
 TAKEN_S: Final = 0.5
@@ -26,7 +26,7 @@ _WRITE_REGISTERS: Final = 16
 
 
 class VoterPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the registers are."""
+    """Place of the registers."""
 
     address: Address
     device_id: int
@@ -35,7 +35,7 @@ class VoterPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Longest wait for one answer."""
 
 
-class Unfit(Exception):
+class UnfitVoter(Exception):
     """The PLC did what a voter must not do; the line of the report that says so."""
 
     def __init__(self, name: str, found: str, remedy: str) -> None:
@@ -45,8 +45,8 @@ class Unfit(Exception):
         self.remedy = remedy
 
 
-class VoterLine:
-    """One connection."""
+class VoterConnection:
+    """Connection to the registers of a voter."""
 
     def __init__(self, place: VoterPlace) -> None:
         self._place = place
@@ -67,9 +67,9 @@ class VoterLine:
             DeviceLost: it does not answer, or the connection is gone.
         """
         place = self._place
-        answer = await self._wire.read(Kind.HOLDING, place.device_id, place.first + first, count)
+        answer = await self._wire.read(TableKind.HOLDING, place.device_id, place.first + first, count)
         _hear_cancellation()
-        if isinstance(answer, Reply):
+        if isinstance(answer, DataReply):
             return struct.unpack(f">{count}H", answer.data)
         raise _unfit(answer, "read", place.first + first, count)
 
@@ -78,12 +78,12 @@ class VoterLine:
         return await self.read(address - self._place.first, count)
 
     async def write(self, first: int, words: Sequence[int]) -> None:
-        """One FC16; raises as `read`."""
+        """Write by one FC16; raises as `read`."""
         _refuse_outside(first, len(words))
         place = self._place
         answer = await self._wire.write_registers(place.device_id, place.first + first, words, lambda: GOES_ON)
         _hear_cancellation()
-        if not isinstance(answer, Reply):
+        if not isinstance(answer, DataReply):
             raise _unfit(answer, "write", place.first + first, len(words))
 
 
@@ -99,14 +99,14 @@ def _unfit(answer: WriteAnswer, verb: str, address: int, count: int) -> Exceptio
     match answer:
         case Silence() | NotSent():
             return DeviceLost("connected, but it does not answer")
-        case Refusal():
-            return Unfit(
+        case ExceptionReply():
+            return UnfitVoter(
                 "registers",
                 f"{where} can't be {verb}: {answer.text}",
                 "lay out 64 holding registers there, readable and writable by any client, or change voter_address",
             )
         case _:
-            return Unfit("registers", f"{verb} of {where}: the answer fits not", "is it a Modbus TCP device?")
+            return UnfitVoter("registers", f"{verb} of {where}: the answer fits not", "is it a Modbus TCP device?")
 
 
 def _refuse_outside(first: int, count: int) -> None:
@@ -114,7 +114,7 @@ def _refuse_outside(first: int, count: int) -> None:
 
 
 async def write_and_reset(place: VoterPlace, first: int, words: Sequence[int]) -> None:
-    """One FC16 on a connection of its own that is reset once the device's TCP has the request: nobody hears the answer.
+    """Write by one FC16 on a connection that is reset once the device's TCP has the request: nobody hears the answer.
 
     Raises:
         DeviceLost: no connection, or the request stayed here.

@@ -1,6 +1,6 @@
-"""What the commissioning test of a PLC voter writes, and what it may read back. Pure.
+"""Patterns that the commissioning test of a PLC voter writes, and may read back. Pure.
 
-A pattern fills a run of registers, at the places and in the lengths in which members write:
+A pattern fills neighbouring registers, at the places and in the lengths in which members write:
 
     register  content
        0      MARK: no layout of a block, so no member ever takes a pattern for a vote
@@ -35,7 +35,7 @@ _FILL_MODULUS: Final = 251
 
 
 class Found(StrEnum):
-    """What a block holds before the test."""
+    """Contents of a block before the test."""
 
     ZERO = "zero"
     OURS = "ours"
@@ -68,7 +68,7 @@ def is_split(words: Sequence[int]) -> bool:
 
 
 def found_in(words: Sequence[int], member: int, cluster: str) -> Found:
-    """What the 32 registers of `member`'s block hold."""
+    """Contents of the 32 registers of `member`'s block."""
     if not any(words):
         return Found.ZERO
     if words[0] == MARK:
@@ -91,8 +91,8 @@ def may_restore(block: Sequence[int]) -> bool:
     return all(part[0] == MARK or not any(part) for part in parts)
 
 
-class Kept(StrEnum):
-    """What a power cycle left of a pattern."""
+class KeptPattern(StrEnum):
+    """Remains of a pattern after a power cycle."""
 
     ALL = "all"
     """The last write, or the one that was on its way."""
@@ -102,8 +102,8 @@ class Kept(StrEnum):
     """An older write, whole: it would be taken for a vote."""
 
 
-def kept(words: Sequence[int], acknowledged: int, sent: int) -> Kept:
-    """Judge a run of registers after a power cycle.
+def kept(words: Sequence[int], acknowledged: int, sent: int) -> KeptPattern:
+    """Judge neighbouring registers after a power cycle.
 
     Args:
         acknowledged: count of the last write that the PLC answered.
@@ -111,5 +111,5 @@ def kept(words: Sequence[int], acknowledged: int, sent: int) -> Kept:
     """
     count = count_in(words)
     if count is None:
-        return Kept.NONE
-    return Kept.ALL if acknowledged <= count <= sent else Kept.OLDER
+        return KeptPattern.NONE
+    return KeptPattern.ALL if acknowledged <= count <= sent else KeptPattern.OLDER

@@ -71,7 +71,7 @@ def ambient_temperature(hour: float) -> float:
 
 
 class Sources(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What acts on the air during one step."""
+    """Causes that act on the air during one step."""
 
     vehicles: Vector
     speed_kmh: Vector

@@ -1,4 +1,4 @@
-"""What the instruments of the tunnel show: one column of float64 per channel, with the noise of real transmitters.
+"""Readings of the tunnel's instruments: one column of float64 per channel, with the noise of real transmitters.
 
 Strings are kept apart. Names of channels are those in the register map.
 """
@@ -38,7 +38,7 @@ def read(state: TunnelState) -> Channels:
 
 
 def texts(state: TunnelState) -> dict[str, str]:
-    """What the message sign over the entrance says."""
+    """Text of the message sign over the entrance."""
     limit = int(state.points.speed_limit[0])
     if state.safety.is_fire:
         sign = "FIRE - LEAVE"

@@ -67,7 +67,7 @@ def step(before: Drainage, points: SetPoints, dt: float, random: np.random.Gener
 
 
 def _automatic(before: Drainage, points: SetPoints, level: Vector) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """What the level control wants of each pump, and who leads next: the lead changes when a sump is drained."""
+    """Wish of the level control for each pump, and the next first pump of each sump: it changes with each emptying."""
     wanted = before.is_running.reshape(SUMPS, 2).copy()
     lead = before.lead.copy()
     for sump in range(SUMPS):

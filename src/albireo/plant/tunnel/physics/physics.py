@@ -36,12 +36,12 @@ OPACITY_RANGE: Final = 100.0
 
 
 class Sensors(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What the instruments show of the air; the control believes them."""
+    """Readings of the air; the control believes them."""
 
     co: Vector
     opacity: Vector
     unchanged_ticks: Vector
-    """How long each CO sensor has shown exactly one value."""
+    """Ticks for which each CO sensor has shown exactly one value."""
 
 
 class TunnelState(msgspec.Struct, frozen=True, eq=False, kw_only=True):

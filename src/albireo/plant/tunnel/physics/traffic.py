@@ -21,7 +21,7 @@ LANE_SHARE: Final = np.array([0.58, 0.42] * 4)
 LANE_PACE: Final = np.array([0.96, 1.06] * 4)
 
 FREE_SHARE: Final = 0.95
-"""Of the speed limit, when nobody is in the way."""
+"""Share of the speed limit that is driven when nobody is in the way."""
 CAPACITY: Final = 3_800.0
 """Vehicles per hour, both lanes."""
 JAM_DENSITY: Final = 260.0
@@ -62,7 +62,7 @@ class Traffic(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Blockage(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps vehicles from moving."""
+    """Obstacles that keep vehicles from moving."""
 
     burning_section: int | None
     is_exit_slow: bool

@@ -26,7 +26,7 @@ RATED_RPM: Final = 1_480.0
 VOLT: Final = 400.0
 COS_PHI: Final = 0.86
 TRIP_AFTER_S: Final = 3.0
-"""From the first vibration of a failing bearing to its trip."""
+"""Time from the first vibration of a failing bearing to its trip."""
 DAMAGE_VIBRATION: Final = 7.0
 
 

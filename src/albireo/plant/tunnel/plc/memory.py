@@ -1,6 +1,6 @@
 """Plain holding registers of a simulated PLC: anybody may write them, and they may be as awkward as real ones.
 
-Idea: `words` is what the PLC's program sees. A write becomes a `Pending`, which its own connection sees from one
+Idea: `words` is what the PLC's program sees. A write becomes a `PendingWrite`, which its own connection sees from one
 instant on and everybody else from another; without faults both are now. So read-your-write, the delay between two
 connections, a write in two halves and a write that lands after its connection broke are all the same thing, late.
 
@@ -25,8 +25,8 @@ HISTORY_MAX: Final = 4_096
 _RETAINED_BYTES: Final = 2 * (REGISTERS + 1)
 
 
-class Keep(StrEnum):
-    """What a power cycle leaves in the registers."""
+class Retained(StrEnum):
+    """Contents of the registers after a power cycle."""
 
     ALL = "all"
     """Retained memory: every write that was seen."""
@@ -37,14 +37,14 @@ class Keep(StrEnum):
 
 
 class Delays(msgspec.Struct, frozen=True):
-    """How late a write is seen, in seconds after it arrived."""
+    """Times at which a write is seen, in seconds after it arrived."""
 
     own: float = 0.0
-    """By its own connection."""
+    """Delay for its own connection."""
     others: float = 0.0
-    """By other connections and the PLC's program; never before the own."""
+    """Delay for other connections and the PLC's program; never less than `own`."""
     between_halves: float = 0.0
-    """Second half of the registers after the first."""
+    """Delay of the second half of the registers after the first."""
     splits_register: bool = False
     """The halves meet within a register: its high byte comes with the first."""
 
@@ -62,7 +62,7 @@ class Area(msgspec.Struct, frozen=True):
         return address < self.first + self.count and self.first < address + count
 
 
-class Pending(msgspec.Struct, frozen=True):
+class PendingWrite(msgspec.Struct, frozen=True):
     """A write that not everybody sees yet."""
 
     connection: int
@@ -111,7 +111,7 @@ class PlainMemory:
     def __init__(self, areas: Sequence[Area], store: WordStore) -> None:
         self.areas = tuple(areas)
         self._store = store
-        self._pending: list[Pending] = []
+        self._pending: list[PendingWrite] = []
         self._history: deque[tuple[float, int, tuple[int, ...]]] = deque(maxlen=HISTORY_MAX)
         """Instant, address and the words before, oldest first."""
 
@@ -120,11 +120,11 @@ class PlainMemory:
         return any(area.holds(address, count) for area in self.areas)
 
     def words(self, address: int, count: int) -> list[int]:
-        """As the PLC's program sees them."""
+        """Words as the PLC's program sees them."""
         return self._store.get(address, count)
 
     def seen(self, connection: int, address: int, count: int, now: float) -> list[int]:
-        """As a reader on `connection` sees them."""
+        """Words as a reader on `connection` sees them."""
         self.advance(now)
         seen = self.words(address, count)
         for one in self._pending:
@@ -149,7 +149,7 @@ class PlainMemory:
             # Requests of one connection are never carried out in another order; those of two may be.
             before = max((one.all_at for one in self._pending if one.connection == connection), default=now)
             all_at = max(now + later + max(delays.own, delays.others), before)
-            self._pending.append(Pending(connection, place, part, min(own_at, all_at), all_at))
+            self._pending.append(PendingWrite(connection, place, part, min(own_at, all_at), all_at))
         while len(self._pending) > PENDING_MAX:
             self._land(self._pending.pop(0), now)
         self.advance(now)
@@ -159,7 +159,7 @@ class PlainMemory:
         self._store.put(address, words)
 
     def due(self) -> float | None:
-        """When the next write is seen by all."""
+        """Instant at which the next write is seen by all."""
         return min((one.all_at for one in self._pending), default=None)
 
     def advance(self, now: float) -> None:
@@ -175,22 +175,22 @@ class PlainMemory:
         self._pending = [one for one in self._pending if not area.touches(one.address, len(one.words))]
         self.put(area.first, (0,) * area.count)
 
-    def restart(self, keep: Keep, age: float, now: float) -> None:
+    def restart(self, keep: Retained, age: float, now: float) -> None:
         """A power cycle: what nobody else has seen yet is gone, and of the rest what `keep` says.
 
         Args:
-            age: for `Keep.OLD`, how old the image is that comes back, in seconds.
+            age: for `Retained.OLD`, how old the image is that comes back, in seconds.
         """
         self.advance(now)
         self._pending.clear()
-        if keep is Keep.NONE:
+        if keep is Retained.NONE:
             for area in self.areas:
                 self.zero(area)
-        while keep is Keep.OLD and self._history and self._history[-1][0] > now - age:
+        while keep is Retained.OLD and self._history and self._history[-1][0] > now - age:
             _, address, before = self._history.pop()
             self.put(address, before)
         self._history.clear()
 
-    def _land(self, one: Pending, now: float) -> None:
+    def _land(self, one: PendingWrite, now: float) -> None:
         self._history.append((now, one.address, tuple(self.words(one.address, len(one.words)))))
         self.put(one.address, one.words)

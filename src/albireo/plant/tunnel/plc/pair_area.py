@@ -1,4 +1,4 @@
-"""What a PLC of the tunnel holds for a pair of nodes: voter's blocks, output mailboxes, outputs with a stamp.
+"""Registers of a PLC of the tunnel for a pair of nodes: voter's blocks, output mailboxes, outputs with a stamp.
 
     first  registers  what
     9000      64      two blocks of the voter (codec/register_block.py): plain, anybody writes
@@ -12,22 +12,71 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from albireo.machine.output.mailbox import Applied
+from albireo.machine.output.mailbox import (
+    MAILBOX_REGISTERS,
+    MEMBERS,
+    ORDER_REGISTERS,
+    Applied,
+    GuardState,
+    encode_answer,
+    encode_status,
+    restarted,
+    scan,
+)
 from albireo.model.topology import MAILBOX_AREA_REGISTERS, VOTER_REGISTERS
-from albireo.plant.tunnel.plc.guard import SCAN_S, OutputGuard
-from albireo.plant.tunnel.plc.memory import Area, Delays, Keep, PlainMemory, WordStore
-from albireo.plant.tunnel.wire import Faults
+from albireo.plant.tunnel.plc.memory import Area, Delays, PlainMemory, Retained, WordStore
+from albireo.plant.tunnel.wire import PlcFaults
 
 VOTER_ADDRESS: Final = 9_000
 MAILBOX_ADDRESS: Final = 9_100
 PLAIN_ADDRESS: Final = 9_200
 PLAIN_REGISTERS: Final = 64
+SCAN_S: Final = 0.01
+"""Cycle of the PLC's program: an order waits at most this long."""
 
 OnApplied = Callable[[Sequence[Applied]], None]
 
 
+class OutputGuard:
+    """The output mailboxes at `first`, and what the program remembers of them; each scan runs `mailbox.scan`.
+
+    Targets 1..n are the PLC's set points in the order of its register table. The 32 bits of a value hold what the
+    target takes: a switch or a 16-bit number in the low word, a 32-bit number or float32 with its high word first,
+    whatever the word order of its registers.
+    """
+
+    def __init__(self, memory: PlainMemory, first: int, boot: int, targets: int) -> None:
+        """`boot` is the number of the last start; this is the next one."""
+        self._first = first
+        self._memory = memory
+        self.state = restarted(GuardState(boot=boot, targets=(0,) * targets))
+        self._show_status()
+
+    def scan(self) -> tuple[Applied, ...]:
+        """One cycle over both mailboxes: the orders that are carried out."""
+        before = self.state
+        boxes = [self._memory.words(self._box(member), ORDER_REGISTERS) for member in range(MEMBERS)]
+        self.state, applied = scan(before, (boxes[0], boxes[1]))
+        for member in range(MEMBERS):
+            if self.state.answers[member] != before.answers[member]:
+                self._memory.put(self._box(member) + ORDER_REGISTERS, encode_answer(self.state.answers[member]))
+        self._show_status()
+        return applied
+
+    def restart(self) -> None:
+        """The PLC starts: another boot number, no guard, nothing answered yet."""
+        self.state = restarted(self.state)
+        self._show_status()
+
+    def _box(self, member: int) -> int:
+        return self._first + member * MAILBOX_REGISTERS
+
+    def _show_status(self) -> None:
+        self._memory.put(self._box(MEMBERS), encode_status(self.state))
+
+
 class PairArea:
-    """These registers; runs in the event loop of its caller."""
+    """The registers for a pair; runs in the event loop of its caller."""
 
     def __init__(self, store: WordStore, targets: int) -> None:
         """This is a start of the PLC: `store` gets another boot number."""
@@ -55,7 +104,7 @@ class PairArea:
         """All registers of `area` as a reader on `connection` sees them now."""
         return self._memory.seen(connection, area.first, area.count, _now())
 
-    async def write(self, connection: int, address: int, words: Sequence[int], faults: Faults) -> None:
+    async def write(self, connection: int, address: int, words: Sequence[int], faults: PlcFaults) -> None:
         """A client's write of registers that `holds` them; returns when it is to be answered."""
         delays = Delays(
             own=faults.own_delay_ms / 1e3,
@@ -77,7 +126,7 @@ class PairArea:
     def zero_voter(self) -> None:
         self._memory.zero(self.voter)
 
-    def restart(self, keep: Keep, age_s: float) -> None:
+    def restart(self, keep: Retained, age_s: float) -> None:
         """The PLC starts anew."""
         self._memory.restart(keep, age_s, _now())
         self.guard.restart()

@@ -1,80 +1,42 @@
 """Registers of a PLC: where an item lies, how its value becomes words, and what may be written.
 
-A `Row` describes a group of alike items, one per section, fan or loop. Addresses are given out in the order of the
-rows, each kind of register from 0; so a row may only be added at the end of its kind.
+An `ItemGroup` describes alike items, one per section, fan or loop. Addresses are given out in the order of the table,
+each kind of register from 0; so a group may only be added at the end of its kind.
 
     value -> raw = value / scale -> 16-bit words, most significant byte first (Modbus Application Protocol V1.1b3, 4.2)
     word order `big`: most significant word first; `little`: least significant word first
 """
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from albireo.field.modbus.items import DTYPES, WORDS, RegisterType, TableKind
+from albireo.machine.output.mailbox import WORD_MAX
 from albireo.model.item import AlarmSettings
 from albireo.plant.tunnel.setpoints import SetPoints, Vector
 
-
-class Kind(StrEnum):
-    """The four tables of a Modbus device (V1.1b3, 4.3)."""
-
-    COIL = "coil"
-    DISCRETE = "discrete"
-    HOLDING = "holding"
-    INPUT = "input"
-
-    @property
-    def is_bits(self) -> bool:
-        return self in (Kind.COIL, Kind.DISCRETE)
-
-
-class Type(StrEnum):
-    """How the words of an item are read."""
-
-    BOOL = "bool"
-    INT16 = "int16"
-    UINT16 = "uint16"
-    INT32 = "int32"
-    UINT32 = "uint32"
-    INT64 = "int64"
-    UINT64 = "uint64"
-    FLOAT32 = "float32"
-    FLOAT64 = "float64"
-    STRING = "string"
-
-
-DTYPES: Final[dict[Type, str]] = {
-    Type.INT16: ">i2",
-    Type.UINT16: ">u2",
-    Type.INT32: ">i4",
-    Type.UINT32: ">u4",
-    Type.INT64: ">i8",
-    Type.UINT64: ">u8",
-    Type.FLOAT32: ">f4",
-    Type.FLOAT64: ">f8",
-}
 EXACT_MAX: Final = float(2**53)
 """Values travel as float64: a 64-bit counter is exact up to here, and is held there."""
 STRING_WORDS: Final = 8
 """Sixteen bytes, ASCII, padded with zeros."""
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A group of alike items."""
+class ItemGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Alike items: one row of a table."""
 
     name: str
-    """With `{n}` for the number, or `{zone}` style names given by `members`."""
+    """Name with `{n}` for the number, or for a name out of `members`."""
     channel: str
     """Column of `channels.read`, or of SetPoints when `is_writable`."""
-    kind: Kind
-    type: Type
+    kind: TableKind
+    type: RegisterType
     count: int = 1
     members: tuple[str, ...] = ()
-    """What stands for `{n}`; without it 1, 2, 3..."""
+    """Names that stand for `{n}`; without them 1, 2, 3..."""
     scale: float = 1.0
     unit: str = ""
     word_order: str = "big"
@@ -93,7 +55,7 @@ class Register(msgspec.Struct, frozen=True, kw_only=True):
     """One item of one PLC."""
 
     name: str
-    row: Row
+    row: ItemGroup
     index: int
     """Which element of the channel."""
     address: int
@@ -105,18 +67,16 @@ class Register(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> int:
         """16-bit words, or 1 for a bit."""
-        if self.row.type is Type.STRING:
-            return STRING_WORDS
-        return 1 if self.row.type is Type.BOOL else np.dtype(DTYPES[self.row.type]).itemsize // 2
+        return STRING_WORDS if self.row.type is RegisterType.STRING else WORDS[self.row.type]
 
 
-def expanded(rows: tuple[Row, ...]) -> tuple[Register, ...]:
+def expanded(rows: tuple[ItemGroup, ...]) -> tuple[Register, ...]:
     """Every item of the table with its address."""
-    free = dict.fromkeys(Kind, 0)
+    free = dict.fromkeys(TableKind, 0)
     registers: list[Register] = []
     for row in rows:
         members = row.members or tuple(str(number) for number in range(1, row.count + 1))
-        is_packed = row.type is Type.BOOL and not row.kind.is_bits
+        is_packed = row.type is RegisterType.BOOL and not row.kind.is_bits
         for index, member in enumerate(members):
             register = Register(
                 name=row.name.replace("{n}", member),
@@ -133,17 +93,17 @@ def expanded(rows: tuple[Row, ...]) -> tuple[Register, ...]:
     return tuple(registers)
 
 
-def _alarm_of(row: Row, member: str) -> AlarmSettings | None:
+def _alarm_of(row: ItemGroup, member: str) -> AlarmSettings | None:
     if row.alarm is None or not row.alarm.suppressed_by:
         return row.alarm
     return msgspec.structs.replace(row.alarm, suppressed_by=row.alarm.suppressed_by.replace("{n}", member))
 
 
-class _Group(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class _EncodedGroup(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Registers of one kind, type and word order: encoded with whole-array operations."""
 
-    kind: Kind
-    type: Type
+    kind: TableKind
+    type: RegisterType
     rows: NDArray[np.intp]
     """Places in the vector of values."""
     scale: Vector
@@ -156,23 +116,25 @@ class _Group(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 class RegisterMap:
     """The registers of one PLC and their encoding; holds no values."""
 
-    def __init__(self, rows: tuple[Row, ...]) -> None:
+    def __init__(self, rows: tuple[ItemGroup, ...]) -> None:
         self.registers = expanded(rows)
-        self.live = tuple(one for one in self.registers if not one.row.is_writable and one.row.type is not Type.STRING)
+        self.live = tuple(
+            one for one in self.registers if not one.row.is_writable and one.row.type is not RegisterType.STRING
+        )
         """Fed by channels, in the order of the vector of values."""
         self.writable = tuple(one for one in self.registers if one.row.is_writable)
-        self.strings = tuple(one for one in self.registers if one.row.type is Type.STRING)
-        self.sizes = {kind: self._size(kind) for kind in Kind}
+        self.strings = tuple(one for one in self.registers if one.row.type is RegisterType.STRING)
+        self.sizes = {kind: self._size(kind) for kind in TableKind}
         self._groups = _groups(self.live)
 
-    def _size(self, kind: Kind) -> int:
+    def _size(self, kind: TableKind) -> int:
         return max((one.address + one.words for one in self.registers if one.row.kind is kind), default=0)
 
     def gathered(self, channels: dict[str, Vector]) -> Vector:
         """The vector of values of all live registers."""
         return np.array([channels[one.row.channel][one.index] for one in self.live], np.float64)
 
-    def encode(self, values: Vector) -> dict[Kind, NDArray[np.uint16]]:
+    def encode(self, values: Vector) -> dict[TableKind, NDArray[np.uint16]]:
         """Words (bits as 0 and 1) of every table; writable registers and strings are left 0."""
         image = {kind: np.zeros(size, np.uint16) for kind, size in self.sizes.items()}
         for group in self._groups:
@@ -184,17 +146,17 @@ class RegisterMap:
         return image
 
     def default(self, register: Register) -> float:
-        """What a writable register holds at the start, in engineering units."""
+        """Value of a writable register at the start, in engineering units."""
         column: Vector = getattr(SetPoints(), register.row.channel)
         return float(column[register.index])
 
 
-def _groups(live: tuple[Register, ...]) -> list[_Group]:
-    members: dict[tuple[Kind, Type, str], list[int]] = {}
+def _groups(live: tuple[Register, ...]) -> list[_EncodedGroup]:
+    members: dict[tuple[TableKind, RegisterType, str], list[int]] = {}
     for place, one in enumerate(live):
         members.setdefault((one.row.kind, one.row.type, one.row.word_order), []).append(place)
     return [
-        _Group(
+        _EncodedGroup(
             kind=kind,
             type=type_,
             rows=np.array(rows),
@@ -217,9 +179,9 @@ def word_places(register: Register) -> list[int]:
     return places[::-1] if register.row.word_order == "little" else places
 
 
-def words_of(raw: Vector, type_: Type) -> NDArray[np.uint16]:
+def words_of(raw: Vector, type_: RegisterType) -> NDArray[np.uint16]:
     """One line of words per value, most significant first; integers are rounded and held at the ends of their range."""
-    if type_ is Type.BOOL:
+    if type_ is RegisterType.BOOL:
         bits: NDArray[np.uint16] = (raw != 0).astype(np.uint16)[:, None]
         return bits
     dtype = np.dtype(DTYPES[type_])
@@ -233,11 +195,17 @@ def words_of(raw: Vector, type_: Type) -> NDArray[np.uint16]:
 def value_of(words: Sequence[int], register: Register) -> float:
     """The value in engineering units that the words of `register` hold, given in address order."""
     row = register.row
-    if row.type is Type.BOOL:
+    if row.type is RegisterType.BOOL:
         return float(bool(words[0]))
     ordered = words[::-1] if row.word_order == "little" else words
     raw = np.array(ordered, ">u2").view(DTYPES[row.type])[0]
     return float(raw) * row.scale
+
+
+def value_of_order(value: int, register: Register) -> float:
+    """The 32 bits of an order as the set point takes them, in engineering units."""
+    words: Sequence[int] = [value & WORD_MAX] if register.words == 1 else [value >> 16, value & WORD_MAX]
+    return value_of(words[::-1] if register.row.word_order == "little" else words, register)
 
 
 def words_of_text(text: str) -> list[int]:

@@ -11,6 +11,8 @@ import argparse
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -18,19 +20,19 @@ import numpy as np
 from pymodbus.constants import ExcCodes
 from pymodbus.simulator import DataType, SimData, SimDevice
 
+from albireo.field.modbus.items import TableKind
 from albireo.machine.output.mailbox import RAISE_ONLY, Applied
-from albireo.plant.tunnel.child import say_ready, until_told
-from albireo.plant.tunnel.plc.guard import value_of_order
+from albireo.plant.tunnel.child import until_told
 from albireo.plant.tunnel.plc.memory import Area, WordStore
 from albireo.plant.tunnel.plc.modbus_tcp import ConnectionServer, current_connection
-from albireo.plant.tunnel.plc.orders import Carried, OnCarried, OrderFile
+from albireo.plant.tunnel.plc.orders import CarriedOrder, OnCarried, order_file
 from albireo.plant.tunnel.plc.pair_area import PairArea
 from albireo.plant.tunnel.plc.plcs import MOMENTARY, MOMENTARY_S, PLCS
 from albireo.plant.tunnel.plc.registers import (
-    Kind,
     Register,
     RegisterMap,
     value_of,
+    value_of_order,
     word_places,
     words_of,
     words_of_text,
@@ -38,12 +40,12 @@ from albireo.plant.tunnel.plc.registers import (
 from albireo.plant.tunnel.setpoints import Vector
 from albireo.plant.tunnel.wire import (
     ActAsked,
-    Faults,
     Image,
+    PlcFaults,
     PlcHello,
+    PointsWritten,
     ResetConnections,
     Restart,
-    Written,
     ZeroVoter,
     connected,
     framed,
@@ -52,9 +54,9 @@ from albireo.plant.tunnel.wire import (
 
 ANY_UNIT: Final = 0
 """pymodbus: the device that answers to every unit id."""
-READ_CODE: Final = {Kind.COIL: 1, Kind.DISCRETE: 2, Kind.HOLDING: 3, Kind.INPUT: 4}
+READ_CODE: Final = {TableKind.COIL: 1, TableKind.DISCRETE: 2, TableKind.HOLDING: 3, TableKind.INPUT: 4}
 """Function code by which pymodbus picks a table, for its own stores too."""
-_KINDS: Final = {1: Kind.COIL, 2: Kind.DISCRETE, 4: Kind.INPUT, 5: Kind.COIL, 15: Kind.COIL}
+_KINDS: Final = {1: TableKind.COIL, 2: TableKind.DISCRETE, 4: TableKind.INPUT, 5: TableKind.COIL, 15: TableKind.COIL}
 """Table of a function code; all others are of holding registers."""
 
 OnWritten = Callable[[dict[str, float]], None]
@@ -78,14 +80,14 @@ class PlcServer:
         """Gets every accepted write, by item name in engineering units."""
         self.on_carried: OnCarried = lambda carried: None
         """Gets every output that was written, by whatever way."""
-        self.faults = Faults()
+        self.faults = PlcFaults()
         self.pair = PairArea(store or WordStore(), len(registers.writable))
         self.pair.on_applied = self._ordered
         self.held = {one.name: registers.default(one) for one in registers.writable}
         """Set points by item name, engineering units."""
         self.requests = 0
         self.writes_waiting = 0
-        """Taken, and not carried out yet: see `Faults.write_delay_ms`."""
+        """Taken, and not carried out yet: see `PlcFaults.write_delay_ms`."""
         self._registers = registers
         self._host = host
         self._is_guarded = is_guarded
@@ -128,8 +130,8 @@ class PlcServer:
         if server is not None:
             await server.shutdown()  # type: ignore[no-untyped-call]  # pymodbus leaves it untyped.
 
-    async def apply(self, faults: Faults) -> None:
-        """What is wrong from now on."""
+    async def apply(self, faults: PlcFaults) -> None:
+        """Set what is wrong from now on."""
         self.faults = faults
         self.pair.freeze(faults.is_frozen)
         if self._server is not None:
@@ -171,17 +173,17 @@ class PlcServer:
             return
         self._image = self._registers.encode(values)
         for register in self._registers.strings:
-            if register.row.kind is Kind.INPUT:
+            if register.row.kind is TableKind.INPUT:
                 words = words_of_text(texts.get(register.row.channel, ""))
-                self._image[Kind.INPUT][register.address : register.address + len(words)] = words
+                self._image[TableKind.INPUT][register.address : register.address + len(words)] = words
         if self._server is not None:
             await self._show()
 
     async def _show(self) -> None:
-        for kind in (Kind.INPUT, Kind.DISCRETE):
+        for kind in (TableKind.INPUT, TableKind.DISCRETE):
             await self._store(kind, 0, self._image[kind].tolist())
 
-    async def _store(self, kind: Kind, address: int, words: list[int]) -> None:
+    async def _store(self, kind: TableKind, address: int, words: list[int]) -> None:
         assert self._server is not None
         stored: list[int] | list[bool] = [bool(word) for word in words] if kind.is_bits else words
         self._is_loading = True
@@ -213,9 +215,9 @@ class PlcServer:
             await asyncio.sleep(self.faults.answer_delay_ms / 1_000)
         if self.faults.exception_code:
             return ExcCodes(self.faults.exception_code)
-        kind = _KINDS.get(code, Kind.HOLDING)
+        kind = _KINDS.get(code, TableKind.HOLDING)
         if written is None:
-            if kind is Kind.HOLDING:
+            if kind is TableKind.HOLDING:
                 self._show_pair(words, start, Area(address, count))
             return None
         if self.faults.write_delay_ms:
@@ -223,10 +225,10 @@ class PlcServer:
             await asyncio.sleep(self.faults.write_delay_ms / 1_000)
             self.writes_waiting -= 1
         values = [int(word) for word in written]
-        if kind is Kind.HOLDING and self.pair.holds(address, count):
+        if kind is TableKind.HOLDING and self.pair.holds(address, count):
             await self.pair.write(current_connection(), address, values, self.faults)
             if self.pair.plain.holds(address, count):
-                self.on_carried(Carried(way="plain", name=str(address), words=tuple(values)))
+                self.on_carried(CarriedOrder(way="plain", name=str(address), words=tuple(values)))
             return None
         if self._is_guarded:
             return ExcCodes.ILLEGAL_ADDRESS
@@ -245,12 +247,14 @@ class PlcServer:
                 continue
             register = self._registers.writable[order.target - 1]
             value = value_of_order(order.value, register)
-            self.on_carried(Carried(way="mailbox", name=register.name, value=value, member=member, epoch=order.epoch))
+            self.on_carried(
+                CarriedOrder(way="mailbox", name=register.name, value=value, member=member, epoch=order.epoch)
+            )
             if _is_in_range(value, register):
                 self._take({register.name: value})
                 self._later(self._hold(register, value))
 
-    def _written(self, kind: Kind, address: int, words: list[int]) -> ExcCodes | None:
+    def _written(self, kind: TableKind, address: int, words: list[int]) -> ExcCodes | None:
         accepted: dict[str, float] = {}
         place = address
         while place < address + len(words):
@@ -265,7 +269,7 @@ class PlcServer:
             accepted[register.name] = value
             place += register.words
         for name, value in accepted.items():
-            self.on_carried(Carried(way="register", name=name, value=value))
+            self.on_carried(CarriedOrder(way="register", name=name, value=value))
         self._take(accepted)
         return None
 
@@ -307,11 +311,11 @@ def _tables(
     """Coils, discrete inputs, holding and input registers, all zero: four separate tables."""
     coils, discretes = (
         [SimData(0, values=[False] * registers.sizes[kind], datatype=DataType.BITS)]
-        for kind in (Kind.COIL, Kind.DISCRETE)
+        for kind in (TableKind.COIL, TableKind.DISCRETE)
     )
     holdings, inputs = (
         [SimData(0, count=registers.sizes[kind], values=0, datatype=DataType.REGISTERS)]
-        for kind in (Kind.HOLDING, Kind.INPUT)
+        for kind in (TableKind.HOLDING, TableKind.INPUT)
     )
     holdings += [SimData(one.first, count=one.count, values=0, datatype=DataType.REGISTERS) for one in plain]
     return coils, discretes, holdings, inputs
@@ -327,7 +331,7 @@ async def follow(server: PlcServer, plc: str, directory: Path, is_open: asyncio.
     outbox: asyncio.Queue[dict[str, float]] = asyncio.Queue()
     server.on_written = outbox.put_nowait
     async with connected(directory) as (reader, writer):
-        writer.write(framed(PlcHello(plc=plc)) + framed(Written(values=server.held)))
+        writer.write(framed(PlcHello(plc=plc)) + framed(PointsWritten(values=server.held)))
         async with asyncio.TaskGroup() as group:
             while isinstance(message := await receive(reader), Image | ActAsked):
                 if isinstance(message, ActAsked):
@@ -338,7 +342,7 @@ async def follow(server: PlcServer, plc: str, directory: Path, is_open: asyncio.
                 await server.apply(message.faults)
                 is_open.set()
                 while not outbox.empty():
-                    writer.write(framed(Written(values=outbox.get_nowait())))
+                    writer.write(framed(PointsWritten(values=outbox.get_nowait())))
     await server.stop()
 
 
@@ -346,17 +350,10 @@ async def _main(arguments: argparse.Namespace) -> None:
     plc, directory = arguments.plc, arguments.directory
     store = WordStore(directory / f"{plc}.retained")
     server = PlcServer(PLCS[plc], arguments.host, arguments.port, store=store, is_guarded=arguments.guarded)
-    is_open = asyncio.Event()
-
-    async def serve() -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(follow(server, plc, directory, is_open))
-            await is_open.wait()
-            say_ready(plc=plc, port=server.port)
-
-    with OrderFile(directory / f"{plc}.orders.jsonl" if arguments.orders else None) as orders:
-        server.on_carried = orders.note
-        await until_told(serve(), is_child=arguments.child)
+    with order_file(directory / f"{plc}.orders.jsonl") if arguments.orders else nullcontext(server.on_carried) as note:
+        server.on_carried = note
+        work = partial(follow, server, plc, directory)
+        await until_told(work, lambda: {"plc": plc, "port": server.port}, is_child=arguments.child)
         await server.stop()
 
 

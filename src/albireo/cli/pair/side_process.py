@@ -1,4 +1,4 @@
-"""Commands that are a process of their own beside the nodes, a witness or a gate: run it, or ask the one that runs."""
+"""A witness or a gate, each a process beside the nodes: run it, or ask one that runs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +9,10 @@ from albireo.runtime.errors import DataLocked, DirectoryUnsafe
 
 
 def run_until_stopped(kind: str, name: str, directory: Path, run: Callable[[], int], *, as_json: bool) -> int:
-    """Its exit code.
+    """Call `run` until it ends, and give its exit code.
 
     Raises:
-        Failure: the directory is taken, or can't be used. What else `run` raises goes on.
+        Failure: the directory is taken, or can't be used. All else that `run` raises goes on.
     """
     try:
         code = run()
@@ -28,7 +28,7 @@ def run_until_stopped(kind: str, name: str, directory: Path, run: Callable[[], i
 
 
 def status_of(kind: str, directory: Path) -> dict[str, Any]:
-    """What the one that runs on `directory` says of itself; Failure if none does."""
+    """Status of the process that runs on `directory`; Failure if none does."""
     from albireo.client import ClientError, NodeClient  # The process that runs for months has no use for it.
 
     try:

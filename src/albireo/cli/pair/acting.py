@@ -15,7 +15,7 @@ LOOK_S: Final = 0.25
 ANSWER_S: Final = 0.5
 
 
-class Acting:
+class ActingDirectory:
     """Calling it gives the data directory of the member that acts, as of a short while ago. From any thread."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
@@ -33,7 +33,7 @@ class Acting:
         return self._acting
 
     def _look(self) -> None:
-        """The one of before first: it is asked most often and answers most often."""
+        """Ask the member that acted last first: it answers most often."""
         for directory in sorted(self._directories, key=lambda one: one != self._acting):
             if status_of(directory).get("role") in ACTING:
                 self._acting = directory
@@ -42,7 +42,7 @@ class Acting:
 
 
 def status_of(directory: Path, timeout_s: float = ANSWER_S) -> dict[str, Any]:
-    """What the CORE in `directory` says of itself; empty when it does not answer."""
+    """Status of the CORE in `directory`; empty when it does not answer."""
     try:
         with NodeClient(directory, timeout_s=timeout_s) as client:
             found: Any = client.ask("status")

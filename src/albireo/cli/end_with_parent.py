@@ -1,6 +1,6 @@
 """Runs a command of Albireo that ends when whoever started it is gone.
 
-    python -m albireo.cli.tied COMMAND ARGUMENTS...
+    python -m albireo.cli.end_with_parent COMMAND ARGUMENTS...
 
 The starter keeps the other end of our standard input. When it closes - also by `kill -9` - we get SIGTERM, which every
 command takes as a clean stop.
@@ -20,5 +20,5 @@ def _watch() -> None:
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_watch, name="tied", daemon=True).start()
+    threading.Thread(target=_watch, name="end-with-parent", daemon=True).start()
     main()

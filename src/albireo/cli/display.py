@@ -1,4 +1,4 @@
-"""How values, qualities and times read on a screen."""
+"""Values, qualities and times as text for people."""
 
 from datetime import UTC, datetime
 

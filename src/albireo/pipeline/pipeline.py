@@ -1,9 +1,9 @@
-"""One run of the pipeline: history in, Delta tables and a report out.
+"""One pass of the pipeline: history in, Delta tables and a report out.
 
     open ──▶ plan ──▶ stage (Spark tasks write files) ──▶ commit (one transaction per table) ──▶ report
               └─ nothing new ─────────────────────────────────────────────────────────────────────▶ │
 
-A run that is ended anywhere leaves tables that are each whole; the next run goes on from the oldest of their
+A pass that is ended anywhere leaves tables that are each whole; the next pass goes on from the oldest of their
 watermarks. The same input twice gives the same tables, the second time without Spark.
 """
 
@@ -27,11 +27,11 @@ from albireo.codec.history import FileKind
 from albireo.pipeline import delta, rollup, tables
 from albireo.pipeline.config import spark_config
 from albireo.pipeline.errors import OutputBusy, OutputUnusable
-from albireo.pipeline.plan import Plan, plan
+from albireo.pipeline.plan import WorkPlan, plan
 from albireo.pipeline.report import alarms, coverage
 from albireo.pipeline.report.report import write_report
 from albireo.pipeline.session import spark_session
-from albireo.pipeline.source import History, frame, literal, named_failures, open_history
+from albireo.pipeline.source import HistoryFolder, frame, literal, named_failures, open_history
 from albireo.pipeline.tables import Table
 
 Progress = Callable[[int, int, str], None]
@@ -39,11 +39,11 @@ Progress = Callable[[int, int, str], None]
 
 STEPS: Final = 8
 SHORT_ROWS_MAX: Final = 3_000_000
-"""Samples up to which a run counts as short: about a minute of work on two cores."""
+"""Samples up to which a pass counts as short: about a minute of work on two cores."""
 
 
 class _Steps:
-    """Counts the steps of one run and says them; two lanes of work may do so at once."""
+    """Counts the steps of one pass and says them; two lanes of work may do so at once."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -58,11 +58,11 @@ class _Steps:
 
 
 class _Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What the stages of one run share."""
+    """Facts that the stages of one pass share."""
 
     spark: SparkSession
-    history: History
-    plan: Plan
+    history: HistoryFolder
+    plan: WorkPlan
     out: Path
     staging: Path
 
@@ -105,7 +105,7 @@ def run(
 
 
 @contextlib.contextmanager
-def _session(session: SparkSession | None, todo: Plan, out: Path, master: str | None) -> Iterator[SparkSession]:
+def _session(session: SparkSession | None, todo: WorkPlan, out: Path, master: str | None) -> Iterator[SparkSession]:
     if session is not None:
         yield session
         return
@@ -114,7 +114,7 @@ def _session(session: SparkSession | None, todo: Plan, out: Path, master: str | 
         yield started
 
 
-def _bring_up_to_date(spark: SparkSession, history: History, todo: Plan, out: Path, steps: _Steps) -> None:
+def _bring_up_to_date(spark: SparkSession, history: HistoryFolder, todo: WorkPlan, out: Path, steps: _Steps) -> None:
     staging = out / "staging"
     shutil.rmtree(staging, ignore_errors=True)
     work = _Work(spark=spark, history=history, plan=todo, out=out, staging=staging)
@@ -254,7 +254,7 @@ def _gaps(work: _Work) -> DataFrame:
 
 
 def _first_known_ns(work: _Work) -> int:
-    """When the record begins: the first sample, but not before the day on which the node began to append."""
+    """Begin of the record: the first sample, but not before the day on which the node began to append."""
     entries = work.history.entries(FileKind.SAMPLES)
     if not entries:
         return work.plan.known_to_ns
@@ -267,7 +267,7 @@ def _stage(work: _Work, rows: DataFrame, table: Table) -> list[delta.StagedFile]
 
 
 def _staged_frame(work: _Work, table: Table) -> DataFrame:
-    """What this run has staged for `table`."""
+    """Rows that this pass has staged for `table`."""
     folder = work.staging / table.name
     if not any(folder.rglob("*.parquet")):
         return work.spark.createDataFrame([], table.schema)
