@@ -10,7 +10,7 @@ import zmq
 from albireo.codec.message import Ask
 from albireo.model.instant import Instant
 from albireo.runtime import ActorContext, Keys, Letter, Link, LinkLimits, running
-from albireo.runtime.link.connection import Monitor, Told
+from albireo.runtime.link.connection import ConnectionEvent, Monitor
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.keys import introduce
 from albireo.runtime.link.zap import ADDRESS
@@ -141,7 +141,7 @@ class Foreign:
         self.socket.setsockopt(zmq.LINGER, 0)
         self._gate: zmq.Socket[bytes] | None = None
         self._monitor = Monitor(self.socket, self._context.socket(zmq.PAIR))
-        self.told: list[Told] = []
+        self.told: list[ConnectionEvent] = []
 
     def __enter__(self) -> "Foreign":
         return self
@@ -164,7 +164,7 @@ class Foreign:
         self._gate.bind(ADDRESS)
         return self._gate
 
-    def has_heard(self, told: Told) -> bool:
+    def has_heard(self, told: ConnectionEvent) -> bool:
         """Whether that has happened to its connection so far."""
         self.socket.getsockopt(zmq.EVENTS)
         self.told += self._monitor.take()

@@ -38,7 +38,7 @@ def _life(member: Member) -> None:
     member.log.flush()
     member.log.save_snapshot(member.log.committed, member.log.log_time, {"fold": b"state"})
     ends = [frame.header.last_sequence for frame in HOLDER.branch]
-    starts = [path.first_sequence for path in member.log._stock.table.segments]
+    starts = [path.first_sequence for path in member.log._stored.table.segments]
     member.cut(ends[-4])
     member.lead(5)
     member.append(700, 2000, 3000)

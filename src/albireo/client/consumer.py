@@ -22,7 +22,7 @@ from albireo.model.instant import SECOND, Instant
 from albireo.model.position import BEGINNING, Position
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.keys import Keys
-from albireo.runtime.link.lines import LineTo, News
+from albireo.runtime.link.lines import LineNews, LineTo
 
 
 class Delivered(msgspec.Struct, frozen=True, eq=False):
@@ -88,7 +88,7 @@ class PairConsumer(OnLines):
                 taken, self._taken = self._taken, []
                 return taken
 
-    def _heard(self, news: News) -> None:
+    def _heard(self, news: LineNews) -> None:
         if news.is_up is not None:
             self._perform(self._machine.step((LineUp if news.is_up else LineDown)(news.line), boot_ns()), ())
         elif isinstance(news.message, FeedAnswer | FeedData | FeedState | FeedAlive):

@@ -32,7 +32,7 @@ from albireo.model.samples import SampleBatch, Strings, ValueType
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.actor.tuning import show_large_block
 from albireo.runtime.link.keys import Keys
-from albireo.runtime.link.lines import LineTo, News
+from albireo.runtime.link.lines import LineNews, LineTo
 
 RUN_MAX: Final = 2**32 - 1
 
@@ -137,7 +137,7 @@ class PairProducer(OnLines):
         self._hand_over()
         super().close()
 
-    def _take(self, news: News) -> None:
+    def _take(self, news: LineNews) -> None:
         if news.is_up is not None:
             self._perform(self._machine.step((LineUp if news.is_up else LineDown)(news.line), boot_ns()))
         elif news.message is not None:

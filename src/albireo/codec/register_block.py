@@ -71,7 +71,7 @@ _WORDS_OF_BALLOT: Final = struct.Struct(f">{BALLOT_REGISTERS}H")
 _WORDS_OF_LIFE: Final = struct.Struct(f">{LIFE_REGISTERS}H")
 
 
-class Damage(Enum):
+class BlockDamage(Enum):
     """Why registers are no block. None of them means "empty"."""
 
     SIZE = "size"
@@ -96,7 +96,7 @@ class Damage(Enum):
 class BlockError(DecodeError):
     """Hostile, torn or foreign registers. `offset` counts registers."""
 
-    def __init__(self, offset: int, damage: Damage) -> None:
+    def __init__(self, offset: int, damage: BlockDamage) -> None:
         super().__init__(offset, damage.value)
         self.damage = damage
 
@@ -191,13 +191,13 @@ def decode_ballot(words: Sequence[int], offset: int = 0) -> Ballot:
     layout, head, tag, origin, lease, promised, epoch, version, bits, run, gap = _BALLOT.unpack_from(octets)
     crc, tail = _BALLOT_END.unpack_from(octets, _BALLOT.size)
     if layout != LAYOUT + LAYOUT_VERSION:
-        raise BlockError(offset, Damage.OTHER_LAYOUT if layout >> 4 == LAYOUT >> 4 else Damage.FOREIGN)
+        raise BlockError(offset, BlockDamage.OTHER_LAYOUT if layout >> 4 == LAYOUT >> 4 else BlockDamage.FOREIGN)
     if head != tail:
-        raise BlockError(offset, Damage.TORN)
+        raise BlockError(offset, BlockDamage.TORN)
     if crc != crc32(octets[: _BALLOT.size]):
-        raise BlockError(offset, Damage.CHECKSUM)
+        raise BlockError(offset, BlockDamage.CHECKSUM)
     if gap or bits & ~(_FORCED | _MEMBER_BITS):
-        raise BlockError(offset, Damage.RESERVED)
+        raise BlockError(offset, BlockDamage.RESERVED)
     ballot = Ballot(
         count=head,
         cluster_tag=tag,
@@ -212,7 +212,7 @@ def decode_ballot(words: Sequence[int], offset: int = 0) -> Ballot:
         is_forced=bool(bits & _FORCED),
     )
     if _misfit(ballot):
-        raise BlockError(offset, Damage.RANGE)
+        raise BlockError(offset, BlockDamage.RANGE)
     return ballot
 
 
@@ -227,24 +227,24 @@ def decode_life(words: Sequence[int], offset: int = 0) -> LifeSign:
     sign, complement, epoch, sequence = _LIFE.unpack_from(octets)
     (crc,) = _CRC.unpack_from(octets, _LIFE.size)
     if sign + complement != SIGN_MAX:
-        raise BlockError(start, Damage.TORN)
+        raise BlockError(start, BlockDamage.TORN)
     if crc != crc32(octets[: _LIFE.size]):
-        raise BlockError(start, Damage.CHECKSUM)
+        raise BlockError(start, BlockDamage.CHECKSUM)
     if sequence > SEQUENCE_MAX:
-        raise BlockError(start, Damage.RANGE)
+        raise BlockError(start, BlockDamage.RANGE)
     return LifeSign(sign, Position(epoch, sequence))
 
 
 def _octets(words: Sequence[int], start: int, size: int, layout: struct.Struct) -> bytes:
     part = words[start : start + size]
     if len(part) != size:
-        raise BlockError(start, Damage.SIZE)
+        raise BlockError(start, BlockDamage.SIZE)
     try:
         octets = layout.pack(*part)
     except struct.error as error:
-        raise BlockError(start, Damage.WORD) from error
+        raise BlockError(start, BlockDamage.WORD) from error
     if not any(octets):
-        raise BlockError(start, Damage.ZERO)
+        raise BlockError(start, BlockDamage.ZERO)
     return octets
 
 

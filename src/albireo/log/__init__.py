@@ -22,7 +22,7 @@ from albireo.log.files import FileSystem, Locked, OsFileSystem, read_file, write
 from albireo.log.log import Log
 from albireo.log.segment.recovery import CorruptRange, RecoveryReport, TornTail
 from albireo.log.segment.scrub import ScrubProgress
-from albireo.log.segment.stock import LogStats
+from albireo.log.segment.stored_log import LogStats
 from albireo.log.store.quarantine import Quarantined
 from albireo.log.store.retention import PrunedSegment
 from albireo.log.store.snapshots import Snapshot

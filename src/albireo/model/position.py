@@ -49,7 +49,8 @@ class EpochHistory(msgspec.Struct, frozen=True, array_like=True):
         return self.entries[-1].epoch if self.entries else 0
 
     def granted(self, entry: EpochEntry) -> "EpochHistory":
-        return EpochHistory((*self.entries, entry))
+        """This history with `entry` as its last one. Entries that begin there or later have no record and go."""
+        return EpochHistory((*(one for one in self.entries if one.first_sequence < entry.first_sequence), entry))
 
     def epoch_of(self, sequence: int) -> int:
         """Epoch under which `sequence` was written; 0 before the first entry."""

@@ -348,7 +348,7 @@ def test_a_sealed_segment_moves_the_belief_on(holder: Member, follower: Member) 
     for _ in range(3):
         follower.log.flush()
         follower.log.keep_house()
-    sealed = [segment for segment in follower.log._stock.table.segments if segment.is_sealed]
+    sealed = [segment for segment in follower.log._stored.table.segments if segment.is_sealed]
     assert follower.log.header.claims_to == sealed[-1].last_sequence > 0
 
 

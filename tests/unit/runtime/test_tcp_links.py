@@ -22,7 +22,7 @@ from albireo.runtime import (
     running,
 )
 from albireo.runtime.link import tcp
-from albireo.runtime.link.connection import Told
+from albireo.runtime.link.connection import ConnectionEvent
 from albireo.runtime.link.curve import is_loopback
 from albireo.runtime.link.dialing import Dialer, Listener
 from albireo.runtime.link.key_files import TRUSTED_FILE, new_pair
@@ -557,10 +557,10 @@ def test_a_program_without_a_loop_is_told_why_nobody_answers(tmp_path: Path) -> 
 
             assert "no key of 'root[primary]' is trusted here" in await asyncio.to_thread(why, stranger)
             stranger.trust(SERVER, server_keys.public)
-            assert await asyncio.to_thread(why, stranger) == Told.REFUSED.value
+            assert await asyncio.to_thread(why, stranger) == ConnectionEvent.REFUSED.value
             stranger.revoke(SERVER)
             stranger.trust(SERVER, client_keys.public)
-            assert await asyncio.to_thread(why, stranger) == Told.BROKEN_OFF.value
+            assert await asyncio.to_thread(why, stranger) == ConnectionEvent.BROKEN_OFF.value
         assert await asyncio.to_thread(why, client_keys, 0.2) == "nobody answers"
 
     asyncio.run(story())

@@ -36,7 +36,7 @@ class RowMistake(msgspec.Struct, frozen=True):
     remedy: str
 
 
-class Span(msgspec.Struct, frozen=True):
+class AddressSpan(msgspec.Struct, frozen=True):
     """Addresses that a row takes; two rows of one space that share one are suspicious, though not wrong."""
 
     space: str
@@ -54,7 +54,7 @@ class Judged(msgspec.Struct, frozen=True):
     """A row that its adapter can use."""
 
     item: DataItem
-    span: Span | None = None
+    span: AddressSpan | None = None
     """None where sharing is usual, such as the bits of one register."""
 
 
@@ -70,7 +70,7 @@ class AdapterKind(msgspec.Struct, frozen=True, kw_only=True):
     """Judges one row: cells as text, empty ones and unknown columns left out."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class ItemRow(msgspec.Struct, frozen=True):
     """One item as it stands in the table."""
 
     line: int
@@ -81,10 +81,10 @@ class Row(msgspec.Struct, frozen=True):
         return self.cells.get("name", "")
 
 
-def read_rows(text: str, found: Findings) -> list[Row]:
+def read_rows(text: str, found: Findings) -> list[ItemRow]:
     """The rows of a table whose shape is right; what is not goes to `found`."""
     text = text.removeprefix("\ufeff")
-    rows: list[Row] = []
+    rows: list[ItemRow] = []
     header: list[str] = []
     try:
         for line, cells in _lines(text):
@@ -100,7 +100,7 @@ def read_rows(text: str, found: Findings) -> list[Row]:
             if len(rows) >= ITEMS_MAX:
                 found.add((), f"more than {ITEMS_MAX} rows", "Split the node.", line=line)
                 break
-            rows.append(Row(line, {key: cell for key, cell in zip(header, cells, strict=False) if cell}))
+            rows.append(ItemRow(line, {key: cell for key, cell in zip(header, cells, strict=False) if cell}))
     except csv.Error as error:
         found.add((), f"not a CSV table: {error}", "Export it again as CSV, UTF-8.")
     if not header:
@@ -134,7 +134,7 @@ def _is_header_good(header: list[str], line: int, found: Findings) -> bool:
     return not twice
 
 
-def check_columns(rows: list[Row], kind: AdapterKind, more: tuple[str, ...], found: Findings) -> None:
+def check_columns(rows: list[ItemRow], kind: AdapterKind, more: tuple[str, ...], found: Findings) -> None:
     """Columns that the adapter does not know, each told once, at the first row that uses it."""
     if not kind.columns:
         return
@@ -148,7 +148,7 @@ def check_columns(rows: list[Row], kind: AdapterKind, more: tuple[str, ...], fou
                 found.add((column,), text, did_you_mean(column, known), line=row.line)
 
 
-def check_row(row: Row, kind: AdapterKind, found: Findings) -> Judged | None:
+def check_row(row: ItemRow, kind: AdapterKind, found: Findings) -> Judged | None:
     """The row as its adapter understands it; None when it has a mistake."""
     if not row.name:
         found.add(("name",), "the item has no name", "Give it one, or take the row away.", line=row.line)
@@ -171,11 +171,11 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else "Change the cell."
 
 
-def check_spans(judged: list[tuple[Row, Judged]], found: Findings) -> None:
+def check_spans(judged: list[tuple[ItemRow, Judged]], found: Findings) -> None:
     """Warn of rows that take the same addresses."""
     spans = [(one.span, row) for row, one in judged if one.span is not None]
     spans.sort(key=lambda one: (one[0].space, one[0].first))
-    reaching: tuple[Span, Row] | None = None
+    reaching: tuple[AddressSpan, ItemRow] | None = None
     for span, row in spans:
         if reaching is None or reaching[0].space != span.space:
             reaching = (span, row)
@@ -188,7 +188,7 @@ def check_spans(judged: list[tuple[Row, Judged]], found: Findings) -> None:
             reaching = (span, row)
 
 
-def check_suppression(judged: list[tuple[Row, Judged]], known: Mapping[str, Judged], found: Findings) -> None:
+def check_suppression(judged: list[tuple[ItemRow, Judged]], known: Mapping[str, Judged], found: Findings) -> None:
     """`suppressed_by` names a bool item of the same node."""
     for row, one in judged:
         wanted = one.item.alarm.suppressed_by if one.item.alarm else ""
@@ -200,6 +200,6 @@ def check_suppression(judged: list[tuple[Row, Judged]], known: Mapping[str, Judg
             found.add(("suppressed_by",), text, "Name an item that is true or false.", line=row.line)
 
 
-def cells_of(row: Row) -> dict[str, str]:
+def cells_of(row: ItemRow) -> dict[str, str]:
     """The row as an adapter gets it."""
     return {key: cell for key, cell in row.cells.items() if key != OWNER_COLUMN}

@@ -21,8 +21,8 @@ import msgspec
 from albireo.codec.topology.item_table import (
     OWNER_COLUMN,
     AdapterKind,
+    ItemRow,
     Judged,
-    Row,
     cells_of,
     check_columns,
     check_row,
@@ -85,7 +85,7 @@ class _Loading:
         self._kinds = kinds
         self._found = Findings(file)
         self._tables: dict[str, Findings] = {}
-        self._table_rows: dict[str, list[Row]] = {}
+        self._table_rows: dict[str, list[ItemRow]] = {}
 
     def mistakes(self) -> list[Mistake]:
         found = self._found.mistakes()
@@ -140,9 +140,9 @@ class _Loading:
     def _needs_items(self, adapter: AdapterConfig) -> bool:
         return adapter.kind in self._kinds and self._kinds[adapter.kind].needs_items
 
-    def _rows_by_owner(self, node: NodeConfig, path: KeyPath) -> dict[str, list[Row]]:
+    def _rows_by_owner(self, node: NodeConfig, path: KeyPath) -> dict[str, list[ItemRow]]:
         """Rows of the node's own table, each to the adapter that its column `adapter` names."""
-        owned: dict[str, list[Row]] = {adapter.name: [] for adapter in node.adapter}
+        owned: dict[str, list[ItemRow]] = {adapter.name: [] for adapter in node.adapter}
         for row in self._rows(node.items, (*path, "items")):
             owner = row.cells.get(OWNER_COLUMN, "")
             if owner in owned:
@@ -153,7 +153,7 @@ class _Loading:
             self._tables[node.items].add((OWNER_COLUMN,), text, remedy, line=row.line)
         return owned
 
-    def _rows(self, file: str, path: KeyPath) -> list[Row]:
+    def _rows(self, file: str, path: KeyPath) -> list[ItemRow]:
         """Rows of an item table, read once however often it is named."""
         if not file:
             return []
@@ -163,14 +163,16 @@ class _Loading:
             self._table_rows[file] = read_rows(text, self._tables[file]) if text is not None else []
         return self._table_rows[file]
 
-    def _judged(self, adapter: AdapterConfig, file: str, rows: list[Row], seen: dict[str, "_Seen"]) -> list[Row]:
+    def _judged(
+        self, adapter: AdapterConfig, file: str, rows: list[ItemRow], seen: dict[str, "_Seen"]
+    ) -> list[ItemRow]:
         """The rows that the adapter can use and whose name nobody has used before."""
         if not rows:
             return []
         kind = self._kinds.get(adapter.kind, AdapterKind())
         found = self._tables[file]
         check_columns(rows, kind, (OWNER_COLUMN,), found)
-        good: list[tuple[Row, Judged]] = []
+        good: list[tuple[ItemRow, Judged]] = []
         for row in rows:
             judged = check_row(row, kind, found)
             if row.name in seen:
@@ -200,7 +202,7 @@ class _Seen(msgspec.Struct, frozen=True):
     """Where a name of the node stands."""
 
     file: str
-    row: Row
+    row: ItemRow
     judged: Judged
 
 

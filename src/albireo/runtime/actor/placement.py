@@ -68,7 +68,7 @@ class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of a memory file: the last words of a run that did not end cleanly."""
 
 
-class Ending(msgspec.Struct, frozen=True):
+class ActorEnd(msgspec.Struct, frozen=True):
     """How a run of an actor ended."""
 
     exit_code: int
@@ -76,12 +76,12 @@ class Ending(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Placement(Protocol):
+class ActorPlacement(Protocol):
     """Two implementations: ProcessPlacement, ThreadPlacement. For boot's loop only."""
 
     can_kill: bool
 
-    def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[Ending], object]) -> int:
+    def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
         """Start a run of `spec`; gives its process id. `on_end` is called once, in boot's loop."""
 
     def request_stop(self, name: str) -> None:
@@ -108,20 +108,20 @@ def build(spec: ActorSpec) -> Behaviour:
 
 def live(
     spec: ActorSpec, data: Path, supervised: Supervised, on_made: Callable[[ActorContext], object] | None = None
-) -> Ending:
+) -> ActorEnd:
     """The whole life of an actor, in the calling thread."""
     try:
         behaviour = build(spec)
         with asyncio.Runner(loop_factory=ActorLoop) as runner:
             runner.run(run_actor(behaviour, data, name=spec.name, supervised=supervised, on_made=on_made))
     except ConfigurationRefused as error:
-        return Ending(EXIT_CONFIGURATION, str(error))
+        return ActorEnd(EXIT_CONFIGURATION, str(error))
     except StoreRefused as error:
-        return Ending(EXIT_CRASHED if error.may_pass else EXIT_DATA, str(error))
+        return ActorEnd(EXIT_CRASHED if error.may_pass else EXIT_DATA, str(error))
     except Exception as error:  # noqa: BLE001  # The supervisor's place: a bug ends this actor here, and only this one.
         traceback.print_exc()
-        return Ending(EXIT_CRASHED, "".join(traceback.format_exception_only(error)).strip())
-    return Ending(0, "stopped")
+        return ActorEnd(EXIT_CRASHED, "".join(traceback.format_exception_only(error)).strip())
+    return ActorEnd(0, "stopped")
 
 
 class ProcessPlacement:
@@ -135,7 +135,7 @@ class ProcessPlacement:
         self._log_level = log_level
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[Ending], object]) -> int:
+    def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
         loop = asyncio.get_running_loop()
         last_words = os.memfd_create(f"albireo-{spec.name}-reason")
         try:
@@ -154,7 +154,7 @@ class ProcessPlacement:
             os.close(last_words)
             if self._running.get(spec.name) is process:
                 del self._running[spec.name]
-            on_end(Ending(code, reason or _describe(code)))
+            on_end(ActorEnd(code, reason or _describe(code)))
 
         loop.add_reader(descriptor, ended)
         return process.pid
@@ -195,13 +195,13 @@ class ThreadPlacement:
         self._log_level = log_level
         self._running: dict[str, list[ActorContext]] = {}
 
-    def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[Ending], object]) -> int:
+    def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
         loop = asyncio.get_running_loop()
         made: list[ActorContext] = []
         self._running[spec.name] = made
         supervised = Supervised(identity=identity, lock=self._lock, is_process=False, log_level=self._log_level)
 
-        def ended(ending: Ending) -> None:
+        def ended(ending: ActorEnd) -> None:
             if self._running.get(spec.name) is made:
                 del self._running[spec.name]
             on_end(ending)

@@ -76,7 +76,7 @@ class SupervisionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
             raise ValueError("supervision: start_within_ns, stop_within_ns and steady_ns are positive")
 
 
-class Watched(msgspec.Struct, frozen=True):
+class WatchedActor(msgspec.Struct, frozen=True):
     """One actor as far as supervision goes."""
 
     name: str
@@ -118,11 +118,11 @@ class TimePassed(msgspec.Struct, frozen=True):
     """The instant that `deadline` named has come."""
 
 
-class StopAsked(msgspec.Struct, frozen=True):
+class NodeStopAsked(msgspec.Struct, frozen=True):
     """The node is to stop. Asking twice changes nothing."""
 
 
-Event = StartAsked | ActorStarted | ActorAnswered | ActorExited | TimePassed | StopAsked
+Event = StartAsked | ActorStarted | ActorAnswered | ActorExited | TimePassed | NodeStopAsked
 
 
 # --- Effects ---------------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class Spawn(msgspec.Struct, frozen=True):
     run: int
 
 
-class Ask(msgspec.Struct, frozen=True):
+class AskAlive(msgspec.Struct, frozen=True):
     """Send DEAD?"""
 
     name: str
@@ -145,12 +145,12 @@ class RequestStop(msgspec.Struct, frozen=True):
     run: int
 
 
-class Kill(msgspec.Struct, frozen=True):
+class KillActor(msgspec.Struct, frozen=True):
     name: str
     run: int
 
 
-class Transitioned(msgspec.Struct, frozen=True):
+class ActorTransitioned(msgspec.Struct, frozen=True):
     """For the log, the cases and the status: states by their lower-case names."""
 
     name: str
@@ -177,7 +177,7 @@ class AllStopped(msgspec.Struct, frozen=True):
     hung: tuple[str, ...]
 
 
-Effect = Spawn | Ask | RequestStop | Kill | Transitioned | Escalated | AllStarted | AllStopped
+Effect = Spawn | AskAlive | RequestStop | KillActor | ActorTransitioned | Escalated | AllStarted | AllStopped
 
 
 # --- States ----------------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class Ended(msgspec.Struct, frozen=True):
 Life = Waiting | Starting | Running | Ending | Ended
 
 
-class Phase(Enum):
+class NodePhase(Enum):
     NEW = "new"
     STARTING = "starting"
     UP = "up"
@@ -225,7 +225,7 @@ class Phase(Enum):
 class _Actor:
     """What supervision knows of one actor."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: WatchedActor) -> None:
         self.watched = watched
         self.life: Life = Waiting()
         self.run = 0
@@ -240,9 +240,11 @@ class _Actor:
 class Supervision:
     """The supervisor's machine: `step(event, now) -> effects`, to be carried out in order."""
 
-    def __init__(self, actors: Sequence[Watched], config: SupervisionConfig, *, can_kill: bool, random: Random) -> None:
+    def __init__(
+        self, actors: Sequence[WatchedActor], config: SupervisionConfig, *, can_kill: bool, random: Random
+    ) -> None:
         """`can_kill`: a run can be ended against its will (a process can, a thread can't)."""
-        self.phase = Phase.NEW
+        self.phase = NodePhase.NEW
         self._config = config
         self._can_kill = can_kill
         self._random = random
@@ -260,21 +262,21 @@ class Supervision:
         self._forgive(now)
         match event:
             case StartAsked():
-                if self.phase is Phase.NEW:
-                    self.phase = Phase.STARTING
+                if self.phase is NodePhase.NEW:
+                    self.phase = NodePhase.STARTING
             case ActorStarted(name=name, run=run):
                 self._started(self._actor(name, run), now)
             case ActorAnswered(name=name, run=run):
                 self._answered(self._actor(name, run))
             case ActorExited(name=name, run=run):
                 self._exited(self._actor(name, run), event, now)
-            case StopAsked():
+            case NodeStopAsked():
                 self._stop("stop asked")
             case TimePassed():
                 pass
             case _:
                 assert_never(event)
-        if self.phase is not Phase.NEW:
+        if self.phase is not NodePhase.NEW:
             self._look_at_clock(now)
             self._advance(now)
         self._due = self.deadline()
@@ -282,7 +284,7 @@ class Supervision:
 
     def deadline(self) -> Instant | None:
         """When TimePassed is due; None while only another event can change anything."""
-        if self.phase in (Phase.NEW, Phase.STOPPED):
+        if self.phase in (NodePhase.NEW, NodePhase.STOPPED):
             return None
         instants = [self._deadline_of(actor) for actor in self._actors.values()]
         return min((instant for instant in instants if instant is not None), default=None)
@@ -313,7 +315,7 @@ class Supervision:
     def _exited(self, actor: _Actor | None, event: ActorExited, now: Instant) -> None:
         if actor is None:
             return
-        if self.phase is Phase.STOPPING and not isinstance(actor.life, Ended):
+        if self.phase is NodePhase.STOPPING and not isinstance(actor.life, Ended):
             self._become(actor, Ended(), event.reason)
             return
         match actor.life:
@@ -357,7 +359,7 @@ class Supervision:
             seconds = self._config.period_ns / SECOND
             self._escalate(f"{count} actors died within {seconds:g} s, the last was {actor.watched.name}: {cause}")
 
-    def _end_stages_after(self, watched: Watched, now: Instant) -> None:
+    def _end_stages_after(self, watched: WatchedActor, now: Instant) -> None:
         for actor in reversed(self._actors.values()):
             if actor.watched.stage > watched.stage and isinstance(actor.life, Starting | Running):
                 self._request_stop(actor, f"{watched.name} died", now)
@@ -399,7 +401,7 @@ class Supervision:
             ask_at=Instant(now + self._config.ask_every_ns),
             asked_since=now if life.asked_since is None else life.asked_since,
         )
-        self._effects.append(Ask(actor.watched.name, actor.run))
+        self._effects.append(AskAlive(actor.watched.name, actor.run))
 
     def _overdue(self, actor: _Actor, cause: str, now: Instant) -> None:
         """End a run that does not end by itself."""
@@ -407,7 +409,7 @@ class Supervision:
             life = actor.life
             is_death = life.is_death if isinstance(life, Ending) else True
             self._become(actor, Ending(since=now, cause=cause, is_death=is_death, is_killed=True), cause)
-            self._effects.append(Kill(actor.watched.name, actor.run))
+            self._effects.append(KillActor(actor.watched.name, actor.run))
         else:
             self._hung.append(actor.watched.name)
             self._become(actor, Ended(), cause)
@@ -435,21 +437,21 @@ class Supervision:
 
     def _advance(self, now: Instant) -> None:
         """Start what may start, stop what must stop, and notice the end of either."""
-        if self.phase in (Phase.STARTING, Phase.UP):
+        if self.phase in (NodePhase.STARTING, NodePhase.UP):
             for actor in self._actors.values():
                 if isinstance(actor.life, Waiting) and actor.life.until <= now and self._may_start(actor):
                     actor.run += 1
                     actor.ready_at = None
                     self._become(actor, Starting(now), "its turn" if actor.restarts == 0 else "again")
                     self._effects.append(Spawn(actor.watched.name, actor.run))
-        if self.phase is Phase.STARTING and all(self._has_started(actor) for actor in self._actors.values()):
-            self.phase = Phase.UP
+        if self.phase is NodePhase.STARTING and all(self._has_started(actor) for actor in self._actors.values()):
+            self.phase = NodePhase.UP
             self._effects.append(AllStarted())
-        if self.phase is Phase.STOPPING:
+        if self.phase is NodePhase.STOPPING:
             self._stop_last_stage(now)
 
     def _may_start(self, actor: _Actor) -> bool:
-        return self.phase in (Phase.STARTING, Phase.UP) and all(
+        return self.phase in (NodePhase.STARTING, NodePhase.UP) and all(
             isinstance(other.life, Running)
             for other in self._actors.values()
             if other.watched.stage < actor.watched.stage and other.watched.is_essential
@@ -466,7 +468,7 @@ class Supervision:
                     self._request_stop(actor, "stop asked", now)
             if there:
                 return
-        self.phase = Phase.STOPPED
+        self.phase = NodePhase.STOPPED
         self._effects.append(AllStopped(tuple(self._hung)))
 
     def _request_stop(self, actor: _Actor, cause: str, now: Instant) -> None:
@@ -481,9 +483,9 @@ class Supervision:
 
     def _stop(self, cause: str) -> None:
         """From here on nothing is started. The stages are stopped by `_advance`."""
-        if self.phase in (Phase.STOPPING, Phase.STOPPED):
+        if self.phase in (NodePhase.STOPPING, NodePhase.STOPPED):
             return
-        self.phase = Phase.STOPPING
+        self.phase = NodePhase.STOPPING
         for actor in self._actors.values():
             if isinstance(actor.life, Waiting):
                 self._become(actor, Ended(), cause)
@@ -491,5 +493,7 @@ class Supervision:
     def _become(self, actor: _Actor, life: Life, cause: str) -> None:
         old, actor.life = actor.life, life
         self._effects.append(
-            Transitioned(actor.watched.name, actor.run, type(old).__name__.lower(), type(life).__name__.lower(), cause)
+            ActorTransitioned(
+                actor.watched.name, actor.run, type(old).__name__.lower(), type(life).__name__.lower(), cause
+            )
         )

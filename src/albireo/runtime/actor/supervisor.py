@@ -27,28 +27,28 @@ from albireo.model.instant import SECOND, Instant
 from albireo.runtime.actor.actor import ActorContext, run_actor
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.actor.directory import DataLock, RunDirectory
-from albireo.runtime.actor.placement import ActorSpec, Ending, Placement, ProcessPlacement, ThreadPlacement
+from albireo.runtime.actor.placement import ActorEnd, ActorPlacement, ActorSpec, ProcessPlacement, ThreadPlacement
 from albireo.runtime.actor.supervision import (
     ActorAnswered,
     ActorExited,
     ActorStarted,
+    ActorTransitioned,
     AllStarted,
     AllStopped,
-    Ask,
+    AskAlive,
     Effect,
     Escalated,
     Event,
-    Kill,
+    KillActor,
+    NodeStopAsked,
     RequestStop,
     Spawn,
     StartAsked,
     Supervision,
     SupervisionConfig,
     TimePassed,
-    Transitioned,
-    Watched,
+    WatchedActor,
 )
-from albireo.runtime.actor.supervision import StopAsked as NodeStopAsked
 from albireo.runtime.errors import ActorHung, DataLocked, StartFailed
 from albireo.runtime.link.sockets import Letter, new_identity
 
@@ -149,7 +149,7 @@ class Supervisor:
         self._on_change = on_change
         self._seen = {spec.name: _Seen(spec) for spec in specs}
         self._machine = Supervision(
-            [Watched(spec.name, spec.stage, spec.is_essential) for spec in specs],
+            [WatchedActor(spec.name, spec.stage, spec.is_essential) for spec in specs],
             config,
             can_kill=placement == "process",
             random=Random(secrets.randbits(64) if seed is None else seed),
@@ -175,7 +175,7 @@ class Supervisor:
             StartFailed: gave up; everything is stopped again.
         """
         self._lock = await _lock(self._data)
-        self._placement: Placement = (
+        self._placement: ActorPlacement = (
             ProcessPlacement(self._data, self._lock, self._log_level)
             if self._placement_name == "process"
             else ThreadPlacement(self._data, self._lock, self._log_level)
@@ -296,15 +296,15 @@ class Supervisor:
         match effect:
             case Spawn(name=name, run=run):
                 self._spawn(self._seen[name], run)
-            case Ask(name=name):
+            case AskAlive(name=name):
                 self._nonce += 1
                 self._link.send(AliveAsked(nonce=self._nonce), to=self._seen[name].identity)
             case RequestStop(name=name):
                 if not self._link.send(StopAsked(), to=self._seen[name].identity):
                     self._placement.request_stop(name)
-            case Kill(name=name):
+            case KillActor(name=name):
                 self._placement.kill(name)
-            case Transitioned():
+            case ActorTransitioned():
                 self._note(effect)
             case Escalated(reason=reason, exit_code=exit_code):
                 self._escalated = effect
@@ -324,16 +324,16 @@ class Supervisor:
         seen.identity = new_identity(seen.spec.name)
         seen.answer = AliveAnswered(nonce=0, actor=seen.spec.name)
 
-        def ended(ending: Ending) -> None:
+        def ended(ending: ActorEnd) -> None:
             # By `call`: what on_change raises in there ends boot, instead of being printed by asyncio.
             self._actor.call(self._take, ActorExited(seen.spec.name, run, ending.exit_code, ending.reason))
 
         try:
             seen.pid = self._placement.spawn(seen.spec, seen.identity, ended)
         except OSError as error:  # No memory, no process slots: it has died before it lived.
-            ended(Ending(1, f"could not be started: {error}"))
+            ended(ActorEnd(1, f"could not be started: {error}"))
 
-    def _note(self, change: Transitioned) -> None:
+    def _note(self, change: ActorTransitioned) -> None:
         seen = self._seen[change.name]
         seen.state, seen.cause, seen.since = change.new, change.cause, boot_ns()
         if change.new in ("waiting", "ended"):

@@ -19,7 +19,7 @@ WATCHED: Final = (
 )
 
 
-class Told(Enum):
+class ConnectionEvent(Enum):
     """What happened to one connection."""
 
     CONNECTED = "tcp connection made"
@@ -31,13 +31,13 @@ class Told(Enum):
 
 
 _MEANING: Final = {
-    zmq.EVENT_CONNECTED: Told.CONNECTED,
-    zmq.EVENT_CONNECT_RETRIED: Told.RETRIED,
-    zmq.EVENT_HANDSHAKE_SUCCEEDED: Told.PROVEN,
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: Told.BROKEN_OFF,
-    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: Told.BROKEN_OFF,
-    zmq.EVENT_HANDSHAKE_FAILED_AUTH: Told.REFUSED,
-    zmq.EVENT_DISCONNECTED: Told.ENDED,
+    zmq.EVENT_CONNECTED: ConnectionEvent.CONNECTED,
+    zmq.EVENT_CONNECT_RETRIED: ConnectionEvent.RETRIED,
+    zmq.EVENT_HANDSHAKE_SUCCEEDED: ConnectionEvent.PROVEN,
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: ConnectionEvent.BROKEN_OFF,
+    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: ConnectionEvent.BROKEN_OFF,
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH: ConnectionEvent.REFUSED,
+    zmq.EVENT_DISCONNECTED: ConnectionEvent.ENDED,
 }
 
 
@@ -55,7 +55,7 @@ class Monitor:
     def descriptor(self) -> int:
         return int(self._socket.getsockopt(zmq.FD))
 
-    def take(self) -> list[Told]:
+    def take(self) -> list[ConnectionEvent]:
         """All that is there."""
         told = []
         while not self._socket.closed and int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:

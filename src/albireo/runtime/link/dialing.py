@@ -19,7 +19,7 @@ from albireo.model.instant import SECOND, Instant
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.errors import AddressTaken, PeerUnreachable
 from albireo.runtime.link import curve
-from albireo.runtime.link.connection import Monitor, Told
+from albireo.runtime.link.connection import ConnectionEvent, Monitor
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
 
@@ -226,19 +226,19 @@ class BlockingDialer:
         changes = []
         for told in self._monitor.take():
             match told:
-                case Told.PROVEN:
+                case ConnectionEvent.PROVEN:
                     self._dialer.succeeded()
                     self._dial_at = None
                     changes.append(True)
-                case Told.REFUSED | Told.BROKEN_OFF:
+                case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF:
                     self._dialer.hang_up()
                     self._last = told.value
                     self._dial_at = Instant(boot_ns() + int(self._dialer.pause_s() * SECOND))
-                case Told.ENDED:
+                case ConnectionEvent.ENDED:
                     self._dialer.is_up = False
                     self._dial_at = self._dial_at or Instant(boot_ns() + int(STANDSTILL_S * SECOND))
                     changes.append(False)
-                case Told.CONNECTED | Told.RETRIED:
+                case ConnectionEvent.CONNECTED | ConnectionEvent.RETRIED:
                     pass
         if self._dial_at is not None and boot_ns() >= self._dial_at:
             self._dial_at = None

@@ -53,7 +53,7 @@ Hex32 = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 """32 bytes as 64 lower-case hexadecimal digits."""
 KeyName = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
 Mark = tuple[tuple[int, int, int] | None, ...]
-_File = TypeVar("_File", bound="Own | Trust")
+_File = TypeVar("_File", bound="OwnKeys | Trust")
 
 
 class KeyPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,7 +76,7 @@ class KeyPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return bytes.fromhex(self.public)
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KnownKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A public key of somebody else."""
 
     name: KeyName
@@ -85,7 +85,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """When it was trusted, or revoked; Unix ns, UTC."""
 
 
-class Own(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OwnKeys(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`own.json`."""
 
     name: KeyName
@@ -97,8 +97,8 @@ class Own(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Trust(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`trusted.json`."""
 
-    trusted: Annotated[tuple[Known, ...], msgspec.Meta(max_length=TRUSTED_MAX)] = ()
-    revoked: Annotated[tuple[Known, ...], msgspec.Meta(max_length=REVOKED_MAX)] = ()
+    trusted: Annotated[tuple[KnownKey, ...], msgspec.Meta(max_length=TRUSTED_MAX)] = ()
+    revoked: Annotated[tuple[KnownKey, ...], msgspec.Meta(max_length=REVOKED_MAX)] = ()
 
 
 def new_pair() -> KeyPair:
@@ -145,7 +145,7 @@ def locked(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def write(directory: Path, name: str, content: Own | Trust) -> None:
+def write(directory: Path, name: str, content: OwnKeys | Trust) -> None:
     """Replace a file as a whole, mode 0600."""
     (directory / f"{name}.aside").unlink(missing_ok=True)  # One left over might have another mode.
     text = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
@@ -174,7 +174,7 @@ def read(directory: Path, name: str, kind: type[_File]) -> _File:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         # The cause is not told and not chained: it could quote a secret.
         raise KeysRefused(path, "is damaged", "restore it, or make new keys in another directory") from None
-    if isinstance(content, Own):
+    if isinstance(content, OwnKeys):
         _check_pairs(path, content)
     else:
         _check_trust(path, content)
@@ -216,7 +216,7 @@ def _check_access(path: Path, found: os.stat_result, mode: str) -> None:
         )
 
 
-def _check_pairs(path: Path, own: Own) -> None:
+def _check_pairs(path: Path, own: OwnKeys) -> None:
     for pair in filter(None, (own.pair, own.next)):
         if pair.secret in KNOWN_SECRETS:
             raise KeysRefused(path, "holds an example key that everybody knows", "make new keys")

@@ -28,9 +28,9 @@ from albireo.runtime.link.key_files import (
     TRUSTED_FILE,
     TRUSTED_MAX,
     KeyPair,
-    Known,
+    KnownKey,
     Mark,
-    Own,
+    OwnKeys,
     Trust,
     check_name,
     locked,
@@ -45,7 +45,7 @@ from albireo.runtime.link.key_files import (
 class Keys:
     """The keys in one directory, as last read. `refresh` sees what others changed on disk."""
 
-    def __init__(self, directory: Path, own: Own, trust_list: Trust, mark: Mark) -> None:
+    def __init__(self, directory: Path, own: OwnKeys, trust_list: Trust, mark: Mark) -> None:
         """Use `load` or `new`."""
         self.directory = directory
         self._take(own, trust_list, mark)
@@ -59,7 +59,7 @@ class Keys:
         """
         directory = directory.absolute()
         mark = mark_of(directory)
-        return cls(directory, read(directory, OWN_FILE, Own), read(directory, TRUSTED_FILE, Trust), mark)
+        return cls(directory, read(directory, OWN_FILE, OwnKeys), read(directory, TRUSTED_FILE, Trust), mark)
 
     @classmethod
     def new(cls, directory: Path, name: str) -> "Keys":
@@ -79,7 +79,7 @@ class Keys:
                 raise KeysRefused(directory, "there are keys already", "replace them with: albireo keys rotate")
             if not (directory / TRUSTED_FILE).exists():
                 write(directory, TRUSTED_FILE, Trust())
-            write(directory, OWN_FILE, Own(name=name, pair=new_pair()))
+            write(directory, OWN_FILE, OwnKeys(name=name, pair=new_pair()))
         return cls.load(directory)
 
     def __repr__(self) -> str:
@@ -128,7 +128,7 @@ class Keys:
         with self._changing():
             self._check_trustable(name, key)
             if self.name_of(key) != name:
-                known = Known(name=name, public=key, since_ns=self._after_all())
+                known = KnownKey(name=name, public=key, since_ns=self._after_all())
                 trusted = (*self.trust_list.trusted, known)
                 write(self.directory, TRUSTED_FILE, msgspec.structs.replace(self.trust_list, trusted=trusted))
 
@@ -206,10 +206,10 @@ class Keys:
         mark = mark_of(self.directory)
         if mark == self._read_mark:
             return False
-        self._take(read(self.directory, OWN_FILE, Own), read(self.directory, TRUSTED_FILE, Trust), mark)
+        self._take(read(self.directory, OWN_FILE, OwnKeys), read(self.directory, TRUSTED_FILE, Trust), mark)
         return True
 
-    def _take(self, own: Own, trust_list: Trust, mark: Mark) -> None:
+    def _take(self, own: OwnKeys, trust_list: Trust, mark: Mark) -> None:
         revoked = {one.public for one in trust_list.revoked}
         self.own = own
         self.trust_list = trust_list

@@ -39,7 +39,7 @@ class LineTo(msgspec.Struct, frozen=True):
     """Whose key is expected there; without keys nobody's."""
 
 
-class News(msgspec.Struct, frozen=True, eq=False):
+class LineNews(msgspec.Struct, frozen=True, eq=False):
     """Something about the line with this index: it is up, it is down, or it brought a message."""
 
     line: int
@@ -85,7 +85,7 @@ class Lines:
         """False: that line is down, or its peer does not read. Nothing was sent then."""
         return self._links[line].send(message, raw)
 
-    def wait(self, timeout_s: float) -> list[News]:
+    def wait(self, timeout_s: float) -> list[LineNews]:
         """What has happened, at once if something has; empty after `timeout_s` without anything."""
         deadline = boot_ns() + int(timeout_s * SECOND)
         while True:
@@ -96,13 +96,13 @@ class Lines:
             # Both kinds of descriptor signal only what comes after they were found empty; `_take` found them empty.
             self._poll.poll(1000 * min(left_s, MIND_S))
 
-    def _take(self) -> list[News]:
+    def _take(self) -> list[LineNews]:
         news = []
         for line, dialer in enumerate(self._dialers):
-            news += [News(line, is_up=change) for change in dialer.mind()]
+            news += [LineNews(line, is_up=change) for change in dialer.mind()]
         for line, link in enumerate(self._links):
             drained = link.drain(LETTERS_MAX, BYTES_MAX)
-            news += [News(line, message=one.message, raw=one.raw) for one in drained.letters]
+            news += [LineNews(line, message=one.message, raw=one.raw) for one in drained.letters]
         return news
 
     def close(self) -> None:

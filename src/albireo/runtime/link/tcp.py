@@ -17,12 +17,12 @@ from typing import Final
 
 from albireo.runtime.actor.journal import Journal
 from albireo.runtime.errors import AddressTaken, EndpointRefused, KeysRefused
-from albireo.runtime.link.connection import Monitor, Told
+from albireo.runtime.link.connection import ConnectionEvent, Monitor
 from albireo.runtime.link.dialing import STANDSTILL_S, Dialer, Listener
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
 from albireo.runtime.link.sockets import Sockets, new_identity
-from albireo.runtime.link.zap import Gate, Refusal
+from albireo.runtime.link.zap import HandshakeRefusal, ZapHandler
 
 LOOK_S: Final = 0.25
 """How often the key directory is looked at; a revocation has to bite within a second."""
@@ -40,7 +40,7 @@ class TcpLinks:
         self._call = call
         self._log = log
         self._loop = asyncio.get_running_loop()
-        self._gate: Gate | None = None
+        self._gate: ZapHandler | None = None
         self._domains = 0
         self._all_keys: list[Keys] = []
         self._unreadable: set[Keys] = set()
@@ -130,7 +130,7 @@ class TcpLinks:
 
     def _admit(self, domain: str, keys: Keys) -> None:
         if self._gate is None:
-            self._gate = gate = Gate(self._sockets.router(LinkLimits()), self._report_refusal)
+            self._gate = gate = ZapHandler(self._sockets.router(LinkLimits()), self._report_refusal)
             self._loop.add_reader(gate.descriptor(), self._call, gate.answer)
             self._call(gate.answer)
         self._gate.domains[domain] = keys.name_of
@@ -162,14 +162,14 @@ class TcpLinks:
 
         self._after("keys", LOOK_S, look)
 
-    def _report_refusal(self, refusal: Refusal) -> None:
+    def _report_refusal(self, refusal: HandshakeRefusal) -> None:
         self._log.limited(
             "peer_refused", refusal.address, address=refusal.address, public=refusal.public, reason=refusal.reason
         )
 
     # --- What becomes of connections ---------------------------------------------------------------------------------
 
-    def _monitor(self, link: Link, socket: SyncSocket, hear: Callable[[Told], object]) -> None:
+    def _monitor(self, link: Link, socket: SyncSocket, hear: Callable[[ConnectionEvent], object]) -> None:
         monitor = Monitor(socket, self._sockets.pair())
         descriptor = monitor.descriptor()
 
@@ -185,27 +185,27 @@ class TcpLinks:
         self._call(take)  # The descriptor signals only after the socket was once found empty.
         link.at_close.append(release)
 
-    def _heard_by_listener(self, listener: Listener, told: Told) -> None:
-        if told in (Told.PROVEN, Told.ENDED):
-            listener.link.on_connection(told is Told.PROVEN)
+    def _heard_by_listener(self, listener: Listener, told: ConnectionEvent) -> None:
+        if told in (ConnectionEvent.PROVEN, ConnectionEvent.ENDED):
+            listener.link.on_connection(told is ConnectionEvent.PROVEN)
 
-    def _heard_by_dialer(self, dialer: Dialer, told: Told) -> None:
+    def _heard_by_dialer(self, dialer: Dialer, told: ConnectionEvent) -> None:
         match told:
-            case Told.PROVEN:
+            case ConnectionEvent.PROVEN:
                 self._drop_timer(dialer)
                 dialer.succeeded()
                 dialer.is_told_down = False
                 self._log.info("peer_connected", link=dialer.link.name, endpoint=dialer.link.endpoint)
                 dialer.link.on_connection(True)
-            case Told.REFUSED | Told.BROKEN_OFF:
+            case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF:
                 dialer.hang_up()
                 self._went_down(dialer, told.value)
                 self._after(dialer, dialer.pause_s(), lambda: self._redial(dialer))
-            case Told.ENDED:
+            case ConnectionEvent.ENDED:
                 self._went_down(dialer, told.value)
                 if dialer not in self._timers:
                     self._after(dialer, STANDSTILL_S, lambda: self._redial(dialer))
-            case Told.CONNECTED | Told.RETRIED:
+            case ConnectionEvent.CONNECTED | ConnectionEvent.RETRIED:
                 pass
 
     def _went_down(self, dialer: Dialer, reason: str) -> None:

@@ -25,7 +25,7 @@ VERSION: Final = b"1.0"
 NameOf = Callable[[str], str]
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class HandshakeRefusal(msgspec.Struct, frozen=True):
     """One handshake that was refused, for the log."""
 
     domain: str
@@ -40,7 +40,7 @@ class Verdict(msgspec.Struct, frozen=True):
     """Answer to one request."""
 
     reply: list[bytes]
-    refusal: Refusal | None
+    refusal: HandshakeRefusal | None
 
 
 def judge(request: Sequence[bytes], domains: dict[str, NameOf]) -> Verdict | None:
@@ -65,7 +65,7 @@ def judge(request: Sequence[bytes], domains: dict[str, NameOf]) -> Verdict | Non
         reason = "key not trusted"
     else:
         return Verdict([VERSION, request_id, b"200", b"", public.encode(), b""], None)
-    refusal = Refusal(
+    refusal = HandshakeRefusal(
         domain=domain.decode("utf-8", "replace"),
         address=address.decode("utf-8", "replace"),
         public=public,
@@ -74,10 +74,10 @@ def judge(request: Sequence[bytes], domains: dict[str, NameOf]) -> Verdict | Non
     return Verdict([VERSION, request_id, b"400", reason.encode(), b"", b""], refusal)
 
 
-class Gate:
+class ZapHandler:
     """The handler's socket and the domains it knows. One per context."""
 
-    def __init__(self, socket: SyncSocket, on_refusal: Callable[[Refusal], object]) -> None:
+    def __init__(self, socket: SyncSocket, on_refusal: Callable[[HandshakeRefusal], object]) -> None:
         """`socket`: a ROUTER of the listeners' context, not bound yet."""
         socket.bind(ADDRESS)
         self.domains: dict[str, NameOf] = {}
