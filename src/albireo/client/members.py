@@ -1,4 +1,4 @@
-"""Where the members of a pair are, and the lines to both of them."""
+"""Addresses of the members of a pair, and the lines to both of them."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -44,7 +44,7 @@ class OnLines:
         self._lines.close()
 
     def _news(self, due: Instant | None, until: Instant) -> list[LineNews]:
-        """Wait, but no longer than until the machine wants to be told the time."""
+        """News of the lines; waits for them until `until` or `due`, when the machine wants to be told the time."""
         ends = until if due is None else min(until, due)
         return self._lines.wait(max(0, ends - boot_ns()) / SECOND)
 

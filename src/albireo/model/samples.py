@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ItemId = NewType("ItemId", int)
-"""u32, allotted by CORE at first sight of (node, name), never reused. 0 is no item."""
+"""Number of an item (u32), allotted by CORE at first sight of (node, name), never reused. 0 is no item."""
 
 
 class ValueType(IntEnum):
@@ -27,16 +27,16 @@ class ValueType(IntEnum):
 
 
 Value = float | int | bool | str
-"""One value, at the edges only (a command, a row of a table)."""
+"""A single value, used at the edges only (a command, a row of a table)."""
 
 
 class Strings(msgspec.Struct, frozen=True, eq=False):
     """A column of n strings, as Arrow lays them out."""
 
     offsets: NDArray[np.uint32]
-    """n + 1 byte positions into `data`, not falling, the first 0."""
+    """Byte positions in `data`, n + 1 of them, not falling, the first 0."""
     data: bytes | memoryview
-    """UTF-8, all strings one after another; may be a view of the bytes that it came in."""
+    """All strings in UTF-8, one after another; may be a view of the bytes that it came in."""
 
     @classmethod
     def of(cls, values: Sequence[str]) -> "Strings":
@@ -77,7 +77,8 @@ class SampleBatch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     node_ns: NDArray[np.int64]
     """Wall time of the node when the value arrived."""
     value: Column
-    """float64, int64, bool as u8 (0 or 1), or strings. Under a bad quality: the last known value or 0, never meant."""
+    """Values as float64, int64, bool as u8 (0 or 1), or strings. Under a bad quality a value means nothing: it is the
+    last known one, or 0."""
     quality: NDArray[np.uint32]
 
     def __len__(self) -> int:
@@ -104,21 +105,18 @@ class SampleBatch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """An interval in which samples were or may have been lost; written by the owner of the loss.
-
-    Empty `item_ids` means every item of `source`.
-    """
+    """An interval in which samples were or may have been lost; written by whoever lost them."""
 
     source: str
-    """Who lost them: an adapter's name; `core` or `history` with no items named: of every item."""
+    """Name of the adapter that lost them, or `core` or `history`."""
     reason: str
-    """`device_lost`, `adapter_down`, `node_down`, `overflow`, `refused`, `log_damage`; `committed_lost`: what a forced
-    promotion, or a lost disk, took out of the log again;
-    `not_replicated`: the other member has them."""
+    """`device_lost`, `adapter_down`, `node_down`, `overflow`, `refused`, `log_damage`; `committed_lost`: a forced
+    promotion, or a lost disk, took them out of the log again; `not_replicated`: the other member has them."""
     from_ns: int
     """Wall time of the last sample known to be there."""
     to_ns: int
     """Wall time of the first sample after the gap."""
     item_ids: tuple[int, ...] = ()
+    """Items concerned; empty: every item of `source`, of `core` and `history` every item there is."""
     lost: int | None = None
-    """Number of samples dropped, None where nobody can know."""
+    """Number of samples dropped; None: nobody can know it."""

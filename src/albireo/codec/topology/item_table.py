@@ -1,10 +1,10 @@
 """Item tables: CSV as engineers export it, one row per item.
 
-What it does not do: know what the columns of an adapter mean. Each kind of adapter hands in its columns and a check of
-one row (`AdapterKind.judge`); names, duplicates and the shape of the table are judged here.
+Not here: the meaning of an adapter's columns. Each kind of adapter hands in its columns and a check of one row
+(`AdapterKind.judge`); names, duplicates and the shape of the table are judged here.
 
 Grammar: RFC 4180, header first; UTF-8 with or without a byte order mark; separated by comma, semicolon or tab, as the
-header shows; lines that begin with # and empty lines count nothing; an empty cell is a cell that is not there.
+header shows; lines that begin with # and empty lines are skipped; an empty cell is a cell that is not there.
 """
 
 import csv
@@ -21,32 +21,32 @@ from albireo.model.samples import ValueType
 from albireo.model.topology import ITEMS_MAX
 
 OWNER_COLUMN: Final = "adapter"
-"""In a table of a whole node: which adapter owns the row."""
+"""Column that names the adapter of a row, in a table of a whole node."""
 COLUMNS_MAX: Final = 128
 _NAME = re.compile(NAME_PATTERN)
 _NAME_REMEDY: Final = "Letters, digits, _ . -, a letter first, at most 64, one / at most."
 
 
 class RowMistake(msgspec.Struct, frozen=True):
-    """What is wrong with one cell of a row, as an adapter says it."""
+    """A mistake in one cell of a row, as an adapter tells it."""
 
     column: str
-    """Empty where no single column is to blame."""
+    """Name of the column; empty where no single column is to blame."""
     text: str
     remedy: str
 
 
 class AddressSpan(msgspec.Struct, frozen=True):
-    """Addresses that a row takes; two rows of one space that share one are suspicious, though not wrong."""
+    """Addresses that a row takes; two rows of one space that share an address are suspicious, though not wrong."""
 
     space: str
-    """Such as `holding registers of unit 1`."""
+    """Name of the address space, such as `holding registers of unit 1`."""
     first: int
     count: int
 
     @property
     def end(self) -> int:
-        """First address behind it."""
+        """First address behind the span."""
         return self.first + self.count
 
 
@@ -59,10 +59,10 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class AdapterKind(msgspec.Struct, frozen=True, kw_only=True):
-    """What the loader must know of a kind of adapter; handed in, so that codecs know no adapter."""
+    """Facts about a kind of adapter that the loader needs; handed in, so that codecs know no adapter."""
 
     needs_url: bool | None = True
-    """None: it may have one."""
+    """True: a url is required; False: it is refused; None: it is optional."""
     needs_items: bool = True
     columns: tuple[str, ...] = ()
     """Columns that may stand in its item table; empty switches the check off."""
@@ -82,7 +82,7 @@ class ItemRow(msgspec.Struct, frozen=True):
 
 
 def read_rows(text: str, found: Findings) -> list[ItemRow]:
-    """The rows of a table whose shape is right; what is not goes to `found`."""
+    """Rows of a table whose shape is right; mistakes of shape go to `found`."""
     text = text.removeprefix("\ufeff")
     rows: list[ItemRow] = []
     header: list[str] = []
@@ -135,7 +135,7 @@ def _is_header_good(header: list[str], line: int, found: Findings) -> bool:
 
 
 def check_columns(rows: list[ItemRow], kind: AdapterKind, more: tuple[str, ...], found: Findings) -> None:
-    """Columns that the adapter does not know, each told once, at the first row that uses it."""
+    """Report columns that the adapter does not know, each once, at the first row that uses it."""
     if not kind.columns:
         return
     known = (*kind.columns, *more)
@@ -189,7 +189,7 @@ def check_spans(judged: list[tuple[ItemRow, Judged]], found: Findings) -> None:
 
 
 def check_suppression(judged: list[tuple[ItemRow, Judged]], known: Mapping[str, Judged], found: Findings) -> None:
-    """`suppressed_by` names a bool item of the same node."""
+    """Check that `suppressed_by` names a bool item of the same node."""
     for row, one in judged:
         wanted = one.item.alarm.suppressed_by if one.item.alarm else ""
         if wanted and wanted not in known:
@@ -201,5 +201,5 @@ def check_suppression(judged: list[tuple[ItemRow, Judged]], known: Mapping[str, 
 
 
 def cells_of(row: ItemRow) -> dict[str, str]:
-    """The row as an adapter gets it."""
+    """Cells of a row as its adapter gets them."""
     return {key: cell for key, cell in row.cells.items() if key != OWNER_COLUMN}

@@ -1,13 +1,13 @@
 """Topology file and item tables -> `Topology` with the arguments of every adapter, or every mistake in them.
 
-What it does not do: touch the disk or the network. `read` hands in the text of a file; what must be opened to be known
-(a port in use, a device that answers) is `albireo doctor`'s to tell.
+Not here: the disk and the network. `read` hands in the text of a file; `albireo doctor` tells what must be tried to be
+known (a port in use, a device that answers).
 
     topology.toml = cluster, [log], [history], [runtime], [[witness]]*, [[node]]+
     [[node]]      = id, (endpoint | primary, backup, voters), items?, [node.log]?, ..., [[node.adapter]]*
     items         = a CSV table (codec/topology/item_table.py)
 
-The keys are the fields of `model/topology.py`; docs/topology.schema.json is made from the same.
+The keys are the fields of `model/topology.py`, of which docs/topology.schema.json is made too.
 """
 
 import re
@@ -36,7 +36,7 @@ from albireo.codec.topology.toml_lines import key_lines
 from albireo.model.topology import AdapterConfig, NodeConfig, Topology
 
 FILE_CHARS_MAX: Final = 32 * 1024 * 1024
-"""Of one file; a table of 100,000 items has about 10 million."""
+"""Characters of one file; a table of 100,000 items has about 10 million."""
 _SECTIONS: Final = ("log", "history", "runtime")
 _AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 _ENDPOINT = re.compile(
@@ -55,7 +55,7 @@ class LoadedTopology(msgspec.Struct, frozen=True, kw_only=True):
 
     topology: Topology
     arguments: dict[str, tuple[dict[str, Any], ...]]
-    """By node id: for each adapter the JSON values it is started with, its item rows under `items`."""
+    """JSON values with which each adapter of a node is started, by node id; its item rows are under `items`."""
     warnings: tuple[Mistake, ...] = ()
 
 
@@ -78,7 +78,7 @@ def load_topology(file: str, read: Read, kinds: Mapping[str, AdapterKind]) -> Lo
 
 
 class _Loading:
-    """One run of `load_topology`: what was read and what was found."""
+    """One pass of `load_topology`: tables that were read, and mistakes that were found."""
 
     def __init__(self, file: str, read: Read, kinds: Mapping[str, AdapterKind]) -> None:
         self._read = read
@@ -124,7 +124,7 @@ class _Loading:
 
     def _arguments(self, node: NodeConfig, path: KeyPath) -> tuple[dict[str, Any], ...]:
         owned = self._rows_by_owner(node, path)
-        seen: dict[str, _Seen] = {}
+        seen: dict[str, _FirstRow] = {}
         given: list[dict[str, Any]] = []
         for index, adapter in enumerate(node.adapter):
             where = (*path, "adapter", index)
@@ -164,7 +164,7 @@ class _Loading:
         return self._table_rows[file]
 
     def _judged(
-        self, adapter: AdapterConfig, file: str, rows: list[ItemRow], seen: dict[str, "_Seen"]
+        self, adapter: AdapterConfig, file: str, rows: list[ItemRow], seen: dict[str, "_FirstRow"]
     ) -> list[ItemRow]:
         """The rows that the adapter can use and whose name nobody has used before."""
         if not rows:
@@ -180,13 +180,13 @@ class _Loading:
                 text = f"{row.name} stands already in {other.file}, line {other.row.line}"
                 found.add(("name",), text, "A name is there once per node: change one.", line=row.line)
             elif judged is not None:
-                seen[row.name] = _Seen(file, row, judged)
+                seen[row.name] = _FirstRow(file, row, judged)
                 good.append((row, judged))
         check_spans(good, found)
         return [row for row, _ in good]
 
-    def _check_names(self, node: NodeConfig, seen: Mapping[str, "_Seen"]) -> None:
-        """What can be said of a row only once all rows of the node are known."""
+    def _check_names(self, node: NodeConfig, seen: Mapping[str, "_FirstRow"]) -> None:
+        """Check rows in ways that need all rows of the node."""
         known = {name: one.judged for name, one in seen.items()}
         adapters = {adapter.name for adapter in node.adapter}
         for name, one in seen.items():
@@ -198,8 +198,8 @@ class _Loading:
                 self._tables[one.file].add(("name",), text, "Change the part before the slash.", line=one.row.line)
 
 
-class _Seen(msgspec.Struct, frozen=True):
-    """Where a name of the node stands."""
+class _FirstRow(msgspec.Struct, frozen=True):
+    """First row of a node that has a certain name."""
 
     file: str
     row: ItemRow
@@ -207,7 +207,7 @@ class _Seen(msgspec.Struct, frozen=True):
 
 
 def _full(adapter: AdapterConfig) -> dict[str, Any]:
-    """Every field, defaults as well: an adapter must not need to know them."""
+    """Every field with its value, so that an adapter need not know the defaults."""
     return {field: getattr(adapter, field) for field in adapter.__struct_fields__}
 
 
@@ -242,7 +242,7 @@ def _parsed(text: str, found: Findings) -> dict[str, Any] | None:
 
 
 def _with_defaults(topology: Topology, table: dict[str, Any], found: Findings) -> Topology:
-    """Each node with the top-level sections, changed in the keys that its own sections name."""
+    """Topology in which each node has the top-level sections, changed in the keys that its own sections name."""
     nodes: list[NodeConfig] = []
     for index, (node, raw) in enumerate(zip(topology.node, table["node"], strict=True)):
         merged = {}
@@ -260,7 +260,7 @@ def _with_defaults(topology: Topology, table: dict[str, Any], found: Findings) -
 
 
 def check_tree(topology: Topology, found: Findings) -> None:
-    """Ids once, one root, every parent there, nodes that others connect to with an address."""
+    """Check that ids are unique, that there is one root, and that every parent is there and has an address."""
     known = {node.id for node in topology.node}
     first: dict[str, int] = {}
     roots = [node.id for node in topology.node if not node.parent]
@@ -282,7 +282,7 @@ def check_tree(topology: Topology, found: Findings) -> None:
 
 
 def check_endpoints(topology: Topology, found: Findings) -> None:
-    """Addresses in their right form, whole pairs, and no address taken twice."""
+    """Check the form of addresses, that pairs are whole, and that no address is taken twice."""
     taken: dict[tuple[str, str], str] = {}
     for index, node in enumerate(topology.node):
         path = ("node", index)
@@ -310,7 +310,7 @@ def check_endpoints(topology: Topology, found: Findings) -> None:
 
 
 def _take(endpoint: str, path: KeyPath, taken: dict[tuple[str, str], str], found: Findings) -> None:
-    """Note the address as used by `path`; a port of every interface clashes only with itself."""
+    """Note that `path` uses the address; a port of every interface clashes only with itself."""
     address = _address(endpoint, path, found)
     if address is None:
         return
@@ -344,7 +344,7 @@ def _check_url(name: str, url: str, path: KeyPath, taken: Mapping[tuple[str, str
 
 
 def check_gates(topology: Topology, found: Findings) -> None:
-    """One adapter per gate, and nobody beside it: what reaches the PLC another way is refused by nobody."""
+    """Check that a gate has one adapter, and that nothing reaches its PLC another way, where nobody would refuse it."""
     every = [
         (node.id, adapter, ("node", index, "adapter", at))
         for index, node in enumerate(topology.node)
@@ -366,13 +366,13 @@ def check_gates(topology: Topology, found: Findings) -> None:
 
 
 def _place(url: str) -> tuple[str, str]:
-    """Host and port, however they are written."""
+    """Host and port of an address, however they are written."""
     match = _ENDPOINT.match(url)
     return (match["host"].lower(), match["port"].lstrip("0")) if match else (url, "")
 
 
 def check_voters(topology: Topology, found: Findings) -> None:
-    """Pairs decide with an odd number of voters that are there; nobody else has any."""
+    """Check that a pair has an odd number of voters, all of which are there, and that no other node has any."""
     witnesses = [witness.name for witness in topology.witness]
     for name, count in Counter(witnesses).items():
         if count > 1:
@@ -401,7 +401,7 @@ def check_voters(topology: Topology, found: Findings) -> None:
 
 
 def check_adapters(topology: Topology, kinds: Mapping[str, AdapterKind], found: Findings) -> None:
-    """Names once per node, known kinds, an address where one is needed, one poller per device."""
+    """Check names, kinds and addresses of adapters, and that each device has one poller."""
     polled: dict[tuple[str, int], str] = {}
     for index, node in enumerate(topology.node):
         names: set[str] = set()

@@ -1,8 +1,8 @@
-"""Where an actor lives: in a process of its own, or in a thread of the node's process. It can't tell the difference.
+"""Placement of an actor: in a process of its own, or in a thread of the node's process. It can't tell the difference.
 
-An actor is placed by its spec, which is plain JSON: a factory by name and its arguments. Nothing is pickled, so what
-an actor gets is what could have been written in a file. A process reads its `Launch` from stdin (a memory file, so
-that no size of it can block boot), inherits the descriptor of the data directory's lock, and dies with boot.
+An actor is placed by its spec, which is plain JSON: a factory by name and its arguments. Nothing is pickled, so an
+actor gets nothing that could not have been written in a file. A process reads its `Launch` from stdin (a memory file,
+so that no size of it can block boot), inherits the descriptor of the data directory's lock, and dies with boot.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ class ActorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     factory: str
     """`module:attribute`, called as `factory(arguments)`, gives the Behaviour. May raise ConfigurationRefused."""
     arguments: dict[str, object] = {}
-    """JSON."""
+    """Arguments of the factory, as JSON values."""
     stage: int = 0
     """Actors of one stage start together, after every essential one of the stages before runs; they stop in reverse."""
     is_essential: bool = True
     """False: its restarts never end the node; it is tried again for ever, at the longest back-off."""
     nice: int = 0
-    """Above 0: who is behind by design leaves the CPU to the others (nice(2)). In a thread it changes nothing."""
+    """Niceness (nice(2)): above 0 for an actor that leaves the CPU to the others. In a thread it changes nothing."""
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
@@ -56,7 +56,7 @@ class ActorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a new process is told."""
+    """Instructions for a new process."""
 
     spec: ActorSpec
     data: str
@@ -65,11 +65,11 @@ class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lock_descriptor: int
     log_level: str
     reason_descriptor: int
-    """Of a memory file: the last words of a run that did not end cleanly."""
+    """Descriptor of a memory file for the last words of a run that did not end cleanly."""
 
 
 class ActorEnd(msgspec.Struct, frozen=True):
-    """How a run of an actor ended."""
+    """End of a run of an actor."""
 
     exit_code: int
     """0 clean; EXIT_*; negative: the signal that ended the process."""
@@ -82,13 +82,13 @@ class ActorPlacement(Protocol):
     can_kill: bool
 
     def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
-        """Start a run of `spec`; gives its process id. `on_end` is called once, in boot's loop."""
+        """Start a run of `spec`; returns its process id. `on_end` is called once, in boot's loop."""
 
     def request_stop(self, name: str) -> None:
-        """Ask the running one for a clean stop; nothing happens if it does not run."""
+        """Ask the actor for a clean stop; nothing happens if it does not run."""
 
     def kill(self, name: str) -> None:
-        """End it at once; only if `can_kill`."""
+        """End the actor at once; only if `can_kill`."""
 
 
 def build(spec: ActorSpec) -> Behaviour:

@@ -16,10 +16,10 @@ Not done here: processes, threads, sockets (supervisor.py, placement.py).
                                                exited, node stops
 
 - Stages: an actor is started once every essential actor of the stages before it runs. They stop in reverse order.
-- one_for_one: who died is started anew. rest_for_one: the later stages too, because they build on it.
+- one_for_one: an actor that died is started anew. rest_for_one: the later stages too, because they build on it.
 - An essential actor's deaths are counted over the whole node; more than `intensity` within `period_ns` escalate: the
   node stops and says why. Others are tried for ever, so one adapter's bug does not take the node down.
-- What cannot be killed (a thread) and does not end is hung: the node escalates and its process has to end.
+- An actor that cannot be killed (a thread) and does not end is hung: the node escalates and its process has to end.
 - Time in which the supervisor itself did not run (stopped, suspended, starved) is nobody's silence: it is forgiven.
 
 Invariants
@@ -44,24 +44,24 @@ class SupervisionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Times and limits. Each default stands with its reason."""
 
     strategy: Literal["one_for_one", "rest_for_one"] = "one_for_one"
-    """The protocols between actors recover by themselves (hello again), so one is enough."""
+    """Strategy; the protocols between actors recover by themselves (hello again), so restarting one actor is enough."""
     intensity: int = 5
     """Restarts of essential actors within `period_ns` that are still normal."""
     period_ns: int = 60 * SECOND
     first_backoff_ns: int = 100 * MS
-    """Wait after the first death; it doubles with each one that follows a short life."""
+    """Wait after the first death; it doubles with each death that follows a short life."""
     longest_backoff_ns: int = 30 * SECOND
-    """A repaired cause is noticed within half a minute."""
+    """Longest wait, so that a repaired cause is noticed within half a minute."""
     steady_ns: int = 60 * SECOND
-    """A life at least this long makes the next death a first one."""
+    """Length of a run after which the next death counts as a first one."""
     ask_every_ns: int = SECOND
-    """DEAD? per actor."""
+    """Time between two questions DEAD? to an actor."""
     silent_after_ns: int = 10 * SECOND
-    """Unanswered for this long is dead. Far above the longest turn (20 ms) and a machine under full load."""
+    """Silence after which an actor is dead. Far above the longest turn (20 ms) and a machine under full load."""
     start_within_ns: int = 300 * SECOND
-    """A start may read a long log."""
+    """Longest start, which may read a long log."""
     stop_within_ns: int = 20 * SECOND
-    """A clean stop writes files; after this it is killed."""
+    """Longest clean stop, which writes files; after it an actor is killed."""
 
     def __post_init__(self) -> None:
         if self.intensity < 0 or self.period_ns <= 0:
@@ -77,7 +77,7 @@ class SupervisionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 class WatchedActor(msgspec.Struct, frozen=True):
-    """One actor as far as supervision goes."""
+    """An actor as supervision is told of it."""
 
     name: str
     stage: int = 0
@@ -88,25 +88,25 @@ class WatchedActor(msgspec.Struct, frozen=True):
 
 
 class StartAsked(msgspec.Struct, frozen=True):
-    """Once, first of all."""
+    """The node is to start. Comes once, first of all."""
 
 
 class ActorStarted(msgspec.Struct, frozen=True):
-    """It has said that it is ready."""
+    """The actor has said that it is ready."""
 
     name: str
     run: int
 
 
 class ActorAnswered(msgspec.Struct, frozen=True):
-    """ALIVE!"""
+    """The actor has answered ALIVE!"""
 
     name: str
     run: int
 
 
 class ActorExited(msgspec.Struct, frozen=True):
-    """Its process or thread has ended. Comes exactly once for each run, unless it hangs for ever."""
+    """The actor's process or thread has ended. Comes exactly once for each run, unless it hangs for ever."""
 
     name: str
     run: int
@@ -134,7 +134,7 @@ class Spawn(msgspec.Struct, frozen=True):
 
 
 class AskAlive(msgspec.Struct, frozen=True):
-    """Send DEAD?"""
+    """Send DEAD? to the actor."""
 
     name: str
     run: int
@@ -151,7 +151,7 @@ class KillActor(msgspec.Struct, frozen=True):
 
 
 class ActorTransitioned(msgspec.Struct, frozen=True):
-    """For the log, the cases and the status: states by their lower-case names."""
+    """A change of state, for the log, the cases and the status; states by their lower-case names."""
 
     name: str
     run: int
@@ -168,11 +168,11 @@ class Escalated(msgspec.Struct, frozen=True):
 
 
 class AllStarted(msgspec.Struct, frozen=True):
-    """Once: every essential actor runs, every other one runs or has failed at least once."""
+    """Every essential actor runs, every other one runs or has failed at least once. Comes once."""
 
 
 class AllStopped(msgspec.Struct, frozen=True):
-    """Once, last of all. `hung` are threads that did not end: the process must."""
+    """All actors are stopped. Comes once, last of all. `hung` are threads that did not end: the process must."""
 
     hung: tuple[str, ...]
 
@@ -194,16 +194,16 @@ class Starting(msgspec.Struct, frozen=True):
 class Running(msgspec.Struct, frozen=True):
     since: Instant
     ask_at: Instant
-    """When the next DEAD? is due."""
+    """Instant at which the next DEAD? is due."""
     asked_since: Instant | None = None
-    """The oldest DEAD? that nobody has answered."""
+    """Instant of the oldest DEAD? that is unanswered; None: all are answered."""
 
 
 class Ending(msgspec.Struct, frozen=True):
     since: Instant
     cause: str
     is_death: bool
-    """It counts against the intensity and backs off."""
+    """True: this end counts against the intensity and backs off."""
     is_killed: bool = False
 
 
@@ -223,7 +223,7 @@ class NodePhase(Enum):
 
 
 class _Actor:
-    """What supervision knows of one actor."""
+    """State of one actor."""
 
     def __init__(self, watched: WatchedActor) -> None:
         self.watched = watched
@@ -231,9 +231,9 @@ class _Actor:
         self.run = 0
         self.restarts = 0
         self.backoff_ns = 0
-        """The undiluted wait that led to the present run; 0 after none."""
+        """Wait before the present run, without jitter; 0: there was none."""
         self.ready_at: Instant | None = None
-        """When the present run said that it is ready."""
+        """Instant at which the present run said that it is ready; None: not yet."""
         self.was_ready = False
 
 
@@ -283,7 +283,7 @@ class Supervision:
         return self._effects
 
     def deadline(self) -> Instant | None:
-        """When TimePassed is due; None while only another event can change anything."""
+        """Instant at which TimePassed is due; None while only another event can change anything."""
         if self.phase in (NodePhase.NEW, NodePhase.STOPPED):
             return None
         instants = [self._deadline_of(actor) for actor in self._actors.values()]
@@ -298,7 +298,7 @@ class Supervision:
     # --- Events ------------------------------------------------------------------------------------------------------
 
     def _actor(self, name: str, run: int) -> _Actor | None:
-        """The actor, if `run` is its present one: what an earlier run says is of no interest."""
+        """The actor, if `run` is its present run; words of an earlier run are ignored."""
         actor = self._actors.get(name)
         return actor if actor is not None and actor.run == run else None
 
@@ -325,7 +325,7 @@ class Supervision:
                 else:
                     self._become(actor, Waiting(now), event.reason)
             case Starting() | Running():
-                # What was accepted once is no matter of configuration: something of the last run is in the way.
+                # Arguments that were accepted once are no matter of configuration: the last run left something behind.
                 if event.exit_code in FINAL and actor.watched.is_essential and not actor.was_ready:
                     self._become(actor, Waiting(now), event.reason)
                     self._escalate(event.reason, event.exit_code)
@@ -338,7 +338,7 @@ class Supervision:
                 assert_never(actor.life)
 
     def _died(self, actor: _Actor, cause: str, now: Instant) -> None:
-        """Its run is gone and was not meant to be."""
+        """Note the death of a run that was not asked to end."""
         config = self._config
         was_steady = actor.ready_at is not None and now - actor.ready_at >= config.steady_ns
         doubled = config.first_backoff_ns if was_steady or not actor.backoff_ns else 2 * actor.backoff_ns
@@ -367,7 +367,7 @@ class Supervision:
     # --- Time --------------------------------------------------------------------------------------------------------
 
     def _forgive(self, now: Instant) -> None:
-        """Come much later than we wanted to, we were not running: nobody could have answered us meanwhile."""
+        """Prolong every wait if this step comes late, because nobody could have answered while we did not run."""
         if self._due is None or now - self._due <= self._config.ask_every_ns:
             return
         late_ns = now - self._due
@@ -436,7 +436,7 @@ class Supervision:
     # --- Going on ----------------------------------------------------------------------------------------------------
 
     def _advance(self, now: Instant) -> None:
-        """Start what may start, stop what must stop, and notice the end of either."""
+        """Start actors that may start, stop those that must stop, and notice the end of either."""
         if self.phase in (NodePhase.STARTING, NodePhase.UP):
             for actor in self._actors.values():
                 if isinstance(actor.life, Waiting) and actor.life.until <= now and self._may_start(actor):
@@ -482,7 +482,7 @@ class Supervision:
         self._stop(reason)
 
     def _stop(self, cause: str) -> None:
-        """From here on nothing is started. The stages are stopped by `_advance`."""
+        """Start nothing any more. The stages are stopped by `_advance`."""
         if self.phase in (NodePhase.STOPPING, NodePhase.STOPPED):
             return
         self.phase = NodePhase.STOPPING

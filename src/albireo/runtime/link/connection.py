@@ -1,4 +1,4 @@
-"""What libzmq tells of a socket's connections: made, proven, refused, ended."""
+"""Events of a socket's connections, as libzmq tells them: made, proven, refused, ended."""
 
 import struct
 from enum import Enum
@@ -20,7 +20,7 @@ WATCHED: Final = (
 
 
 class ConnectionEvent(Enum):
-    """What happened to one connection."""
+    """Event of one connection."""
 
     CONNECTED = "tcp connection made"
     PROVEN = "handshake done"
@@ -56,7 +56,7 @@ class Monitor:
         return int(self._socket.getsockopt(zmq.FD))
 
     def take(self) -> list[ConnectionEvent]:
-        """All that is there."""
+        """Events that wait."""
         told = []
         while not self._socket.closed and int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
             event, _value = struct.unpack("=HI", self._socket.recv_multipart(zmq.DONTWAIT)[0])
@@ -64,11 +64,11 @@ class Monitor:
         return told
 
     def wait(self, timeout_s: float) -> bool:
-        """Block until something is there; False after `timeout_s`. For programs without a loop."""
+        """Block until an event waits; False after `timeout_s`. For programs without a loop."""
         return bool(self._socket.poll(int(timeout_s * 1000), zmq.POLLIN))
 
     def close(self) -> None:
-        """Before the watched socket is closed."""
+        """End the monitor, before the watched socket is closed."""
         if not self._socket.closed:
             self._watched.disable_monitor()
             self._socket.close(0)

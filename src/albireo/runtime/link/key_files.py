@@ -1,4 +1,4 @@
-"""The files of a key directory: what is in them, who may reach them, how they are replaced.
+"""The files of a key directory: their content, their access, their replacement.
 
     <keys>/             0700
     <keys>/own.json     0600   own name, the pair in use, during a rotation the next one
@@ -37,7 +37,7 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:/\[\]~@\-]{0,63}$"
 """Names of the topology fit: `root[primary]`, `witness:w1`; and `operator@desk`."""
 KEY_PATTERN: Final = r"^[0-9a-f]{64}$"
 KEYS_PER_NAME_MAX: Final = 2
-"""The one in use and the next one, while a rotation is under way."""
+"""Keys of one name: the key in use and the next one, while a rotation is under way."""
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 TRUSTED_MAX: Final = 1000
 REVOKED_MAX: Final = 10_000
@@ -62,7 +62,7 @@ class KeyPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     public: Hex32
     secret: Hex32
     made_ns: int
-    """Unix ns, UTC."""
+    """Time of its making, Unix ns, UTC."""
 
     def __repr__(self) -> str:
         return f"KeyPair({self.public})"
@@ -82,11 +82,11 @@ class KnownKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: KeyName
     public: Hex32
     since_ns: int
-    """When it was trusted, or revoked; Unix ns, UTC."""
+    """Time at which it was trusted or revoked, Unix ns, UTC."""
 
 
 class OwnKeys(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`own.json`."""
+    """Content of `own.json`."""
 
     name: KeyName
     pair: KeyPair
@@ -95,7 +95,7 @@ class OwnKeys(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Trust(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`trusted.json`."""
+    """Content of `trusted.json`."""
 
     trusted: Annotated[tuple[KnownKey, ...], msgspec.Meta(max_length=TRUSTED_MAX)] = ()
     revoked: Annotated[tuple[KnownKey, ...], msgspec.Meta(max_length=REVOKED_MAX)] = ()
@@ -135,7 +135,7 @@ def check_name(name: str) -> None:
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """One writer at a time."""
+    """Lock of a key directory: one writer at a time."""
     check_directory(directory)
     handle = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -156,7 +156,7 @@ def read(directory: Path, name: str, kind: type[_File]) -> _File:
     """A file's content.
 
     Raises:
-        KeysRefused: missing, open to others, somebody else's, or damaged.
+        KeysRefused: the file is missing, open to others, somebody else's, or damaged.
     """
     check_directory(directory)
     path = directory / name
