@@ -64,9 +64,8 @@ LARGEST_FUNCTIONS: dict[str, int] = {
 """The ten largest functions and the lines each may have; all others stay within FUNCTION_LINES or the least of them."""
 LARGEST_MODULES: dict[str, int] = {
     "machine/fold/conditions.py": 522,
-    "runtime/actor/supervision.py": 500,
+    "runtime/actor/supervision.py": 499,
     "machine/fold/cases.py": 478,
-    "runtime/actor/actor.py": 455,
     "machine/fold/dim.py": 481,
     "log/log.py": 476,
     "node/history/query.py": 466,

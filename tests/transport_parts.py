@@ -1,4 +1,4 @@
-"""What the tests of TCP links share: two actors with keys, a wire that remembers every byte, a foreign client."""
+"""Parts of the tests of TCP links: two actors with keys, a wire that remembers every byte, a foreign client."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ class End:
         self.answers = answers
         self.letters: list[Letter] = []
         self.connections: list[bool] = []
-        """What `on_connection` has told, of all links."""
+        """Calls of `on_connection`, of all links."""
 
     async def start(self, actor: ActorContext) -> None:
         self.actor = actor
@@ -165,7 +165,7 @@ class Foreign:
         return self._gate
 
     def has_heard(self, told: ConnectionEvent) -> bool:
-        """Whether that has happened to its connection so far."""
+        """True if that has happened to its connection so far."""
         self.socket.getsockopt(zmq.EVENTS)
         self.told += self._monitor.take()
         return told in self.told

@@ -90,7 +90,7 @@ class Cuttable(SimDisk):
             self.at_change(change)
 
     def cut(self, seed: int, chance: float) -> SimDisk:
-        """What is there after a power cut right now."""
+        """Log that is there after a power cut right now."""
         after = self.power_cut(seed, survival_chance=chance)
         self._is_off = False
         return after

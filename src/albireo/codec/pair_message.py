@@ -181,7 +181,7 @@ class FollowAsked(Between, frozen=True, kw_only=True, tag="pair_follow"):
     epoch: int
     """Epoch of the holder that the sender wants to follow."""
     session: int
-    """Number that rises within a run of the follower, so that late hellos show. Acknowledgements count in one session."""
+    """Number that rises within a run of the follower and shows late hellos. Acknowledgements count in one session."""
     history: tuple[EpochEntry, ...]
     end: Position
     is_damaged: bool = False

@@ -31,7 +31,7 @@ def pair_log_id(pair: str) -> bytes:
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the log uses its disk."""
+    """Limits of the log on its disk and in memory."""
 
     segment_bytes: int = 64 * MIB
     """Length of one segment file, at most 256 MiB. With 64 MiB of small frames an open stays below a second."""

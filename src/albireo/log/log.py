@@ -33,7 +33,7 @@ from albireo.log.segment.scrub import ScrubProgress
 from albireo.log.segment.stored_log import LogStats, StoredLog
 from albireo.log.store.opening import QUARANTINE, SEGMENTS, Entropy, OpenedStore, end_of, recovered, taken
 from albireo.log.store.quarantine import Quarantine, Quarantined, Trimmer
-from albireo.log.store.retention import PrunedSegment, Retention
+from albireo.log.store.retention import LogRetention, PrunedSegment
 from albireo.log.store.snapshots import Snapshot
 from albireo.log.store.store import Base, StoreHeader
 from albireo.log.write.appending import Appender, Entry, Stamp
@@ -62,7 +62,7 @@ class Log:
         self._cutter = Cutter(files, directory / SEGMENTS, self._quarantine)
         self._work = Work(config, self._preparer, lambda: self._stored.tidy())
         self.trimmer = Trimmer(self._quarantine, config, self._work.do)
-        self._retention = Retention(files, directory, config, store, self._work.do)
+        self._retention = LogRetention(files, directory, config, store, self._work.do)
         self._adopt(opened.found)
         self._told = self.header.position(min(opened.found.committed_sequence, self.end.sequence))
         self.do = self._work.do

@@ -3,7 +3,7 @@
 Not here: reading files (codec/topology/topology.py builds these values), opening anything, protocols of adapters. The
 tree lies in the ids: `root/north` is the child of `root`. Exactly one node has no parent.
 
-A place is where one process tree stands: `root/north`, or a member of a pair, `root[primary]` or `root[backup]`.
+A place is the place of one process tree: `root/north`, or a member of a pair, `root[primary]` or `root[backup]`.
 """
 
 import re

@@ -638,7 +638,7 @@ def mend(holder: Member, follower: Member, bytes_max: int) -> int:
 
 
 def written(member: Member, *paths: Path) -> list[Frame]:
-    """What stands in segments, with zeros behind it."""
+    """Frames that stand in segments, with zeros behind them."""
     found: list[Frame] = []
     for path in paths or segment_paths(member.disk):
         data, size = member.disk.bytes_of(path), 0

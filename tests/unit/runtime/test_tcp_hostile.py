@@ -1,4 +1,4 @@
-"""Who must not get in, does not: wrong, unknown and revoked keys, other mechanisms, garbage, a server that is not ours.
+"""Peers that must not get in do not: wrong, unknown and revoked keys, other mechanisms, garbage, a foreign server.
 
 Each story ends with an honest client that is served on the same listener, so that silence is no proof by accident.
 """

@@ -105,7 +105,7 @@ def _store_of(directory: Path, identity: StoreIdentity, files: FileSystem, entro
 
 
 def end_of(found: Recovered, header: StoreHeader) -> End:
-    """Where a recovered log ends; its header CRC is 0 when the last frame is lost."""
+    """End of a recovered log; the header CRC is 0 when the last frame is lost."""
     last, base = header.position(found.next_sequence - 1), header.base
     for segment in reversed(found.segments):
         if segment.summary.frame_count:

@@ -37,7 +37,7 @@ class PrunedSegment(msgspec.Struct, frozen=True):
     """Last sequence of each stream in the segment."""
 
 
-class Retention:
+class LogRetention:
     """Keeps and deletes for one log. The caller's thread decides, the housekeeper writes and deletes files."""
 
     def __init__(

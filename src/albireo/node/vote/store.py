@@ -1,4 +1,4 @@
-"""The promises of a voter on its disk: a mirrored state (log/store/mirrored_state.py) per pair, in <data>/voters/<node>.
+"""Promises of a voter on its disk: a mirrored state (log/store/mirrored_state.py) per pair, in <data>/voters/<node>.
 
 An answer tells only of what `save` has brought to the disk. Without a store the voter is empty and votes for nobody,
 until `albireo pair init` or a holder admits it.

@@ -61,7 +61,7 @@ class ActorLinks:
         return link
 
     def listen(self) -> None:
-        """Take letters from now on, which is after the start: a descriptor that nobody drains keeps the loop spinning."""
+        """Take letters from now on. A descriptor that nobody drains during the start would keep the loop busy."""
         self._is_listening = True
         for link in self.sockets.links:
             if not link.is_closed:
