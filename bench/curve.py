@@ -15,7 +15,7 @@ import zmq
 
 from albireo.runtime.link.curve import call_as, serve_as
 from albireo.runtime.link.key_files import new_pair
-from albireo.runtime.link.zap import Gate
+from albireo.runtime.link.zap import ZapHandler
 from bench import Case, Progress, Result, case, result
 
 SIZES: Final = {100: 20_000, 65_536: 3_000}
@@ -31,10 +31,10 @@ class Pair:
     def __init__(self, *, is_secret: bool) -> None:
         self._contexts = zmq.Context(), zmq.Context()
         self.server, self.client = self._contexts[0].socket(zmq.ROUTER), self._contexts[1].socket(zmq.DEALER)
-        self._gate: Gate | None = None
+        self._gate: ZapHandler | None = None
         if is_secret:
             server, client = new_pair(), new_pair()
-            self._gate = Gate(self._contexts[0].socket(zmq.ROUTER), lambda _: None)
+            self._gate = ZapHandler(self._contexts[0].socket(zmq.ROUTER), lambda _: None)
             self._gate.domains["bench"] = lambda public: "client" if public == client.public else ""
             serve_as(self.server, server, "bench")
             call_as(self.client, client, server.public)

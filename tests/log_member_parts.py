@@ -20,7 +20,7 @@ ALL = 1 << 30
 
 
 class State(msgspec.Struct, frozen=True):
-    """What a member may hold after a crash: the frames of `branch` up to somewhere from `low` to `high`."""
+    """Log that a member may hold after a crash: the frames of `branch` up to somewhere from `low` to `high`."""
 
     branch: tuple[Frame, ...]
     low: int
@@ -43,7 +43,7 @@ class Member:
         self.branch: list[Frame] = []
         self.base = 0
         self.open_cut: tuple[State, list[Frame]] | None = None
-        """What else may be found after a crash in the middle of a cut, and what has to be in quarantine then."""
+        """Other logs that may be found after a crash in the middle of a cut, and the frames in quarantine then."""
         self.random = random.Random(index)
         self.log: Log
         self.report: RecoveryReport
@@ -115,7 +115,7 @@ class Member:
         self.check(states)
 
     def states(self) -> list[tuple[State, list[Frame]]]:
-        """What may be found after a crash right now, and what has to be in quarantine for it."""
+        """Logs that may be found after a crash right now, and the frames in quarantine for each."""
         present: tuple[State, list[Frame]] = (self._present(), [])
         return [present] if self.open_cut is None else [present, self.open_cut]
 
@@ -145,7 +145,7 @@ class Member:
         return found
 
     def check_quarantine(self, gone: Sequence[Frame]) -> None:
-        """What was cut is there, byte for byte, and a note tells of it."""
+        """Check that frames that were cut are in quarantine, byte for byte, and that a note tells of them."""
         if not gone:
             return
         last = gone[-1].header.last_sequence

@@ -19,7 +19,7 @@ QUARANTINE = DIRECTORY / "quarantine"
 SMALL = LogConfig(
     segment_bytes=8192, pending_bytes_max=1 << 20, free_bytes_min=0, index_every_bytes=512, tail_bytes_max=0
 )
-"""What is read comes from the disk."""
+"""Configuration without a tail, so that every read comes from the disk."""
 
 
 def entry_of(body: bytes | memoryview, record_count: int = 1, stream: int = 1) -> Entry:

@@ -58,18 +58,16 @@ LARGEST_FUNCTIONS: dict[str, int] = {
     "runtime/actor/actor.py:__init__": 41,
     "machine/node/root.py:step": 40,
     "machine/history/aggregate.py:partials_of": 39,
-    "log/log.py:__init__": 39,
     "log/segment/scan.py:scan": 39,
     "node/boot.py:specs_of": 38,
 }
 """The ten largest functions and the lines each may have; all others stay within FUNCTION_LINES or the least of them."""
 LARGEST_MODULES: dict[str, int] = {
-    "log/log.py": 552,
     "machine/fold/conditions.py": 522,
-    "runtime/actor/supervision.py": 500,
+    "runtime/actor/supervision.py": 499,
     "machine/fold/cases.py": 478,
-    "runtime/actor/actor.py": 455,
     "machine/fold/dim.py": 481,
+    "log/log.py": 476,
     "node/history/query.py": 466,
     "machine/node/root.py": 461,
     "machine/pair/member.py": 455,

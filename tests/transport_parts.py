@@ -1,4 +1,4 @@
-"""What the tests of TCP links share: two actors with keys, a wire that remembers every byte, a foreign client."""
+"""Parts of the tests of TCP links: two actors with keys, a wire that remembers every byte, a foreign client."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ import zmq
 from albireo.codec.message import Ask
 from albireo.model.instant import Instant
 from albireo.runtime import ActorContext, Keys, Letter, Link, LinkLimits, running
-from albireo.runtime.link.connection import Monitor, Told
+from albireo.runtime.link.connection import ConnectionEvent, Monitor
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.keys import introduce
 from albireo.runtime.link.zap import ADDRESS
@@ -43,7 +43,7 @@ class End:
         self.answers = answers
         self.letters: list[Letter] = []
         self.connections: list[bool] = []
-        """What `on_connection` has told, of all links."""
+        """Calls of `on_connection`, of all links."""
 
     async def start(self, actor: ActorContext) -> None:
         self.actor = actor
@@ -141,7 +141,7 @@ class Foreign:
         self.socket.setsockopt(zmq.LINGER, 0)
         self._gate: zmq.Socket[bytes] | None = None
         self._monitor = Monitor(self.socket, self._context.socket(zmq.PAIR))
-        self.told: list[Told] = []
+        self.told: list[ConnectionEvent] = []
 
     def __enter__(self) -> "Foreign":
         return self
@@ -164,8 +164,8 @@ class Foreign:
         self._gate.bind(ADDRESS)
         return self._gate
 
-    def has_heard(self, told: Told) -> bool:
-        """Whether that has happened to its connection so far."""
+    def has_heard(self, told: ConnectionEvent) -> bool:
+        """True if that has happened to its connection so far."""
         self.socket.getsockopt(zmq.EVENTS)
         self.told += self._monitor.take()
         return told in self.told

@@ -19,7 +19,7 @@ import pytest
 
 from albireo.codec.message import Answer, Ask
 from albireo.codec.pair_message import Accept, Install, Prepare, Question, Read, Record, Voted
-from albireo.log.store.copies import NAMES
+from albireo.log.store.mirrored_file import NAMES
 from albireo.model.instant import MS, SECOND
 from albireo.runtime import SyncLink
 from albireo.runtime.errors import PeerUnreachable

@@ -23,8 +23,8 @@ from albireo.codec.register_block import (
     SIGN_MAX,
     VERSION_MAX,
     Ballot,
+    BlockDamage,
     BlockError,
-    Damage,
     LifeSign,
     cluster_tag,
     count_after,
@@ -115,19 +115,19 @@ def test_crc_is_that_of_every_modbus_tool_with_crc_32() -> None:
 @pytest.mark.parametrize(
     ("register", "value", "damage"),
     [
-        (0, 0, Damage.FOREIGN),
-        (0, 0xA1B2, Damage.OTHER_LAYOUT),
-        (0, 0x41B1, Damage.FOREIGN),
-        (1, 8, Damage.TORN),
-        (18, 6, Damage.TORN),
-        (2, 1, Damage.CHECKSUM),
-        (7, 9, Damage.CHECKSUM),
-        (16, 1, Damage.CHECKSUM),
-        (3, -1, Damage.WORD),
-        (3, 1 << 16, Damage.WORD),
+        (0, 0, BlockDamage.FOREIGN),
+        (0, 0xA1B2, BlockDamage.OTHER_LAYOUT),
+        (0, 0x41B1, BlockDamage.FOREIGN),
+        (1, 8, BlockDamage.TORN),
+        (18, 6, BlockDamage.TORN),
+        (2, 1, BlockDamage.CHECKSUM),
+        (7, 9, BlockDamage.CHECKSUM),
+        (16, 1, BlockDamage.CHECKSUM),
+        (3, -1, BlockDamage.WORD),
+        (3, 1 << 16, BlockDamage.WORD),
     ],
 )
-def test_damage_of_the_ballot_has_a_name(register: int, value: int, damage: Damage) -> None:
+def test_damage_of_the_ballot_has_a_name(register: int, value: int, damage: BlockDamage) -> None:
     words = block()
     words[register] = value
     with pytest.raises(BlockError) as caught:
@@ -138,9 +138,14 @@ def test_damage_of_the_ballot_has_a_name(register: int, value: int, damage: Dama
 
 @pytest.mark.parametrize(
     ("register", "value", "damage"),
-    [(20, 42, Damage.TORN), (21, 0, Damage.TORN), (27, 1, Damage.CHECKSUM), (28, 1, Damage.CHECKSUM)],
+    [
+        (20, 42, BlockDamage.TORN),
+        (21, 0, BlockDamage.TORN),
+        (27, 1, BlockDamage.CHECKSUM),
+        (28, 1, BlockDamage.CHECKSUM),
+    ],
 )
-def test_damage_of_the_life_sign_has_a_name(register: int, value: int, damage: Damage) -> None:
+def test_damage_of_the_life_sign_has_a_name(register: int, value: int, damage: BlockDamage) -> None:
     words = block()
     words[register] = value
     with pytest.raises(BlockError) as caught:
@@ -157,14 +162,14 @@ def test_too_few_registers_are_no_block(size: int) -> None:
             continue
         with pytest.raises(BlockError) as caught:
             decode(words)
-        assert caught.value.damage is Damage.SIZE
+        assert caught.value.damage is BlockDamage.SIZE
 
 
 def test_zeros_are_never_a_block() -> None:
     for decode in (decode_ballot, decode_life):
         with pytest.raises(BlockError) as caught:
             decode([0] * BLOCK_REGISTERS)
-        assert caught.value.damage is Damage.ZERO
+        assert caught.value.damage is BlockDamage.ZERO
 
 
 @given(ballots(), ballots(), st.integers(1, BALLOT_REGISTERS - 1))
@@ -175,7 +180,7 @@ def test_a_mixture_of_two_writes_is_no_third(older: Ballot, newer: Ballot, cut: 
     try:
         assert decode_ballot(mixed) in (older, newer)
     except BlockError as error:
-        assert error.damage in Damage
+        assert error.damage in BlockDamage
 
 
 @given(ballots(), st.data())

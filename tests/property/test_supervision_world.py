@@ -15,24 +15,24 @@ from albireo.runtime.actor.supervision import (
     ActorStarted,
     AllStarted,
     AllStopped,
-    Ask,
+    AskAlive,
     Effect,
     Ended,
     Ending,
     Escalated,
     Event,
-    Kill,
-    Phase,
+    KillActor,
+    NodePhase,
+    NodeStopAsked,
     RequestStop,
     Running,
     Spawn,
     StartAsked,
     Starting,
-    StopAsked,
     Supervision,
     SupervisionConfig,
     Waiting,
-    Watched,
+    WatchedActor,
 )
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ class World(RuleBasedStateMachine):
 
     @initialize(actors=ACTORS, config=CONFIGS, can_kill=st.booleans(), seed=st.integers(0, 3))
     def begin(self, actors: list[tuple[int, bool]], config: SupervisionConfig, can_kill: bool, seed: int) -> None:
-        self.watched = [Watched(f"a{index}", stage, essential) for index, (stage, essential) in enumerate(actors)]
+        self.watched = [WatchedActor(f"a{index}", stage, essential) for index, (stage, essential) in enumerate(actors)]
         self.config, self.can_kill, self.seed = config, can_kill, seed
         self.machine = self._new_machine()
         self.now = 1000
@@ -79,9 +79,9 @@ class World(RuleBasedStateMachine):
                     assert not self.done
                     self._check_stages(name)
                     self.runs[name] = run
-                case Ask(name=name, run=run) | RequestStop(name=name, run=run):
+                case AskAlive(name=name, run=run) | RequestStop(name=name, run=run):
                     assert self.runs.get(name) == run
-                case Kill(name=name, run=run):
+                case KillActor(name=name, run=run):
                     assert self.can_kill
                     assert self.runs.get(name) == run
                 case AllStopped():
@@ -132,7 +132,7 @@ class World(RuleBasedStateMachine):
 
     @rule()
     def stop(self) -> None:
-        self._take(StopAsked())
+        self._take(NodeStopAsked())
 
     @invariant()
     def a_deadline_is_never_behind_us(self) -> None:
@@ -150,13 +150,13 @@ class World(RuleBasedStateMachine):
                 assert not isinstance(life, Ended) or not self.can_kill
             else:
                 assert isinstance(life, Waiting | Ended)
-            assert isinstance(life, Waiting) <= (self.machine.phase in (Phase.STARTING, Phase.UP))
+            assert isinstance(life, Waiting) <= (self.machine.phase in (NodePhase.STARTING, NodePhase.UP))
 
     def teardown(self) -> None:
         """However it was, a stop ends; and the same events give the same effects."""
         if not hasattr(self, "machine"):
             return
-        self._take(StopAsked())
+        self._take(NodeStopAsked())
         for _ in range(20):
             for name in [name for name in sorted(self.runs) if isinstance(self.machine.life_of(name), Ending)]:
                 self._take(ActorExited(name, self.runs.pop(name), 0, "stopped"))

@@ -16,24 +16,29 @@ from albireo.runtime.actor.supervision import (
     ActorAnswered,
     ActorExited,
     ActorStarted,
+    ActorTransitioned,
     AllStarted,
     AllStopped,
-    Ask,
+    AskAlive,
     Effect,
     Escalated,
     Event,
-    Kill,
+    KillActor,
+    NodeStopAsked,
     RequestStop,
     Spawn,
     StartAsked,
-    StopAsked,
     Supervision,
     SupervisionConfig,
-    Transitioned,
-    Watched,
+    WatchedActor,
 )
 
-NODE = (Watched("logger", 0, is_essential=False), Watched("core", 1), Watched("history", 2), Watched("p1", 3, False))
+NODE = (
+    WatchedActor("logger", 0, is_essential=False),
+    WatchedActor("core", 1),
+    WatchedActor("history", 2),
+    WatchedActor("p1", 3, False),
+)
 
 STORIES = {
     "a clean life": """
@@ -166,14 +171,14 @@ class Tellable:
 
     def take(self, words: list[str], now: Instant) -> list[str]:
         effects = self.machine.step(self.read(words), now)
-        return [self.tell(effect) for effect in effects if not isinstance(effect, Transitioned)]
+        return [self.tell(effect) for effect in effects if not isinstance(effect, ActorTransitioned)]
 
     def read(self, words: list[str]) -> Event:
         match words:
             case ["start"]:
                 return StartAsked()
             case ["stop"]:
-                return StopAsked()
+                return NodeStopAsked()
             case ["time"]:
                 return TimePassed()
             case ["ready", name]:
@@ -189,11 +194,11 @@ class Tellable:
             case Spawn(name=name, run=run):
                 self.runs[name] = run
                 return f"spawn {name}"
-            case Ask(name=name):
+            case AskAlive(name=name):
                 return f"ask {name}"
             case RequestStop(name=name):
                 return f"request-stop {name}"
-            case Kill(name=name):
+            case KillActor(name=name):
                 return f"kill {name}"
             case AllStarted():
                 return "up"

@@ -38,7 +38,7 @@ def _life(member: Member) -> None:
     member.log.flush()
     member.log.save_snapshot(member.log.committed, member.log.log_time, {"fold": b"state"})
     ends = [frame.header.last_sequence for frame in HOLDER.branch]
-    starts = [path.first_sequence for path in member.log._stock.table.segments]
+    starts = [path.first_sequence for path in member.log._stored.table.segments]
     member.cut(ends[-4])
     member.lead(5)
     member.append(700, 2000, 3000)
@@ -90,7 +90,7 @@ class Cuttable(SimDisk):
             self.at_change(change)
 
     def cut(self, seed: int, chance: float) -> SimDisk:
-        """What is there after a power cut right now."""
+        """Log that is there after a power cut right now."""
         after = self.power_cut(seed, survival_chance=chance)
         self._is_off = False
         return after

@@ -326,8 +326,8 @@ def voter_told(folder: Path, owner: tuple[str, str]) -> dict[str, Any]:
     disk = VoterDisk(OsFileSystem(), folder.parents[1], folder.name, *owner)
     return {
         "store": disk.store,
-        "repaired": disk.keepsake.repaired_copies,
-        "is_damaged": disk.keepsake.is_damaged,
+        "repaired": disk.mirrored.repaired_copies,
+        "is_damaged": disk.mirrored.is_damaged,
     }
 
 

@@ -3,8 +3,8 @@
     with PairConsumer("archive", members_of(node), keys, after=position) as consumer:
         for one in consumer.take(1.0): ...
 
-Both members serve the same records under the same positions, so it follows either, and goes on with the other where it
-stopped. Nothing happens between two calls.
+Both members serve the same records under the same positions, so the consumer follows either, and goes on with the other
+one where it stopped. Nothing happens between two calls.
 
 The machine: machine/feed/roaming.py. Decision: ADR-0115.
 """
@@ -24,26 +24,24 @@ from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING, Position
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.keys import Keys
-from albireo.runtime.link.lines import LineTo, News
+from albireo.runtime.link.lines import LineNews, LineTo
 
 
 class Delivered(msgspec.Struct, frozen=True, eq=False):
     """Committed frames, in log order, behind everything delivered before."""
 
     position: Position
-    """Of the last record."""
+    """Position of the last record."""
     frames: Sequence[Frame]
 
 
 class Rewound(msgspec.Struct, frozen=True):
-    """What was delivered behind `position` is to be forgotten.
-
-    `snapshot`: the records wanted are pruned, the next ones delivered begin behind `position`. `fork`: after a forced
-    promotion, or because a disk forgot, the log goes another way behind `position`, and that way is delivered next.
-    """
+    """Records delivered behind `position` are to be forgotten."""
 
     position: Position
     verdict: str
+    """`snapshot`: the wanted records are pruned, and the next delivery begins behind `position`. `fork`: the log goes
+    another way behind `position`, after a forced promotion or because a disk forgot; that way is delivered next."""
 
 
 class PairConsumer(OnLines):
@@ -60,9 +58,9 @@ class PairConsumer(OnLines):
     ) -> None:
         """
         Args:
-            name: of the follower; a second one of the same name takes its place.
-            after: last record that is known already; it means the same on both members.
-            streams: only these; all if empty.
+            name: name of the follower; a second follower of the same name takes its place.
+            after: position of the last record that is known already; it means the same on both members.
+            streams: streams to follow; empty: all.
         """
         super().__init__(members, keys)
         self._machine = Roaming(FollowerConfig(name=name, streams=tuple(streams)), after, log_id)
@@ -70,16 +68,16 @@ class PairConsumer(OnLines):
 
     @property
     def position(self) -> Position:
-        """Last record delivered."""
+        """Position of the last record delivered."""
         return self._machine.position
 
     @property
     def member(self) -> int | None:
-        """Who is followed now."""
+        """Index of the member that is followed now; None: neither."""
         return self._machine.member
 
     def take(self, timeout_s: float) -> list[Delivered | Rewound]:
-        """What has been committed, at once if there is something; empty after `timeout_s`."""
+        """Deliveries since the last call, at once if there are any; empty after `timeout_s`."""
         until = Instant(boot_ns() + int(timeout_s * SECOND))
         while True:
             for news in self._news(self._machine.deadline(), until):
@@ -90,7 +88,7 @@ class PairConsumer(OnLines):
                 taken, self._taken = self._taken, []
                 return taken
 
-    def _heard(self, news: News) -> None:
+    def _heard(self, news: LineNews) -> None:
         if news.is_up is not None:
             self._perform(self._machine.step((LineUp if news.is_up else LineDown)(news.line), boot_ns()), ())
         elif isinstance(news.message, FeedAnswer | FeedData | FeedState | FeedAlive):
@@ -115,6 +113,6 @@ class PairConsumer(OnLines):
         decoded = [Frame(*one) for part in raw for one in frames(part)]
         self._taken.append(Delivered(data.last, decoded))
         now = boot_ns()
-        # Digested when it is handed out: what the program keeps beyond that is its own memory.
+        # Frames count as digested when they are handed out: the program keeps them in its own memory.
         self._perform(self._machine.step(MadeDurable(data.last), now), ())
         self._perform(self._machine.step(Digested(data.last), now), ())

@@ -1,14 +1,14 @@
-"""What a client is told when it gets no answer.
+"""Errors of a client that gets no answer.
 
 ClientError
   +- NodeUnreachable   nobody answered in time: the node is not there, or hangs
   +- NodeRefused       the node answered no, with the reason and the remedy
-  +- QueueFull         what was offered earlier waits still; nothing was taken
+  +- QueueFull         earlier offers still wait; nothing was taken
 """
 
 
 class ClientError(Exception):
-    """Base of all."""
+    """Base of all errors of a client."""
 
 
 class NodeUnreachable(ClientError):

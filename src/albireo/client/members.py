@@ -1,4 +1,4 @@
-"""Where the members of a pair are, and the lines to both of them."""
+"""Addresses of the members of a pair, and the lines to both of them."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -8,7 +8,7 @@ from albireo.model.instant import SECOND, Instant
 from albireo.model.topology import NodeConfig
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.keys import Keys
-from albireo.runtime.link.lines import Lines, LineTo, News
+from albireo.runtime.link.lines import LineNews, Lines, LineTo
 
 
 def members_of(node: NodeConfig) -> tuple[LineTo, LineTo]:
@@ -43,8 +43,8 @@ class OnLines:
     def close(self) -> None:
         self._lines.close()
 
-    def _news(self, due: Instant | None, until: Instant) -> list[News]:
-        """Wait, but no longer than until the machine wants to be told the time."""
+    def _news(self, due: Instant | None, until: Instant) -> list[LineNews]:
+        """News of the lines; waits for them until `until` or `due`, when the machine wants to be told the time."""
         ends = until if due is None else min(until, due)
         return self._lines.wait(max(0, ends - boot_ns()) / SECOND)
 

@@ -30,7 +30,7 @@ from albireo.runtime.errors import NodeUnreachable as NoSuchNode
 from albireo.runtime.link.sockets import SyncLink
 
 ANSWER_S: Final = 5.0
-"""How long a question waits by default."""
+"""Time that a question waits by default."""
 
 
 class StateChange(msgspec.Struct, frozen=True, eq=False):
@@ -69,7 +69,7 @@ class NodeClient:
         """The answer to one question; see docs/node-protocol.md for the questions.
 
         Args:
-            of: the actor that is asked: `core`, `history` or `boot`.
+            of: actor that is asked: `core`, `history` or `boot`.
         Raises:
             NodeUnreachable: no answer in time.
             NodeRefused: the node said no.
@@ -111,12 +111,12 @@ class NodeClient:
             raise NodeUnreachable(str(error)) from error
 
     def follow_state(self, name: str, *, pause_s: float = 0.1) -> Iterator[StateChange | None]:
-        """The live state: first all of it, then what changed; None at least every `pause_s` while nothing does.
+        """The live state: first all of it, then the changes; None at least every `pause_s` while nothing changes.
 
-        Reconnects by itself: after a loss the next change is a whole snapshot (`state.is_snapshot`).
+        It reconnects by itself: after a loss the next change is a whole snapshot (`state.is_snapshot`).
 
         Args:
-            name: who follows; a second follower of the same name replaces the first.
+            name: name of the follower; a second follower of the same name replaces the first.
         """
         link = self._connected("core")
         machine = Follower(FollowerConfig(name=name, mode="state"))
@@ -156,7 +156,7 @@ def decoded(state: FeedState, raw: Sequence[bytes | memoryview]) -> list[SampleB
     """The sample columns that travel beside a `FeedState`.
 
     Raises:
-        DecodeError: parts and their description do not fit.
+        DecodeError: the parts do not fit their description.
     """
     if len(raw) != len(state.value_parts):
         raise DecodeError(0, f"{len(raw)} parts, {len(state.value_parts)} described")

@@ -1,11 +1,11 @@
-"""PairClient: questions and orders to a pair from a program without a loop.
+"""PairClient: questions to a pair, and orders, from a program without a loop.
 
     with PairClient(members_of(node), keys) as client:
         client.ask("status")                   # of the member that acts
         client.ask_member(1, "status")         # of the backup, acting or not
 
-A question that may be asked twice is asked again after a takeover; of any other it is said that nobody knows whether it
-was done (machine/producer/asking.py). Nothing happens between two calls.
+A question that may be asked twice is asked again after a takeover. Any other ends with an error that says that nobody
+knows whether it was done (machine/producer/asking.py). Nothing happens between two calls.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.lines import LineTo
 
 ANSWER_S: Final = 10.0
-"""How long a question waits by default: some takeovers long."""
+"""Time that a question waits by default, as long as some takeovers."""
 
 
 class PairClient(OnLines):
@@ -37,15 +37,15 @@ class PairClient(OnLines):
 
     @property
     def acting(self) -> int | None:
-        """The member that acts, as far as is known: 0 the primary, 1 the backup."""
+        """Index of the member that is known to act: 0 the primary, 1 the backup; None: neither."""
         return self._machine.chosen
 
     def ask(self, what: str, *, timeout_s: float | None = None, **arguments: object) -> object:
         """The acting member's answer to one question; see docs/node-protocol.md for the questions.
 
         Raises:
-            NodeUnreachable: nobody who acts answered in time; or the one that was asked is gone and the question may
-                not be asked twice, so that nobody here knows whether it was done.
+            NodeUnreachable: no acting member answered in time; or the member that was asked is gone and the question
+                may not be asked twice, so that nobody here knows whether it was done.
             NodeRefused: the member said no.
         """
         self._request_id += 1
@@ -71,7 +71,7 @@ class PairClient(OnLines):
             effects = self._more(until)
 
     def _perform_quietly(self, effects: Sequence[SayTo | AnswerCame | Unanswered]) -> None:
-        """What came since the last call: no question is open, so there is nothing but roles to ask for."""
+        """Perform effects while no question is open: they only ask for roles."""
         for effect in effects:
             if isinstance(effect, SayTo):
                 self._lines.send(effect.member, effect.message, effect.raw)

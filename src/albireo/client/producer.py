@@ -4,12 +4,12 @@
         last = producer.offer([batch])         # leaves with the next `wait`; with `wait(0)` at once
         receipts = producer.wait(1.0)          # Acknowledged(batch=last, position=...)
 
-A takeover makes `wait` take longer, nothing else. What was offered and is not acknowledged yet is kept, and goes out
-again to whichever member acts. What is offered between two calls of `wait` leaves together: many small batches cost
-little more than one. Nothing happens but in `wait`.
+A takeover makes `wait` take longer, nothing else. Batches that are not acknowledged yet are kept, and go out again to
+whichever member acts. Batches offered between two calls of `wait` leave together, so that many small ones cost little
+more than one. Nothing happens but in `wait`.
 
-A receipt says on whose disks the batch is, and whether a takeover may still cut it: such a batch is kept here and sent
-again, as long as this producer is open.
+A receipt says on whose disks the batch is, and whether a takeover may still cut it. A batch that may be cut is kept
+here and sent again, as long as this producer is open.
 
 The machine: machine/producer/sending.py. Decisions: ADR-0115, ADR-0122.
 """
@@ -33,7 +33,7 @@ from albireo.model.value import ValueType
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.actor.tuning import show_large_block
 from albireo.runtime.link.keys import Keys
-from albireo.runtime.link.lines import LineTo, News
+from albireo.runtime.link.lines import LineNews, LineTo
 
 RUN_MAX: Final = 2**32 - 1
 
@@ -52,10 +52,10 @@ class PairProducer(OnLines):
     ) -> None:
         """
         Args:
-            name: of the producer, in the log; another program under the same name takes its place.
-            items: what it produces; rows of the batches count them from 0.
-            members: as `members_of` gives them.
-            keys: ours and the trusted ones; None on loopback only.
+            name: name of the producer in the log; another program of the same name takes its place.
+            items: items that it produces; `item_id` of a batch counts them from 0.
+            members: both members, as `members_of` gives them.
+            keys: own and trusted keys; None on loopback only.
         """
         super().__init__(members, keys)
         run = 1 + secrets.randbelow(RUN_MAX)
@@ -75,18 +75,18 @@ class PairProducer(OnLines):
 
     @property
     def machine(self) -> PairSender:
-        """For looking at, not for stepping."""
+        """Machine of this producer, to be looked at and not stepped."""
         return self._machine
 
     def offer(self, batches: Sequence[SampleBatch]) -> int:
         """Take batches to be committed; they leave with the next `wait`.
 
         Args:
-            batches: `item_id` holds row numbers of the items.
+            batches: `item_id` of each holds indices of the items.
         Returns:
-            The number of the last batch, counted from 1: `wait` tells when it is committed.
+            Number of the last batch, counted from 1; `wait` tells when it is committed.
         Raises:
-            QueueFull: so much waits already; nothing was taken. `wait`, then offer again.
+            QueueFull: too much waits already; nothing was taken. `wait`, then offer again.
             ValueError: a batch has no rows, columns of different lengths, values of another type than it says, or a
                 row of no item; nothing was taken.
         """
@@ -100,7 +100,7 @@ class PairProducer(OnLines):
         return self._machine.batches_offered + len(self._offered)
 
     def _check(self, batch: SampleBatch) -> None:
-        """Said at once: later nobody would know which batch it was."""
+        """Refuse a wrong batch at once, because later nobody would know which one it was."""
         rows = len(batch)
         if not rows:
             raise ValueError("a batch without rows: leave it out")
@@ -119,7 +119,7 @@ class PairProducer(OnLines):
             self._perform(self._machine.step(Offered(batches=batches), boot_ns()))
 
     def wait(self, timeout_s: float) -> list[Acknowledged | Refused]:
-        """What has become of what was offered, at once if there is something; empty after `timeout_s`."""
+        """Receipts and refusals of batches, at once if there are any; empty after `timeout_s`."""
         until = Instant(boot_ns() + int(timeout_s * SECOND))
         self._hand_over()
         while True:
@@ -134,11 +134,11 @@ class PairProducer(OnLines):
                 return receipts
 
     def close(self) -> None:
-        """What was offered may still arrive; nobody will hear of it."""
+        """Send the last batches and close; they may still arrive, but nobody will hear of it."""
         self._hand_over()
         super().close()
 
-    def _take(self, news: News) -> None:
+    def _take(self, news: LineNews) -> None:
         if news.is_up is not None:
             self._perform(self._machine.step((LineUp if news.is_up else LineDown)(news.line), boot_ns()))
         elif news.message is not None:

@@ -1,1 +1,1 @@
-"""Bytes <-> values, one module per wire format; total over hostile bytes. No I/O."""
+"""Codecs: bytes <-> values, one module per format; total over hostile bytes. No I/O."""

@@ -1,6 +1,6 @@
-"""What a decoder says of bytes that are not what they should be.
+"""Error of every decoder.
 
-DecodeError          the bytes cannot be what they claim; carries the offset and a reason
+DecodeError          the bytes are not in the format that they claim; carries the offset and a reason
 """
 
 

@@ -62,7 +62,7 @@ _PADDING: Final = tuple(bytes(-length % ALIGNMENT) for length in range(ALIGNMENT
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a forwarded record was first written."""
+    """Place at which a forwarded record was first written."""
 
     node: int
     """Number of the node in its cluster; 0 is no node."""
@@ -72,7 +72,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class FrameHeader(msgspec.Struct, frozen=True):
-    """Everything about a batch but its body. Fields as in the table above."""
+    """Header of a frame. Its fields are those of the table above."""
 
     log_id: bytes
     epoch: int
@@ -125,7 +125,7 @@ def frame_bytes(body_bytes: int) -> int:
 
 
 def padding(body_bytes: int) -> bytes:
-    """The zeros after a body of `body_bytes`."""
+    """Zeros behind a body of `body_bytes`."""
     return _PADDING[body_bytes % ALIGNMENT]
 
 
@@ -180,7 +180,7 @@ def encode(frame: Frame) -> bytes:
 
 
 def decode_header(buffer: bytes | memoryview, offset: int = 0) -> FrameHeader | NeedMore:
-    """The header at `offset`; the body is neither needed nor looked at.
+    """Header at `offset`; the body is neither needed nor looked at.
 
     Raises:
         DecodeError: the bytes are no header of this version, its CRC does not fit, or a length is out of bounds.
@@ -250,7 +250,7 @@ def check_body(header: FrameHeader, buffer: bytes | memoryview, offset: int) -> 
     """Compare the body and padding that follow the header at `offset` with what the header says.
 
     Raises:
-        DecodeError: they are cut short, the CRC does not fit, or the padding is not zero.
+        DecodeError: body or padding is cut short, the CRC does not fit, or the padding is not zero.
     """
     start = offset + HEADER_BYTES
     end = start + header.body_bytes

@@ -1,7 +1,7 @@
 """The stored history: schemas of its Parquet files, and the manifest that says which files are valid.
 
-    <data>/history/manifest.json                                    what counts: no other file exists
-    <data>/history/manifest.previous.json                           the one before it
+    <data>/history/manifest.json                                    list of the files that count; others are garbage
+    <data>/history/manifest.previous.json                           the manifest before it
     <data>/history/<kind>/node=<node>/day=<YYYY-MM-DD>/<first>-<last>-<generation>.parquet
     <data>/history/items/<generation>.parquet                       every item ever declared, as last declared
 
@@ -31,7 +31,7 @@ FORMAT_VERSION: Final = 1
 MANIFEST_NAME: Final = "manifest.json"
 PREVIOUS_NAME: Final = "manifest.previous.json"
 MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Some 200,000 files: decades of days. A reader allocates no more."""
+"""Largest manifest: some 200,000 files, decades of days. A reader allocates no more."""
 DAY_NS: Final = 86_400_000_000_000
 BUCKET_NS: Final = 60_000_000_000
 """Width of the stored partials' buckets: one minute of source time, counted from 1970-01-01T00:00:00Z."""
@@ -159,7 +159,7 @@ ITEMS: Final = _schema(
 
 
 class FileKind(StrEnum):
-    """What a file holds; also the name of its folder."""
+    """Kind of the rows of a file; also the name of its folder."""
 
     SAMPLES = "samples"
     PARTIALS = "partials"
@@ -184,9 +184,9 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """Relative to the history folder, with forward slashes."""
     node: str
-    """Whose items; `root/north`, not the folder's spelling."""
+    """Node whose items these are: `root/north`, not the folder's spelling."""
     day: str
-    """`YYYY-MM-DD`, UTC, day of the append; empty for items."""
+    """UTC day of the append, `YYYY-MM-DD`; empty for items."""
     rows: int
     min_source_ns: int
     """Smallest time in the file: source_ns of samples, first_ns of partials, from_ns of gaps, at_ns of events."""
@@ -196,13 +196,13 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
     last_sequence: int
     size_bytes: int
     level: int = 0
-    """0: sealed from the hot tail; 1, 2: merged from files of the level below; 9: the one of a closed day."""
+    """0: sealed from the hot tail; 1, 2: merged from files of the level below; 9: the only file of a closed day."""
     sealed_ns: int = 0
-    """Node time (of the log) up to which the newest of its rows was complete when first sealed."""
+    """Node time up to which the log was complete when the newest row of the file was first sealed."""
     log_id: str = ""
     """Hexadecimal id of the log its sequences count in."""
     content_crc: int = 0
-    """CRC-32C of the file; 0: of one that was written before this was kept."""
+    """CRC-32C of the file; 0: the file is older than this field."""
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,51 +210,53 @@ class Retired(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     since_ns: int
-    """Wall time."""
+    """Wall time of the merge."""
 
 
 class Hole(msgspec.Struct, frozen=True, kw_only=True):
-    """Records that the log had let go of before they came here. The other member of a pair may have them: they are
-    copied group by group (`group_of`), from the newest to the oldest."""
+    """Records that retention took from the log before they were taken into the history.
+
+    The other member of a pair may have them. They are copied group by group (`group_of`), the newest first.
+    """
 
     first_sequence: int
     last_sequence: int
     from_ns: int
-    """Node time of the last record taken before."""
+    """Node time of the last record taken before the hole."""
     to_ns: int
-    """Node time of the first one taken behind it."""
+    """Node time of the first record taken behind the hole."""
     behind: Position
-    """Where that one stands."""
+    """Position of the first record taken behind the hole."""
     gap: str = ""
-    """Path of the gaps file that says so to readers: one row, and merged with no other. Also the hole's name."""
+    """Path of the gaps file that tells readers of the hole: one row, merged with no other. Also the hole's name."""
     upto: str = ""
-    """Every group from the newest down to this one is copied; empty: none yet."""
+    """Oldest group that is copied, like every newer one; empty: none yet."""
     missed: tuple[str, ...] = ()
-    """Groups among them that could not be copied, and are tried again."""
+    """Groups that could not be copied, and are tried again."""
     is_settled: bool = False
-    """The other member lacks these records too: nobody is asked for them any more."""
+    """True: the other member lacks these records too, and nobody is asked for them any more."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole truth about the stored history, replaced as one by a rename."""
+    """List of the files of a stored history, replaced as a whole by a rename."""
 
     version: int = FORMAT_VERSION
     node: str
     log_id: str = ""
     """Hexadecimal id of the log that is followed; empty before the first contact."""
     generation: int = 0
-    """Grows by one with each manifest."""
+    """Number of this manifest; grows by one with each."""
     position: Position = Position()
-    """Every record up to here is in the listed files (or needs none); the follower's durable position."""
+    """Durable position of the follower: every record up to here is in the listed files, or needs no row."""
     history: tuple[EpochEntry, ...] = ()
-    """Epoch history of the log, as last heard: tells where a log that lost its end went another way."""
+    """Epoch history of the log, as last heard; tells where a log that lost its end went another way."""
     complete_to_ns: int = 0
-    """Node time of the last sealed frame: every record the node appended up to it is in the files."""
+    """Node time of the last sealed frame; every record that the node appended up to it is in the files."""
     files: tuple[FileEntry, ...] = ()
     retired: tuple[Retired, ...] = ()
     holes: tuple[Hole, ...] = ()
     filled: int = 0
-    """Grows when rows of before `position` are added, or a hole goes: who has read the files up to there reads anew."""
+    """Grows when rows below `position` are added, or a hole goes; whoever has read files up to there reads anew."""
     crc: int = 0
     """CRC-32C of this manifest's JSON with crc 0."""
 
@@ -264,7 +266,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 _decoder = msgspec.json.Decoder(Manifest)
 _CRC_FIELD: Final = re.compile(rb'"crc":\d+')
-"""Quotes inside of JSON strings are escaped, so nothing but the field itself fits."""
+"""Matches the field alone, because quotes inside of JSON strings are escaped."""
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -329,7 +331,7 @@ def file_path(kind: FileKind, node: str, day: str, sequences: tuple[int, int], g
 
 
 def group_of(entry: FileEntry) -> str:
-    """The rows it belongs to, whatever files they are in: a merge moves no row from one group to another."""
+    """Group to which the rows of a file belong; a merge moves no row from one group to another."""
     return f"{entry.day}/{entry.kind}/{entry.node}"
 
 
@@ -338,5 +340,5 @@ def items_path(generation: int) -> str:
 
 
 def partials_path(samples_path: str) -> str:
-    """Where the partials of a samples file stand."""
+    """Path of the partials of a samples file."""
     return f"{FileKind.PARTIALS}{samples_path.removeprefix(FileKind.SAMPLES)}"

@@ -1,4 +1,4 @@
-"""What the histories of the two members of a pair say to each other. Their COREs carry it and do not look inside.
+"""Words of the histories of the two members of a pair to each other. Their COREs carry them and do not look inside.
 
     part 0   one msgpack map, tagged: a word
     part 1   of `PieceSent`: the bytes of the piece
@@ -15,7 +15,7 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.history import FileEntry, Hole
 
 PIECE_BYTES: Final = 256 << 10
-"""Of one message. One is under way at a time, and heartbeats wait behind it: 2 ms at 1 Gbit/s."""
+"""Bytes of one piece. One piece is under way at a time, and heartbeats wait behind it: 2 ms at 1 Gbit/s."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,49 +25,49 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GroupAsked(Said, frozen=True, kw_only=True, tag="group_asked"):
-    """Which files have records of this range, of the newest group older than `before`?"""
+    """Question which files of the newest group older than `before` have records of this range."""
 
     log_id: str
     first_sequence: int
     last_sequence: int
     before: str = ""
-    """Empty: of the newest of all."""
+    """Group; empty: the newest group of all is meant."""
     is_exact: bool = False
-    """Of the group `before` itself."""
+    """True: the group `before` itself is meant."""
     missed: int = 0
-    """Groups that the asker could not copy so far; for people."""
+    """Number of groups that could not be copied so far; for people."""
 
 
 class GroupSent(Said, frozen=True, kw_only=True, tag="group"):
     """The files of one group, as the sender's manifest has them now."""
 
     reason: str = ""
-    """Why there is no answer: `other_log`, or `behind`: not everything of the range is in files yet."""
+    """Reason why there is no answer: `other_log`, or `behind`, when a part of the range is not in files yet."""
     group: str = ""
-    """Empty, and no reason: there is none."""
+    """Name of the group; empty without a reason: there is none."""
     entries: tuple[FileEntry, ...] = ()
     holes: tuple[Hole, ...] = ()
     """Parts of the range that the sender lacks too."""
     files: int = 0
-    """With records of the range, of all groups."""
+    """Number of files of all groups with records of the range."""
     left: int = 0
-    """Of these: in this group and older ones."""
+    """Number of these files that are in this group and older ones."""
 
 
 class PieceAsked(Said, frozen=True, kw_only=True, tag="piece_asked"):
-    """The next bytes of a file, PIECE_BYTES or what is left."""
+    """Question for the next bytes of a file, PIECE_BYTES or fewer at its end."""
 
     path: str
     offset: int
 
 
 class PieceSent(Said, frozen=True, kw_only=True, tag="piece"):
-    """They are the second part."""
+    """Bytes of a file, in the second part of the message."""
 
     path: str
     offset: int
     reason: str = ""
-    """Why there are none: `gone`, no such file any more; `unreadable`."""
+    """Reason why there are no bytes: `gone` (there is no such file any more) or `unreadable`."""
 
 
 Word = GroupAsked | GroupSent | PieceAsked | PieceSent
@@ -84,7 +84,7 @@ def decode_word(buffer: bytes | memoryview) -> Word:
     """The word that `buffer` is.
 
     Raises:
-        DecodeError: it is none.
+        DecodeError: `buffer` is no word.
     """
     try:
         return _decoder.decode(buffer)

@@ -25,14 +25,16 @@ MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 
 
 class CopyTold(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a member's history has got that lacks files of the other one's."""
+    """Progress of a member's history that copies files from the other member's history."""
 
     is_incomplete: bool = False
+    """True: this history lacks files that the other one may have."""
     files: int = 0
-    """That there are; 0: not counted yet."""
+    """Number of files to copy; 0: not counted yet."""
     done: int = 0
+    """Number of files copied."""
     trouble: str = ""
-    """Why it stands still."""
+    """Reason why the copying stands still; empty: it goes on."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -59,15 +61,15 @@ class AliveAnswered(Message, frozen=True, tag="alive!"):
     nonce: int
     actor: str
     cpu_ns: int = 0
-    """Used since the start, by the process or, in thread placement, by the thread."""
+    """CPU time used since the start, by the process or, in thread placement, by the thread."""
     longest_turn_ns: int = 0
-    """Of the last 10..20 s."""
+    """Longest turn of the last 10..20 s."""
     longest_turn_cpu_ns: int = 0
-    """The most CPU time that a turn used in them."""
+    """Most CPU time that a turn used in the last 10..20 s."""
     malformed: int = 0
-    """Messages that were none, since the start."""
+    """Number of malformed messages since the start."""
     log_dropped: int = 0
-    """Log lines lost, since the start."""
+    """Number of log lines lost since the start."""
 
 
 class StopAsked(Message, frozen=True, tag="stop"):
@@ -89,17 +91,17 @@ class ProducerHello(Message, frozen=True, tag="producer_hello"):
     producer: str
     items: tuple[DataItem, ...] = ()
     run: int = 0
-    """Random, drawn once per start of the producer's process: another run than the last one means a gap."""
+    """Random number of the producer's run; another one than the last means a gap."""
     takes_orders: bool = False
-    """This producer carries out write orders for its items."""
+    """True: this producer carries out orders for its items."""
 
 
 class ProducerWelcome(Message, frozen=True, tag="producer_welcome"):
     producer_id: int
     last_sequence: int
-    """Last committed or pending producer sequence: go on with the next."""
+    """Last producer sequence that is committed or pending; the producer goes on with the next."""
     item_ids: tuple[int, ...]
-    """In the order of the hello's items."""
+    """Ids of the hello's items, in the same order."""
     epoch: int
     credit_bytes: int
     """Bytes of bodies that may be on their way unanswered."""
@@ -121,7 +123,7 @@ class Append(Message, frozen=True, tag="append"):
 
 
 class Appended(Message, frozen=True, tag="appended"):
-    """Recorded up to and including `producer_sequence` (cumulative), and committed but for the last `uncommitted`."""
+    """Receipt for all batches up to `producer_sequence`: recorded, and committed but for the last `uncommitted`."""
 
     producer_id: int
     producer_sequence: int
@@ -129,10 +131,10 @@ class Appended(Message, frozen=True, tag="appended"):
     durability: str = "local"
     """`both`: on the disks of both members; `local`: on this one's, the only member of the set or the only node."""
     members: tuple[int, ...] = ()
-    """In-sync set when this was said; empty: no pair. This member alone if any batch is uncommitted."""
+    """In-sync set at this moment, or this member alone if any batch is uncommitted; empty: no pair."""
     uncommitted: int = 0
-    """So many batches, of a stream whose durability is `local`, are on this member's disk and may be cut by a takeover:
-    the producer keeps them. Another receipt follows once all are committed."""
+    """Number of batches, of a stream whose durability is `local`, that are on this member's disk and may be cut by a
+    takeover; the producer keeps them. Another receipt follows once all are committed."""
 
 
 class AppendRefused(Message, frozen=True, tag="append_refused"):
@@ -156,13 +158,13 @@ class WriteOrder(Message, frozen=True, tag="write_order"):
     value: Value
     epoch: int
     not_after: int
-    """Instant (boot clock of this machine)."""
+    """Instant (boot clock of this machine) from which on the order is not sent any more."""
     not_before: int = 0
-    """Instant from which this holder may write: until then the one before may still do so. It waits in the adapter."""
+    """Instant from which this holder may write; until then the previous one may. The order waits for it."""
 
 
 class WriteDone(Message, frozen=True, tag="write_done"):
-    """Adapter to CORE: what became of the order. Only final outcomes."""
+    """Adapter to CORE: final outcome of an order."""
 
     receipt: Receipt
 
@@ -173,37 +175,40 @@ class WriteDone(Message, frozen=True, tag="write_done"):
 class RoleTold(Message, frozen=True, tag="role_told"):
     """CORE to each adapter of its own member: on every change, in answer to `RoleAsked`, and to a hello while passive.
 
-    Not acting: the adapter stands by as configured, writes nothing, and says so. Acting: it says hello with a new run.
-    A node that stands alone never sends it."""
+    If this member does not act the adapter stands by as configured, writes nothing, and says so. If it acts the adapter
+    says hello with a new run. A node that stands alone never sends it.
+    """
 
     is_acting: bool
     epoch: int
-    """Held or followed; one that makes acting and has a lower epoch than an earlier one is forgotten."""
+    """Epoch that this member holds or follows. An adapter ignores `is_acting` under a lower epoch than it has heard."""
     member: int = 0
-    """Index of this member: which mailbox of a PLC is its own."""
+    """Index of this member, and of its mailbox in a PLC."""
     not_before: int = 0
     not_after: int = 0
-    """Instants (boot clock) of the holder's permit now, for what an adapter writes without an order; 0: none."""
+    """Instants (boot clock) of the holder's present permit, for writes of an adapter without an order; 0: none."""
     stand_down: int = 0
-    """How often this run of CORE has stopped acting; `WritesEnded` names it."""
+    """Number of times that this run of CORE has stopped acting; `WritesEnded` names it."""
 
 
 class RoleAsked(Message, frozen=True, tag="role_asked"):
-    """Adapter to CORE, each second while it stands by, and whenever it needs a permit. Answered by `RoleTold`: CORE
-    learns whom to tell of a promotion, also after a restart of its own."""
+    """Adapter to CORE, each second while it stands by, and whenever it needs a permit. Answered by `RoleTold`.
+
+    CORE learns from it whom to tell of a promotion, also after a restart of its own.
+    """
 
     adapter: str
     reaches: bool | None = None
-    """Whether it reaches its device; None: not tried (`standby = "off"`), or not known yet."""
+    """True: the adapter reaches its device; None: not tried (`standby = "off"`), or not known yet."""
 
 
 class WritesEnded(Message, frozen=True, tag="writes_ended"):
-    """Adapter to CORE: it writes no more. At its stop; when it stands by, and as what is under way then ends."""
+    """Adapter to CORE: it writes no more. Sent at its stop, when it stands by, and when the last write then ends."""
 
     stand_down: int
-    """Of the `RoleTold` that it heard last."""
+    """Number in the `RoleTold` that the adapter heard last."""
     lands_until: int = 0
-    """Instant (boot clock) before which what has left lands, or never; 0: nothing is under way."""
+    """Instant (boot clock) by which the writes under way have landed, or never will; 0: none is under way."""
     is_stopped: bool = False
 
 
@@ -216,7 +221,7 @@ class VoterOffered(Message, frozen=True, tag="voter_offered"):
 
     adapter: str
     connection: int
-    """Above 0, never used twice. Not in order over restarts of the adapter."""
+    """Number above 0 that is never used twice; it may fall at a restart of the adapter."""
 
 
 class VoterLost(Message, frozen=True, tag="voter_lost"):
@@ -248,10 +253,10 @@ class VoterWriteAsked(Message, frozen=True, tag="voter_write_asked"):
     connection: int
     member: int
     register: int
-    """First register, counted from the beginning of that block."""
+    """Index of the first register in that block."""
     words: tuple[int, ...]
     not_after: int
-    """Instant (boot clock): from then on it is not sent any more, and the connection is given up instead."""
+    """Instant (boot clock) from which on the request is not sent, and the connection is given up instead."""
 
 
 class VoterWritten(Message, frozen=True, tag="voter_written"):
@@ -278,17 +283,17 @@ class FeedHello(Message, frozen=True, tag="feed_hello"):
     is_named: bool = False
     """A named follower holds back retention up to its acknowledged position."""
     log_id: bytes = b""
-    """Empty: has nothing yet."""
+    """Id of the log that the follower has; empty: it has nothing yet."""
     history: tuple[EpochEntry, ...] = ()
     position: Position = Position()
-    """Last position it has made durable; a claim, never an acknowledgement."""
+    """Last position that the follower has made durable; a claim, never an acknowledgement."""
     streams: tuple[int, ...] = ()
-    """Stream filter; empty is all."""
+    """Streams that are wanted; empty: all."""
     mode: str = "log"
     """`log`: every record; `state`: latest value per key."""
     credit_bytes: int = 1 << 20
     max_wait_ms: int = 0
-    """Mode log: while little is new it may be kept back for so long, to come in one piece (as Kafka's
+    """Mode `log`: longest time that a few new records may be kept back, to come in one piece (as Kafka's
     `fetch.max.wait.ms`)."""
 
 
@@ -309,7 +314,7 @@ class FeedData(Message, frozen=True, tag="feed_data"):
     first: Position
     last: Position
     previous: Position
-    """Last position sent before `first` through this filter: the follower's gap check."""
+    """Last position sent before `first` through this filter, by which the follower finds gaps."""
 
 
 class FeedState(Message, frozen=True, tag="feed_state"):
@@ -328,7 +333,7 @@ class FeedState(Message, frozen=True, tag="feed_state"):
 
 
 class FeedAck(Message, frozen=True, tag="feed_ack"):
-    """Cumulative."""
+    """Acknowledgement of everything up to two positions, and new credit."""
 
     received: Position
     durable: Position
@@ -341,18 +346,18 @@ class FeedAlive(Message, frozen=True, tag="feed_alive"):
     committed: Position
     end: Position
     sent: Position = Position()
-    """Last position sent to this follower: one that is not there yet has missed something."""
+    """Last position sent to this follower; a follower that is not there yet has missed something."""
     scanned: int = 0
-    """Everything up to this sequence was sent, or is not wanted."""
+    """Sequence up to which everything was sent, or is not wanted."""
 
 
 # --- History of a pair (ADR-0124) ----------------------------------------------------------------------------------
 
 
 class Carry(Message, frozen=True, tag="carry"):
-    """History to CORE: take the raw parts to the history of the other member. CORE to history: they come from there.
+    """History to CORE: take the raw parts to the other member's history. CORE to history: they come from there.
 
-    Nothing is kept for later and nothing is sent again: what has no way now is lost, and is asked for again.
+    Parts that can't be sent at once are lost; the histories ask for them again.
     """
 
 
@@ -365,7 +370,7 @@ class HistoryTold(Message, frozen=True, tag="history_told"):
     own: CopyTold
     other: CopyTold
     refused: dict[str, int] = {}
-    """What the other history said and was not believed, by reason."""
+    """Number of words of the other history that were not believed, by reason."""
 
 
 # --- Clients -------------------------------------------------------------------------------------------------------

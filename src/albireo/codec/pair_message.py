@@ -1,4 +1,4 @@
-"""What members and voters say to each other. Frozen and tagged; the codec puts them on the wire as they are.
+"""Messages of members and voters to each other. Frozen and tagged; the codec puts them on the wire as they are.
 
     member -> voter    Read, Prepare, Accept, Release, Install
     voter  -> member   Voted
@@ -21,7 +21,7 @@ NOBODY: Final = -1
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What the voters agree on. Ordered by (epoch, version); its epoch belongs to one run of one member."""
+    """Record on which the voters agree. Compared by (epoch, version); its epoch belongs to one run of one member."""
 
     cluster: str
     voters: tuple[str, ...]
@@ -29,14 +29,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     version: int
     holder: int
-    """Index of the member that leads."""
+    """Index of the member that holds the epoch."""
     run: int
-    """Life of that member's CORE; 0: of the first record, which nobody lives."""
+    """Run of the holder's CORE; 0: the first record, which belongs to no run."""
     members: tuple[int, ...]
-    """In-sync set, rising: who has everything that was acknowledged, so who may lead next."""
+    """In-sync set, rising: members that have everything that was acknowledged, one of which may be the next holder."""
     lease_ns: int
     is_forced: bool = False
-    """An operator stated that the other machine is off."""
+    """True: an operator stated that the other machine is off."""
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -51,21 +51,21 @@ class ToVoter(msgspec.Struct, frozen=True, kw_only=True):
     member: int
     run: int
     round: int
-    """Echoed, so that an answer is counted for the round that was sent at a known instant."""
+    """Number that the answer repeats, so that it counts for a round that was sent at a known instant."""
 
 
 class Read(ToVoter, frozen=True, kw_only=True, tag="pair_read"):
-    """What do you hold? Changes nothing."""
+    """Question for the record and the promise that the voter keeps; changes nothing."""
 
 
 class Prepare(ToVoter, frozen=True, kw_only=True, tag="pair_prepare"):
-    """Promise to accept nothing below this epoch."""
+    """Request to promise that nothing below this epoch is accepted."""
 
     epoch: int
 
 
 class Accept(ToVoter, frozen=True, kw_only=True, tag="pair_accept"):
-    """Take this record: grant, set change, renewal and repair are this one message."""
+    """Request to accept a record: grant, set change, renewal and repair are this one message."""
 
     record: Record
     floor: Position = BEGINNING
@@ -73,7 +73,7 @@ class Accept(ToVoter, frozen=True, kw_only=True, tag="pair_accept"):
 
 
 class Release(ToVoter, frozen=True, kw_only=True, tag="pair_release"):
-    """The holder acts no more: end its lease."""
+    """Request to end the lease of a holder that acts no more."""
 
     epoch: int
 
@@ -83,7 +83,7 @@ class Install(ToVoter, frozen=True, kw_only=True, tag="pair_install"):
 
     record: Record
     promised: int
-    """Nothing below this is accepted: at least the record's epoch, more when others promised more."""
+    """Epoch below which nothing is accepted: at least the record's, higher when other voters promised more."""
 
 
 class Voted(msgspec.Struct, frozen=True, kw_only=True, tag="pair_voted"):
@@ -98,13 +98,13 @@ class Voted(msgspec.Struct, frozen=True, kw_only=True, tag="pair_voted"):
     """Tag of the question."""
     is_granted: bool
     reason: str = ""
-    """Why not, in one of the words of `voter.Refusal`."""
+    """Reason of a refusal, in one of the words of `voter.Refusal`."""
     promised: int = 0
     record: Record | None = None
     lease_left_ns: int = 0
-    """Of the recorded run's lease, on the voter's clock; above 0 also when the holder's process is known to be gone."""
+    """Rest of the recorded run's lease on the voter's clock; may be above 0 although the holder's process is gone."""
     is_lease_running: bool = False
-    """A lease of another run than the asker's keeps a candidacy away."""
+    """True: a lease of another run than the sender's bars a candidacy."""
     floor: Position = BEGINNING
     """Highest commit position reported to this voter."""
 
@@ -114,86 +114,86 @@ class Between(msgspec.Struct, frozen=True, kw_only=True):
 
     cluster: str
     member: int
-    """Sender."""
+    """Index of the sender."""
     run: int
-    """Of the sender."""
+    """Run of the sender's CORE."""
     store: str
     """Id of the sender's store: two members with one id have a cloned disk."""
 
 
 class Heartbeat(Between, frozen=True, kw_only=True, tag="pair_heartbeat"):
-    """Where the sender stands. Sent over every path, with the same `beat`."""
+    """State of the sender. Sent over every path, with the same `beat`."""
 
     beat: int
-    """Rises by one; a lower or equal one is a copy from another path, or a replay."""
+    """Number that rises by one; a heartbeat that is not higher is a copy from another path, or a replay."""
     sent: Instant
-    """Sender's clock; comes back in the answer."""
+    """Instant on the sender's clock; comes back in the answer."""
     state: str
     epoch: int
-    """Held or followed; 0 none."""
+    """Epoch that the sender holds or follows; 0: none."""
     is_acting: bool
-    """Holder, confirmed, under its lease: `state` active or solo."""
+    """True: the sender is a confirmed holder under a valid lease; `state` is active or solo."""
     is_holder: bool
-    """Its record was confirmed and no higher one was seen."""
+    """True: the sender's record was confirmed, and it has seen no higher one."""
     members: tuple[int, ...] = ()
-    """Confirmed in-sync set, if holder."""
+    """Confirmed in-sync set, if the sender is the holder."""
     end: Position
     sent_to: int = 0
-    """Last sequence sent to the other in `session`: tells it what it missed."""
+    """Last sequence sent to the receiver in `session`, by which it knows what it missed."""
     session: int = 0
     committed: Position
     accepted_epoch: int
-    """The sender follows nothing lower."""
+    """Epoch below which the sender follows nothing."""
     reaches: int = 0
-    """Devices that its adapters reach."""
+    """Number of devices that the sender's adapters reach."""
     has_room: bool = True
-    """Its disk takes what is appended. Software that does not know this says nothing."""
+    """True: the sender's disk has room for appends. Software that does not know this field says nothing."""
     is_held: bool = False
-    """The sender stands for nothing: nobody needs to wait for it, nor can hand over to it."""
+    """True: the sender opens no candidacy, so nobody waits for it or hands over to it."""
     cases: tuple[tuple[str, str], ...] = ()
-    """Cases that stand at the sender, with details: both members show them."""
+    """Cases of the sender that are open, with details; both members show them."""
     orders: tuple[Audited, ...] = ()
-    """What people ordered of the sender while it could not append: for the log, by the member that can."""
+    """Admin actions that people asked of the sender while it could not append; the member that can logs them."""
     orders_taken_ns: int = 0
-    """The latest of the receiver's `orders`, by its time, whose record is committed."""
+    """Time of the latest of the receiver's `orders` whose record is committed."""
     feature_level: int = FIRST_LEVEL
-    """The highest that the sender knows, or is held back to. Software from before there were levels says nothing."""
+    """Highest level that the sender knows, or is held back to. Software older than levels says nothing."""
     log_level: int = FIRST_LEVEL
-    """Feature level of its log."""
+    """Feature level of the sender's log."""
 
 
 class HeartbeatAnswered(Between, frozen=True, kw_only=True, tag="pair_heartbeat_answered"):
-    """The heartbeat of `to_run` sent at `echo` was heard."""
+    """Answer: the heartbeat of `to_run` sent at `echo` was heard."""
 
     to_run: int
     echo: Instant
     following_epoch: int
-    """0: follows nobody."""
+    """Epoch that the sender follows; 0: it follows nobody."""
     is_promised: bool
-    """No candidacy is open, and none will be for lease + drift on the sender's clock."""
+    """True: no candidacy of the sender is open, and none will be for lease + drift on its clock."""
     accepted_epoch: int
 
 
 class FollowAsked(Between, frozen=True, kw_only=True, tag="pair_follow"):
-    """Hello of a follower: what it has. A claim, never an acknowledgement."""
+    """Hello of a follower with the state of its log; a claim, never an acknowledgement."""
 
     to_run: int
     epoch: int
-    """Of the holder that it wants to follow."""
+    """Epoch of the holder that the sender wants to follow."""
     session: int
-    """Rises within a run of the follower: a late hello is known as one. Acknowledgements count for this one only."""
+    """Number that rises within a run of the follower and shows late hellos. Acknowledgements count in one session."""
     history: tuple[EpochEntry, ...]
     end: Position
     is_damaged: bool = False
-    """Records at or below its commit position are unreadable."""
+    """True: records at or below the sender's commit position are unreadable."""
     lacks_folds: bool = False
-    """Its log does not begin at the first record, and it has no state of before: only a snapshot helps."""
+    """True: the sender's log does not begin at the first record, and it has no earlier state: only a snapshot helps."""
 
 
 class FollowAnswered(Between, frozen=True, kw_only=True, tag="pair_follow_answered"):
-    """Cut back to `position`, the last record that both histories prove equal; frames follow from there.
+    """Answer: cut back to `position`, the last record that both histories prove equal; frames follow from there.
 
-    With `is_snapshot` the holder has let go of what comes next: put the whole log away, begin behind `position`, where
+    With `is_snapshot` the next records are pruned at the holder: put the whole log away, begin behind `position`, where
     the holder's log begins, and ask for the folds (`FoldsAsked`) before anything else.
     """
 
@@ -204,7 +204,7 @@ class FollowAnswered(Between, frozen=True, kw_only=True, tag="pair_follow_answer
     history: tuple[EpochEntry, ...]
     is_snapshot: bool = False
     header_crc: int = 0
-    """With `is_snapshot`: of the frame that ends at `position`, which the next one chains to."""
+    """With `is_snapshot`: CRC of the header of the frame that ends at `position`, to which the next frame chains."""
     log_time_ms: int = 0
     """With `is_snapshot`: log time at `position`."""
 
@@ -216,7 +216,7 @@ class Frames(Between, frozen=True, kw_only=True, tag="pair_frames"):
     epoch: int
     session: int
     previous: int
-    """Sequence before the first record: data continues exactly there."""
+    """Sequence before the first record, at which the receiver's log must end."""
     last: Position
     committed: Position
     payload: object = None
@@ -224,7 +224,7 @@ class Frames(Between, frozen=True, kw_only=True, tag="pair_frames"):
 
 
 class FollowAcked(Between, frozen=True, kw_only=True, tag="pair_follow_acked"):
-    """What the follower verified in this session and epoch."""
+    """Acknowledgement of records that the follower verified in this session and epoch."""
 
     to_run: int
     epoch: int
@@ -232,19 +232,19 @@ class FollowAcked(Between, frozen=True, kw_only=True, tag="pair_follow_acked"):
     received: int
     durable: int
     has_gap: bool = False
-    """Send again from `received` on."""
+    """True: send again from `received` on."""
     is_complete: bool = True
-    """It also holds every retained frame below. Not the history's files: these come behind (ADR-0124)."""
+    """True: the follower also has every retained frame below. The history's files are copied later (ADR-0124)."""
 
 
 class FoldsAsked(Between, frozen=True, kw_only=True, tag="pair_folds_asked"):
-    """Send this part of the folds that belong to `session`; one part is under way at a time."""
+    """Request for a part of the folds that belong to `session`; one part is under way at a time."""
 
     to_run: int
     epoch: int
     session: int
     part: int
-    """From 0 on."""
+    """Index of the part, from 0."""
 
 
 class FoldsSent(Between, frozen=True, kw_only=True, tag="pair_folds"):
@@ -257,13 +257,13 @@ class FoldsSent(Between, frozen=True, kw_only=True, tag="pair_folds"):
     parts: int
     position: Position
     log_time_ms: int
-    """At `position`."""
+    """Log time at `position`."""
     payload: object = None
     """Slices of sections; opaque here."""
 
 
 class RangeAsked(Between, frozen=True, kw_only=True, tag="pair_range_asked"):
-    """Send committed frames behind `after` once more: the sender's are damaged there."""
+    """Request for committed frames behind `after` once more, because the sender's frames are damaged there."""
 
     to_run: int
     epoch: int
@@ -279,17 +279,17 @@ class RangeSent(Between, frozen=True, kw_only=True, tag="pair_range"):
     session: int
     after: int
     is_gone: bool = False
-    """The holder has let go of them: nothing follows."""
+    """True: the frames are pruned at the holder, and nothing follows."""
     payload: object = None
     """Frames as they stand in the log; opaque here."""
 
 
 class Leaving(Between, frozen=True, kw_only=True, tag="pair_leaving"):
-    """The sender stops in order: take it out of the set first."""
+    """Request to take the sender out of the set before it stops cleanly."""
 
 
 class Yielded(Between, frozen=True, kw_only=True, tag="pair_yielded"):
-    """The holder of `epoch` acts no more and both logs end at `position`: the receiver may stand at once."""
+    """The holder of `epoch` acts no more, and both logs end at `position`: the receiver may be a candidate at once."""
 
     epoch: int
     position: Position

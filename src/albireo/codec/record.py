@@ -1,4 +1,4 @@
-"""Records: what the body of a log frame says.
+"""Records: content of the body of a log frame.
 
     body     = producer_id:u64 producer_sequence:u64 payload
     payload  = sample columns (codec.samples)      stream samples, kinds FLOAT64 INT64 BOOL STRING
@@ -29,7 +29,7 @@ RECORDS_MAX: Final = 1_000_000
 
 
 class Stream(IntEnum):
-    """What a record is about; retention and durability go by stream."""
+    """Subject of a record; retention and durability go by stream."""
 
     SAMPLES = 1
     CASES = 2
@@ -56,7 +56,7 @@ class ItemDeclared(KnownItem, frozen=True, kw_only=True, tag="item"):
 
 
 class GapFound(Gap, frozen=True, kw_only=True, tag="gap"):
-    """Samples were lost. Stream SAMPLES, so that it is kept and pruned with what it explains."""
+    """Samples were lost. Stream SAMPLES, so that it is kept and pruned with the samples around the gap."""
 
 
 class CaseChanged(msgspec.Struct, frozen=True, kw_only=True, tag="case"):
@@ -64,23 +64,23 @@ class CaseChanged(msgspec.Struct, frozen=True, kw_only=True, tag="case"):
 
     case: Case
     cause: str
-    """`raised`, `cleared`, `activated`, `acked`, `shelved`, `unshelved`, `suppressed`, ... one verb per transition."""
+    """Transition as one verb: `raised`, `cleared`, `activated`, `acked`, `shelved`, ... (model.case.Cause)."""
 
 
 class CommandRequested(msgspec.Struct, frozen=True, kw_only=True, tag="command"):
-    """Stream COMMAND."""
+    """Somebody ordered a write. Stream COMMAND."""
 
     command: Command
 
 
 class CommandAccepted(msgspec.Struct, frozen=True, kw_only=True, tag="accepted"):
-    """From here on the write may have happened. Stream COMMAND."""
+    """The order may be sent from here on, so the write may have happened. Stream COMMAND."""
 
     command_id: str
 
 
 class CommandFinished(msgspec.Struct, frozen=True, kw_only=True, tag="receipt"):
-    """Stream COMMAND."""
+    """A command has its outcome. Stream COMMAND."""
 
     receipt: Receipt
 
@@ -119,7 +119,7 @@ class NodeStopped(msgspec.Struct, frozen=True, kw_only=True, tag="stopped"):
 
 
 class Marked(msgspec.Struct, frozen=True, kw_only=True, tag="mark"):
-    """Says nothing but its header: it carries the commit position and log time forward. Stream CONTROL."""
+    """Record without content: its header carries the commit position and log time forward. Stream CONTROL."""
 
 
 class LowWater(msgspec.Struct, frozen=True, kw_only=True, tag="low_water"):
@@ -131,7 +131,7 @@ class LowWater(msgspec.Struct, frozen=True, kw_only=True, tag="low_water"):
 
 
 class FeatureRaised(msgspec.Struct, frozen=True, kw_only=True, tag="feature"):
-    """From here on the log may hold what this feature level brings: every member has told that it knows it. CONTROL."""
+    """The log may hold records of this feature level from here on, because every member knows it. Stream CONTROL."""
 
     level: int
 
@@ -167,16 +167,16 @@ LEVELS: Final[dict[type[Record], int]] = {
     LowWater: FIRST_LEVEL,
     FeatureRaised: 2,
 }
-"""The feature level that brought each kind (model/feature.py): a log below it holds none of them."""
+"""Feature level that brought each kind of record (model/feature.py); a log below it holds none of that kind."""
 REFERENCE_LEVEL: Final = 2
-"""The one that brought references (`Kind.REFERENCE`)."""
+"""Feature level that brought references (`Kind.REFERENCE`)."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Record])
 
 
 def may_append(record: Record, level: int) -> bool:
-    """Whether a log at this feature level takes the record. What raises it is taken one step below."""
+    """True if a log of this feature level takes the record. The record that raises it is taken one level below."""
     if isinstance(record, FeatureRaised):
         return record.level == level + 1
     return LEVELS[type(record)] <= level
@@ -191,7 +191,7 @@ def encode_records(producer_id: int, producer_sequence: int, records: list[Recor
 
 
 def decode_producer(body: bytes | memoryview) -> tuple[int, int]:
-    """(producer id, producer sequence) of a body."""
+    """Producer id and producer sequence of a body."""
     if len(body) < PRODUCER.size:
         raise DecodeError(len(body), "body shorter than its producer header")
     producer_id, producer_sequence = PRODUCER.unpack_from(body)

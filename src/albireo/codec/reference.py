@@ -1,10 +1,10 @@
-"""References: what stands in a pair's log for samples that are not replicated.
+"""References: frames that stand in a pair's log for samples that are not replicated.
 
     body = producer_id:u64 producer_sequence:u64 log_id:16s sequence:u64 kind:u32 body_bytes:u32 body_crc:u32 0:u32
 
 The frame of a reference has the place, times and number of records of the batch it stands for; the batch itself is a
-frame of the private log `log_id`, from `sequence` on, with this kind and this body. With it the reference makes the
-whole frame again: the one that would stand in the log, were the stream replicated.
+frame of the private log `log_id`, from `sequence` on, with this kind and this body. The two together give the whole
+frame, which would stand in the log if the stream were replicated.
 
 Spec: design/log-and-feed.md, Streams; docs/formats/log.md; ADR-0130.
 """
@@ -23,18 +23,18 @@ _RESERVED: Final = bytes(4)
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """Where the payload is, and what it must be."""
+    """Place of a payload, and its kind, size and CRC."""
 
     log_id: bytes
     sequence: int
-    """Of the first record of its frame there."""
+    """Sequence of the first record of the payload's frame in the private log."""
     kind: int
     body_bytes: int
     body_crc: int
 
 
 def encode(payload: Frame) -> bytes:
-    """The body that stands for `payload`, a frame of a private log."""
+    """Body of the reference to `payload`, a frame of a private log."""
     header = payload.header
     producer = bytes(payload.body[: PRODUCER.size])
     rest = (header.log_id, header.first_sequence, header.kind, header.body_bytes, header.body_crc, _RESERVED)
@@ -46,10 +46,10 @@ def is_reference(frame: Frame) -> bool:
 
 
 def decode(body: bytes | memoryview) -> Reference:
-    """Inverse of `encode`; the producer's numbers are read as those of any body.
+    """Reference that is encoded in `body`; its producer's numbers are read as those of any body.
 
     Raises:
-        DecodeError: not the body of a reference.
+        DecodeError: the body is not that of a reference.
     """
     if len(body) != PRODUCER.size + _REST.size:
         raise DecodeError(len(body), f"a reference of {len(body)} bytes")
@@ -60,7 +60,7 @@ def decode(body: bytes | memoryview) -> Reference:
 
 
 def whole(frame: Frame, reference: Reference, body: bytes | memoryview) -> Frame:
-    """The frame that `frame` stands for. Its header has no CRC yet; `frame.encode` gives it one."""
+    """Whole frame for which `frame` stands. Its header has no CRC yet; `frame.encode` gives it one."""
     header = msgspec.structs.replace(
         frame.header, kind=reference.kind, body_bytes=reference.body_bytes, body_crc=reference.body_crc
     )

@@ -1,7 +1,7 @@
 """One member's block in a PLC that votes: 32 holding registers <-> values. Both members' blocks lie side by side.
 
-A register is 16 bits; a value of several registers has its high word first. Two parts, each with its own CRC, because
-the life-sign is written often and alone and must never tear the ballot.
+A register is 16 bits; a value of several registers has its high word first. A block has two parts, each with its own
+CRC, because the life-sign is written often and alone and must never tear the ballot.
 
     register  field            meaning
        0      layout           0xA1B0 + version of this table (1)
@@ -25,8 +25,8 @@ the life-sign is written often and alone and must never tear the ballot.
     28..29    CRC-32           of registers 20..27
     30..31    0
 
-CRC-32 is that of ISO-HDLC (zlib), over the registers as big-endian bytes. It is not 0 for zeros, so a block of zeros is
-never valid: a PLC that lost its memory gives no answer, never an empty one.
+The CRC-32 is that of ISO-HDLC (zlib), over the registers as big-endian bytes. The CRC of zeros is not 0, so a block of
+zeros is never valid: a PLC that lost its memory gives no answer, never an empty one.
 
 Spec: design/pair.md, The PLC register block; ADR-0095.
 """
@@ -59,7 +59,7 @@ GENERATION_MAX: Final = (1 << 12) - 1
 SIGN_MAX: Final = (1 << 16) - 1
 RELEASED: Final = 0
 SEQUENCE_MAX: Final = (1 << 63) - 1
-"""As in codec/frame.py."""
+"""Highest sequence, as in codec/frame.py."""
 
 _FORCED: Final = 1 << 15
 _MEMBER_BITS: Final = 0b11
@@ -71,32 +71,32 @@ _WORDS_OF_BALLOT: Final = struct.Struct(f">{BALLOT_REGISTERS}H")
 _WORDS_OF_LIFE: Final = struct.Struct(f">{LIFE_REGISTERS}H")
 
 
-class Damage(Enum):
-    """Why registers are no block. None of them means "empty"."""
+class BlockDamage(Enum):
+    """Reasons why registers are no block. None of them means "empty"."""
 
     SIZE = "size"
-    """Not the number of registers that was asked for."""
+    """There are more or fewer registers than were asked for."""
     WORD = "word"
-    """Something that is no 16-bit number."""
+    """A register is no 16-bit number."""
     ZERO = "zero"
     """The PLC lost its memory, or nobody ever wrote here."""
     FOREIGN = "foreign"
-    """No layout mark: other data of the PLC, or the middle of a write."""
+    """The layout mark is missing: other data of the PLC, or the middle of a write."""
     OTHER_LAYOUT = "other_layout"
-    """A later version of the table."""
+    """The block follows a later version of the table."""
     TORN = "torn"
-    """Head and tail counts differ: the middle of a write, or one that broke off."""
+    """Head and tail counts differ: the middle of a write, or a write that broke off."""
     CHECKSUM = "checksum"
     RESERVED = "reserved"
-    """Bits that must be 0 are not, under a right CRC: written by something else."""
+    """Bits that must be 0 are set under a right CRC: something else wrote them."""
     RANGE = "range"
-    """Values that no member could have written."""
+    """No member could have written these values."""
 
 
 class BlockError(DecodeError):
     """Hostile, torn or foreign registers. `offset` counts registers."""
 
-    def __init__(self, offset: int, damage: Damage) -> None:
+    def __init__(self, offset: int, damage: BlockDamage) -> None:
         super().__init__(offset, damage.value)
         self.damage = damage
 
@@ -105,7 +105,7 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
     """Registers 0..18: what this member promised and accepted."""
 
     count: int
-    """Writes so far, modulo 2**16: orders two images of one block."""
+    """Number of writes so far, modulo 2**16; puts two images of one block into their sequence."""
     cluster_tag: int
     member: int
     generation: int
@@ -113,7 +113,7 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
     promised: int
     """Nothing below this epoch is accepted by this member."""
     epoch: int = 0
-    """Of the accepted record; 0: none."""
+    """Epoch of the accepted record; 0: none."""
     version: int = 0
     members: tuple[int, ...] = ()
     run: int = 0
@@ -125,14 +125,14 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LifeSign(msgspec.Struct, frozen=True):
-    """Registers 20..29: the holder lives, and how far it has committed."""
+    """Registers 20..29: sign that the holder lives, and its commit position."""
 
     sign: int
     floor: Position = BEGINNING
 
 
 def cluster_tag(cluster: str) -> int:
-    """32 bits that stand for a cluster's name; never 0."""
+    """Number of 32 bits that stands for a cluster's name; never 0."""
     return crc32(cluster.encode()) or 1
 
 
@@ -141,12 +141,12 @@ def count_after(count: int) -> int:
 
 
 def sign_after(sign: int) -> int:
-    """One beat on; never `RELEASED`."""
+    """Next life-sign after `sign`; never `RELEASED`."""
     return sign % SIGN_MAX + 1
 
 
 def is_older(count: int, than: int) -> bool:
-    """Whether a write count lies before another; right while they are less than half the range apart (RFC 1982)."""
+    """True if `count` lies before `than`; right while they are less than half the range apart (RFC 1982)."""
     return 0 < (than - count) % COUNT_MODULUS < COUNT_MODULUS // 2
 
 
@@ -191,13 +191,13 @@ def decode_ballot(words: Sequence[int], offset: int = 0) -> Ballot:
     layout, head, tag, origin, lease, promised, epoch, version, bits, run, gap = _BALLOT.unpack_from(octets)
     crc, tail = _BALLOT_END.unpack_from(octets, _BALLOT.size)
     if layout != LAYOUT + LAYOUT_VERSION:
-        raise BlockError(offset, Damage.OTHER_LAYOUT if layout >> 4 == LAYOUT >> 4 else Damage.FOREIGN)
+        raise BlockError(offset, BlockDamage.OTHER_LAYOUT if layout >> 4 == LAYOUT >> 4 else BlockDamage.FOREIGN)
     if head != tail:
-        raise BlockError(offset, Damage.TORN)
+        raise BlockError(offset, BlockDamage.TORN)
     if crc != crc32(octets[: _BALLOT.size]):
-        raise BlockError(offset, Damage.CHECKSUM)
+        raise BlockError(offset, BlockDamage.CHECKSUM)
     if gap or bits & ~(_FORCED | _MEMBER_BITS):
-        raise BlockError(offset, Damage.RESERVED)
+        raise BlockError(offset, BlockDamage.RESERVED)
     ballot = Ballot(
         count=head,
         cluster_tag=tag,
@@ -212,7 +212,7 @@ def decode_ballot(words: Sequence[int], offset: int = 0) -> Ballot:
         is_forced=bool(bits & _FORCED),
     )
     if _misfit(ballot):
-        raise BlockError(offset, Damage.RANGE)
+        raise BlockError(offset, BlockDamage.RANGE)
     return ballot
 
 
@@ -227,29 +227,29 @@ def decode_life(words: Sequence[int], offset: int = 0) -> LifeSign:
     sign, complement, epoch, sequence = _LIFE.unpack_from(octets)
     (crc,) = _CRC.unpack_from(octets, _LIFE.size)
     if sign + complement != SIGN_MAX:
-        raise BlockError(start, Damage.TORN)
+        raise BlockError(start, BlockDamage.TORN)
     if crc != crc32(octets[: _LIFE.size]):
-        raise BlockError(start, Damage.CHECKSUM)
+        raise BlockError(start, BlockDamage.CHECKSUM)
     if sequence > SEQUENCE_MAX:
-        raise BlockError(start, Damage.RANGE)
+        raise BlockError(start, BlockDamage.RANGE)
     return LifeSign(sign, Position(epoch, sequence))
 
 
 def _octets(words: Sequence[int], start: int, size: int, layout: struct.Struct) -> bytes:
     part = words[start : start + size]
     if len(part) != size:
-        raise BlockError(start, Damage.SIZE)
+        raise BlockError(start, BlockDamage.SIZE)
     try:
         octets = layout.pack(*part)
     except struct.error as error:
-        raise BlockError(start, Damage.WORD) from error
+        raise BlockError(start, BlockDamage.WORD) from error
     if not any(octets):
-        raise BlockError(start, Damage.ZERO)
+        raise BlockError(start, BlockDamage.ZERO)
     return octets
 
 
 def _misfit(ballot: Ballot) -> str:
-    """What no member could have written; "" if all is well."""
+    """Fields that no member could have written; "" if there are none."""
     if not (0 <= ballot.count < COUNT_MODULUS and 0 <= ballot.cluster_tag <= EPOCH_MAX):
         return "count or tag"
     if ballot.member not in (0, 1) or not 0 <= ballot.generation <= GENERATION_MAX:

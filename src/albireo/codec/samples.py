@@ -5,7 +5,7 @@ Grammar (little-endian, no padding; n from the frame's record count, the value t
     columns = item_id:u32[n] source_ns:i64[n] node_ns:i64[n] quality:u32[n] value
     value   = f64[n] | i64[n] | u8[n] | offsets:u32[n+1] utf8:bytes[offsets[n]]
 
-Decoding gives views of the buffer, not copies: the batch lives as long as the buffer does.
+Decoding gives views of the buffer, not copies, so the buffer lives as long as the batch does.
 """
 
 import itertools
@@ -27,11 +27,11 @@ _VALUE_DTYPE: Final = {ValueType.FLOAT64: "<f8", ValueType.INT64: "<i8", ValueTy
 
 
 def encode(*batches: SampleBatch, before: bytes = b"", ids: NDArray[np.uint32] | None = None) -> bytes:
-    """The columns of one batch with the rows of all `batches`, behind the bytes of `before`; texts are copied once.
+    """Columns of one batch with the rows of all `batches`, behind the bytes of `before`; strings are copied once.
 
     Args:
         batches: at least one; all of one value type.
-        ids: if given, `item_id` of the batches holds places in it.
+        ids: if given, `item_id` of the batches holds indices into it.
     """
     item_id = _joined([one.item_id for one in batches], "<u4")
     parts: list[bytes | memoryview] = [before, (item_id if ids is None else ids[item_id]).data]
@@ -69,7 +69,7 @@ def _joined(columns: Sequence[NDArray[Any]], dtype: str) -> NDArray[Any]:
 
 
 def decode(buffer: bytes | memoryview, value_type: ValueType, count: int) -> SampleBatch:
-    """The batch that `buffer` holds, whole and nothing else.
+    """Batch that is encoded in the whole of `buffer`.
 
     Raises:
         DecodeError: the length does not fit `count`, strings overlap or are not UTF-8, a bool is neither 0 nor 1.

@@ -11,7 +11,7 @@ DAY_NS: Final = 24 * 3600 * 1_000_000_000
 
 
 class StoreIdentity(msgspec.Struct, frozen=True):
-    """Whose store this is; a directory is never opened under another name."""
+    """Owner of a store; a directory is never opened under another one."""
 
     cluster: str
     """UUID of the cluster, from the topology."""
@@ -31,30 +31,30 @@ def pair_log_id(pair: str) -> bytes:
 
 
 class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the log uses its disk."""
+    """Limits of the log on its disk and in memory."""
 
     segment_bytes: int = 64 * MIB
     """Length of one segment file, at most 256 MiB. With 64 MiB of small frames an open stays below a second."""
     pending_bytes_max: int = 64 * MIB
-    """What may wait for the sync thread; `admission` stops at half of it, so the node's own records still have room."""
+    """Bytes that may wait for the sync thread; `admission` stops at half, so the node's own records have room."""
     free_bytes_min: int = 64 * MIB
-    """Left free on the disk when a segment is prepared: snapshots and history files need room to make room."""
+    """Bytes left free on the disk when a segment is prepared: snapshots and history files need room to make room."""
     prepare_retry_ms: int = 1000
-    """Pause after a segment could not be prepared."""
+    """Pause before the next try after a segment could not be prepared."""
     index_every_bytes: int = 64 * KIB
     """One index entry per so many bytes: a read skips no more than that."""
     snapshots_kept: int = 2
-    """A bad newest one falls back to the one before."""
+    """Snapshots kept at a time; a bad newest one falls back to the previous one."""
     quarantine_count_max: int = 32
-    """Cuts kept for people; beyond that the oldest goes, but never the newest one. The same for the next two."""
+    """Cuts kept for people; beyond this or the next two bounds the oldest cut goes, but never the newest one."""
     quarantine_bytes_max: int = 4096 * MIB
-    """On the disk. One that is larger alone is kept until the next one comes."""
+    """Bytes of all cuts on the disk. A cut that is larger alone is kept until the next one comes."""
     quarantine_days_max: int = 90
-    """By the wall clock, counted from the cut."""
+    """Age of a cut in days, by the wall clock."""
     handles_max: int = 16
     """Sealed segments kept open for readers."""
     tail_bytes_max: int = 32 * MIB
-    """Durable frames kept in memory for `read_appended`, beyond those that are not durable; from its first call on."""
+    """Bytes of durable frames kept in memory, besides all that are not durable, once `read_appended` was called."""
 
     def __post_init__(self) -> None:
         if not 4 * KIB <= self.segment_bytes <= 256 * MIB or self.segment_bytes % 4096:

@@ -1,4 +1,4 @@
-"""What the log refuses or reports.
+"""Errors of the log.
 
 LogError
 +- OpenRefused            the store can't be opened; a human must act
@@ -25,7 +25,7 @@ from albireo.model.position import Position
 _NO_ROOM: Final = "make room on this disk; the next start goes on where this one stopped"
 _NOT_OURS: Final = "give the user that runs the node this directory"
 NEWER: Final = "start the version that wrote it, or a newer one"
-"""What to do about a store that this program does not know; nothing in it has changed."""
+"""Remedy for a store that this program does not know; nothing in it has changed."""
 _REMEDIES: Final = {
     errno.ENOSPC: _NO_ROOM,
     errno.EDQUOT: _NO_ROOM,
@@ -43,7 +43,7 @@ class OpenRefused(LogError):
     """The store stays as it is."""
 
     may_pass: ClassVar[bool] = False
-    """Another try may go, with nothing changed here."""
+    """True: a later try may succeed although nobody changes anything in this directory."""
 
 
 class StoreLocked(OpenRefused):

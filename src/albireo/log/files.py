@@ -1,4 +1,4 @@
-"""The seam to the file system: what the log needs of it, and nothing more.
+"""The seam to the file system: the calls that the log needs, and no others.
 
 Everything that can be torn, lost or refused goes through `FileSystem`, so that `sim.engine.disk` can tear, lose and
 refuse it. All methods may raise OSError. A handle is an int and belongs to the caller until `close`.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 IOV_MAX: Final = 1024
-"""Vectors one pwritev takes on Linux; one more is EINVAL."""
+"""Buffers that one pwritev takes on Linux; one more is EINVAL."""
 FETCHED_AT_ONCE: Final = 128 << 10
 """Linux cuts a request to the larger of a device's read-ahead, mostly 128 KiB, and its largest transfer.
 ASSUMED: mm/readahead.c."""
@@ -58,11 +58,11 @@ class FileSystem(Protocol):
     def size(self, handle: int) -> int: ...
 
     def expect(self, handle: int, size: int, offset: int) -> None:
-        """This part will be read soon: fetch it meanwhile. Nobody waits for it, and nothing is promised."""
+        """Fetch this part meanwhile, because it will be read soon. Nobody waits for it, and nothing is promised."""
         ...
 
     def forget(self, handle: int, size: int, offset: int) -> None:
-        """Nobody will read this part soon: what is durable of it need not stay in memory."""
+        """Give back the memory of this part as far as it is durable, because nobody will read it soon."""
         ...
 
     def rename(self, source: Path, target: Path) -> None: ...
@@ -78,7 +78,7 @@ class FileSystem(Protocol):
     def sync_directory(self, directory: Path) -> None: ...
 
     def free_bytes(self, directory: Path) -> int:
-        """What an ordinary user may still write there."""
+        """Bytes that an ordinary user may still write there."""
         ...
 
     def lock(self, path: Path) -> int:
@@ -91,7 +91,7 @@ class FileSystem(Protocol):
 
 
 class OsFileSystem:
-    """The real one."""
+    """The real file system."""
 
     def open(self, path: Path, *, create: bool = False) -> int:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if create else 0)
@@ -169,7 +169,7 @@ class OsFileSystem:
 
 @contextlib.contextmanager
 def opened(files: FileSystem, path: Path) -> Iterator[int]:
-    """A handle that is closed behind the block."""
+    """Handle of a file, closed behind the block."""
     handle = files.open(path)
     try:
         yield handle

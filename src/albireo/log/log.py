@@ -26,34 +26,21 @@ from pathlib import Path
 
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.log.config import LogConfig, StoreIdentity
-from albireo.log.errors import OpenFailed, OpenRefused, StoreLocked
-from albireo.log.files import FileSystem, Locked, OsFileSystem
-from albireo.log.segment.cutting import Cutter, NotAtAnEnd, Note, copied_bytes_max
+from albireo.log.files import FileSystem, OsFileSystem
+from albireo.log.segment.cutting import CutNote, Cutter, NotAtAnEnd, copied_bytes_max
 from albireo.log.segment.recovery import CorruptRange, Recovered, Recovery, RecoveryReport
 from albireo.log.segment.scrub import ScrubProgress
-from albireo.log.segment.stock import LogStats, Stock
-from albireo.log.segment.tail import FEED_BYTES, Tail
-from albireo.log.store.keeping import Keeper
-from albireo.log.store.opening import (
-    LOCK,
-    QUARANTINE,
-    SEGMENTS,
-    SNAPSHOTS,
-    Entropy,
-    Opened,
-    end_of,
-    report_of,
-    store_of,
-)
+from albireo.log.segment.stored_log import LogStats, StoredLog
+from albireo.log.store.opening import QUARANTINE, SEGMENTS, Entropy, OpenedStore, end_of, recovered, taken
 from albireo.log.store.quarantine import Quarantine, Quarantined, Trimmer
-from albireo.log.store.retention import PrunedSegment
+from albireo.log.store.retention import LogRetention, PrunedSegment
 from albireo.log.store.snapshots import Snapshot
-from albireo.log.store.store import Base, CutMark, StoreHeader
-from albireo.log.write.appending import Appender, End, Entry, Stamp
+from albireo.log.store.store import Base, StoreHeader
+from albireo.log.write.appending import Appender, Entry, Stamp
 from albireo.log.write.claims import Claims
 from albireo.log.write.commit import LogFailure
 from albireo.log.write.work import Work
-from albireo.log.write.writer import Preparer, Queued, Writer
+from albireo.log.write.writer import Preparer, Queued, SegmentWriter
 from albireo.model.instant import MS, LogTime
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochEntry, EpochHistory, Position
@@ -62,7 +49,7 @@ from albireo.model.position import EpochEntry, EpochHistory, Position
 class Log:
     """See the module. Made by `open` only."""
 
-    def __init__(self, directory: Path, config: LogConfig, files: FileSystem, opened: Opened) -> None:
+    def __init__(self, directory: Path, config: LogConfig, files: FileSystem, opened: OpenedStore) -> None:
         self._directory = directory
         self._config = config
         self._files = files
@@ -73,27 +60,22 @@ class Log:
         self._preparer = Preparer(files, directory / SEGMENTS, config)
         self._quarantine = Quarantine(files, directory / QUARANTINE)
         self._cutter = Cutter(files, directory / SEGMENTS, self._quarantine)
-        self._work = Work(config, self._preparer, lambda: self._stock.tidy())
+        self._work = Work(config, self._preparer, lambda: self._stored.tidy())
         self.trimmer = Trimmer(self._quarantine, config, self._work.do)
-        """Of quarantine."""
-        self._keeper = Keeper(files, directory, config, store, self._work.do)
-        self._tail = Tail(min(config.tail_bytes_max, FEED_BYTES))
+        self._retention = LogRetention(files, directory, config, store, self._work.do)
         self._adopt(opened.found)
-        self._told = self._position(min(opened.found.committed_sequence, self.end.sequence))
+        self._told = self.header.position(min(opened.found.committed_sequence, self.end.sequence))
         self.do = self._work.do
-        """Has the housekeeper do a piece of disk work, soon; without threads it is done right here."""
+        """Takes a piece of disk work that the housekeeper does soon; without threads it is done right here."""
 
     def _adopt(self, found: Recovered) -> None:
-        """Take over what recovery left on the disk; all of it is durable."""
-        self._stock = Stock(self._files, self._directory / SEGMENTS, self._config, self._store, found)
+        """Go on from what recovery left on the disk; all of it is durable."""
+        self._stored = StoredLog(self._files, self._directory / SEGMENTS, self._config, self._store, found)
         self._claims = Claims()
-        self._keeper.attach(self._stock)
-        last = found.next_sequence - 1
-        end = End(self._position(last), *end_of(found.segments, last, self._store.header.base))
-        self._work.attach(Writer(self._files, self._config, self._stock.table, self._preparer), end.position)
+        self._retention.attach(self._stored)
+        end = end_of(found, self.header)
+        self._work.attach(SegmentWriter(self._files, self._config, self._stored.table, self._preparer), end.position)
         self._appender = Appender(self._config, self.log_id, end)
-
-    # --- Opening and closing ---------------------------------------------------------------------------------------
 
     @classmethod
     def open(
@@ -107,46 +89,22 @@ class Log:
         """Take the directory, recover what is there, or begin a new log.
 
         Raises:
-            OpenRefused: one of its kinds; the directory is released.
+            OpenRefused: or one of its subclasses; the directory is released.
         """
         config = LogConfig() if config is None else config
         files = OsFileSystem() if files is None else files
-        lock = -1
-        try:
-            for name in ("", SEGMENTS, SNAPSHOTS, QUARANTINE):
-                files.make_directory(directory / name)
-            lock = files.lock(directory / LOCK)
-            return cls._open(directory, identity, config, files, entropy, lock)
-        except Locked as error:
-            raise StoreLocked(str(directory), error.holder) from error
-        except OpenRefused:
-            files.close(lock)
-            raise
-        except OSError as error:
-            if lock >= 0:
-                files.close(lock)
-            raise OpenFailed(str(directory), error) from error
-
-    @classmethod
-    def _open(
-        cls, directory: Path, identity: StoreIdentity, config: LogConfig, files: FileSystem, entropy: Entropy, lock: int
-    ) -> tuple["Log", RecoveryReport]:
-        store, is_new = store_of(directory, identity, files, entropy)
-        was_clean = store.header.is_clean
-        store.update(run_id=entropy(8).hex(), is_clean=False, shutdown_id="")
-        recovery = Recovery(files, directory / SEGMENTS, directory / QUARANTINE, config, store)
-        found = recovery.recover()
-        log = cls(directory, config, files, Opened(lock, store, found, entropy))
-        deleted = log._keeper.delete_above(log.end.sequence)
-        return log, report_of(store, is_new, was_clean, found, deleted)
+        with taken(files, directory) as lock:
+            opened = recovered(lock, directory, identity, config, files, entropy)
+            log = cls(directory, config, files, opened)
+        return log, opened.report
 
     def start(self, on_durable: Callable[[Position], None], on_failed: Callable[[LogFailure], None]) -> None:
         """Start the sync thread and the housekeeper.
 
         Args:
-            on_durable: called in the sync thread with the last position of each group; must not block. Whoever looks
-                at a position later takes `durable` instead: a cut in between has made it wrong.
-            on_failed: called once there when the log has stopped for good: acknowledge nothing more, fence, exit.
+            on_durable: called in the sync thread with the last position of each group; must not block. A cut in between
+                makes such a position wrong, so whoever looks later takes `durable` instead.
+            on_failed: called once in the sync thread when the log has stopped for good: acknowledge nothing more, exit.
         """
         self._work.start(on_durable, on_failed)
 
@@ -154,11 +112,11 @@ class Log:
         """Make everything queued durable and release the directory.
 
         Args:
-            clean: say so in the store header, if nothing has failed and all is durable; else the next open recovers.
+            clean: note a clean close in the store header, if nothing has failed and all is durable.
             shutdown_id: agreed with the other member, whose log ends alike; empty: drawn.
         """
         self._work.stop()
-        self._stock.reader.close()
+        self._stored.reader.close()
         try:
             if clean and self._work.failure is None and self.durable == self.end:
                 self._store.update(
@@ -170,13 +128,11 @@ class Log:
         finally:
             self._files.close(self._lock)
 
-    # --- Writing ---------------------------------------------------------------------------------------------------
-
     def promise(self, tried_epoch: int, accepted_epoch: int, history: EpochHistory) -> None:
-        """What a member of a pair must not forget; in the store header when it returns.
+        """Keep what a member of a pair must not forget; it is in the store header when this returns.
 
         Args:
-            history: replaces the stored one: a follower's is its holder's.
+            history: replaces the stored one; a follower's history is its holder's.
 
         Raises:
             ValueError: an epoch would go back.
@@ -189,14 +145,13 @@ class Log:
         self._update_store(tried_epoch=tried_epoch, accepted_epoch=accepted_epoch, history=history)
 
     def keep_registers(self, copies: bytes) -> None:
-        """The own blocks in the PLCs that vote; in the store header when it returns. Raises LogStopped."""
+        """Keep this member's blocks of the PLCs that vote, in the store header. Raises LogStopped."""
         self._update_store(plc_registers=copies)
 
     def grant(self, entry: EpochEntry) -> None:
-        """Write what follows under a new epoch; in the store header when it returns.
+        """Write what follows under a new epoch; it is in the store header when this returns.
 
-        Entries of the history that begin there or later have no record and go. Granting the same entry again changes
-        nothing.
+        Granting the same entry again changes nothing.
 
         Raises:
             ValueError: the epoch is not higher, or does not begin at the next sequence.
@@ -209,14 +164,13 @@ class Log:
             return
         if entry.epoch <= self.history.epoch:
             raise ValueError(f"epoch {entry.epoch} granted after epoch {self.history.epoch}")
-        kept = tuple(one for one in self.history.entries if one.first_sequence < first)
-        self._update_store(history=EpochHistory((*kept, entry)))
+        self._update_store(history=self.history.granted(entry))
 
     def append(self, entries: Sequence[Entry], *, elapsed_ms: int, node_ns: int) -> list[Frame]:
         """Assign epoch and sequences and queue for the sync thread; all of the entries or none.
 
         Args:
-            elapsed_ms: boot-clock time since the append before; goes to the first frame.
+            elapsed_ms: boot-clock time since the previous append; goes into the first frame.
             node_ns: wall time.
 
         Raises:
@@ -229,10 +183,9 @@ class Log:
     def append_raw(self, chunk: bytes | memoryview) -> list[Frame]:
         """Queue frames of the holder as they are; all of the chunk or nothing.
 
-        They continue this log exactly: next sequence, chain, log time, and the epoch that `history` names for them.
-
         Raises:
-            FramesRefused: they do not, or are damaged; nothing was taken.
+            FramesRefused: they are damaged, or do not continue this log exactly: next sequence, chain, log time, and
+                the epoch that `history` names for them. Nothing was taken.
             LogStopped, Backlogged: nothing was taken.
         """
         self._work.stop_if_failed()
@@ -244,7 +197,7 @@ class Log:
     def _put(self, group: list[Queued]) -> list[Frame]:
         if group:
             self._work.put(group)
-            self._tail.add(group, self.durable.sequence)
+            self._stored.tail.add(group, self.durable.sequence)
         return [queued.frame for queued in group]
 
     def _note_claims(self, group: list[Queued]) -> None:
@@ -254,31 +207,30 @@ class Log:
             self._update_store(claims_to=claims_to)
 
     def commit(self, position: Position) -> None:
-        """Everything up to `position` is committed: readers see it as far as it is durable here, later headers say it.
+        """Call everything up to `position` committed: readers see it as far as it is durable here.
 
-        Standalone this is what `on_durable` named; in a pair, what both members have, and a follower is told so by
-        the holder, perhaps before its own disk has it.
+        Standalone this is what `on_durable` named, in a pair what both members have. A follower is told by its holder,
+        perhaps before its own disk has it.
         """
         assert position.sequence <= self.end.sequence, f"{position} was never appended, the log ends at {self.end}"
         if position.sequence > self._told.sequence:
             self._told = position
 
     def cut_to(self, sequence: int, *, why: str = "", node_ns: int = 0) -> Position:
-        """Take everything above `sequence` out of the log, into quarantine; on the disk when it returns.
+        """Take everything above `sequence` out of the log, into quarantine; done on the disk when this returns.
 
-        A barrier: nothing else is written meanwhile, and positions told by `on_durable` before it are void. Snapshots
-        and epochs of the history above it go too. After a crash the log is either uncut or cut.
+        A cut is a barrier: nothing else is written meanwhile, and positions told by `on_durable` before it are void.
+        Snapshots and epochs above it go too. After a crash the log is either uncut or cut.
 
         Args:
             sequence: end of a frame; the new end of the log.
-            why: for the note in quarantine.
-            node_ns: wall time, for the note.
+            why, node_ns: reason and wall time, for the note in quarantine.
 
         Returns:
-            The end now: lower than asked only if records below the cut, above the commit position, are damaged.
+            The new end: lower than asked only if records below the cut, above the commit position, are damaged.
 
         Raises:
-            ValueError: above the end, or in the middle of a batch; nothing has changed.
+            ValueError: `sequence` is above the end, or in the middle of a batch; nothing has changed.
             LogStopped: the disk refused; the next open finishes the cut if it was decided.
         """
         if not 0 <= sequence <= self.end.sequence:
@@ -287,23 +239,16 @@ class Log:
             return self.end
         left = self._work.suspend()
         count = bisect_right(left, sequence, key=lambda queued: queued.frame.header.last_sequence)
-        kept, dropped = left[:count], left[count:]
-        note = Note(sequence + 1, self.end.sequence, node_ns, why, self._entropy(4).hex())
-        try:
-            mark = self._cutter.prepare(self._stock.table.segments, dropped, note)
-        except NotAtAnEnd:
-            self._work.resume(left)
-            raise
-        except OSError as error:
-            self._work.fail("cutting the log failed", error)
+        note = CutNote(sequence + 1, self.end.sequence, node_ns, why, self._entropy(4).hex())
         entries = tuple(entry for entry in self.history.entries if entry.first_sequence <= sequence)
-        committed = min(max(self._store.header.committed_sequence, self.committed.sequence), sequence)
-        self._leave(mark, sequence, kept, committed_sequence=committed, history=EpochHistory(entries))
+        committed = min(max(self.header.committed_sequence, self.committed.sequence), sequence)
+        changes = {"committed_sequence": committed, "history": EpochHistory(entries)}
+        self._carry_out(note, left[:count], left[count:], changes)
         return self.end
 
     def room_lacked_by_cut(self, sequence: int) -> int:
-        """Bytes that `cut_to` might miss on this disk now for what it keeps; 0: there is room."""
-        needed = copied_bytes_max(self._stock.table.segments, sequence) + self._pending_bytes
+        """Bytes that `cut_to` would lack on this disk now for what it copies to quarantine; 0: there is room."""
+        needed = copied_bytes_max(self._stored.table.segments, sequence) + self._pending_bytes
         return max(0, needed - self._files.free_bytes(self._directory))
 
     def start_over(
@@ -316,56 +261,54 @@ class Log:
         why: str = "",
         node_ns: int = 0,
     ) -> None:
-        """Put everything into quarantine and go on behind `after`: the other member's log begins there.
+        """Put everything into quarantine and go on behind `after`, where the other member's log begins.
 
-        A barrier as `cut_to` is. Afterwards the log is empty, begins at `after` + 1, and has no snapshot.
+        This is a barrier as `cut_to` is. Afterwards the log is empty, begins at `after` + 1, and has no snapshot.
 
         Args:
-            header_crc: of the frame that ends at `after`, which the next one chains to.
-            log_time: at `after`.
+            header_crc: CRC of the header of the frame that ends at `after`, to which the next frame chains.
+            log_time: log time at `after`.
             history: replaces the stored one.
 
         Raises:
             LogStopped: the disk refused; the next open finishes it if it was decided.
         """
         dropped = self._work.suspend()
-        note = Note(self.begin_sequence, self.end.sequence, node_ns, why, self._entropy(4).hex())
-        try:
-            mark = self._cutter.prepare(self._stock.table.segments, dropped, note)
-        except OSError as error:
-            self._work.fail("cutting the log failed", error)
+        note = CutNote(self.begin_sequence, self.end.sequence, node_ns, why, self._entropy(4).hex())
         changes: dict[str, object] = {} if history is None else {"history": history}
         changes["base"] = Base(position=after, header_crc=header_crc, log_time_ms=log_time // MS)
         changes["begin_sequence"] = after.sequence + 1
+        changes["committed_sequence"] = after.sequence
+        self._carry_out(note, [], dropped, changes)
         self._told = after
-        self._leave(mark, after.sequence, [], committed_sequence=after.sequence, **changes)
 
-    def _leave(self, mark: CutMark, sequence: int, kept: list[Queued], **changes: object) -> None:
+    def _carry_out(self, note: CutNote, kept: list[Queued], dropped: list[Queued], changes: dict[str, object]) -> None:
         """Decide the cut, carry it out, and go on from what recovery finds then, with `kept` still to be written."""
         store, directory = self._store, self._directory
+        has_new_base = "base" in changes
         try:
+            mark = self._cutter.prepare(self._stored.table.segments, dropped, note)
             store.update(cut=mark, **changes)
             found = Recovery(self._files, directory / SEGMENTS, directory / QUARANTINE, self._config, store).recover()
-            self._keeper.delete_above(sequence if "base" not in changes else 0)
+            self._retention.delete_above(0 if has_new_base else note.first_sequence - 1)
+        except NotAtAnEnd:
+            self._work.resume(kept + dropped)
+            raise
         except OSError as error:
             self._work.fail("cutting the log failed", error)
-        self._stock.reader.close()
-        self._tail.clear()
+        self._stored.reader.close()
         self._adopt(found)
         self._work.durable_bytes = 0
-        self._told = min(self._told, self._position(min(sequence, self.end.sequence)))
+        if not has_new_base:
+            self._told = min(self._told, self.header.position(min(note.first_sequence - 1, self.end.sequence)))
         if kept and kept[0].frame.header.first_sequence == self._appender.next_sequence:
             kept = self._appender.again(kept)
             self._note_claims(kept)
-            self._tail.add(kept, self.durable.sequence)
+            self._stored.tail.add(kept, self.durable.sequence)
         self._work.resume(kept)
 
     def flush(self) -> Position:
-        """Without threads: write and sync what is queued, as far as there is room; returns `durable`.
-
-        Raises:
-            LogStopped: a write or sync failed, now or before.
-        """
+        """Without threads: write and sync what is queued, as far as there is room. Raises LogStopped."""
         self._work.flush()
         return self.durable
 
@@ -374,47 +317,37 @@ class Log:
         self._work.keep_house()
 
     def admission(self) -> str:
-        """Empty, or why producers are to be refused now.
-
-        The node's own records are still taken: up to `pending_bytes_max` wait in memory until there is room.
-        """
+        """Reason to refuse producers now, or empty. The node's own records are taken up to `pending_bytes_max`."""
         return self._work.admission(self._pending_bytes, self._config.pending_bytes_max)
-
-    # --- Reading ---------------------------------------------------------------------------------------------------
 
     def read(self, after_sequence: int, bytes_max: int) -> bytes:
         """Committed frames behind `after_sequence`, end to end, checked; at least one if there is any, else b"".
-        The newest come from memory.
 
-        The first frame may be larger than `bytes_max`, and may begin at or before `after_sequence` when that is in
-        the middle of a batch. One call does not cross a segment; b"" means there is no more.
+        The first frame may be larger than `bytes_max`, and may begin at or before `after_sequence` when that is in the
+        middle of a batch. One call does not cross a segment. The newest frames come from memory.
 
         Raises:
             Pruned: gone by retention.
             Corrupted: the very next records are damaged; go on behind `error.last_sequence`.
             ReadFailed: the file system refused.
         """
-        recent = self._tail.read(after_sequence, bytes_max, self.committed.sequence)
-        return recent or self._stock.reader.read(after_sequence, self.committed.sequence, bytes_max)
+        committed = self.committed.sequence
+        return self._stored.read(after_sequence, committed, committed, bytes_max)
 
     def read_appended(self, after_sequence: int, bytes_max: int) -> bytes:
-        """As `read`, but up to `end`: for the other member, which has to have a record before it can be committed.
-
-        What is not durable comes from memory, and so does a bounded part of what is.
-        """
-        self._tail.kept_bytes_max = self._config.tail_bytes_max
-        recent = self._tail.read(after_sequence, bytes_max, self.end.sequence)
-        return recent or self._stock.reader.read(after_sequence, self.durable.sequence, bytes_max)
+        """As `read`, but up to `end`: for the other member, which has to have a record before it can be committed."""
+        self._stored.tail.kept_bytes_max = self._config.tail_bytes_max
+        return self._stored.read(after_sequence, self.end.sequence, self.durable.sequence, bytes_max)
 
     def replay(self, after_sequence: int, to_sequence: int) -> Iterator[Frame]:
         """Committed frames that begin in (after_sequence, to_sequence], in order. Raises as `read` does."""
-        return self._stock.replay(after_sequence, min(to_sequence, self.committed.sequence))
+        return self._stored.replay(after_sequence, min(to_sequence, self.committed.sequence))
 
     def header_at(self, sequence: int) -> FrameHeader:
-        """Header of the committed frame that holds `sequence`. Raises as `read` does."""
+        """Header of the committed frame that holds `sequence`. Raises as `read` does; ValueError: not committed."""
         if not 0 < sequence <= self.committed.sequence:
             raise ValueError(f"sequence {sequence} is not committed, {self.committed.sequence} is")
-        return self._stock.reader.header_at(sequence)
+        return self._stored.reader.header_at(sequence)
 
     @property
     def end(self) -> Position:
@@ -438,18 +371,18 @@ class Log:
 
     @property
     def header(self) -> StoreHeader:
-        """The store header as it is on disk."""
+        """Store header as it is on the disk."""
         return self._store.header
 
     @property
     def begin_sequence(self) -> int:
         """First sequence that is not gone by retention; may be one above the end."""
-        return self._stock.reader.begin_sequence
+        return self._stored.reader.begin_sequence
 
     def view(self) -> LogView:
         """All positions at this instant, for the machines that decide about this log."""
         return LogView(
-            begin=self._stock.beginning(self.header),
+            begin=self._stored.beginning(self.header),
             committed=self.committed,
             durable=self.durable,
             end=self.end,
@@ -465,84 +398,75 @@ class Log:
 
     @property
     def corrupt(self) -> tuple[CorruptRange, ...]:
-        """Damage to committed records known so far: found at open, by reads, by scrub."""
-        return self._stock.corrupt
+        """Damage to committed records that is known so far: found at open, by reads, by scrub."""
+        return self._stored.corrupt
 
     def repair(self, chunk: bytes | memoryview) -> tuple[int, int]:
-        """Put frames of the other member where a range of `corrupt` begins; durable when it returns.
+        """Put frames of the other member where a range of `corrupt` begins; durable when this returns.
 
-        Frames behind the range are left alone, so `chunk` may be what the other's `read` gives.
+        Frames behind the range are left alone, so `chunk` may be the result of the other member's `read`.
 
         Returns:
             (first, last) sequence repaired; `corrupt` has shrunk by it.
 
         Raises:
-            FramesRefused: they are not what belongs there; nothing has changed.
+            FramesRefused: the frames do not belong there; nothing has changed.
             RepairFailed: the disk refused; the range is still known as damaged.
         """
-        piece = self._stock.repair(chunk)
+        piece = self._stored.repair(chunk)
         self._appender.mend(piece.headers[-1])
         return piece.first_sequence, piece.last_sequence
 
     def quarantine(self) -> list[Quarantined]:
-        """What was taken out of the log and is kept for people."""
+        """Everything that was taken out of the log and is kept for people."""
         return self._quarantine.listing()
 
     def stats(self) -> LogStats:
-        sizes = {"size_bytes": self._stock.size_bytes, "pending_bytes": self._pending_bytes}
-        return LogStats(segments=len(self._stock.table.segments), groups=self._work.groups, **sizes)
-
-    # --- Snapshots, retention, scrub -------------------------------------------------------------------------------
+        sizes = {"size_bytes": self._stored.size_bytes, "pending_bytes": self._pending_bytes}
+        return LogStats(segments=len(self._stored.table.segments), groups=self._work.groups, **sizes)
 
     def save_snapshot(self, position: Position, log_time: LogTime, sections: Mapping[str, bytes]) -> bool:
         """Keep the folds as they were at a committed position; written by the housekeeper, without threads right here.
 
         Returns:
-            False when the one before is still being written: try later. What became of it: `snapshot`, `trouble`.
+            False: the previous one is still being written, try later. `snapshot` and `trouble` tell the outcome.
         """
         header = self.header_at(position.sequence)
         assert header.last == position, f"{position} is not the end of a frame"
         crc = header.header_crc
-        return self._keeper.save(Snapshot(position=position, log_time=log_time, frame_crc=crc, sections=dict(sections)))
+        return self._retention.save(
+            Snapshot(position=position, log_time=log_time, frame_crc=crc, sections=dict(sections))
+        )
 
     def load_snapshots(self) -> Iterator[Snapshot]:
         """Valid snapshots that belong to this log and can be replayed from, newest first."""
-        return self._keeper.load(self.committed.sequence)
+        return self._retention.load(self.committed.sequence)
 
     @property
     def snapshot(self) -> Position:
-        """Last snapshot saved since open."""
-        return self._keeper.snapshot
+        """Position of the last snapshot saved since open."""
+        return self._retention.snapshot
 
     @property
     def trouble(self) -> str:
-        """Why the last snapshot or deletion failed; the log itself goes on."""
-        return self._keeper.trouble
+        """Why the last snapshot or deletion failed, or empty; the log itself goes on."""
+        return self._retention.trouble
 
     def prune(self, low_water: Mapping[int, int]) -> list[PrunedSegment]:
         """Delete the oldest segments in which nothing is wanted.
 
         Args:
-            low_water: by stream, the first sequence still wanted. A stream that is not named keeps everything, and so
-                does what lies above the oldest kept snapshot.
+            low_water: by stream, the first sequence still wanted; a stream that is not named keeps everything.
         """
-        return self._keeper.prune(low_water, self.committed.sequence)
+        return self._retention.prune(low_water, self.committed.sequence)
 
     def scrub_step(self, bytes_max: int) -> ScrubProgress:
         """Check up to `bytes_max` bytes of sealed segments (at least one frame). Raises ReadFailed."""
-        return self._stock.scrubber.step(bytes_max)
-
-    # --- Inside ----------------------------------------------------------------------------------------------------
+        return self._stored.scrubber.step(bytes_max)
 
     @property
     def _pending_bytes(self) -> int:
         return self._appender.appended_bytes - self._work.durable_bytes
-
-    def _position(self, sequence: int) -> Position:
-        base = self._store.header.base
-        if base is not None and base.position.sequence == sequence:
-            return base.position
-        return Position(self.history.epoch_of(sequence), sequence) if sequence else Position()
 
     def _update_store(self, **changes: object) -> None:
         self._work.stop_if_failed()

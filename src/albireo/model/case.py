@@ -12,7 +12,7 @@ from albireo.model.value import Value
 
 
 class LifecycleStatus(StrEnum):
-    """Where a DIM object stands: only what is `updated` is synchronised to other nodes as live."""
+    """State of a DIM object: only an `updated` one is synchronised to other nodes as live."""
 
     NEW = "new"
     UPDATED = "updated"
@@ -31,16 +31,16 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # Holds no ref
     """State of one case; every change of it is a record of the stream `cases`."""
 
     case_id: int
-    """Sequence of the record that raised it."""
+    """Sequence of the record that raised the case."""
     item_id: int
     condition: Condition
     severity: int
     lifecycle_status: LifecycleStatus = LifecycleStatus.NEW
     is_active: bool = True
-    """The condition holds now (after delays)."""
+    """True: the condition holds now, its delays over."""
     is_acked: bool = False
     is_latched: bool = False
-    """Needs a reset by an operator before it can close."""
+    """True: an operator has to reset the case before it can close."""
     shelving: Shelving = Shelving.UNSHELVED
     unshelve_at: int | None = None
     """Log time (ns) at which a timed shelve ends."""
@@ -48,15 +48,15 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # Holds no ref
     is_out_of_service: bool = False
     is_chattering: bool = False
     activations: int = 1
-    """How often it became active since it was raised."""
+    """Number of times that the case became active since it was raised."""
     raised_ns: int = 0
-    """Wall time of the sample that raised it."""
+    """Wall time of the sample that raised the case."""
     changed_ns: int = 0
     """Wall time of the last transition."""
     value: Value | None = None
     """Value at the last activation."""
     actor: str = ""
-    """Who made the last operator transition."""
+    """Operator who made the last transition of an operator."""
     comment: str = ""
 
 
@@ -73,7 +73,7 @@ class Cause(StrEnum):
     CHATTERING = "chattering"
     CALMED = "calmed"
     SHELVE_ENDED = "shelve_ended"
-    """Its time was over."""
+    """The time of a timed shelve was over."""
     ACKED = "acked"
     RESET = "reset"
     SHELVED = "shelved"
@@ -84,16 +84,16 @@ class Cause(StrEnum):
 
 
 class Action(StrEnum):
-    """What an operator can do to a case, or to a rule (item and condition) that has none."""
+    """Action of an operator on a case, or on a rule (item and condition) that has none."""
 
     ACK = "ack"
     ACK_ALL = "ack_all"
     RESET = "reset"
     """Ends the latch of a case that is inactive and acknowledged."""
     SHELVE = "shelve"
-    """For `duration_ms`."""
+    """Shelves for `duration_ms`."""
     SHELVE_ONCE = "shelve_once"
-    """Until it next clears, and no longer than the longest shelve."""
+    """Shelves until the case next clears, and no longer than the longest shelve."""
     UNSHELVE = "unshelve"
     OUT_OF_SERVICE = "out_of_service"
     IN_SERVICE = "in_service"

@@ -1,4 +1,4 @@
-"""Command: an order to an item, with a proof of what became of it.
+"""Command: an order to an item, with a proof of its outcome.
 
 A command ends in exactly one of the named outcomes; `unknown` is one of them and is never guessed away.
 """
@@ -22,9 +22,9 @@ class Outcome(StrEnum):
     MISMATCHED = "mismatched"
     """Written, but another value was read back."""
     REJECTED = "rejected"
-    """Never sent: not allowed, out of range, unknown item, or refused by the device."""
+    """Never sent because it is not allowed, out of range or for an unknown item; or refused by the device."""
     EXPIRED = "expired"
-    """Never sent: its time ran out first."""
+    """Never sent because its time ran out first."""
     UNKNOWN = "unknown"
     """Sent or perhaps sent; nobody can tell what the device did."""
 
@@ -37,7 +37,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """An order to write one item."""
 
     command_id: str
-    """UUID drawn by who orders: a retry with the same id is the same command."""
+    """UUID drawn by whoever orders; a retry with the same id is the same command."""
     item_id: int
     value: Value
     user: str
@@ -49,7 +49,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a command."""
+    """Outcome of a command."""
 
     command_id: str
     outcome: Outcome

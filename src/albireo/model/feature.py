@@ -1,10 +1,10 @@
-"""Feature level: what a version of the software writes that the version before it does not know.
+"""Feature level: count of the additions to the formats that an earlier version of the software does not know.
 
-    1    everything until there were levels: software that does not tell its level
-    2    levels themselves: the record `FeatureRaised`; references to samples that are not replicated
+    1    everything before there were levels; software that does not tell its level
+    2    levels themselves (the record `FeatureRaised`), and references to samples that are not replicated
 
-A log has a level too: that of its last `FeatureRaised`. Nothing of a higher level is written into it, so both members
-of a pair, one version apart, can read all of it. Whoever adds a record kind, or anything else that the version before
+A log has the level of its last `FeatureRaised`. Nothing of a higher level is written into it, so both members of a
+pair, one version apart, can read all of it. Whoever adds a record kind, or anything else that the previous version
 can't read, adds a level here, and its kind to `codec.record.LEVELS`.
 
 Spec: design/pair.md, rule 11; ADR-0127.
@@ -13,8 +13,8 @@ Spec: design/pair.md, rule 11; ADR-0127.
 from typing import Final
 
 FIRST_LEVEL: Final = 1
-"""Of a log without `FeatureRaised`, and of whoever does not say what it knows."""
+"""Level of a log without `FeatureRaised`, and of software that does not tell its level."""
 FEATURE_LEVEL: Final = 2
-"""Of this software."""
+"""Level of this software."""
 OLDEST_LEVEL: Final = FEATURE_LEVEL - 1
-"""It works together with one version before, and can be held back to what that one knows."""
+"""Lowest level with which this software works together, and to which it can be held back."""

@@ -31,7 +31,7 @@ class TimePassed(msgspec.Struct, frozen=True):
 
 
 def soonest(*due: Time | None) -> Time | None:
-    """The first of several deadlines, some of which there may not be; None: there is none."""
+    """First of several deadlines, each of which may be None; None: all are."""
     found = None
     for one in due:
         if one is not None and (found is None or one < found):

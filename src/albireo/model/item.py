@@ -1,4 +1,4 @@
-"""DataItem: what a node measures or sets, and how its alarms are judged.
+"""DataItem: a value that a node measures or sets, and how its alarms are judged.
 
 One of the three synchronised classes of the DIM (DataItem, Session, Case).
 """
@@ -11,16 +11,19 @@ import msgspec
 from albireo.model.value import ItemId, Value, ValueType
 
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.\-]{0,63}(/[A-Za-z][A-Za-z0-9_.\-]{0,63})?$"
-"""Local name of an item; an adapter's own diagnostics carry its name before a slash (`p1/connected`)."""
+"""Local name of an item; the diagnostics items of an adapter have its name before a slash (`p1/connected`)."""
 
 
 DELAY_MS_MAX = 7 * 86_400_000
-"""A week: what waits longer is no alarm."""
+"""Longest delay of a condition, one week: an alarm that comes later is none."""
 
 
 class Condition(StrEnum):
-    """What can be wrong with an item; each is one case of its own. After OPC UA Part 9, 5.8 (limit, rate of change,
-    discrete and off-normal alarms), plus stale and device lost, which the standard leaves to the vendor."""
+    """Condition that can be wrong with an item; each has cases of its own.
+
+    After OPC UA Part 9, 5.8 (limit, rate of change, discrete and off-normal alarms), plus stale and device lost, which
+    the standard leaves to the vendor.
+    """
 
     HI_HI = "hi_hi"
     HI = "hi"
@@ -33,32 +36,32 @@ class Condition(StrEnum):
 
 
 class AlarmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When an item is in alarm. Everything that is None is not judged."""
+    """Rules by which an item is in alarm. A rule that is None is not judged."""
 
     hi_hi: float | None = None
     hi: float | None = None
     lo: float | None = None
     lo_lo: float | None = None
     hysteresis: float = 0.0
-    """A limit clears only this far inside it; engineering units."""
+    """Distance inside a limit at which it clears; engineering units."""
     on_delay_ms: int = 0
-    """A condition must hold this long before a case is raised."""
+    """Time that a condition must hold before a case is raised."""
     off_delay_ms: int = 0
-    """A condition must be gone this long before a case clears."""
+    """Time that a condition must be gone before a case clears."""
     rate_per_s: float | None = None
     """Largest change per second, either way."""
     stale_s: float | None = None
     """Longest time without a new sample or a sign of life from the adapter that polls it."""
     off_normal: bool | None = None
-    """The value of a bool item that is in alarm."""
+    """Value of a bool item that is in alarm."""
     is_device_state: bool = False
-    """The off-normal case of this item means that a whole device is lost."""
+    """True: the off-normal case of this item means that a whole device is lost."""
     severity: int = 500
-    """1..1000, OPC UA Part 5, 6.4.2."""
+    """Severity 1..1000 (OPC UA Part 5, 6.4.2)."""
     is_latched: bool = False
-    """Stays until an operator resets it, even when the condition is gone and acknowledged."""
+    """True: the case stays until an operator resets it, even when the condition is gone and acknowledged."""
     suppressed_by: str = ""
-    """Local name of a bool item; while it is true (equipment off) the alarms of this one are suppressed."""
+    """Local name of a bool item; while that one is true (equipment off) the alarms of this item are suppressed."""
 
     def __post_init__(self) -> None:
         limits = [one for one in (self.lo_lo, self.lo, self.hi, self.hi_hi) if one is not None]
@@ -81,13 +84,14 @@ class DataItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: str
     value_type: ValueType
     adapter: str = ""
-    """Name of the adapter that owns it; empty for items of the node itself."""
+    """Name of the adapter that owns the item; empty for items of the node itself."""
     unit: str = ""
     description: str = ""
     is_writable: bool = False
     minimum: float | None = None
+    """Least value of a set point; a write below it is refused."""
     maximum: float | None = None
-    """Range of a set point; a write outside is refused."""
+    """Largest value of a set point; a write above it is refused."""
     alarm: AlarmSettings | None = None
 
 

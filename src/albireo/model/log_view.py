@@ -1,6 +1,6 @@
 """One log at one instant, as the machines see it that decide about it.
 
-The log alone writes these positions; a machine is handed them with every event and keeps none of its own.
+The log alone writes these positions; a machine gets them with every event and keeps none of its own.
 """
 
 import msgspec
@@ -9,34 +9,34 @@ from albireo.model.position import BEGINNING, EpochHistory, Position
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a log begins: all that another log needs in order to begin there too."""
+    """Beginning of a log: all that another log needs in order to begin there too."""
 
     position: Position = BEGINNING
-    """Last record that is not there any more."""
+    """Position of the last record that is not there any more."""
     header_crc: int = 0
     """CRC of the header of the frame that ended there, to which the first frame chains."""
     log_time_ms: int = 0
     """Log time at the end of that frame."""
     is_known: bool = True
-    """False: the first frame can't be read, so nobody can be told."""
+    """False: the first frame can't be read, so nobody can be told where the log begins."""
 
 
 class LogView(msgspec.Struct, frozen=True, kw_only=True):
-    """Positions of one log, from left to right, and what is wrong with it."""
+    """Positions of one log, from left to right, and its damage and refusals."""
 
     begin: Beginning = Beginning()
     committed: Position = BEGINNING
-    """Last record that readers see: never above `durable`."""
+    """Position of the last record that readers see; never above `durable`."""
     durable: Position = BEGINNING
-    """Last record on this disk."""
+    """Position of the last record on this disk."""
     end: Position = BEGINNING
-    """Last record appended."""
+    """Position of the last record appended."""
     history: EpochHistory = EpochHistory()
-    """As it stands in the store header."""
+    """Epoch history as it stands in the store header."""
     damaged_from: int = 0
-    """First committed sequence that can't be read; 0: all can."""
+    """First committed sequence that can't be read; 0: all can be read."""
     refuses_because: str = ""
-    """Why nothing more can be appended now; empty: it can."""
+    """Reason why nothing can be appended now; empty: appends are taken."""
 
     @property
     def first_sequence(self) -> int:

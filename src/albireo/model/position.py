@@ -1,4 +1,4 @@
-"""Where in a log: epoch and sequence, and the history that makes two logs comparable.
+"""Position in a log: epoch and sequence, and the history that makes two logs comparable.
 
 The second seed's store status (UUID and generation) becomes an epoch history: a list of (epoch, first sequence, branch
 id). Two histories agree up to the last entry that is equal in all three parts.
@@ -20,18 +20,18 @@ class Position(msgspec.Struct, frozen=True, order=True, array_like=True):
 
 
 BEGINNING: Final = Position()
-"""Before the first record of any log."""
+"""Position before the first record of any log."""
 ENDLESS: Final = 2**63 - 1
-"""End of what may still be written."""
+"""Last sequence of an epoch that may still be written."""
 
 
 class EpochEntry(msgspec.Struct, frozen=True, array_like=True):
-    """From `first_sequence` on the log was written under `epoch`."""
+    """Start of an epoch: from `first_sequence` on the log was written under `epoch`."""
 
     epoch: int
     first_sequence: int
     branch_id: int
-    """Random 64 bits drawn at the grant: tells apart two epochs of the same number."""
+    """Random 64 bits drawn at the grant; they tell apart two epochs of the same number."""
 
 
 class EpochHistory(msgspec.Struct, frozen=True, array_like=True):
@@ -49,7 +49,8 @@ class EpochHistory(msgspec.Struct, frozen=True, array_like=True):
         return self.entries[-1].epoch if self.entries else 0
 
     def granted(self, entry: EpochEntry) -> "EpochHistory":
-        return EpochHistory((*self.entries, entry))
+        """This history with `entry` as its last one. Entries that begin there or later have no record and go."""
+        return EpochHistory((*(one for one in self.entries if one.first_sequence < entry.first_sequence), entry))
 
     def epoch_of(self, sequence: int) -> int:
         """Epoch under which `sequence` was written; 0 before the first entry."""
@@ -61,7 +62,7 @@ class EpochHistory(msgspec.Struct, frozen=True, array_like=True):
         return found
 
     def position(self, sequence: int) -> Position:
-        """Of that record in a log with this history."""
+        """Position of the record `sequence` in a log with this history."""
         return Position(self.epoch_of(sequence), sequence) if sequence else BEGINNING
 
     def end_of(self, epoch: int) -> int:

@@ -18,9 +18,9 @@ class Strings(msgspec.Struct, frozen=True, eq=False):
     """A column of n strings, as Arrow lays them out."""
 
     offsets: NDArray[np.uint32]
-    """n + 1 byte positions into `data`, not falling, the first 0."""
+    """Byte positions in `data`, n + 1 of them, not falling, the first 0."""
     data: bytes | memoryview
-    """UTF-8, all strings one after another; may be a view of the bytes that it came in."""
+    """All strings in UTF-8, one after another; may be a view of the bytes that it came in."""
 
     @classmethod
     def of(cls, values: Sequence[str]) -> "Strings":
@@ -61,7 +61,8 @@ class SampleBatch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     node_ns: NDArray[np.int64]
     """Wall time of the node when the value arrived."""
     value: Column
-    """float64, int64, bool as u8 (0 or 1), or strings. Under a bad quality: the last known value or 0, never meant."""
+    """Values as float64, int64, bool as u8 (0 or 1), or strings. Under a bad quality a value means nothing: it is the
+    last known one, or 0."""
     quality: NDArray[np.uint32]
 
     def __len__(self) -> int:

@@ -1,9 +1,9 @@
 """Topology: which nodes there are, where they stand in the tree, and what each of them runs.
 
-What it does not do: read files (codec/topology/topology.py builds these values), open anything, or know an adapter's
-protocol. The tree lies in the ids: `root/north` is the child of `root`. Exactly one node has no parent.
+Not here: reading files (codec/topology/topology.py builds these values), opening anything, protocols of adapters. The
+tree lies in the ids: `root/north` is the child of `root`. Exactly one node has no parent.
 
-A place is where one process tree stands: `root/north`, or a member of a pair, `root[primary]` or `root[backup]`.
+A place is the place of one process tree: `root/north`, or a member of a pair, `root[primary]` or `root[backup]`.
 """
 
 import re
@@ -16,17 +16,17 @@ from msgspec import Meta
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 
 NODE_ID_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}$"
-"""At most eight levels: an id must fit into a topic, a path and one line of a table."""
+"""Form of a node's id, at most eight levels: it must fit into a topic, a path and one line of a table."""
 ADAPTER_NAME_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}$"
-"""Adapters name files, sockets and the diagnostics items `<name>/connected`."""
+"""Form of an adapter's name, which names files, sockets and diagnostics items (`<name>/connected`)."""
 ENDPOINT_PATTERN: Final = r"^tcp://[^\s/]+:\d{1,5}$"
 VOTER_PATTERN: Final = r"^(plc:[a-z][a-z0-9_\-]{0,31}|witness:[a-z][a-z0-9_\-]{0,31})$"
 
 NODES_MAX: Final = 1_000
 ADAPTERS_MAX: Final = 256
-"""Per node: each adapter is a process of its own."""
+"""Adapters of one node, each of which is a process of its own."""
 ITEMS_MAX: Final = 100_000
-"""Per node: the folds keep a dense column per item."""
+"""Items of one node; the folds keep a dense column per item."""
 VOTERS_MAX: Final = 5
 
 _PLACE = re.compile(r"^(?P<node>[^\[\]]+)(\[(?P<member>primary|backup)\])?$")
@@ -38,14 +38,14 @@ Voter = Annotated[str, Meta(pattern=VOTER_PATTERN, description="plc:ADAPTER or w
 
 
 class Placement(StrEnum):
-    """Where the actors of a node run."""
+    """Placement of a node's actors."""
 
     PROCESS = "process"
     THREAD = "thread"
 
 
 class LogTarget(StrEnum):
-    """Where the structured logs of a node go."""
+    """Destination of a node's structured log."""
 
     STDOUT = "stdout"
     FILE = "file"
@@ -62,7 +62,7 @@ class Severity(StrEnum):
 
 
 class Guard(StrEnum):
-    """What keeps an order of a member that leads no more from an output, strongest first."""
+    """Guard of an output against late orders, strongest first."""
 
     PLC = "plc"
     """The PLC's program: outputs are reached through mailboxes, and an order of a lower epoch is refused there."""
@@ -71,14 +71,14 @@ class Guard(StrEnum):
     STAMP = "stamp"
     """Nothing refuses; epoch and count beside each value show a late write, and it is corrected."""
     LEASE = "lease"
-    """Nothing refuses; bounded by time only."""
+    """Nothing refuses; a late order is prevented by time only."""
 
 
 class Standby(StrEnum):
-    """What an adapter does on the passive member. It never writes there."""
+    """Work of an adapter on the passive member. It never writes there."""
 
     CONNECTED = "connected"
-    """Keeps a connection and asks for one item now and then, so a lost device is known before it is needed."""
+    """Keeps a connection and asks for one item now and then, so that a lost device is noticed in time."""
     POLLING = "polling"
     """Reads everything; costs the device twice the load."""
     OFF = "off"
@@ -86,20 +86,20 @@ class Standby(StrEnum):
 
 
 class Durability(StrEnum):
-    """How far a record is durable when its producer is told of it. Readers see it once it is on both, either way."""
+    """Durability of a record when its producer is told of it. Readers see it once it is on both members, either way."""
 
     BOTH = "both"
-    """On every member of the set."""
+    """Durable on every member of the set."""
     LOCAL = "local"
-    """On the active member."""
+    """Durable on the active member."""
 
 
 class Replication(StrEnum):
-    """What of a stream the other member gets."""
+    """Part of a stream that the other member gets."""
 
     ALL = "all"
     CONFIGURATION = "configuration"
-    """That there was something, and what it belongs to; the values stay with the member that took them."""
+    """References to the samples only; the values stay with the member that took them."""
     NONE = "none"
     """Nothing."""
 
@@ -121,21 +121,21 @@ class LogSettings(Config, frozen=True):
     segment_mib: Annotated[int, Meta(ge=1, le=256)] = 64
     """Size of a segment. 64: a new one each quarter of an hour at 5,000 samples/s; smaller for small disks."""
     disk_reserve_mib: Annotated[int, Meta(ge=0, le=1_048_576)] = 64
-    """Left free: a segment that would leave less is not prepared, and admission stops until there is room."""
+    """Space left free: a segment that would leave less is not prepared, and admission stops until there is room."""
     snapshot_every_s: Annotated[int, Meta(ge=1, le=86_400)] = 300
-    """Bounds the replay after a crash."""
+    """Time between snapshots; bounds the replay after a crash."""
     scrub_mib_per_s: Annotated[float, Meta(ge=0, le=1_024)] = 4.0
-    """Share of the disk for the slow check of sealed segments; 0 switches it off."""
+    """Speed of the scrub, the slow check of sealed segments; 0 switches it off."""
     keep_h: Annotated[float, Meta(ge=0, le=87_600)] = 24.0
-    """Records stay in the log this long after the history has them; what history and snapshots lack stays anyway."""
+    """Time that records stay in the log after the history has them; records that it or a snapshot lacks stay anyway."""
     bytes_max_mib: Annotated[int, Meta(ge=16, le=16_777_216)] = 65_536
-    """The log as a whole; above it the oldest records that the history has go before their time."""
+    """Size of the whole log; above it the oldest records that the history has go before their time."""
     quarantine_count_max: Annotated[int, Meta(ge=1, le=10_000)] = 32
-    """Cuts that are kept for people; beyond this or the next two the oldest goes, but never the newest one."""
+    """Cuts kept for people; beyond this or the next two bounds the oldest cut goes, but never the newest one."""
     quarantine_mib_max: Annotated[int, Meta(ge=0, le=16_777_216)] = 4_096
-    """On the disk, all of them."""
+    """Size of all cuts on the disk."""
     quarantine_days_max: Annotated[int, Meta(ge=1, le=36_500)] = 90
-    """Since the cut, by the wall clock."""
+    """Age of a cut, by the wall clock."""
 
     def __post_init__(self) -> None:
         if self.bytes_max_mib < 4 * self.segment_mib:
@@ -146,17 +146,17 @@ class HistorySettings(Config, frozen=True):
     """`[history]`: samples as Parquet files."""
 
     seal_every_s: Annotated[int, Meta(ge=1, le=3_600)] = 60
-    """Age at which the hot tail becomes a file: the most that a reader of files waits."""
+    """Age at which the hot tail becomes a file; readers of files wait at most so long."""
     tail_rows_max: Annotated[int, Meta(ge=1_000, le=50_000_000)] = 2_000_000
     """Rows of the hot tail in memory (about 50 bytes each); more are sealed early."""
 
 
 class DurabilitySettings(Config, frozen=True):
-    """`[node.durability]` of a pair: by stream, when whoever sends a record is told that it is recorded."""
+    """`[node.durability]` of a pair: for each stream, when the sender of a record is told that it is recorded."""
 
     samples: Durability = Durability.BOTH
-    """`both`: on the disks of both members. `local`: on that of the active one; until the other has it a takeover may
-    cut it."""
+    """`both`: on the disks of both members. `local`: on the disk of the active member; until the other member has the
+    record a takeover may cut it."""
     cases: Durability = Durability.BOTH
     """Only `both`."""
     state: Durability = Durability.BOTH
@@ -174,11 +174,11 @@ class DurabilitySettings(Config, frozen=True):
 
 
 class ReplicationSettings(Config, frozen=True):
-    """`[node.replication]` of a pair: by stream, what of it the other member gets."""
+    """`[node.replication]` of a pair: for each stream, which part of it the other member gets."""
 
     samples: Replication = Replication.ALL
     """`all`: everything. `configuration`: items, producers and the numbers of their batches; the values stay in the
-    private log of the member that took them. After a takeover they are still there, and the other has a gap."""
+    private log of the member that took them. After a takeover they are still there, and the other member has a gap."""
     cases: Replication = Replication.ALL
     """Only `all`."""
     state: Replication = Replication.ALL
@@ -199,17 +199,17 @@ class RuntimeSettings(Config, frozen=True):
     """`[runtime]`: actors and their supervision."""
 
     placement: Placement = Placement.PROCESS
-    """`thread` runs the whole node in one process: small edge boxes and tests."""
+    """`thread` runs the whole node in one process, for small edge boxes and tests."""
     alive_every_ms: Annotated[int, Meta(ge=50, le=60_000)] = 1_000
-    """How often an actor is asked DEAD?."""
+    """Time between two questions DEAD? to an actor."""
     alive_timeout_ms: Annotated[int, Meta(ge=200, le=600_000)] = 5_000
-    """Silence after which it is restarted; well above the longest allowed turn (20 ms) and a busy disk."""
+    """Silence after which an actor is restarted; well above the longest allowed turn (20 ms) and a busy disk."""
     restarts_max: Annotated[int, Meta(ge=0, le=1_000)] = 5
     """Restarts of core and history within `restarts_within_s` before the node gives up (OTP: intensity)."""
     restarts_within_s: Annotated[int, Meta(ge=1, le=86_400)] = 60
-    """OTP: period."""
+    """Time within which restarts are counted (OTP: period)."""
     stop_timeout_ms: Annotated[int, Meta(ge=100, le=600_000)] = 10_000
-    """How long an actor may take to stop before it is killed."""
+    """Time that an actor may take to stop before it is killed."""
     log_target: LogTarget = LogTarget.STDOUT
     log_level: Severity = Severity.INFO
     log_file_mib: Annotated[int, Meta(ge=1, le=1_024)] = 10
@@ -225,15 +225,15 @@ class AdapterConfig(Config, frozen=True):
 
     name: AdapterName
     kind: Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
-    """Which adapter: `modbus`, `host`."""
+    """Kind of adapter: `modbus`, `host`."""
     url: Annotated[str, Meta(max_length=512)] = ""
-    """Where the device is, such as tcp://10.0.2.5:502; none for `host`."""
+    """Address of the device, such as tcp://10.0.2.5:502; none for `host`."""
     items: Annotated[str, Meta(max_length=512)] = ""
     """CSV item table, relative to the topology file; none for `host`, which knows its own items."""
     device_id: Annotated[int, Meta(ge=0, le=255)] = 1
-    """Modbus unit; 1 is what most devices with one unit answer to."""
+    """Modbus unit; most devices with one unit answer to 1."""
     poll_ms: Annotated[int, Meta(ge=10, le=3_600_000)] = 1_000
-    """Period of a poll of all items."""
+    """Time from one poll of all items to the next."""
     timeout_ms: Annotated[int, Meta(ge=10, le=600_000)] = 1_000
     """Longest wait for one answer."""
     retries: Annotated[int, Meta(ge=0, le=10)] = 1
@@ -247,11 +247,11 @@ class AdapterConfig(Config, frozen=True):
     read_count_max: Annotated[int, Meta(ge=1, le=2_000)] = 120
     """Registers of one block read; Modbus allows 125, some devices less."""
     standby: Standby = Standby.CONNECTED
-    """What it does on the passive member of a pair: `connected`, `polling` or `off`; it never writes there."""
+    """Work on the passive member of a pair: `connected`, `polling` or `off`; it never writes there."""
     guard: Guard = Guard.LEASE
-    """What refuses a late order to an output: `plc`, `gate`, `stamp` or `lease` (docs/plc-voter.md)."""
+    """Guard of outputs against late orders: `plc`, `gate`, `stamp` or `lease` (docs/plc-voter.md)."""
     write_max_ms: Annotated[int, Meta(ge=1, le=60_000)] = 300
-    """Longest way of a write in a pair: with `stamp` and `lease` none starts with less of the lease left."""
+    """Longest time of a write in a pair; with `stamp` and `lease` no write starts with less of the lease left."""
     mailbox_address: Annotated[int, Meta(ge=0, le=_REGISTERS - MAILBOX_AREA_REGISTERS)] | None = None
     """First of the 28 holding registers of the output mailboxes; `guard = "plc"` needs it, and `albireo gate`."""
     gated_url: Annotated[str, Meta(max_length=512)] = ""
@@ -259,9 +259,9 @@ class AdapterConfig(Config, frozen=True):
     voter_address: Annotated[int, Meta(ge=0, le=_REGISTERS - VOTER_REGISTERS)] | None = None
     """First of the 64 holding registers of the voter's two blocks; a voter `plc:NAME` needs it."""
     settle_ms: Annotated[int, Meta(ge=0, le=10_000)] = 50
-    """By then a write is seen by the PLC's other connections; measured by `albireo doctor plc-voter`."""
+    """Time until the PLC's other connections see a write; measured by `albireo doctor plc-voter`."""
     dead_time_ms: Annotated[int, Meta(ge=0, le=60_000)] = 2_000
-    """By then a write of a broken connection has landed or never will: `timeout_ms` and the PLC's queue."""
+    """Time until a write of a broken connection has landed or never will: `timeout_ms` and the PLC's queue."""
 
     def __post_init__(self) -> None:
         if self.backoff_max_ms < self.backoff_min_ms:
@@ -289,7 +289,7 @@ class AdapterConfig(Config, frozen=True):
 
     @property
     def has_own_gate(self) -> bool:
-        """Outputs are reached through an `albireo gate`."""
+        """True: outputs are reached through an `albireo gate`."""
         return bool(self.gated_url)
 
 
@@ -297,9 +297,9 @@ class MemberEndpoints(Config, frozen=True):
     """Addresses of one member of a pair."""
 
     client: Endpoint
-    """Where clients and other nodes connect."""
+    """Address to which clients and other nodes connect."""
     peer: Annotated[tuple[Endpoint, ...], Meta(min_length=1, max_length=4)]
-    """Where the other member connects; more than one for separate cables."""
+    """Addresses to which the other member connects; more than one for separate cables."""
 
 
 class WitnessConfig(Config, frozen=True):
@@ -318,16 +318,16 @@ class NodeConfig(Config, frozen=True):
     backup: MemberEndpoints | None = None
     voters: Annotated[tuple[Voter, ...], Meta(max_length=VOTERS_MAX)] = ()
     feature_level: Annotated[int, Meta(ge=OLDEST_LEVEL, le=FEATURE_LEVEL)] = FEATURE_LEVEL
-    """Held back to the level before, so that the version before can still be run on the same log."""
+    """Highest level that is written into the log; the previous one keeps the log readable for the previous version."""
     description: Annotated[str, Meta(max_length=1_024)] = ""
     items: Annotated[str, Meta(max_length=512)] = ""
     """CSV item table for all adapters of the node; its column `adapter` names the owner of each row."""
     adapter: Annotated[tuple[AdapterConfig, ...], Meta(max_length=ADAPTERS_MAX)] = ()
     log: LogSettings = LogSettings()
     durability: DurabilitySettings = DurabilitySettings()
-    """Of a pair: when whoever sends a record is told that it is recorded; by stream."""
+    """Durability of each stream of a pair."""
     replication: ReplicationSettings = ReplicationSettings()
-    """Of a pair: what of a stream the other member gets."""
+    """Replication of each stream of a pair."""
     history: HistorySettings = HistorySettings()
     runtime: RuntimeSettings = RuntimeSettings()
 
@@ -342,20 +342,20 @@ class NodeConfig(Config, frozen=True):
 
 
 class Topology(Config, frozen=True):
-    """The whole file."""
+    """Content of the whole file."""
 
     cluster: Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")]
-    """UUID, written once: stores of two clusters never mix."""
+    """UUID, written once, so that stores of two clusters never mix."""
     node: Annotated[tuple[NodeConfig, ...], Meta(min_length=1, max_length=NODES_MAX)]
     witness: Annotated[tuple[WitnessConfig, ...], Meta(max_length=64)] = ()
     log: LogSettings = LogSettings()
-    """For every node; a node's own `[node.log]` changes single keys."""
+    """Defaults for every node; a node's own `[node.log]` changes single keys."""
     history: HistorySettings = HistorySettings()
     runtime: RuntimeSettings = RuntimeSettings()
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one process tree stands."""
+    """Place of one process tree: a node that stands alone, or a member of a pair."""
 
     node: NodeConfig
     member: str = ""
@@ -363,23 +363,23 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """As a user writes it: `root[primary]`, `root/north`."""
+        """Name as a user writes it: `root[primary]`, `root/north`."""
         return f"{self.node.id}[{self.member}]" if self.member else self.node.id
 
     @property
     def directory_name(self) -> str:
-        """The same as one path component."""
+        """Name as one component of a path."""
         return self.node.id.replace("/", "~") + (f".{self.member}" if self.member else "")
 
     @property
     def endpoint(self) -> str:
-        """Where its clients connect; empty when it has none."""
+        """Address to which its clients connect; empty when it has none."""
         member = {"primary": self.node.primary, "backup": self.node.backup}.get(self.member)
         return member.client if member else self.node.endpoint or ""
 
 
 class UnknownPlace(LookupError):
-    """Nobody of that name stands in the topology."""
+    """The topology has no place of that name."""
 
     def __init__(self, wanted: str, known: tuple[str, ...]) -> None:
         super().__init__(f"no place {wanted!r} in the topology; it has {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""What goes wrong in the runtime.
+"""Errors of the runtime.
 
 RuntimeFault
 ├── DataLocked            another node holds the data directory
@@ -98,7 +98,7 @@ class StoreRefused(RuntimeFault):
     """Raised by a behaviour's `start`: tried again if it may pass by itself, else the node ends with exit code 65."""
 
     def __init__(self, reason: str, *, may_pass: bool) -> None:
-        """`may_pass`: somebody else may let go of it, or a disk may be well again."""
+        """`may_pass`: another process may release the store, or the disk may work again."""
         super().__init__(reason)
         self.may_pass = may_pass
 

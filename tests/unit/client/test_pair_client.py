@@ -75,7 +75,7 @@ def passive(epoch: int) -> RoleTold:
 
 
 def numbers(*values: int, value_type: ValueType | None = None) -> SampleBatch:
-    """Of another type than the one before, so that what waits together does not become one body."""
+    """Batch of another value type than the previous one, so that batches that wait do not become one body."""
     rows = len(values)
     value_type = value_type or (ValueType.INT64 if values[0] % 2 else ValueType.FLOAT64)
     times = np.full(rows, 1, np.int64)

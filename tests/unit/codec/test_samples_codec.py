@@ -12,7 +12,7 @@ FIXED = bytes(24)
 
 
 def body(data: bytes, *ends: int) -> bytes:
-    """Of one text for each of the ends, whatever they are."""
+    """Body with one string for each of `ends`, whatever these are."""
     return FIXED * len(ends) + np.array([0, *ends], "<u4").tobytes() + data
 
 
@@ -56,7 +56,7 @@ def test_texts_cut_short_are_refused() -> None:
 
 
 def test_columns_of_another_layout_are_encoded_as_what_they_hold() -> None:
-    """What numpy and Arrow give for the same numbers: signed, big-endian, strided, reversed."""
+    """Arrays that numpy and Arrow give for the same numbers: signed, big-endian, strided, reversed."""
     plain = SampleBatch(
         value_type=ValueType.STRING,
         item_id=np.array([1, 2], np.uint32),

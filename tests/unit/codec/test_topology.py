@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from albireo.codec.topology.item_table import AdapterKind, Judged, RowMistake, Span
+from albireo.codec.topology.item_table import AdapterKind, AddressSpan, Judged, RowMistake
 from albireo.codec.topology.mistakes import MISTAKES_MAX, Mistake
 from albireo.codec.topology.schema import schema_text
 from albireo.codec.topology.topology import LoadedTopology, load_topology
@@ -67,7 +67,7 @@ def judge(cells: Mapping[str, str]) -> Judged | list[RowMistake]:
         return [RowMistake("hi", str(error), "")]
     value_type = ValueType.BOOL if cells.get("type") == "bool" else ValueType.FLOAT64
     item = DataItem(name=cells["name"], value_type=value_type, alarm=alarm)
-    return Judged(item, Span("registers", int(cells["address"]), int(cells.get("count", "1"))))
+    return Judged(item, AddressSpan("registers", int(cells["address"]), int(cells.get("count", "1"))))
 
 
 KINDS = {

@@ -348,7 +348,7 @@ def test_a_sealed_segment_moves_the_belief_on(holder: Member, follower: Member) 
     for _ in range(3):
         follower.log.flush()
         follower.log.keep_house()
-    sealed = [segment for segment in follower.log._stock.table.segments if segment.is_sealed]
+    sealed = [segment for segment in follower.log._stored.table.segments if segment.is_sealed]
     assert follower.log.header.claims_to == sealed[-1].last_sequence > 0
 
 
@@ -638,7 +638,7 @@ def mend(holder: Member, follower: Member, bytes_max: int) -> int:
 
 
 def written(member: Member, *paths: Path) -> list[Frame]:
-    """What stands in segments, with zeros behind it."""
+    """Frames that stand in segments, with zeros behind them."""
     found: list[Frame] = []
     for path in paths or segment_paths(member.disk):
         data, size = member.disk.bytes_of(path), 0

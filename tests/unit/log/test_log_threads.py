@@ -20,7 +20,7 @@ CONFIG = LogConfig(segment_bytes=64 * 1024, pending_bytes_max=1 << 24, free_byte
 
 
 class Heard:
-    """What the sync thread says."""
+    """Callbacks of the sync thread, recorded."""
 
     def __init__(self) -> None:
         self.positions: list[Position] = []
@@ -67,7 +67,7 @@ class SlowSync(OsFileSystem):
 
 
 def test_groups_form_by_themselves_and_nothing_is_lost(tmp_path: Path) -> None:
-    """What comes while a sync is under way is one group, up to the end of its segment."""
+    """Entries that come while a sync is under way are one group, up to the end of its segment."""
     files = SlowSync()
     log, report = Log.open(tmp_path / "log", IDENTITY, CONFIG, files)
     assert report.is_new
@@ -90,7 +90,7 @@ def test_groups_form_by_themselves_and_nothing_is_lost(tmp_path: Path) -> None:
 
 
 class Remembering(OsFileSystem):
-    """What the kernel is told, and which reads it was not told of."""
+    """File system that records which parts it was told to expect, and which reads it was not told of."""
 
     def __init__(self) -> None:
         self.forgotten: list[str] = []
@@ -136,7 +136,7 @@ def test_the_kernel_is_told_of_full_segments_and_they_can_be_read(tmp_path: Path
 
 
 def test_scrub_reads_what_it_has_asked_for_before(tmp_path: Path) -> None:
-    """In the step before, in the next segment too, and over again."""
+    """Each step has the part of the next one fetched, in the next segment too, and over again."""
     files = Remembering()
     log, _ = Log.open(tmp_path / "log", IDENTITY, CONFIG, files)
     heard = _started(log)
@@ -232,7 +232,7 @@ def test_admission_stops_on_a_full_disk_and_resumes_by_itself() -> None:
 
 
 def test_a_node_on_a_full_disk_can_be_stopped() -> None:
-    """What waits for room was never acknowledged; the stop is not clean and says so."""
+    """Entries that wait for room were never acknowledged; the stop is not clean and says so."""
     disk = SimDisk(1, capacity_bytes=200_000)
     log, _ = Log.open(DIRECTORY, IDENTITY, CONFIG, disk)
     heard = _started(log)

@@ -1,4 +1,4 @@
-"""What was cut is kept for people, within bounds: the oldest goes first, the newest never by itself."""
+"""Cuts are kept for people, within bounds: the oldest goes first, the newest never by itself."""
 
 import dataclasses
 import errno

@@ -84,7 +84,7 @@ def test_one_holder_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_process_that_inherited_the_lock_still_holds_it(tmp_path: Path) -> None:
-    """What a killed boot leaves behind must be gone before another node may start."""
+    """Actors that a killed boot leaves behind must be gone before another node may start."""
     lock = DataLock.acquire(tmp_path)
     heir = subprocess.Popen(
         [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, pass_fds=(lock.descriptor,)

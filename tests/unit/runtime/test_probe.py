@@ -1,4 +1,4 @@
-"""What one connection attempt proves: refused, open, silent."""
+"""Proof that one connection attempt gives: refused, open, silent."""
 
 import asyncio
 import socket

@@ -9,27 +9,27 @@ from albireo.runtime.actor.supervision import (
     ActorAnswered,
     ActorExited,
     ActorStarted,
+    ActorTransitioned,
     AllStarted,
     AllStopped,
-    Ask,
+    AskAlive,
     Effect,
     Ended,
     Ending,
     Escalated,
     Event,
-    Kill,
-    Phase,
+    KillActor,
+    NodePhase,
+    NodeStopAsked,
     RequestStop,
     Running,
     Spawn,
     StartAsked,
     Starting,
-    StopAsked,
     Supervision,
     SupervisionConfig,
-    Transitioned,
     Waiting,
-    Watched,
+    WatchedActor,
 )
 
 CONFIG = SupervisionConfig(
@@ -48,15 +48,15 @@ CONFIG = SupervisionConfig(
 class Story:
     """A supervision with a clock that the test turns. Effects without transitions, which `changes` keeps."""
 
-    def __init__(self, *actors: Watched, can_kill: bool = True, config: SupervisionConfig = CONFIG) -> None:
+    def __init__(self, *actors: WatchedActor, can_kill: bool = True, config: SupervisionConfig = CONFIG) -> None:
         self.machine = Supervision(actors, config, can_kill=can_kill, random=Random(1))
         self.now = 0
-        self.changes: list[Transitioned] = []
+        self.changes: list[ActorTransitioned] = []
 
     def take(self, event: Event) -> list[Effect]:
         effects = self.machine.step(event, Instant(self.now))
-        self.changes += [effect for effect in effects if isinstance(effect, Transitioned)]
-        return [effect for effect in effects if not isinstance(effect, Transitioned)]
+        self.changes += [effect for effect in effects if isinstance(effect, ActorTransitioned)]
+        return [effect for effect in effects if not isinstance(effect, ActorTransitioned)]
 
     def pass_to(self, now: int) -> list[Effect]:
         """Turn the clock to `now`, calling at every deadline on the way."""
@@ -75,7 +75,7 @@ class Story:
             effect = pending.pop(0)
             if isinstance(effect, Spawn):
                 pending += self.take(ActorStarted(effect.name, effect.run))
-        assert self.machine.phase is Phase.UP
+        assert self.machine.phase is NodePhase.UP
         return self
 
     def die(self, name: str, run: int, exit_code: int = 1, reason: str = "crashed") -> list[Effect]:
@@ -83,7 +83,12 @@ class Story:
 
 
 def test_a_stage_starts_when_every_essential_actor_before_it_runs() -> None:
-    story = Story(Watched("logger", 0, is_essential=False), Watched("core", 1), Watched("a", 2), Watched("b", 2))
+    story = Story(
+        WatchedActor("logger", 0, is_essential=False),
+        WatchedActor("core", 1),
+        WatchedActor("a", 2),
+        WatchedActor("b", 2),
+    )
     assert story.take(StartAsked()) == [Spawn("logger", 1), Spawn("core", 1)], "who is not essential holds up nobody"
     assert story.take(ActorStarted("core", 1)) == [Spawn("a", 1), Spawn("b", 1)]
     assert story.take(ActorStarted("a", 1)) == []
@@ -92,29 +97,29 @@ def test_a_stage_starts_when_every_essential_actor_before_it_runs() -> None:
 
 
 def test_stages_stop_in_reverse_and_the_last_end_is_told() -> None:
-    story = Story(Watched("core"), Watched("a", 1), Watched("b", 1)).up()
-    assert story.take(StopAsked()) == [RequestStop("a", 1), RequestStop("b", 1)]
+    story = Story(WatchedActor("core"), WatchedActor("a", 1), WatchedActor("b", 1)).up()
+    assert story.take(NodeStopAsked()) == [RequestStop("a", 1), RequestStop("b", 1)]
     assert story.die("b", 1, 0, "stopped") == []
     assert story.die("a", 1, 0, "stopped") == [RequestStop("core", 1)]
-    assert story.take(StopAsked()) == [], "asking twice changes nothing"
+    assert story.take(NodeStopAsked()) == [], "asking twice changes nothing"
     assert story.die("core", 1, 0, "stopped") == [AllStopped(())]
     assert story.machine.deadline() is None
 
 
 def test_an_unanswered_question_ends_in_a_kill_and_a_restart() -> None:
-    story = Story(Watched("a")).up()
+    story = Story(WatchedActor("a")).up()
     asked = story.pass_to(6 * SECOND - 1)
-    assert asked == [Ask("a", 1)] * 5
-    assert story.pass_to(6 * SECOND) == [Kill("a", 1)]
+    assert asked == [AskAlive("a", 1)] * 5
+    assert story.pass_to(6 * SECOND) == [KillActor("a", 1)]
     assert story.die("a", 1, -9, "ended by SIGKILL") == []
     assert story.pass_to(story.now + 100 * MS) == [Spawn("a", 2)]
     assert [change.cause for change in story.changes if change.new == "waiting"] == ["silent for 5 s"]
 
 
 def test_an_answer_makes_it_alive_again() -> None:
-    story = Story(Watched("a")).up()
+    story = Story(WatchedActor("a")).up()
     for second in range(1, 100):
-        assert Ask("a", 1) in story.pass_to(second * SECOND)
+        assert AskAlive("a", 1) in story.pass_to(second * SECOND)
         if second % 3 == 0:
             story.take(ActorAnswered("a", 1))
     assert isinstance(story.machine.life_of("a"), Running)
@@ -122,17 +127,17 @@ def test_an_answer_makes_it_alive_again() -> None:
 
 def test_what_the_supervisor_slept_through_is_nobodys_silence() -> None:
     """The machine was suspended for an hour: nobody could have answered."""
-    story = Story(Watched("a"), Watched("b")).up()
+    story = Story(WatchedActor("a"), WatchedActor("b")).up()
     story.pass_to(1 * SECOND)
     story.now = 3600 * SECOND
-    assert [type(effect) for effect in story.take(TimePassed())] == [Ask, Ask]
+    assert [type(effect) for effect in story.take(TimePassed())] == [AskAlive, AskAlive]
     story.take(ActorAnswered("a", 1))
     assert story.pass_to(3610 * SECOND) != []
     assert isinstance(story.machine.life_of("b"), Ending), "but after that it is asked as strictly as ever"
 
 
 def test_back_off_doubles_with_short_lives_up_to_the_longest_and_a_long_life_forgets_it() -> None:
-    story = Story(Watched("a", is_essential=False)).up()
+    story = Story(WatchedActor("a", is_essential=False)).up()
     waits = []
     for run in range(1, 9):
         story.die("a", run)
@@ -154,7 +159,7 @@ def test_back_off_doubles_with_short_lives_up_to_the_longest_and_a_long_life_for
 
 
 def test_more_deaths_than_the_intensity_stop_the_node() -> None:
-    story = Story(Watched("a"), Watched("b", 1)).up()
+    story = Story(WatchedActor("a"), WatchedActor("b", 1)).up()
     for run in (1, 2):
         story.die("a", run)
         story.pass_to(story.now + 1 * SECOND)
@@ -168,28 +173,28 @@ def test_more_deaths_than_the_intensity_stop_the_node() -> None:
 
 
 def test_deaths_further_apart_than_the_period_are_normal() -> None:
-    story = Story(Watched("a")).up()
+    story = Story(WatchedActor("a")).up()
     for run in range(1, 20):
         story.die("a", run)
         for _ in range(31):
             story.pass_to(story.now + 1 * SECOND)
             story.take(ActorStarted("a", run + 1))
             story.take(ActorAnswered("a", run + 1))
-    assert story.machine.phase is Phase.UP
+    assert story.machine.phase is NodePhase.UP
 
 
 def test_an_actor_that_is_not_essential_is_tried_for_ever() -> None:
-    story = Story(Watched("a", is_essential=False), Watched("core")).up()
+    story = Story(WatchedActor("a", is_essential=False), WatchedActor("core")).up()
     for run in range(1, 50):
         story.die("a", run)
         story.pass_to(story.now + 1 * SECOND)
         story.take(ActorAnswered("core", 1))
-    assert story.machine.phase is Phase.UP
+    assert story.machine.phase is NodePhase.UP
     assert story.machine.restarts_of("a") == 49
 
 
 def test_a_start_with_an_optional_actor_that_keeps_dying_is_still_a_start() -> None:
-    story = Story(Watched("a", is_essential=False), Watched("core"))
+    story = Story(WatchedActor("a", is_essential=False), WatchedActor("core"))
     story.take(StartAsked())
     assert story.take(ActorStarted("core", 1)) == []
     assert story.die("a", 1) == [AllStarted()]
@@ -197,7 +202,9 @@ def test_a_start_with_an_optional_actor_that_keeps_dying_is_still_a_start() -> N
 
 def test_rest_for_one_ends_the_later_stages_and_starts_them_in_order() -> None:
     config = SupervisionConfig(strategy="rest_for_one", first_backoff_ns=100 * MS)
-    story = Story(Watched("a"), Watched("b", 1), Watched("c", 2), Watched("d", 2), config=config).up()
+    story = Story(
+        WatchedActor("a"), WatchedActor("b", 1), WatchedActor("c", 2), WatchedActor("d", 2), config=config
+    ).up()
     assert story.die("b", 1) == [RequestStop("d", 1), RequestStop("c", 1)]
     assert story.die("c", 1, 0, "stopped") == []
     assert story.pass_to(story.now + 100 * MS) == [Spawn("b", 2)]
@@ -207,25 +214,25 @@ def test_rest_for_one_ends_the_later_stages_and_starts_them_in_order() -> None:
 
 
 def test_a_start_that_takes_too_long_is_killed() -> None:
-    story = Story(Watched("a"))
+    story = Story(WatchedActor("a"))
     story.take(StartAsked())
-    assert story.pass_to(20 * SECOND) == [Kill("a", 1)]
+    assert story.pass_to(20 * SECOND) == [KillActor("a", 1)]
 
 
 def test_a_stop_that_takes_too_long_is_killed_again_and_again() -> None:
-    story = Story(Watched("a")).up()
-    story.take(StopAsked())
-    assert story.pass_to(8 * SECOND) == [Kill("a", 1), Kill("a", 1)]
+    story = Story(WatchedActor("a")).up()
+    story.take(NodeStopAsked())
+    assert story.pass_to(8 * SECOND) == [KillActor("a", 1), KillActor("a", 1)]
     assert story.die("a", 1, -9, "ended by SIGKILL") == [AllStopped(())]
 
 
 def test_a_thread_that_hangs_ends_the_node_but_the_others_stop_cleanly() -> None:
-    story = Story(Watched("a"), Watched("b"), can_kill=False).up()
+    story = Story(WatchedActor("a"), WatchedActor("b"), can_kill=False).up()
     for second in range(1, 6):
         story.pass_to(second * SECOND)
         story.take(ActorAnswered("b", 1))
     effects = story.pass_to(6 * SECOND)
-    assert [effect for effect in effects if not isinstance(effect, Ask)] == [
+    assert [effect for effect in effects if not isinstance(effect, AskAlive)] == [
         Escalated("a hangs in its thread (silent for 5 s); its process has to end", 75),
         RequestStop("b", 1),
     ]
@@ -235,14 +242,14 @@ def test_a_thread_that_hangs_ends_the_node_but_the_others_stop_cleanly() -> None
 
 @pytest.mark.parametrize("code", [65, 78])
 def test_what_no_second_try_can_help_is_not_tried_again(code: int) -> None:
-    story = Story(Watched("a"), Watched("b"))
+    story = Story(WatchedActor("a"), WatchedActor("b"))
     story.take(StartAsked())
     assert story.die("a", 1, code, "no such file") == [Escalated("no such file", code), RequestStop("b", 1)]
 
 
 def test_a_refusal_after_a_good_run_is_a_death_like_others() -> None:
     """Its last run left something behind (a lock, in a thread): time, or a new process, may help."""
-    story = Story(Watched("a")).up()
+    story = Story(WatchedActor("a")).up()
     assert story.die("a", 1) == []
     assert story.pass_to(story.now + 1 * SECOND) == [Spawn("a", 2)]
     assert story.die("a", 2, 78, "in use") == []
@@ -250,16 +257,16 @@ def test_a_refusal_after_a_good_run_is_a_death_like_others() -> None:
 
 
 def test_who_dies_while_the_node_stops_is_not_started_again() -> None:
-    story = Story(Watched("core"), Watched("a", 1)).up()
-    story.take(StopAsked())
+    story = Story(WatchedActor("core"), WatchedActor("a", 1)).up()
+    story.take(NodeStopAsked())
     assert story.die("core", 1) == []
     assert story.die("a", 1, 0, "stopped") == [AllStopped(())]
 
 
 def test_a_stop_in_the_middle_of_a_start() -> None:
-    story = Story(Watched("core"), Watched("a", 1))
+    story = Story(WatchedActor("core"), WatchedActor("a", 1))
     story.take(StartAsked())
-    assert story.take(StopAsked()) == [RequestStop("core", 1)]
+    assert story.take(NodeStopAsked()) == [RequestStop("core", 1)]
     assert story.take(ActorStarted("core", 1)) == [], "too late"
     assert story.die("core", 1, 0, "stopped") == [AllStopped(())]
 
@@ -270,7 +277,7 @@ EVENTS: list[Event] = [
     ActorAnswered("a", 1),
     ActorExited("a", 1, 1, "crashed"),
     TimePassed(),
-    StopAsked(),
+    NodeStopAsked(),
     ActorStarted("a", 7),
     ActorAnswered("nobody", 1),
     ActorExited("a", 7, 1, "crashed"),
@@ -286,7 +293,7 @@ TABLE: dict[str, list[type]] = {
 
 
 def _in_state(name: str) -> Story:
-    story = Story(Watched("a"))
+    story = Story(WatchedActor("a"))
     story.take(StartAsked())
     match name:
         case "waiting":
@@ -294,7 +301,7 @@ def _in_state(name: str) -> Story:
         case "running":
             story.take(ActorStarted("a", 1))
         case "ending" | "ended":
-            story.take(StopAsked())
+            story.take(NodeStopAsked())
     if name == "ended":
         story.die("a", 1, 0, "stopped")
     story.now += 1

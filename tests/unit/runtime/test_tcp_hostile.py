@@ -1,4 +1,4 @@
-"""Who must not get in, does not: wrong, unknown and revoked keys, other mechanisms, garbage, a server that is not ours.
+"""Peers that must not get in do not: wrong, unknown and revoked keys, other mechanisms, garbage, a foreign server.
 
 Each story ends with an honest client that is served on the same listener, so that silence is no proof by accident.
 """
@@ -14,18 +14,18 @@ import zmq
 
 from albireo.codec.message import Ask, encode
 from albireo.runtime import Keys, LinkLimits
-from albireo.runtime.link.connection import Told
+from albireo.runtime.link.connection import ConnectionEvent
 from albireo.runtime.link.curve import call_as, prepare, serve_as
 from albireo.runtime.link.dialing import Dialer, Listener
 from albireo.runtime.link.key_files import new_pair
 from albireo.runtime.link.link import Link
 from albireo.runtime.link.sockets import Sockets
-from albireo.runtime.link.zap import Refusal, judge
+from albireo.runtime.link.zap import HandshakeRefusal, judge
 from tests.transport_parts import ANY_PORT, CLIENT, SERVER, Foreign, heard, key_pair, two_ends, until
 from tests.waiting_parts import PATIENCE_S
 
 WORDS = [bytes(part) for part in encode(Ask(request_id=1, what="let me in"), [])]
-FAILED = (Told.REFUSED, Told.BROKEN_OFF)
+FAILED = (ConnectionEvent.REFUSED, ConnectionEvent.BROKEN_OFF)
 
 
 def unknown_key(foreign: Foreign, server: Keys, _client: Keys) -> None:
@@ -85,7 +85,7 @@ def test_an_intruder_gets_nothing_and_gives_nothing(tmp_path: Path, arm: Callabl
                 foreign.socket.send_multipart(WORDS)
                 await until(lambda: any(foreign.has_heard(told) for told in FAILED))
                 await heard(client, client.connect(bound.endpoint, client_keys), "honest")
-                assert not foreign.has_heard(Told.PROVEN)
+                assert not foreign.has_heard(ConnectionEvent.PROVEN)
                 assert foreign.received() == []
             assert set(server.said()) == {"honest"}
 
@@ -115,7 +115,7 @@ def test_no_session_without_a_handler_that_says_yes(tmp_path: Path, answer: byte
                 return any(server.has_heard(told) for told in FAILED)
 
             await until(ended)
-            assert not server.has_heard(Told.PROVEN)
+            assert not server.has_heard(ConnectionEvent.PROVEN)
             assert server.received() == []
 
     asyncio.run(story())
@@ -261,4 +261,6 @@ def test_what_is_no_request_is_not_answered(request_: list[bytes]) -> None:
 def test_a_refusal_is_plain_data_for_the_log() -> None:
     verdict = judge(asked(bytes(32)), KNOWN)
     assert verdict is not None
-    assert verdict.refusal == Refusal(domain="peer#1", address="10.0.0.9", public="00" * 32, reason="key not trusted")
+    assert verdict.refusal == HandshakeRefusal(
+        domain="peer#1", address="10.0.0.9", public="00" * 32, reason="key not trusted"
+    )

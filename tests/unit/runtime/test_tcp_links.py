@@ -22,7 +22,7 @@ from albireo.runtime import (
     running,
 )
 from albireo.runtime.link import tcp
-from albireo.runtime.link.connection import Told
+from albireo.runtime.link.connection import ConnectionEvent
 from albireo.runtime.link.curve import is_loopback
 from albireo.runtime.link.dialing import Dialer, Listener
 from albireo.runtime.link.key_files import TRUSTED_FILE, new_pair
@@ -165,7 +165,7 @@ def test_connections_that_come_and_go_are_told_to_both_ends(tmp_path: Path) -> N
 
 
 def test_the_end_of_the_peers_process_is_told_at_once(tmp_path: Path) -> None:
-    """What a fast takeover begins with: the kernel ends the connections of a process that is gone."""
+    """The kernel ends the connections of a process that is gone, with which a fast takeover begins."""
 
     async def story() -> None:
         server_keys, client_keys = key_pair(tmp_path)
@@ -215,7 +215,7 @@ def test_a_server_that_is_trusted_later_is_dialled_then(tmp_path: Path) -> None:
 
 
 def test_keys_are_looked_at_again_well_within_a_second_for_ever(tmp_path: Path) -> None:
-    """With the next test: a revocation bites within a second of a machine that has time for it."""
+    """A revocation takes effect within a second, together with the next test, on a machine that has time for it."""
 
     async def story() -> None:
         server_keys, client_keys = key_pair(tmp_path)
@@ -419,7 +419,7 @@ def test_a_key_changes_on_the_same_port_without_loss_of_service(tmp_path: Path, 
 
 @pytest.mark.slow
 def test_a_client_that_knows_both_keys_connects_before_and_after_the_change(tmp_path: Path) -> None:
-    """Who starts in the middle of a rotation finds the key that is in use."""
+    """A client that starts in the middle of a rotation finds the key that is in use."""
 
     async def story() -> None:
         server_keys, client_keys = key_pair(tmp_path)
@@ -557,10 +557,10 @@ def test_a_program_without_a_loop_is_told_why_nobody_answers(tmp_path: Path) -> 
 
             assert "no key of 'root[primary]' is trusted here" in await asyncio.to_thread(why, stranger)
             stranger.trust(SERVER, server_keys.public)
-            assert await asyncio.to_thread(why, stranger) == Told.REFUSED.value
+            assert await asyncio.to_thread(why, stranger) == ConnectionEvent.REFUSED.value
             stranger.revoke(SERVER)
             stranger.trust(SERVER, client_keys.public)
-            assert await asyncio.to_thread(why, stranger) == Told.BROKEN_OFF.value
+            assert await asyncio.to_thread(why, stranger) == ConnectionEvent.BROKEN_OFF.value
         assert await asyncio.to_thread(why, client_keys, 0.2) == "nobody answers"
 
     asyncio.run(story())

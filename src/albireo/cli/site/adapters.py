@@ -7,7 +7,7 @@ found by their entry point; what is wrong in their rows shows when they start.
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 
-from albireo.codec.topology.item_table import AdapterKind, Judged, RowMistake, Span
+from albireo.codec.topology.item_table import AdapterKind, AddressSpan, Judged, RowMistake
 from albireo.field import ENTRY_POINTS
 from albireo.field.modbus.items import COLUMNS, parse_row
 
@@ -29,5 +29,5 @@ def _judge_modbus(cells: Mapping[str, str]) -> Judged | list[RowMistake]:
         return Judged(parsed.item)
     kind = "bits" if parsed.kind.is_bits else "registers"
     return Judged(
-        parsed.item, Span(f"{parsed.kind.value} {kind} of unit {parsed.device_id}", parsed.address, parsed.words)
+        parsed.item, AddressSpan(f"{parsed.kind.value} {kind} of unit {parsed.device_id}", parsed.address, parsed.words)
     )

@@ -12,7 +12,7 @@ import click
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.place import VAR
 from albireo.runtime import Keys, KeysRefused
-from albireo.runtime.link.key_files import OWN_FILE, KeyPair, Known
+from albireo.runtime.link.key_files import OWN_FILE, KeyPair, KnownKey
 
 NS: Final = 1_000_000_000
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -197,5 +197,5 @@ def pair_of(pair: KeyPair) -> dict[str, object]:
     return {"public": pair.public, "made_ns": pair.made_ns}
 
 
-def known_of(one: Known) -> dict[str, object]:
+def known_of(one: KnownKey) -> dict[str, object]:
     return {"name": one.name, "public": one.public, "since_ns": one.since_ns}

@@ -1,10 +1,10 @@
 """Item tables: CSV as engineers export it, one row per item.
 
-What it does not do: know what the columns of an adapter mean. Each kind of adapter hands in its columns and a check of
-one row (`AdapterKind.judge`); names, duplicates and the shape of the table are judged here.
+Not here: the meaning of an adapter's columns. Each kind of adapter hands in its columns and a check of one row
+(`AdapterKind.judge`); names, duplicates and the shape of the table are judged here.
 
 Grammar: RFC 4180, header first; UTF-8 with or without a byte order mark; separated by comma, semicolon or tab, as the
-header shows; lines that begin with # and empty lines count nothing; an empty cell is a cell that is not there.
+header shows; lines that begin with # and empty lines are skipped; an empty cell is a cell that is not there.
 """
 
 import csv
@@ -21,32 +21,32 @@ from albireo.model.topology import ITEMS_MAX
 from albireo.model.value import ValueType
 
 OWNER_COLUMN: Final = "adapter"
-"""In a table of a whole node: which adapter owns the row."""
+"""Column that names the adapter of a row, in a table of a whole node."""
 COLUMNS_MAX: Final = 128
 _NAME = re.compile(NAME_PATTERN)
 _NAME_REMEDY: Final = "Letters, digits, _ . -, a letter first, at most 64, one / at most."
 
 
 class RowMistake(msgspec.Struct, frozen=True):
-    """What is wrong with one cell of a row, as an adapter says it."""
+    """A mistake in one cell of a row, as an adapter tells it."""
 
     column: str
-    """Empty where no single column is to blame."""
+    """Name of the column; empty where no single column is to blame."""
     text: str
     remedy: str
 
 
-class Span(msgspec.Struct, frozen=True):
-    """Addresses that a row takes; two rows of one space that share one are suspicious, though not wrong."""
+class AddressSpan(msgspec.Struct, frozen=True):
+    """Addresses that a row takes; two rows of one space that share an address are suspicious, though not wrong."""
 
     space: str
-    """Such as `holding registers of unit 1`."""
+    """Name of the address space, such as `holding registers of unit 1`."""
     first: int
     count: int
 
     @property
     def end(self) -> int:
-        """First address behind it."""
+        """First address behind the span."""
         return self.first + self.count
 
 
@@ -54,15 +54,15 @@ class Judged(msgspec.Struct, frozen=True):
     """A row that its adapter can use."""
 
     item: DataItem
-    span: Span | None = None
+    span: AddressSpan | None = None
     """None where sharing is usual, such as the bits of one register."""
 
 
 class AdapterKind(msgspec.Struct, frozen=True, kw_only=True):
-    """What the loader must know of a kind of adapter; handed in, so that codecs know no adapter."""
+    """Facts about a kind of adapter that the loader needs; handed in, so that codecs know no adapter."""
 
     needs_url: bool | None = True
-    """None: it may have one."""
+    """True: a url is required; False: it is refused; None: it is optional."""
     needs_items: bool = True
     columns: tuple[str, ...] = ()
     """Columns that may stand in its item table; empty switches the check off."""
@@ -70,7 +70,7 @@ class AdapterKind(msgspec.Struct, frozen=True, kw_only=True):
     """Judges one row: cells as text, empty ones and unknown columns left out."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class ItemRow(msgspec.Struct, frozen=True):
     """One item as it stands in the table."""
 
     line: int
@@ -81,10 +81,10 @@ class Row(msgspec.Struct, frozen=True):
         return self.cells.get("name", "")
 
 
-def read_rows(text: str, found: Findings) -> list[Row]:
-    """The rows of a table whose shape is right; what is not goes to `found`."""
+def read_rows(text: str, found: Findings) -> list[ItemRow]:
+    """Rows of a table whose shape is right; mistakes of shape go to `found`."""
     text = text.removeprefix("\ufeff")
-    rows: list[Row] = []
+    rows: list[ItemRow] = []
     header: list[str] = []
     try:
         for line, cells in _lines(text):
@@ -100,7 +100,7 @@ def read_rows(text: str, found: Findings) -> list[Row]:
             if len(rows) >= ITEMS_MAX:
                 found.add((), f"more than {ITEMS_MAX} rows", "Split the node.", line=line)
                 break
-            rows.append(Row(line, {key: cell for key, cell in zip(header, cells, strict=False) if cell}))
+            rows.append(ItemRow(line, {key: cell for key, cell in zip(header, cells, strict=False) if cell}))
     except csv.Error as error:
         found.add((), f"not a CSV table: {error}", "Export it again as CSV, UTF-8.")
     if not header:
@@ -134,8 +134,8 @@ def _is_header_good(header: list[str], line: int, found: Findings) -> bool:
     return not twice
 
 
-def check_columns(rows: list[Row], kind: AdapterKind, more: tuple[str, ...], found: Findings) -> None:
-    """Columns that the adapter does not know, each told once, at the first row that uses it."""
+def check_columns(rows: list[ItemRow], kind: AdapterKind, more: tuple[str, ...], found: Findings) -> None:
+    """Report columns that the adapter does not know, each once, at the first row that uses it."""
     if not kind.columns:
         return
     known = (*kind.columns, *more)
@@ -148,7 +148,7 @@ def check_columns(rows: list[Row], kind: AdapterKind, more: tuple[str, ...], fou
                 found.add((column,), text, did_you_mean(column, known), line=row.line)
 
 
-def check_row(row: Row, kind: AdapterKind, found: Findings) -> Judged | None:
+def check_row(row: ItemRow, kind: AdapterKind, found: Findings) -> Judged | None:
     """The row as its adapter understands it; None when it has a mistake."""
     if not row.name:
         found.add(("name",), "the item has no name", "Give it one, or take the row away.", line=row.line)
@@ -171,11 +171,11 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else "Change the cell."
 
 
-def check_spans(judged: list[tuple[Row, Judged]], found: Findings) -> None:
+def check_spans(judged: list[tuple[ItemRow, Judged]], found: Findings) -> None:
     """Warn of rows that take the same addresses."""
     spans = [(one.span, row) for row, one in judged if one.span is not None]
     spans.sort(key=lambda one: (one[0].space, one[0].first))
-    reaching: tuple[Span, Row] | None = None
+    reaching: tuple[AddressSpan, ItemRow] | None = None
     for span, row in spans:
         if reaching is None or reaching[0].space != span.space:
             reaching = (span, row)
@@ -188,8 +188,8 @@ def check_spans(judged: list[tuple[Row, Judged]], found: Findings) -> None:
             reaching = (span, row)
 
 
-def check_suppression(judged: list[tuple[Row, Judged]], known: Mapping[str, Judged], found: Findings) -> None:
-    """`suppressed_by` names a bool item of the same node."""
+def check_suppression(judged: list[tuple[ItemRow, Judged]], known: Mapping[str, Judged], found: Findings) -> None:
+    """Check that `suppressed_by` names a bool item of the same node."""
     for row, one in judged:
         wanted = one.item.alarm.suppressed_by if one.item.alarm else ""
         if wanted and wanted not in known:
@@ -200,6 +200,6 @@ def check_suppression(judged: list[tuple[Row, Judged]], known: Mapping[str, Judg
             found.add(("suppressed_by",), text, "Name an item that is true or false.", line=row.line)
 
 
-def cells_of(row: Row) -> dict[str, str]:
-    """The row as an adapter gets it."""
+def cells_of(row: ItemRow) -> dict[str, str]:
+    """Cells of a row as its adapter gets them."""
     return {key: cell for key, cell in row.cells.items() if key != OWNER_COLUMN}

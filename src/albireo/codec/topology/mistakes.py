@@ -16,9 +16,9 @@ import msgspec
 KeyPath = tuple[str | int, ...]
 
 SHOWN_CHARS_MAX: Final = 60
-"""Of a wrong value in a message: a hostile one must not fill the screen."""
+"""Characters shown of a wrong value: a hostile one must not fill the screen."""
 MISTAKES_MAX: Final = 1_000
-"""More are counted, not kept."""
+"""Mistakes that are kept; further ones are only counted."""
 _WITHIN = re.compile(r" - at `\$(?P<path>[^`]*)`$")
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
@@ -29,13 +29,13 @@ class Mistake(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     key_path: str
-    """As `node[1].adapter[0].poll_ms`; in an item table the column."""
+    """Path of the key, such as `node[1].adapter[0].poll_ms`; in an item table the column."""
     line: int | None
-    """From 1; None where no line stands for it."""
+    """Line, from 1; None where no line stands for the mistake."""
     text: str
     remedy: str
     is_warning: bool = False
-    """The file is usable all the same."""
+    """True: the file is usable all the same."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
@@ -73,7 +73,7 @@ class Findings:
         return next((self._lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self._lines), None)
 
     def mistakes(self) -> list[Mistake]:
-        """In the order of the lines, warnings last; one more entry for those that were dropped."""
+        """Mistakes by line, warnings last, and one more entry for those that were dropped."""
         found = sorted(self._mistakes, key=lambda one: (one.is_warning, one.line or 0))
         if self._dropped:
             text = f"{self._dropped} more mistakes are not shown"
@@ -104,11 +104,11 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
 
 
 def build(kind: type[_Struct], table: object, path: KeyPath, found: Findings) -> _Struct | None:
-    """A `kind` out of `table`, with every mistake added to `found`.
+    """Struct of type `kind` made of `table`, with every mistake added to `found`.
 
     Returns:
-        A value with defaults in the place of what is wrong, so that the search for mistakes can go on; None when
-        something is wrong that has no default. Not to be used once `found` has a mistake.
+        A value in which defaults replace wrong values, so that the search for mistakes can go on; None when a wrong
+        value has no default. It is not to be used once `found` has a mistake.
     """
     if not isinstance(table, dict):
         found.add(path, f"must be a table, not {shown(table)}", f"Write it as [{dotted(path)}] with keys below.")

@@ -1,7 +1,6 @@
 """JSON Schema of the topology file, for editors and for other programs' checks.
 
-msgspec makes the structure; what each field means stands once, in the docstrings of `model/topology.py`, and is taken
-from there.
+msgspec makes the structure; the meaning of each field is taken from its docstring in `model/topology.py`.
 """
 
 import ast
@@ -36,7 +35,7 @@ def schema_text(model_source: str) -> str:
 
 
 def field_meanings(source: str) -> dict[tuple[str, str], str]:
-    """(class, field) -> the docstring below the field."""
+    """Docstring below each field, by (class, field)."""
     found: dict[tuple[str, str], str] = {}
     for one in ast.parse(source).body:
         if not isinstance(one, ast.ClassDef):

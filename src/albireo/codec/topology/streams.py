@@ -1,4 +1,4 @@
-"""What a topology may say of the streams of a pair: how far they are durable, and whether they are replicated.
+"""Checks of the streams of a pair in a topology: their durability and their replication.
 
 Spec: ADR-0122, ADR-0130.
 """
@@ -15,11 +15,11 @@ _ALWAYS_BOTH: Final = {
     "audit": "what somebody did must not be undone",
     "control": "the pair itself decides by it",
 }
-"""Streams that can't be `local`, and why."""
+"""Streams that can't be `local`, each with the reason."""
 
 
 def check_durability(topology: Topology, found: Findings) -> None:
-    """Only streams that producers append may be answered early, and only a pair has anything to be early for."""
+    """Check that only streams that producers append are answered early, and only in a pair."""
     for index, node in enumerate(topology.node):
         path = ("node", index, "durability")
         for stream in node.durability.local_streams:
@@ -32,7 +32,7 @@ def check_durability(topology: Topology, found: Findings) -> None:
 
 
 def check_replication(topology: Topology, found: Findings) -> None:
-    """Only the values of samples may stay with one member: everything else the pair decides by, or has promised."""
+    """Check that only values of samples stay with one member; the pair needs, or promised, everything else."""
     for index, node in enumerate(topology.node):
         path = ("node", index, "replication")
         for stream in node.replication.private_streams:

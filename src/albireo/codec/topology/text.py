@@ -24,7 +24,7 @@ FIRST_COLUMNS: Final = (
     "writable",
     "description",
 )
-"""Of a table that a person goes on with: the columns most wanted, most of them still empty."""
+"""Columns of a first table that a person completes: the most wanted ones, most of them still empty."""
 
 
 class FirstAdapter(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
-"""On which line of a TOML text each key stands; the standard library's parser does not tell.
+"""Lines of the keys of a TOML text, which the standard library's parser does not tell.
 
-What it does not do: judge. The text has been accepted by a parser before; of any other the answer is incomplete, never
-an exception. Keys inside inline tables and arrays are not followed: their line is that of the key around them.
+Not here: judging the text, which a parser has accepted before. For any other text the answer is incomplete, never an
+exception. Keys inside inline tables and arrays are not followed: their line is that of the key around them.
 
 Grammar: TOML 1.0.0 (keys, tables, arrays of tables, four kinds of strings, comments).
 """
@@ -31,7 +31,7 @@ class _Token(NamedTuple):
 def key_lines(text: str) -> dict[KeyPath, int]:
     """Line (from 1) of every key and table outside inline tables; entries of arrays of tables by their index.
 
-    A table that only dotted keys imply stands where the first of them does.
+    A table that is only implied by dotted keys has the line of the first of them.
     """
     lines: dict[KeyPath, int] = {}
     counts: dict[KeyPath, int] = {}
@@ -76,7 +76,7 @@ def _statements(text: str) -> Iterator[list[_Token]]:
 
 
 def _names(tokens: list[_Token]) -> KeyPath:
-    """The dotted key at the start of `tokens`."""
+    """Dotted key at the start of `tokens`."""
     names: list[str] = []
     for token in tokens:
         if token.kind == "mark" and token.text in ("=", "]"):

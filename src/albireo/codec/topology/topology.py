@@ -1,13 +1,13 @@
 """Topology file and item tables -> `Topology` with the arguments of every adapter, or every mistake in them.
 
-What it does not do: touch the disk or the network. `read` hands in the text of a file; what must be opened to be known
-(a port in use, a device that answers) is `albireo doctor`'s to tell.
+Not here: the disk and the network. `read` hands in the text of a file; `albireo doctor` tells what must be tried to be
+known (a port in use, a device that answers).
 
     topology.toml = cluster, [log], [history], [runtime], [[witness]]*, [[node]]+
     [[node]]      = id, (endpoint | primary, backup, voters), items?, [node.log]?, ..., [[node.adapter]]*
     items         = a CSV table (codec/topology/item_table.py)
 
-The keys are the fields of `model/topology.py`; docs/topology.schema.json is made from the same.
+The keys are the fields of `model/topology.py`, of which docs/topology.schema.json is made too.
 """
 
 import re
@@ -21,8 +21,8 @@ import msgspec
 from albireo.codec.topology.item_table import (
     OWNER_COLUMN,
     AdapterKind,
+    ItemRow,
     Judged,
-    Row,
     cells_of,
     check_columns,
     check_row,
@@ -36,7 +36,7 @@ from albireo.codec.topology.toml_lines import key_lines
 from albireo.model.topology import AdapterConfig, NodeConfig, Topology
 
 FILE_CHARS_MAX: Final = 32 * 1024 * 1024
-"""Of one file; a table of 100,000 items has about 10 million."""
+"""Characters of one file; a table of 100,000 items has about 10 million."""
 _SECTIONS: Final = ("log", "history", "runtime")
 _AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 _ENDPOINT = re.compile(
@@ -55,7 +55,7 @@ class LoadedTopology(msgspec.Struct, frozen=True, kw_only=True):
 
     topology: Topology
     arguments: dict[str, tuple[dict[str, Any], ...]]
-    """By node id: for each adapter the JSON values it is started with, its item rows under `items`."""
+    """JSON values with which each adapter of a node is started, by node id; its item rows are under `items`."""
     warnings: tuple[Mistake, ...] = ()
 
 
@@ -78,14 +78,14 @@ def load_topology(file: str, read: Read, kinds: Mapping[str, AdapterKind]) -> Lo
 
 
 class _Loading:
-    """One run of `load_topology`: what was read and what was found."""
+    """One pass of `load_topology`: tables that were read, and mistakes that were found."""
 
     def __init__(self, file: str, read: Read, kinds: Mapping[str, AdapterKind]) -> None:
         self._read = read
         self._kinds = kinds
         self._found = Findings(file)
         self._tables: dict[str, Findings] = {}
-        self._table_rows: dict[str, list[Row]] = {}
+        self._table_rows: dict[str, list[ItemRow]] = {}
 
     def mistakes(self) -> list[Mistake]:
         found = self._found.mistakes()
@@ -124,7 +124,7 @@ class _Loading:
 
     def _arguments(self, node: NodeConfig, path: KeyPath) -> tuple[dict[str, Any], ...]:
         owned = self._rows_by_owner(node, path)
-        seen: dict[str, _Seen] = {}
+        seen: dict[str, _FirstRow] = {}
         given: list[dict[str, Any]] = []
         for index, adapter in enumerate(node.adapter):
             where = (*path, "adapter", index)
@@ -140,9 +140,9 @@ class _Loading:
     def _needs_items(self, adapter: AdapterConfig) -> bool:
         return adapter.kind in self._kinds and self._kinds[adapter.kind].needs_items
 
-    def _rows_by_owner(self, node: NodeConfig, path: KeyPath) -> dict[str, list[Row]]:
+    def _rows_by_owner(self, node: NodeConfig, path: KeyPath) -> dict[str, list[ItemRow]]:
         """Rows of the node's own table, each to the adapter that its column `adapter` names."""
-        owned: dict[str, list[Row]] = {adapter.name: [] for adapter in node.adapter}
+        owned: dict[str, list[ItemRow]] = {adapter.name: [] for adapter in node.adapter}
         for row in self._rows(node.items, (*path, "items")):
             owner = row.cells.get(OWNER_COLUMN, "")
             if owner in owned:
@@ -153,7 +153,7 @@ class _Loading:
             self._tables[node.items].add((OWNER_COLUMN,), text, remedy, line=row.line)
         return owned
 
-    def _rows(self, file: str, path: KeyPath) -> list[Row]:
+    def _rows(self, file: str, path: KeyPath) -> list[ItemRow]:
         """Rows of an item table, read once however often it is named."""
         if not file:
             return []
@@ -163,14 +163,16 @@ class _Loading:
             self._table_rows[file] = read_rows(text, self._tables[file]) if text is not None else []
         return self._table_rows[file]
 
-    def _judged(self, adapter: AdapterConfig, file: str, rows: list[Row], seen: dict[str, "_Seen"]) -> list[Row]:
+    def _judged(
+        self, adapter: AdapterConfig, file: str, rows: list[ItemRow], seen: dict[str, "_FirstRow"]
+    ) -> list[ItemRow]:
         """The rows that the adapter can use and whose name nobody has used before."""
         if not rows:
             return []
         kind = self._kinds.get(adapter.kind, AdapterKind())
         found = self._tables[file]
         check_columns(rows, kind, (OWNER_COLUMN,), found)
-        good: list[tuple[Row, Judged]] = []
+        good: list[tuple[ItemRow, Judged]] = []
         for row in rows:
             judged = check_row(row, kind, found)
             if row.name in seen:
@@ -178,13 +180,13 @@ class _Loading:
                 text = f"{row.name} stands already in {other.file}, line {other.row.line}"
                 found.add(("name",), text, "A name is there once per node: change one.", line=row.line)
             elif judged is not None:
-                seen[row.name] = _Seen(file, row, judged)
+                seen[row.name] = _FirstRow(file, row, judged)
                 good.append((row, judged))
         check_spans(good, found)
         return [row for row, _ in good]
 
-    def _check_names(self, node: NodeConfig, seen: Mapping[str, "_Seen"]) -> None:
-        """What can be said of a row only once all rows of the node are known."""
+    def _check_names(self, node: NodeConfig, seen: Mapping[str, "_FirstRow"]) -> None:
+        """Check rows in ways that need all rows of the node."""
         known = {name: one.judged for name, one in seen.items()}
         adapters = {adapter.name for adapter in node.adapter}
         for name, one in seen.items():
@@ -196,16 +198,16 @@ class _Loading:
                 self._tables[one.file].add(("name",), text, "Change the part before the slash.", line=one.row.line)
 
 
-class _Seen(msgspec.Struct, frozen=True):
-    """Where a name of the node stands."""
+class _FirstRow(msgspec.Struct, frozen=True):
+    """First row of a node that has a certain name."""
 
     file: str
-    row: Row
+    row: ItemRow
     judged: Judged
 
 
 def _full(adapter: AdapterConfig) -> dict[str, Any]:
-    """Every field, defaults as well: an adapter must not need to know them."""
+    """Every field with its value, so that an adapter need not know the defaults."""
     return {field: getattr(adapter, field) for field in adapter.__struct_fields__}
 
 
@@ -240,7 +242,7 @@ def _parsed(text: str, found: Findings) -> dict[str, Any] | None:
 
 
 def _with_defaults(topology: Topology, table: dict[str, Any], found: Findings) -> Topology:
-    """Each node with the top-level sections, changed in the keys that its own sections name."""
+    """Topology in which each node has the top-level sections, changed in the keys that its own sections name."""
     nodes: list[NodeConfig] = []
     for index, (node, raw) in enumerate(zip(topology.node, table["node"], strict=True)):
         merged = {}
@@ -258,7 +260,7 @@ def _with_defaults(topology: Topology, table: dict[str, Any], found: Findings) -
 
 
 def check_tree(topology: Topology, found: Findings) -> None:
-    """Ids once, one root, every parent there, nodes that others connect to with an address."""
+    """Check that ids are unique, that there is one root, and that every parent is there and has an address."""
     known = {node.id for node in topology.node}
     first: dict[str, int] = {}
     roots = [node.id for node in topology.node if not node.parent]
@@ -280,7 +282,7 @@ def check_tree(topology: Topology, found: Findings) -> None:
 
 
 def check_endpoints(topology: Topology, found: Findings) -> None:
-    """Addresses in their right form, whole pairs, and no address taken twice."""
+    """Check the form of addresses, that pairs are whole, and that no address is taken twice."""
     taken: dict[tuple[str, str], str] = {}
     for index, node in enumerate(topology.node):
         path = ("node", index)
@@ -308,7 +310,7 @@ def check_endpoints(topology: Topology, found: Findings) -> None:
 
 
 def _take(endpoint: str, path: KeyPath, taken: dict[tuple[str, str], str], found: Findings) -> None:
-    """Note the address as used by `path`; a port of every interface clashes only with itself."""
+    """Note that `path` uses the address; a port of every interface clashes only with itself."""
     address = _address(endpoint, path, found)
     if address is None:
         return
@@ -342,7 +344,7 @@ def _check_url(name: str, url: str, path: KeyPath, taken: Mapping[tuple[str, str
 
 
 def check_gates(topology: Topology, found: Findings) -> None:
-    """One adapter per gate, and nobody beside it: what reaches the PLC another way is refused by nobody."""
+    """Check that a gate has one adapter, and that nothing reaches its PLC another way, where nobody would refuse it."""
     every = [
         (node.id, adapter, ("node", index, "adapter", at))
         for index, node in enumerate(topology.node)
@@ -364,13 +366,13 @@ def check_gates(topology: Topology, found: Findings) -> None:
 
 
 def _place(url: str) -> tuple[str, str]:
-    """Host and port, however they are written."""
+    """Host and port of an address, however they are written."""
     match = _ENDPOINT.match(url)
     return (match["host"].lower(), match["port"].lstrip("0")) if match else (url, "")
 
 
 def check_voters(topology: Topology, found: Findings) -> None:
-    """Pairs decide with an odd number of voters that are there; nobody else has any."""
+    """Check that a pair has an odd number of voters, all of which are there, and that no other node has any."""
     witnesses = [witness.name for witness in topology.witness]
     for name, count in Counter(witnesses).items():
         if count > 1:
@@ -399,7 +401,7 @@ def check_voters(topology: Topology, found: Findings) -> None:
 
 
 def check_adapters(topology: Topology, kinds: Mapping[str, AdapterKind], found: Findings) -> None:
-    """Names once per node, known kinds, an address where one is needed, one poller per device."""
+    """Check names, kinds and addresses of adapters, and that each device has one poller."""
     polled: dict[tuple[str, int], str] = {}
     for index, node in enumerate(topology.node):
         names: set[str] = set()

@@ -1,7 +1,7 @@
-"""Cutting a log back: what another branch has made wrong leaves the log, for quarantine.
+"""Cutting a log back: records that another branch has made wrong leave the log, for quarantine.
 
-    copied      the bytes above the cut in the segment that stays, and what was not written yet
-    decided     the mark stands in the store header: from here on the cut happens, before it nothing has
+    copied      the bytes above the cut in the segment that stays, and the frames that were not written yet
+    decided     the mark stands in the store header: from here on the cut happens, before it nothing has happened
     carried out later segments move to quarantine, the rest of the segment is zeroed, a note says why
     done        the mark goes
 
@@ -27,17 +27,15 @@ from albireo.log.write.writer import Queued
 
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 _NOTE_BYTES_MAX: Final = 64 * 1024
-"""The note, and what directories grow by."""
-
-
+"""Room for the note, and for the growth of directories."""
 _NO_SEGMENT: Final = 2**63 - 1
 
 
-class Note(msgspec.Struct, frozen=True):
-    """What a cut says of itself."""
+class CutNote(msgspec.Struct, frozen=True):
+    """Description of a cut, for the note in quarantine."""
 
     first_sequence: int
-    """The first that goes."""
+    """First sequence that leaves the log."""
     last_sequence: int
     when_ns: int
     why: str
@@ -49,7 +47,7 @@ class NotAtAnEnd(ValueError):
 
 
 def place_of(files: FileSystem, segments: Sequence[Segment], sequence: int) -> tuple[int, int]:
-    """(index of the segment, offset in it) where what lies above `sequence` begins; (count, 0) when nothing does.
+    """(index of the segment, offset in it) at which the records above `sequence` begin; (count, 0) when there are none.
 
     Raises:
         NotAtAnEnd: no frame ends there.
@@ -67,13 +65,13 @@ def place_of(files: FileSystem, segments: Sequence[Segment], sequence: int) -> t
 
 
 def copied_bytes_max(segments: Sequence[Segment], sequence: int) -> int:
-    """What a cut behind `sequence` writes to quarantine at most; whole segments are moved there and take no room."""
+    """Most bytes that a cut behind `sequence` copies to quarantine; whole segments are moved there and take no room."""
     stays = [one for one in segments if one.first_sequence <= sequence < one.last_sequence]
     return sum(one.summary.end_offset for one in stays) + _NOTE_BYTES_MAX
 
 
 def _offset_behind(files: FileSystem, segment: Segment, sequence: int) -> int:
-    """Of the first frame, or damage, above `sequence`."""
+    """Offset of the first frame, or damage, above `sequence`."""
     stops = {damage.offset: damage for damage in segment.summary.damages}
     offset, first = segment.start_for(sequence + 1, files)
     with opened(files, segment.path) as handle:
@@ -91,15 +89,15 @@ def _offset_behind(files: FileSystem, segment: Segment, sequence: int) -> int:
 
 
 class Cutter:
-    """Works on the files of a store in which nobody else writes."""
+    """Cuts the files of a store to which nobody else writes meanwhile."""
 
     def __init__(self, files: FileSystem, directory: Path, quarantine: Quarantine) -> None:
         self._files = files
         self._directory = directory
         self._quarantine = quarantine
 
-    def prepare(self, segments: Sequence[Segment], dropped: Sequence[Queued], note: Note) -> CutMark:
-        """What is to leave, copied to quarantine where it can't be moved.
+    def prepare(self, segments: Sequence[Segment], dropped: Sequence[Queued], note: CutNote) -> CutMark:
+        """Copy to quarantine what can't be moved there; returns the mark by which the cut is decided.
 
         Args:
             dropped: frames above the cut that were never written.
@@ -127,7 +125,7 @@ class Cutter:
         )
 
     def _copy(self, segment: Segment, offset: int, tag: str) -> str:
-        """Keep the bytes from `offset` on; returns the file's name."""
+        """Keep the bytes of a segment from `offset` on; returns the name of the copy."""
         name = _cut_name(segment.first_sequence, str(offset), tag)
         self._quarantine.keep(name, bytes_from(self._files, segment, offset))
         return name
@@ -141,7 +139,7 @@ class Cutter:
         return name
 
     def carry_out(self, mark: CutMark) -> None:
-        """Do what the mark says, as far as it is not done."""
+        """Carry out the cut of `mark`, as far as it is not done yet."""
         names = self._files.names(self._directory)
         firsts = [first for first in map(sequence_of, names) if first is not None]
         leaving = [first for first in firsts if first > mark.segment or (first == mark.segment and not mark.offset)]
@@ -176,7 +174,7 @@ class Cutter:
 
 
 def bytes_from(files: FileSystem, segment: Segment, offset: int) -> list[Buffer]:
-    """What stands in a segment from `offset` on, trailing zeros left out."""
+    """Bytes of a segment from `offset` on, trailing zeros left out."""
     with opened(files, segment.path) as handle:
         end = Window(files, handle, segment.capacity_bytes).last_nonzero(offset)
         window = Window(files, handle, end, window_bytes=_CHUNK_BYTES)
@@ -188,7 +186,7 @@ def bytes_from(files: FileSystem, segment: Segment, offset: int) -> list[Buffer]
 
 
 def zero_from(files: FileSystem, path: Path, offset: int) -> None:
-    """Zeros up to the end of the file, synced."""
+    """Overwrite a file with zeros from `offset` to its end, and sync it."""
     with opened(files, path) as handle:
         end = Window(files, handle, files.size(handle)).last_nonzero(offset)
         zeros = memoryview(bytes(min(_CHUNK_BYTES, end - offset)))

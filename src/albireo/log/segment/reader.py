@@ -1,7 +1,7 @@
 """Reading committed frames, at the head and far behind it.
 
-Every frame handed out has been checked: header CRC, log id, sequence, body CRC. Damage that was not known is looked at
-once by a scan of its segment; from then on reads go around it and say so. Used by one thread.
+Every frame handed out has been checked: header CRC, log id, sequence, body CRC. A read that meets unknown damage has
+the segment scanned once; from then on reads go around the damage and raise `Corrupted`. Used by one thread.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ _CURSORS_MAX: Final = 256
 _READ_BYTES_MIN: Final = 16 * 1024
 
 
-class Reader:
+class SegmentReader:
     """Finds and checks frames. Errors are those of `Log.read`."""
 
     def __init__(
@@ -36,12 +36,12 @@ class Reader:
         self._handles: OrderedDict[Segment, int] = OrderedDict()
         self._cursors: OrderedDict[int, tuple[Segment, int]] = OrderedDict()
         self.begin_sequence = begin_sequence
-        """Lower ones are gone by retention; from here on a missing segment is damage."""
+        """First sequence that is not gone by retention; from here on a missing segment is damage."""
         self.found: list[CorruptRange] = []
-        """Damage met since open."""
+        """Damage that reads and scrub have met since open."""
 
     def read(self, after_sequence: int, to_sequence: int, bytes_max: int) -> bytes:
-        """Whole frames that begin in (after_sequence, to_sequence], or hold after_sequence + 1; all of one segment.
+        """Whole frames of one segment that begin in (after_sequence, to_sequence], or hold after_sequence + 1.
 
         At least one frame if there is any; b"" when after_sequence >= to_sequence.
         """
@@ -68,7 +68,7 @@ class Reader:
         return header
 
     def inspect(self, segment: Segment, to_sequence: int) -> list[Damage]:
-        """Scan a segment for damage at or below `to_sequence`, note it, and return what was not known."""
+        """Scan a segment for damage at or below `to_sequence`, note it, and return the damage that was not known."""
         fresh = Segment(segment.path, segment.first_sequence, segment.capacity_bytes)
         end = segment.summary.end_offset
         scan(
@@ -87,13 +87,13 @@ class Reader:
         known = {damage.offset for damage in segment.summary.damages}
         news = [damage for damage in found if damage.offset not in known]
         if news:
-            # What was known can only have grown: bytes do not heal, and a lost end has no valid frame behind it.
+            # Known damage can only have grown: bytes do not heal, and a lost end has no valid frame behind it.
             segment.note_damages(tuple(sorted({*segment.summary.damages, *news}, key=lambda damage: damage.offset)))
             self.found += [self._range_of(segment, damage) for damage in news]
         return news
 
     def forget(self, segment: Segment) -> None:
-        """The segment is about to be deleted."""
+        """Close a segment that is about to be deleted or replaced."""
         handle = self._handles.pop(segment, None)
         if handle is not None:
             self._files.close(handle)
@@ -126,7 +126,7 @@ class Reader:
         return segment, limit
 
     def _collect(self, segment: Segment, wanted: int, to_sequence: int, limit: int, bytes_max: int) -> bytes:
-        """The frames from the one with `wanted` on, up to damage, `to_sequence` or `bytes_max`."""
+        """Frames from the one that holds `wanted` on, up to damage, `to_sequence` or `bytes_max`."""
         for damage in segment.summary.damages:
             behind = damage.next_sequence or limit
             if damage.first_sequence <= wanted < behind:

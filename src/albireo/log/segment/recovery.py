@@ -1,10 +1,10 @@
-"""From the files of a store, however it was left, to a log that can go on.
+"""Recovery: from the files of a store, however it was left, to a log that can go on.
 
-What it decides: which damage is a torn tail, to be cut, and which is corruption, to be reported and left alone.
-What it does not: repair from another member; appending.
+It decides which damage is a torn tail, to be cut, and which is corruption, to be reported and left alone.
+Not here: repair from another member; appending.
 
-C is the highest commit position found in any valid frame or in the store header. Below C somebody may have seen the
-records; above C nobody has been told of them.
+C is the highest commit position found in any valid frame or in the store header. Somebody may have seen the records up
+to C; nobody has been told of those above it.
 
     damage starts at a sequence   it is         what happens
     <= C                          corruption    nothing is cut; the range is reported
@@ -12,12 +12,12 @@ records; above C nobody has been told of them.
                                                 the rest of the segment is zeroed; later segments are removed
     <= C, and reaches beyond C    both          the part up to C is reported; what follows goes to quarantine
 
-"A valid frame follows, so it is corruption" would be wrong: with random page survival most honest power cuts look like
-that (shared experiment: up to 94 %).
+"A valid frame follows, so it is corruption" would be wrong: with random page survival up to 94 % of honest power cuts
+look like that (design/log-and-feed.md, Recovery).
 
 If records up to C are missing at the end, the log goes on at C + 1 in a new segment: no sequence is ever given twice.
-Before any position is called durable again, what lies above C is rewritten and synced, because a page whose write-back
-failed before the crash may read back fine from the page cache and still not be on the disk.
+Before any position is called durable again, the frames above C are rewritten and synced, because a page whose
+write-back failed before the crash may read back fine from the page cache and still not be on the disk.
 
 `plan` is pure. Every step of `recover` is durable before the next, and repeating it after a crash in the middle gives
 the same result: C goes to the store header before the frames that prove it are cut.
@@ -49,7 +49,7 @@ class CorruptRange(msgspec.Struct, frozen=True, array_like=True):
     first_sequence: int
     last_sequence: int
     segment: str
-    """File name."""
+    """Name of the segment's file."""
     offset: int
     reason: str
 
@@ -58,55 +58,58 @@ class TornTail(msgspec.Struct, frozen=True, array_like=True):
     """Records that were cut: nobody had been told of them, unless the disk lied."""
 
     first_sequence: int
-    """Everything from here on was cut."""
+    """First sequence that was cut."""
     last_sequence: int
-    """Last sequence of a valid frame among what was cut; first_sequence - 1 when there was none."""
+    """Last sequence of a valid frame that was cut; first_sequence - 1 when there was none."""
     size_bytes: int
     files: tuple[str, ...]
-    """In the quarantine directory."""
+    """Names of the copies in quarantine."""
     reason: str
 
 
-class Cut(msgspec.Struct, frozen=True):
-    """Where the log ends: segment by index, offset in it, first sequence that goes."""
+class CutPlace(msgspec.Struct, frozen=True):
+    """Place at which recovery cuts the log."""
 
     index: int
+    """Index of the segment."""
     offset: int
+    """Offset in that segment; 0: the whole segment goes."""
     first_sequence: int
+    """First sequence that goes."""
     reason: str
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """What recovery will do."""
+class RecoveryPlan(msgspec.Struct, frozen=True):
+    """Decision of recovery: damage to report, and the cut if there is a torn tail."""
 
     corrupt: tuple[CorruptRange, ...]
-    cut: Cut | None
+    cut: CutPlace | None
     next_sequence: int
-    """The first one to be given."""
+    """Sequence of the next record to be appended."""
 
 
 class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What opening found and did."""
+    """Findings and deeds of an open."""
 
     is_new: bool
     """The store was made by this open."""
     was_clean: bool
     committed_sequence: int
-    """C."""
+    """Commit position C."""
     end_sequence: int
-    """Last record of the log now; all of it is durable."""
+    """Last sequence of the log now; all of the log is durable."""
     corrupt: tuple[CorruptRange, ...] = ()
     torn: TornTail | None = None
     rewritten_bytes: int = 0
-    """What lay above C."""
+    """Bytes of the frames above C, which were written once more."""
     scanned_bytes: int = 0
     repaired_copies: tuple[str, ...] = ()
     """Copies of the store header that were damaged or stale."""
     deleted_snapshots: tuple[str, ...] = ()
-    """They lay above a cut."""
+    """Names of the snapshots that lay above a cut."""
 
 
-def plan(segments: list[Segment], begin_sequence: int, committed_sequence: int) -> Plan:
+def plan(segments: list[Segment], begin_sequence: int, committed_sequence: int) -> RecoveryPlan:
     """Apply the rules in the module's table to what scans found.
 
     Args:
@@ -127,29 +130,29 @@ def plan(segments: list[Segment], begin_sequence: int, committed_sequence: int) 
                 corrupt.append(CorruptRange(expected, last, name, offset, reason))
                 expected = last + 1
             if behind > committed_sequence:
-                return Plan(tuple(corrupt), Cut(index, 0, expected, reason), expected)
+                return RecoveryPlan(tuple(corrupt), CutPlace(index, 0, expected, reason), expected)
         for damage in segment.summary.damages:
             if damage.first_sequence > committed_sequence:
-                cut = Cut(index, damage.offset, damage.first_sequence, damage.reason)
-                return Plan(tuple(corrupt), cut, cut.first_sequence)
+                cut = CutPlace(index, damage.offset, damage.first_sequence, damage.reason)
+                return RecoveryPlan(tuple(corrupt), cut, cut.first_sequence)
             if not damage.next_sequence:
                 break
             last = min(damage.next_sequence - 1, committed_sequence)
             corrupt.append(CorruptRange(damage.first_sequence, last, name, damage.offset, damage.reason))
             if damage.next_sequence - 1 > committed_sequence:
-                cut = Cut(index, damage.end_offset, committed_sequence + 1, damage.reason)
-                return Plan(tuple(corrupt), cut, committed_sequence + 1)
+                cut = CutPlace(index, damage.end_offset, committed_sequence + 1, damage.reason)
+                return RecoveryPlan(tuple(corrupt), cut, committed_sequence + 1)
         expected = segment.last_sequence + 1
     if expected <= committed_sequence:
         offset, reason = _before(segments, len(segments))
         name = segments[-1].path.name if segments else ""
         corrupt.append(CorruptRange(expected, committed_sequence, name, offset, reason))
         expected = committed_sequence + 1
-    return Plan(tuple(corrupt), None, expected)
+    return RecoveryPlan(tuple(corrupt), None, expected)
 
 
 def _before(segments: list[Segment], index: int) -> tuple[int, str]:
-    """(offset, reason) of what is wrong in front of segment `index`."""
+    """(offset, reason) of the damage in front of segment `index`."""
     if index == 0:
         return 0, "segment missing"
     summary = segments[index - 1].summary
@@ -158,7 +161,7 @@ def _before(segments: list[Segment], index: int) -> tuple[int, str]:
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """What the log starts from."""
+    """State of the disk from which the log goes on."""
 
     segments: tuple[Segment, ...]
     next_sequence: int
@@ -170,7 +173,7 @@ class Recovered(msgspec.Struct, frozen=True):
 
 
 class Recovery:
-    """One run over one store. The caller has changed the store header to dirty before."""
+    """One pass over one store, whose header the caller has marked as not clean before."""
 
     def __init__(self, files: FileSystem, directory: Path, quarantine: Path, config: LogConfig, store: Store) -> None:
         self._files = files
@@ -182,10 +185,10 @@ class Recovery:
         self._scanned_bytes = 0
 
     def recover(self) -> Recovered:
-        """Scan what may be torn, cut, rewrite.
+        """Scan the segments that may be torn, cut the torn tail, rewrite what is above C.
 
         Raises:
-            OSError: the disk refuses; nothing was called durable.
+            OSError: the disk refused; nothing was called durable.
         """
         mark = self._store.header.cut
         if mark is not None:
@@ -201,7 +204,7 @@ class Recovery:
         rewritten = sum(self._rewrite(segment, committed) for segment in segments)
         self._seal(segments, decided.next_sequence)
         if self._store.header.claims_to is not None:
-            # Whatever the remaining frames say was committed is durable now.
+            # All records that the remaining frames call committed are durable now.
             claimed = max((segment.summary.committed_sequence for segment in segments), default=0)
             committed = max(committed, min(claimed, decided.next_sequence - 1))
             self._store.update(claims_to=None, committed_sequence=committed)
@@ -210,7 +213,7 @@ class Recovery:
         )
 
     def _listed(self, begin_sequence: int) -> list[Segment]:
-        """The segments as files, leftovers deleted, sidecars read where they fit."""
+        """Segments by their files; leftovers are deleted, sidecars are read where they fit."""
         names = self._files.names(self._directory)
         for name in names:
             if name.endswith(".aside") or name == FILLING:
@@ -250,7 +253,7 @@ class Recovery:
         return committed
 
     def _believed(self, claimed_sequence: int) -> int:
-        """What a frame's commit position proves: nothing above what was durable here while it was written."""
+        """Commit position that a frame proves: none above the records that were durable here when it was written."""
         claims_to = self._store.header.claims_to
         return claimed_sequence if claims_to is None else min(claimed_sequence, claims_to)
 
@@ -268,7 +271,7 @@ class Recovery:
             )
         self._scanned_bytes += end
 
-    def _cut(self, segments: list[Segment], cut: Cut) -> TornTail:
+    def _cut(self, segments: list[Segment], cut: CutPlace) -> TornTail:
         """Copy everything behind the cut to quarantine, then remove it, the newest first."""
         last = max((s.last_sequence for s in segments[cut.index :]), default=0)
         kept: list[str] = []

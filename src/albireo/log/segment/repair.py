@@ -2,11 +2,11 @@
 
     the damage                                     what happens
     lies between valid frames, its place is known  the frames are written there, byte for byte as they were
-    end of a segment lost, or a segment missing    the frames become a segment of their own, put in place whole
+    is the end of a segment, or a whole segment    the frames become a segment of their own, put in place whole
 
 A range may be repaired in pieces, from its beginning on. A frame counts only if it has the sequences that are missing,
-the epoch that the history names, and chains to what stands before it and, once the range is complete, behind it. A
-sidecar goes before its segment is touched, so after a crash a scan finds what is really there.
+the epoch that the history names, and chains to the frame before it and, once the range is complete, to the frame behind
+it. A sidecar is deleted before its segment is touched, so after a crash a scan finds what is really there.
 
 Spec: ADR-0112.
 """
@@ -22,7 +22,7 @@ from albireo.log.config import LogConfig
 from albireo.log.errors import Corrupted, FramesRefused, ReadFailed, RepairFailed
 from albireo.log.files import FileSystem, opened, write_all, write_aside
 from albireo.log.segment.cutting import zero_from
-from albireo.log.segment.reader import Reader
+from albireo.log.segment.reader import SegmentReader
 from albireo.log.segment.recovery import CorruptRange
 from albireo.log.segment.segment import Damage, Segment, name_of
 from albireo.log.store.store import Base
@@ -36,7 +36,7 @@ class Piece(msgspec.Struct, frozen=True):
     headers: tuple[FrameHeader, ...]
     data: memoryview
     is_last: bool
-    """The range is whole with it."""
+    """True: the piece completes the range."""
 
     @property
     def first_sequence(self) -> int:
@@ -48,10 +48,10 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Repairer:
-    """Used by the thread that reads. The caller keeps sidecars from being written meanwhile."""
+    """Repairs segments in the thread that reads. The caller keeps sidecars from being written meanwhile."""
 
     def __init__(
-        self, files: FileSystem, directory: Path, config: LogConfig, table: SegmentTable, reader: Reader
+        self, files: FileSystem, directory: Path, config: LogConfig, table: SegmentTable, reader: SegmentReader
     ) -> None:
         self._files = files
         self._directory = directory
@@ -62,7 +62,7 @@ class Repairer:
     def verified(
         self, chunk: bytes | memoryview, corrupt: Sequence[CorruptRange], history: EpochHistory, base: Base | None
     ) -> Piece:
-        """The frames of `chunk` that repair the range it begins with. Raises FramesRefused."""
+        """Frames of `chunk` that repair the range with which it begins. Raises FramesRefused."""
         try:
             headers = [header for header, _ in frames(chunk)]
         except DecodeError as error:
@@ -98,7 +98,7 @@ class Repairer:
             expected, crc = header.last_sequence + 1, header.header_crc
 
     def _crc_before(self, sequence: int, base: Base | None) -> int | None:
-        """What the frame at `sequence` chains to; None when that is gone by retention."""
+        """Header CRC to which the frame at `sequence` chains; None when that frame is gone by retention."""
         if base is not None and base.position.sequence == sequence - 1:
             return base.header_crc
         if sequence <= self._reader.begin_sequence:
@@ -109,7 +109,7 @@ class Repairer:
             raise FramesRefused(f"what stands before them must be repaired first: {error}") from error
 
     def _check_behind(self, piece: Piece) -> None:
-        """The next frame, if it can be read, chains to the piece, or to nothing since its predecessor was lost."""
+        """Check that the next frame, if it can be read, chains to the piece, or to nothing because that was lost."""
         following = piece.last_sequence + 1
         if all(segment.last_sequence < following for segment in self._table.segments):
             return
@@ -121,7 +121,7 @@ class Repairer:
             raise FramesRefused(f"frame {following} does not follow them")
 
     def apply(self, piece: Piece) -> None:
-        """Durable when it returns; reads find the frames. Raises FramesRefused, RepairFailed."""
+        """Put the frames in place; durable when this returns. Raises FramesRefused, RepairFailed."""
         segment, damage = self._place_of(piece.first_sequence)
         try:
             if segment is not None and damage is not None and damage.end_offset <= segment.summary.end_offset:
@@ -154,10 +154,10 @@ class Repairer:
         segment.mend(damage, None if piece.is_last else rest, piece.headers)
 
     def _write_aside(self, segment: Segment | None, damage: Damage | None, piece: Piece) -> None:
-        """The new segment is in place before the lost end goes: in between both are there, which harms nothing."""
+        """Put the new segment in place, then remove the lost end; that both are there in between harms nothing."""
         path = self._directory / name_of(piece.first_sequence)
         mended = Segment(path, piece.first_sequence, len(piece.data))
-        mended.drop_sidecar(self._files)  # Of the segment that was lost, or of one that holds nothing any more.
+        mended.drop_sidecar(self._files)  # The sidecar of a segment that was lost, or is empty now.
         for one in self._table.segments:
             if one.first_sequence == piece.first_sequence:
                 self._reader.forget(one)
@@ -176,7 +176,7 @@ class Repairer:
 
 
 def shrunk(ranges: Sequence[CorruptRange], piece: Piece) -> list[CorruptRange]:
-    """What is left of known damage once a piece of it is repaired."""
+    """Known damage that is left once a piece of it is repaired."""
     left: list[CorruptRange] = []
     for one in ranges:
         if one.first_sequence != piece.first_sequence:

@@ -1,7 +1,7 @@
-"""Walking a segment: which frames are valid, where damage lies, where valid frames go on behind it.
+"""Scanning a segment: which frames are valid, where damage lies, where valid frames go on behind it.
 
 A frame counts as valid only when everything fits: header CRC, log id, expected sequence, chain, length, body CRC,
-padding. Anything else that is not zeros up to the end is damage. Behind damage the walk goes on:
+padding. Anything else that is not zeros up to the end is damage. Behind damage the scan goes on:
 
 - header whole, body damaged: the next frame stands at a known place and must chain to this header;
 - header damaged: the next 8-aligned place where a valid frame of this log with a higher sequence stands. (A body that
@@ -59,7 +59,7 @@ class Window:
         """The whole, CRC-checked frame at `offset`; None where only zeros stand.
 
         Raises:
-            DecodeError: neither. `BodyDamaged` when the header at least is whole.
+            DecodeError: neither stands there. `BodyDamaged` when the header at least is whole.
         """
         buffer, place = self.at(offset, HEADER_BYTES)
         header = _header(buffer, place)
@@ -75,7 +75,7 @@ class Window:
         return header
 
     def first_nonzero(self, offset: int) -> int | None:
-        """Where, from `offset` on, the first byte stands that is not zero; exact to the window's start only."""
+        """Place from `offset` on where a byte is not zero, exact to the window's start only; None: all are zero."""
         while offset < self.end:
             buffer, place = self.at(offset, 1)
             size = len(buffer) - place
@@ -85,7 +85,7 @@ class Window:
         return None
 
     def last_nonzero(self, offset: int) -> int:
-        """End of the bytes from `offset` on that are not zero up to the end; `offset` when all are."""
+        """Place behind the last byte from `offset` on that is not zero; `offset` when all are zero."""
         found = offset
         while offset < self.end:
             buffer, place = self.at(offset, 1)
@@ -96,7 +96,7 @@ class Window:
         return found
 
     def find_magic(self, offset: int) -> int | None:
-        """The next 8-aligned place from `offset` on where a frame could start."""
+        """Next 8-aligned place from `offset` on where a frame could start; None: there is none."""
         while offset < self.end:
             buffer, place = self.at(offset, HEADER_BYTES)
             found = buffer.find(MAGIC_BYTES, place)
@@ -126,7 +126,7 @@ class Window:
 
 
 class BodyDamaged(DecodeError):
-    """The header is whole, so the place of the next frame is known."""
+    """A frame whose body is damaged and whose header is whole, so that the place of the next frame is known."""
 
     def __init__(self, offset: int, reason: str, header: FrameHeader) -> None:
         super().__init__(offset, reason)
@@ -154,8 +154,8 @@ def scan(
     """Fill the summary and index of an empty `segment` from its file.
 
     Args:
-        previous_header_crc: of the frame before the segment; None when it is not known.
-        sequence_limit: first sequence of the next segment: frames from there on are not this segment's.
+        previous_header_crc: header CRC of the last frame of the previous segment; None when it is not known.
+        sequence_limit: first sequence of the next segment; frames from there on are not this segment's.
     """
     damages: list[Damage] = []
     offset = 0
@@ -192,7 +192,7 @@ def scan(
 def _expected(
     window: Window, offset: int, log_id: bytes, expected: int, chain: int | None, sequence_limit: int
 ) -> FrameHeader | None:
-    """The frame that belongs at `offset`; None at the end of what was written."""
+    """Header of the frame that belongs at `offset`; None behind the last frame."""
     header = window.frame(offset)
     if header is None:
         if window.first_nonzero(offset) is not None:

@@ -1,7 +1,7 @@
 """Scrub: sealed segments are read again, slowly, so that rot is found while somebody still has a good copy.
 
 One step reads a bounded number of bytes and checks every frame in them; after the last sealed segment it begins anew.
-What the next step will read is fetched from the disk meanwhile, so that a step seldom waits for it.
+The bytes of the next step are fetched from the disk meanwhile, so that a step seldom waits for them.
 """
 
 import contextlib
@@ -12,28 +12,28 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import HEADER_BYTES, NeedMore, check_body, decode_header
 from albireo.log.errors import ReadFailed
 from albireo.log.files import FileSystem, opened
-from albireo.log.segment.reader import Reader
+from albireo.log.segment.reader import SegmentReader
 from albireo.log.segment.recovery import CorruptRange
 from albireo.log.segment.segment import Segment
 from albireo.log.write.writer import SegmentTable
 
 
 class ScrubProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """What one step did."""
+    """Result of one step."""
 
     checked_bytes: int
-    """0: there is no sealed segment."""
+    """Bytes checked; 0: there is no sealed segment."""
     segment: str
     rounds: int
-    """How often all sealed segments have been gone through since open."""
+    """Number of times that all sealed segments have been checked since open."""
     found: tuple[CorruptRange, ...]
     """Damage that was not known before."""
 
 
 class Scrubber:
-    """Keeps its place between steps. Runs in the reader's thread."""
+    """Checks sealed segments step by step. Used by the thread that reads."""
 
-    def __init__(self, files: FileSystem, table: SegmentTable, reader: Reader) -> None:
+    def __init__(self, files: FileSystem, table: SegmentTable, reader: SegmentReader) -> None:
         self._files = files
         self._table = table
         self._reader = reader
@@ -65,7 +65,7 @@ class Scrubber:
         return progress
 
     def _fetch_next(self, checked: Segment, start: int, bytes_max: int) -> None:
-        with contextlib.suppress(OSError):  # It is read when it is wanted then.
+        with contextlib.suppress(OSError):  # Then the next step reads it itself.
             with opened(self._files, checked.path) as handle:
                 self._files.forget(handle, self._offset - start, start)
             upcoming = self._current()
@@ -74,7 +74,7 @@ class Scrubber:
                 self._files.expect(handle, bytes_max, self._offset)
 
     def _current(self) -> Segment | None:
-        """The segment to go on in; the next one when it is done or gone."""
+        """Segment to go on in; the next one when the last is done or gone."""
         sealed = [segment for segment in self._table.segments if segment.is_sealed]
         if not sealed:
             return None
@@ -92,7 +92,7 @@ class Scrubber:
         return sealed[0]
 
     def _check(self, segment: Segment, bytes_max: int) -> None:
-        """Move `_offset` over valid frames, up to known damage; stops at what is not valid."""
+        """Move `_offset` over valid frames, up to known damage. Raises DecodeError at a frame that is not valid."""
         stops = [damage.offset for damage in segment.summary.damages if damage.offset >= self._offset]
         end = min([segment.summary.end_offset, *stops])
         start = self._offset

@@ -1,7 +1,7 @@
 """A segment: one file of frames end to end, zeros behind them, named by its first sequence.
 
     <first sequence, 20 digits>.segment   frames, then zeros up to the length it was prepared with
-    <first sequence, 20 digits>.index     sidecar of a sealed segment: what a scan of it would find
+    <first sequence, 20 digits>.index     sidecar of a sealed segment: the result of a scan of it
 
     sidecar = magic:"ALBX" version:u16 0:u16 crc:u32 length:u32 body:msgpack[length]
 
@@ -35,29 +35,29 @@ class Damage(msgspec.Struct, frozen=True, array_like=True):
 
     offset: int
     end_offset: int
-    """Where the next valid frame starts, or the end of the file."""
+    """Offset at which the next valid frame starts, or the end of the file."""
     first_sequence: int
-    """The sequence that should have stood here."""
+    """Sequence that should have stood here."""
     next_sequence: int
     """Sequence of the next valid frame in this segment; 0: none follows."""
     reason: str
 
 
 class Summary(msgspec.Struct, kw_only=True):
-    """What a segment holds. Filled by the writer or by a scan; kept in the sidecar."""
+    """Content of a segment in short. Filled by the writer or by a scan; kept in the sidecar."""
 
     first_sequence: int
     last_sequence: int
-    """first_sequence - 1 while empty."""
+    """Last sequence in the segment; first_sequence - 1 while it is empty."""
     end_offset: int = 0
-    """Behind the last valid frame."""
+    """Offset behind the last valid frame."""
     last_header_crc: int = 0
-    """0: unknown, the chain starts anew."""
+    """Header CRC of the last frame; 0: it is unknown, the chain starts anew."""
     epoch: int = 0
     log_time_ms: int = 0
     committed_sequence: int = 0
     node_ns: int = 0
-    """Highest wall time of a frame: how old the segment is."""
+    """Highest wall time of a frame, which says how old the segment is."""
     frame_count: int = 0
     streams: dict[int, int] = {}
     """Last sequence of each stream that occurs."""
@@ -102,7 +102,7 @@ class Segment:
 
     @property
     def has_lost_end(self) -> bool:
-        """The frames at its end are damaged: nothing may be written behind them."""
+        """True: the frames at its end are damaged, and nothing may be written behind them."""
         damages = self.summary.damages
         return bool(damages) and damages[-1].next_sequence == 0
 
@@ -111,14 +111,14 @@ class Segment:
         return self.path.with_suffix(INDEX_SUFFIX)
 
     def reset(self) -> None:
-        """Forget everything but the name: a scan follows."""
+        """Forget everything but the name, before a scan."""
         self.summary = Summary(first_sequence=self.first_sequence, last_sequence=self.first_sequence - 1, streams={})
         self._sequences, self._offsets = [], []
         self.has_sidecar = False
         self._has_index = True
 
     def note(self, header: FrameHeader, offset: int, index_every_bytes: int) -> None:
-        """A frame stands at `offset`, behind everything noted before."""
+        """Note a frame at `offset`, behind every frame noted before."""
         summary = self.summary
         if not self._offsets or offset - self._offsets[-1] >= index_every_bytes:
             # Readers look up sequences first, so an entry is complete once its sequence is there.
@@ -149,12 +149,12 @@ class Segment:
         return found
 
     def note_damages(self, damages: tuple[Damage, ...]) -> None:
-        """Damage found after the segment was written; a sealed segment's sidecar has to be written again."""
+        """Note damage found after the segment was written; a sealed segment's sidecar has to be written again."""
         self.summary.damages = damages
         self.has_sidecar = False
 
     def mend(self, damage: Damage, rest: Damage | None, headers: Sequence[FrameHeader]) -> None:
-        """Frames stand again where `damage` was; `rest` of it remains. The index does without them."""
+        """Note that frames stand where `damage` was, and that `rest` of it remains. The index does without them."""
         summary = self.summary
         summary.damages = tuple(
             one for one in (rest if old == damage else old for old in summary.damages) if one is not None
@@ -168,7 +168,7 @@ class Segment:
         self.has_sidecar = False
 
     def drop_sidecar(self, files: FileSystem) -> None:
-        """The file is about to change: from now on a scan tells what is in it."""
+        """Delete the sidecar, because the file is about to change; from now on a scan tells what is in it."""
         if not self._has_index:
             self._load_index(files)
         self.has_sidecar = False

@@ -1,7 +1,7 @@
-"""The newest frames, kept in memory as they are encoded: what is not on the disk yet, and some of what is.
+"""The tail: the newest frames, kept in memory as they are encoded, durable or not.
 
 The holder of a pair sends each group to the other member while its own disk syncs it, so it reads what it has just
-appended; feeds are near the head as a rule. Nothing is decoded or checked again here.
+appended; feeds are near the end as a rule. Nothing is decoded or checked again here.
 """
 
 from bisect import bisect_right
@@ -13,9 +13,9 @@ from albireo.log.files import Buffer
 from albireo.log.write.writer import Queued
 
 FRAME_OVERHEAD_BYTES: Final = 1024
-"""Charged per frame for the objects that hold it: tiny frames must not cost many times the limit."""
+"""Charge per frame for the objects that hold it, so that tiny frames do not cost many times the limit."""
 FEED_BYTES: Final = 8 * MIB
-"""Kept for feeds, which are near the head as a rule; more while there is another member."""
+"""Bytes of durable frames kept for feeds; more are kept while there is another member."""
 _SHRINK_AT: Final = 1024
 
 
@@ -24,17 +24,17 @@ class Tail:
 
     def __init__(self, kept_bytes_max: int) -> None:
         self.kept_bytes_max = kept_bytes_max
-        """Durable frames are kept up to here."""
+        """Bytes of durable frames kept at most."""
         self._parts: list[Queued | None] = []
         self._firsts: list[int] = []
         self._begin = 0
-        """Parts before this one are forgotten, and None; the lists shrink now and then."""
+        """Index of the first part that is kept; the parts before it are None, and the lists shrink now and then."""
         self._durable = 0
-        """Parts before this one are durable."""
+        """Index of the first part that is not durable."""
         self._kept_bytes = 0
 
     def add(self, group: list[Queued], durable_sequence: int) -> None:
-        """Take what was appended, forget what is durable and too much."""
+        """Take frames that were appended; forget the oldest durable ones beyond the limit."""
         self._parts += group
         self._firsts += [queued.frame.header.first_sequence for queued in group]
         parts, firsts, at = self._parts, self._firsts, self._durable
@@ -54,8 +54,10 @@ class Tail:
             self._begin = 0
 
     def read(self, after_sequence: int, bytes_max: int, to_sequence: int) -> bytes:
-        """Frames from the one that holds `after_sequence` + 1 up to the one that ends at `to_sequence`, at least one;
-        b"" when there is none or the first is not kept."""
+        """Frames from the one that holds `after_sequence` + 1 on, up to `to_sequence`, at least one if there is any.
+
+        The result is b"" when there is none, or when the first is not kept.
+        """
         if after_sequence >= to_sequence:
             return b""
         at = bisect_right(self._firsts, after_sequence + 1, self._begin) - 1
@@ -72,11 +74,6 @@ class Tail:
                 break
             buffers += (queued.encoded, queued.frame.body, padding(header.body_bytes))
         return b"".join(buffers)
-
-    def clear(self) -> None:
-        """A cut has made it wrong."""
-        self._parts, self._firsts = [], []
-        self._begin = self._durable = self._kept_bytes = 0
 
 
 def _charge(queued: Queued | None) -> int:

@@ -1,1 +1,1 @@
-"""All that a store has beside its segments: header, snapshots, quarantine, retention."""
+"""Everything that a store has beside its segments: header, snapshots, quarantine, retention."""

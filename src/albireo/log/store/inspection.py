@@ -1,7 +1,7 @@
-"""What a store holds, without opening it: nothing is written, locked, repaired or cut.
+"""Inspection of a store without opening it: nothing is written, locked, repaired or cut.
 
-For people who compare two data directories before they start anything. The answer is what recovery would find; of a
-log that a node is writing right now it may be a moment old.
+It serves people who compare two data directories before they start anything. It tells what recovery would find; for a
+log that a node is writing right now the answer may be a moment old.
 
 Spec: design/pair.md, rule 8 (`albireo stores`); docs/formats/log.md.
 """
@@ -18,7 +18,7 @@ from albireo.log.files import FileSystem, OsFileSystem, opened
 from albireo.log.segment.recovery import CorruptRange, plan
 from albireo.log.segment.scan import Window, scan
 from albireo.log.segment.segment import Segment, sequence_of
-from albireo.log.store.copies import TwoCopies
+from albireo.log.store.mirrored_file import MirroredFile
 from albireo.log.store.opening import QUARANTINE, SEGMENTS
 from albireo.log.store.quarantine import Quarantine, Quarantined
 from albireo.log.store.store import KIND, StoreHeader
@@ -37,11 +37,11 @@ class ReadOnly(OsFileSystem):
 
 
 class StoreSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """A store as it lies there."""
+    """Content of a store."""
 
     header: StoreHeader
     end: Position
-    """Last record that a start would keep."""
+    """Position of the last record that a start would keep."""
     committed_sequence: int
     """Highest commit position that anything in the store proves."""
     last_ns: int
@@ -55,11 +55,11 @@ class StoreSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inspect(directory: Path) -> StoreSeen:
-    """Look at the log in `directory` (of a node: `<data>/log`).
+    """Look at the log in `directory`, which is `<data>/log` of a node.
 
     Raises:
         StoreDamaged: neither copy of the store header can be read.
-        WrongStore: written by a version that this program does not know.
+        WrongStore: the store was written by a version that this program does not know.
         OSError: the file system refused.
     """
     files = ReadOnly()
@@ -75,7 +75,7 @@ def inspect(directory: Path) -> StoreSeen:
         cut_from, last = header.cut.first_sequence, header.cut.first_sequence - 1
     return StoreSeen(
         header=header,
-        end=_position(header, last),
+        end=header.position(last),
         committed_sequence=committed,
         last_ns=max((segment.summary.node_ns for segment in segments), default=0),
         cut_from=cut_from,
@@ -87,7 +87,7 @@ def inspect(directory: Path) -> StoreSeen:
 
 def _header(files: FileSystem, directory: Path) -> tuple[StoreHeader, tuple[str, ...]]:
     """The store header, and which copies of it are damaged or behind."""
-    found = TwoCopies(files, directory, KIND).read()
+    found = MirroredFile(files, directory, KIND).read()
     if found is None:
         raise StoreDamaged(str(directory), "no readable store header")
     body, stale = found
@@ -98,7 +98,7 @@ def _header(files: FileSystem, directory: Path) -> tuple[StoreHeader, tuple[str,
 
 
 def quarantined(directory: Path) -> list[Quarantined]:
-    """What was taken out of the log in `directory` and is kept for people; empty when there is no such folder."""
+    """Cuts of the log in `directory` that are kept for people; empty when there is no such folder."""
     try:
         return Quarantine(ReadOnly(), directory / QUARANTINE).listing()
     except FileNotFoundError:
@@ -106,11 +106,11 @@ def quarantined(directory: Path) -> list[Quarantined]:
 
 
 def delete_quarantined(directory: Path, name: str) -> Quarantined:
-    """Delete what is listed under that name, for good; a running node does not mind.
+    """Delete the cut that is listed under `name`, for good, also while the node runs.
 
     Raises:
-        LookupError: there is no such thing, or its cut is not finished.
-        StoreDamaged, WrongStore: it can't be known whether it is.
+        LookupError: there is no such cut, or it is not finished.
+        StoreDamaged, WrongStore: the header that tells whether the cut is finished can't be read.
         OSError: the file system refused.
     """
     found = next((one for one in quarantined(directory) if name in (one.name, *one.files)), None)
@@ -123,14 +123,8 @@ def delete_quarantined(directory: Path, name: str) -> Quarantined:
     return found
 
 
-def _position(header: StoreHeader, sequence: int) -> Position:
-    if header.base is not None and header.base.position.sequence == sequence:
-        return header.base.position
-    return Position(header.history.epoch_of(sequence), sequence) if sequence else Position()
-
-
 def _scanned(files: FileSystem, directory: Path, header: StoreHeader) -> list[Segment]:
-    """The segments, oldest first: from their sidecars where these fit, the last one by its frames."""
+    """The segments, oldest first: read from their sidecars where these fit, the last segment from its frames."""
     log_id = bytes.fromhex(header.log_id)
     firsts = sorted(first for first in map(sequence_of, files.names(directory)) if first is not None)
     found: list[Segment] = []
@@ -157,14 +151,14 @@ def _scanned(files: FileSystem, directory: Path, header: StoreHeader) -> list[Se
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Two stores beside each other."""
+    """Result of comparing two stores."""
 
     kind: str
     """`foreign`, `same_store`, `equal`, `ahead` (one continues the other) or `forked` (both go on differently)."""
     common: int = 0
     """Last sequence up to which both are known to hold the same records."""
     newest: int | None = None
-    """Index of the store whose last record is of the higher (epoch, sequence); None: neither."""
+    """Index of the store whose last record has the higher (epoch, sequence); None: both end alike."""
 
 
 def compare(first: StoreSeen, second: StoreSeen) -> Comparison:
@@ -189,7 +183,7 @@ def _higher(first: Position, second: Position) -> int | None:
 
 
 def epochs_behind(history: EpochHistory, sequence: int, end: int) -> list[tuple[int, int, int]]:
-    """(epoch, first, last) of what lies behind `sequence` up to `end`."""
+    """(epoch, first, last) for each epoch with records behind `sequence` up to `end`."""
     entries = history.entries
     found = []
     for index, entry in enumerate(entries):

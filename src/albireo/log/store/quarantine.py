@@ -1,14 +1,14 @@
-"""What was taken out of the log and is kept for people: torn tails, cuts, damaged snapshots.
+"""Quarantine: torn tails, cuts and damaged snapshots, taken out of the log and kept for people.
 
     <first sequence:20>-<offset>-<run id>.torn      bytes that recovery cut
     <first sequence:20>-<offset or "queued">-<tag>.cut   bytes that a cut took; offset 0: a whole segment
     <first sequence:20>-<tag or run id>.note        JSON: what the files of one cut hold, when and why it was made
     *.snapshot                                      damaged, or of another log
 
-Nothing here is ever read by the log again. `trim` lets go of the oldest when there are too many, too many bytes, or
-when they are too old; never of the newest one, which nobody may have seen yet. People delete by `delete`.
+The log never reads these files again. `trim` deletes the oldest cuts when there are too many, when they have too many
+bytes, or when they are too old; never the newest one, which nobody may have seen yet. People delete by `delete`.
 
-Bytes that come without a time (recovery has no clock) get the one at which `trim` first sees them.
+Recovery has no clock, so its notes have no time; they get the time at which `trim` first sees them.
 """
 
 import contextlib
@@ -30,13 +30,13 @@ _UNNOTED: Final = "no note: a copy made for a cut that did not come to pass, or 
 
 
 class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
-    """What one cut, or one damaged file, left."""
+    """Files that one cut, or one damaged file, left behind."""
 
     name: str
-    """Of the note, or of the file that has none."""
+    """Name of the note, or of the file when it has no note."""
     first_sequence: int
     last_sequence: int
-    """first_sequence - 1 when no valid frame is known to be in it."""
+    """Last sequence of a valid frame in the files; first_sequence - 1 when none is known."""
     size_bytes: int
     when_ns: int
     """Wall time, Unix ns; 0: not known."""
@@ -45,28 +45,28 @@ class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LetGo(msgspec.Struct, frozen=True):
-    """What is not kept any more."""
+    """A cut that is not kept any more."""
 
     what: Quarantined
     because: str
 
 
 class Quarantine:
-    """The directory."""
+    """The directory of one store."""
 
     def __init__(self, files: FileSystem, directory: Path) -> None:
         self._files = files
         self.directory = directory
 
     def keep(self, name: str, buffers: Sequence[Buffer]) -> None:
-        """Write a file; durable when it returns."""
+        """Write a file; durable when this returns."""
         write_aside(self._files, self.directory / name, buffers)
 
     def note(self, note: Quarantined) -> None:
         self.keep(note.name, [msgspec.json.encode(note) + b"\n"])
 
     def listing(self) -> list[Quarantined]:
-        """Everything here, by name; files that belong to a note are listed with it."""
+        """Every cut in the directory, by name; files that belong to a note are listed with it."""
         names = self._files.names(self.directory)
         notes = [note for name in names if name.endswith(NOTE) and (note := self._read(name)) is not None]
         noted = {name for note in notes for name in (note.name, *note.files)}
@@ -74,7 +74,7 @@ class Quarantine:
         return sorted([*notes, *rest], key=lambda one: one.name)
 
     def delete(self, one: Quarantined) -> None:
-        """Its files, its note last: what is left after a crash still says what it was. Raises OSError."""
+        """Delete a cut, its note last, so that after a crash the rest is still explained. Raises OSError."""
         names = self._files.names(self.directory)
         for name in (*one.files, one.name):
             if name in names:  # A note is a file that somebody may have edited: it names nothing outside.
@@ -102,7 +102,7 @@ class Quarantine:
         return dated
 
     def _bytes_of(self, one: Quarantined) -> int:
-        """On the disk: a segment that was moved here has its zeros too."""
+        """Bytes on the disk; a segment that was moved here has its zeros too."""
         names = self._files.names(self.directory)
         return sum(self._size(name) for name in one.files if name in names)
 
@@ -141,14 +141,14 @@ class Trimmer:
         self._do = do
         self._gone: deque[LetGo] = deque()
         self.trouble = ""
-        """Why something could not be deleted, the last time."""
+        """Why the last deletion failed, or empty."""
 
     def trim(self, wall_ns: int) -> None:
-        """Soon."""
+        """Have the housekeeper trim soon."""
         self._do(partial(self._trim, wall_ns))
 
     def let_go(self) -> list[LetGo]:
-        """Since the last call."""
+        """Cuts deleted since the last call."""
         return [self._gone.popleft() for _ in range(len(self._gone))]
 
     def _trim(self, wall_ns: int) -> None:
@@ -160,7 +160,7 @@ class Trimmer:
 
 
 def _too_much(count: int, size_bytes: int, oldest_ns: int, config: LogConfig) -> str:
-    """Which bound is passed; empty: none."""
+    """Bound that is exceeded, in words; empty: none."""
     if count > config.quarantine_count_max:
         return f"more than {config.quarantine_count_max} are kept"
     if size_bytes > config.quarantine_bytes_max:

@@ -5,8 +5,9 @@
     snapshot = magic:"ALBP" version:u16 0:u16 crc:u32 length:u64 body:msgpack[length]
     body     = {position, log_time, frame_crc, sections: {name: bytes}}
 
-The name ties a snapshot to the frame it was taken at: after a cut, or in a directory that was put together from two,
-one that does not belong to this log is not used. The newest ones are kept; a bad newest falls back to the one before.
+The name ties a snapshot to the frame at which it was taken, so that a snapshot of another log is not used, be it after
+a cut or in a directory that was put together from two. The newest ones are kept; when the newest is bad the previous
+one is used.
 Spec: docs/formats/log.md.
 """
 
@@ -34,14 +35,14 @@ _CRC_FROM: Final = 12
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What the folds were after the frame at `position`."""
+    """State of the folds after the frame at `position`."""
 
     position: Position
     log_time: LogTime
     frame_crc: int
-    """Header CRC of the frame that ends at `position`."""
+    """CRC of the header of the frame that ends at `position`."""
     sections: dict[str, bytes]
-    """One per fold, by its name."""
+    """Encoded state of each fold, by its name."""
 
 
 class SnapshotName(msgspec.Struct, frozen=True, order=True):
@@ -62,18 +63,18 @@ class Snapshots:
         self._kept = kept
 
     def names(self) -> list[SnapshotName]:
-        """Newest first, by sequence."""
+        """Names of all snapshots, newest first by sequence."""
         found = [_NAME.fullmatch(name) for name in self._files.names(self._directory)]
         names = [SnapshotName(Position(int(m[1]), int(m[2])), int(m[3], 16)) for m in found if m is not None]
         return sorted(names, key=lambda name: (name.position.sequence, name.position.epoch), reverse=True)
 
     def oldest_sequence(self) -> int:
-        """Position of the oldest kept one, 0 when there is none: frames above it are still needed."""
+        """Sequence of the oldest kept snapshot, above which frames are still needed; 0 when there is none."""
         names = self.names()
         return names[-1].position.sequence if names else 0
 
     def save(self, snapshot: Snapshot) -> None:
-        """Write a snapshot and delete those that are too many.
+        """Write a snapshot and delete the oldest beyond the number kept.
 
         Raises:
             SnapshotFailed: the file system refused; the older ones are untouched.
@@ -106,7 +107,7 @@ class Snapshots:
             self._files.sync_directory(self._directory)
 
     def delete_above(self, sequence: int) -> list[SnapshotName]:
-        """A cut has made them wrong."""
+        """Delete the snapshots above `sequence`, which a cut has made wrong; returns their names."""
         above = [name for name in self.names() if name.position.sequence > sequence]
         for name in above:
             self._files.unlink(self._directory / str(name))

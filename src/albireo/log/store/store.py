@@ -1,6 +1,6 @@
-"""The store header: who this store is, what it has promised, how it was left.
+"""The store header: identity of a store, its promises, and how it was left.
 
-Kept twice, in `store.a` and `store.b` (log/store/copies.py): JSON, so that a person can read it.
+Kept twice, in `store.a` and `store.b` (log/store/mirrored_file.py): JSON, so that a person can read it.
 Spec: docs/formats/log.md.
 """
 
@@ -12,36 +12,36 @@ import msgspec
 
 from albireo.log.errors import NEWER, StoreDamaged, WrongStore
 from albireo.log.files import FileSystem
-from albireo.log.store.copies import PAGE, Kind, TwoCopies
+from albireo.log.store.mirrored_file import PAGE, MirroredFile, MirrorFormat
 from albireo.model.position import EpochHistory, Position
 
 HEADER_BYTES_MAX: Final = 4 * 1024 * 1024
 """An epoch takes about 45 bytes."""
-KIND: Final = Kind(magic=b"ALBH", version=1, bytes_max=HEADER_BYTES_MAX)
+KIND: Final = MirrorFormat(magic=b"ALBH", version=1, bytes_max=HEADER_BYTES_MAX)
 
 
 class CutMark(msgspec.Struct, frozen=True, kw_only=True):
     """A cut that is decided and perhaps not done: until it is done every open does it again (ADR-0111)."""
 
     segment: int
-    """First sequence of the segment that is cut; later ones leave the log. 0: all leave."""
+    """First sequence of the segment that is cut; later segments leave the log. 0: all leave."""
     offset: int
-    """Zeros from here on. 0: the segment itself leaves."""
+    """Offset from which the segment is zeroed. 0: the segment itself leaves."""
     tag: str
-    """In the names of the files in quarantine."""
+    """Part of the names of the files in quarantine."""
     first_sequence: int
-    """First one that is cut."""
+    """First sequence that is cut."""
     last_sequence: int
     size_bytes: int
     when_ns: int
     """Wall time, Unix ns."""
     why: str
     files: tuple[str, ...]
-    """Copied to quarantine already."""
+    """Names of the copies that are in quarantine already."""
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """What a log that was started over continues from (`Log.start_over`)."""
+    """Place from which a log that was started over continues (`Log.start_over`)."""
 
     position: Position
     header_crc: int
@@ -49,41 +49,52 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """Ids are random bytes in hexadecimal. Later versions may add fields with defaults."""
+    """Content of the store header. Ids are random bytes in hexadecimal. Later versions may add fields with defaults."""
 
     cluster: str
     node: str
     store_id: str
-    """This directory; never copied."""
+    """Id of this directory; never copied."""
     log_id: str
-    """The log; equal on both members of a pair."""
+    """Id of the log; equal on both members of a pair."""
     history: EpochHistory = EpochHistory()
     run_id: str = ""
     """Drawn at each open."""
     is_clean: bool = False
-    """Closed cleanly and not opened since."""
+    """True: closed cleanly and not opened since."""
     shutdown_id: str = ""
     """Drawn at a clean close, else empty: two members that share it hold the same records."""
     committed_sequence: int = 0
-    """A commit position known to have been reached; frames may know a higher one."""
+    """Commit position that is known to have been reached; frames may know a higher one."""
     durable: Position = Position()
-    """Last durable position at a clean close."""
+    """Last durable position at the last clean close."""
     begin_sequence: int = 1
-    """Lower ones are gone by retention; a segment missing from here on is damage."""
+    """First sequence that is not gone by retention; a segment missing from here on is damage."""
     tried_epoch: int = 0
+    """Highest epoch for which this member was a candidate (pairs)."""
     accepted_epoch: int = 0
+    """Highest epoch that this member has followed or held (pairs)."""
     plc_registers: bytes = b""
-    """Copy of the PLC's register block (pairs)."""
+    """Copies of this member's register blocks in the PLCs that vote (pairs)."""
     claims_to: int | None = None
-    """While the log catches up with a holder: commit positions in frames prove nothing above this one (ADR-0110)."""
+    """Commit positions in frames prove nothing above this sequence while the log catches up with a holder (ADR-0110).
+    None: they are believed."""
     cut: CutMark | None = None
+    """The cut that the next open has to finish; None: none is under way."""
     base: Base | None = None
+    """Set once the log was started over; its first frame chains to it."""
+
+    def position(self, sequence: int) -> Position:
+        """Position of the record `sequence`, or of the base."""
+        if self.base is not None and self.base.position.sequence == sequence:
+            return self.base.position
+        return self.history.position(sequence)
 
 
 class Store:
-    """The two copies and their present content. `update` may be called from any thread."""
+    """The store header on the disk and in memory. `update` may be called from any thread."""
 
-    def __init__(self, copies: TwoCopies, directory: Path, header: StoreHeader) -> None:
+    def __init__(self, copies: MirroredFile, directory: Path, header: StoreHeader) -> None:
         self._copies = copies
         self._directory = directory
         self._lock = threading.Lock()
@@ -95,9 +106,9 @@ class Store:
         """The store in `directory`, None when neither copy is readable.
 
         Raises:
-            WrongStore: it is whole, and this program does not know what it says.
+            WrongStore: the header is whole, and this program does not understand it.
         """
-        copies = TwoCopies(files, directory, KIND)
+        copies = MirroredFile(files, directory, KIND)
         found = copies.read()
         if found is None:
             return None
@@ -114,12 +125,12 @@ class Store:
     @classmethod
     def create(cls, files: FileSystem, directory: Path, header: StoreHeader) -> "Store":
         """Write both copies for the first time."""
-        copies = TwoCopies(files, directory, KIND)
+        copies = MirroredFile(files, directory, KIND)
         copies.write(_body(header))
         return cls(copies, directory, header)
 
     def update(self, **changes: object) -> StoreHeader:
-        """Replace fields; durable in both copies when it returns."""
+        """Replace fields; durable in both copies when this returns."""
         with self._lock:
             header = msgspec.structs.replace(self.header, **changes)
             body = _body(header)

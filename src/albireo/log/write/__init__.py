@@ -1,1 +1,1 @@
-"""The way of a frame to the disk."""
+"""Writing: a frame from its append to the disk."""

@@ -1,7 +1,7 @@
 """The appending side: where the log ends, and what the next frame must continue.
 
-Own entries get epoch, sequence, chain and log time here; frames of a pair's holder bring theirs and are taken only if
-they continue this log exactly. Either way they come out as one group for the sync thread.
+Own entries get epoch, sequence, chain and log time here. Frames of a pair's holder bring all of these, and are taken
+only if they continue this log exactly. Both come out as one group for the sync thread.
 """
 
 from collections.abc import Sequence
@@ -31,16 +31,16 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class End(msgspec.Struct, frozen=True):
-    """Where a log ends."""
+    """End of a log."""
 
     position: Position
     header_crc: int
-    """Of the last frame; 0: there is none, or it is lost."""
+    """CRC of the last frame's header; 0: there is no frame, or it is lost."""
     log_time_ms: int
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """What own frames carry besides their place."""
+    """Fields of an own frame besides its place in the log."""
 
     epoch: int
     elapsed_ms: int
@@ -49,7 +49,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 class Appender:
-    """The end of the log, as handed out: durable or not."""
+    """The end of the log, durable or not, and the frames that continue it."""
 
     def __init__(self, config: LogConfig, log_id: bytes, end: End) -> None:
         self._log_id = log_id
@@ -57,7 +57,7 @@ class Appender:
         self._frame_bytes_max = config.segment_bytes
         self._body_bytes_max = min(BODY_BYTES_MAX, config.segment_bytes - HEADER_BYTES)
         self.appended_bytes = 0
-        """Since open, or since a cut."""
+        """Bytes of frames appended since open, or since a cut."""
         self.set_end(end)
 
     def set_end(self, end: End) -> None:
@@ -67,7 +67,7 @@ class Appender:
         self.log_time_ms = end.log_time_ms
 
     def own(self, entries: Sequence[Entry], stamp: Stamp, pending_bytes: int) -> list[Queued]:
-        """Frames of own entries, all or none. Raises EntryTooLarge, Backlogged."""
+        """Make frames of own entries, of all or of none. Raises EntryTooLarge, Backlogged."""
         added = 0
         for entry in entries:
             if len(entry.body) > self._body_bytes_max:
@@ -108,7 +108,7 @@ class Appender:
         return Queued(encoded, Frame(header, body), self.appended_bytes)
 
     def raw(self, chunk: bytes | memoryview, history: EpochHistory, pending_bytes: int) -> list[Queued]:
-        """The holder's frames, all or none. Raises FramesRefused, Backlogged."""
+        """Take the holder's frames, all or none. Raises FramesRefused, Backlogged."""
         data = bytes(chunk)  # No copy when it is bytes; a view could change under us before it is written.
         if pending_bytes + len(data) > self._pending_bytes_max:
             raise Backlogged(pending_bytes)
@@ -126,7 +126,7 @@ class Appender:
         return group
 
     def again(self, group: list[Queued]) -> list[Queued]:
-        """Frames that were appended before a cut and stay behind it."""
+        """Append frames once more that were appended before a cut and stay."""
         kept: list[Queued] = []
         for queued in group:
             self.appended_bytes += queued.frame.header.frame_bytes
@@ -136,7 +136,7 @@ class Appender:
         return kept
 
     def mend(self, header: FrameHeader) -> None:
-        """The last frame was lost and stands there again: what comes next chains to it."""
+        """Chain the next frame to the last one, which was lost and has been repaired."""
         if header.last_sequence + 1 == self.next_sequence and not self._chain:
             self.set_end(End(header.last, header.header_crc, header.log_time_ms))
 
@@ -155,7 +155,7 @@ class Appender:
         return found
 
     def _why_refused(self, header: FrameHeader, end: End, history: EpochHistory) -> str:
-        """Empty if the frame continues a log that ends at `end`."""
+        """Reason to refuse a frame, or empty if it continues a log that ends at `end`."""
         sequence = end.position.sequence + 1
         if header.log_id != self._log_id:
             return "frame of another log"

@@ -1,4 +1,4 @@
-"""The two threads of a log: one that syncs, one that keeps house.
+"""The two threads of a log: the sync thread and the housekeeper.
 
 Group commit without a clock: while one group is written and synced, the next one queues; an idle log never waits.
 
@@ -7,9 +7,9 @@ Group commit without a clock: while one group is written and synced, the next on
                                    v                              |
                               [housekeeper: prepare the next segment, write sidecars, snapshots, prune]
 
-A write or sync that fails ends the sync thread for good (`on_failed`): what the page cache holds afterwards is not what
-the disk holds, and a second sync would report success (the "fsyncgate" of 2018). A segment that can't be *prepared*
-costs nothing but time: the sync thread waits, the housekeeper tries again, `admission` says why.
+A write or sync that fails ends the sync thread for good (`on_failed`): the page cache may then differ from the disk,
+and a second sync would report success (the "fsyncgate" of 2018). A segment that can't be *prepared* costs nothing but
+time: the sync thread waits, the housekeeper tries again, `admission` says why.
 
 Invariants
     Frames are announced in order, once, and only after the sync that covers them.
@@ -25,13 +25,13 @@ from typing import Final
 
 import msgspec
 
-from albireo.log.write.writer import Preparer, Queued, Writer
+from albireo.log.write.writer import Preparer, Queued, SegmentWriter
 
 Task = Callable[[], None]
-"""One piece of housekeeping; handles what its file operations refuse."""
+"""One piece of housekeeping; handles the errors of its file operations itself."""
 
 _SWITCH: Final = None
-"""Put into a queue: stop when everything before it is done."""
+"""Put into a queue: the thread stops when everything before it is done."""
 
 
 class LogFailure(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class SyncThread:
 
     def __init__(
         self,
-        writer: Writer,
+        writer: SegmentWriter,
         prepared: threading.Condition,
         preparer: Preparer,
         announce: Callable[[Queued], None],
@@ -68,10 +68,8 @@ class SyncThread:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self, *, drain: bool) -> None:
-        """Returns when the thread has ended; with `drain` everything queued is durable then, space permitting."""
-        if not drain:
-            self.abandon()
+    def stop(self) -> None:
+        """End the thread; everything queued is durable when this returns, as far as there is room."""
         self.queue.put(_SWITCH)
         while self._thread.is_alive():
             self._thread.join(timeout=0.1)
@@ -80,7 +78,7 @@ class SyncThread:
                 self.abandon()
 
     def recall(self) -> list[Queued]:
-        """Stop behind the group under way; returns what was not written, in order."""
+        """Stop behind the group under way; returns the frames that were not written, in order."""
         self._is_recalled = True
         self.abandon()
         self.queue.put(_SWITCH)
@@ -130,7 +128,7 @@ class SyncThread:
         return LogFailure("")
 
     def _write(self, group: list[Queued]) -> bool:
-        """All of it, waiting for segments where need be; False when told to give up."""
+        """Write all of a group, waiting for segments where need be; False when told to give up."""
         while True:
             rolls = self._writer.rolls
             count = self._writer.write(group)
@@ -167,11 +165,11 @@ class Housekeeper:
         self._tasks.put(task)
 
     def wake(self) -> None:
-        """A segment was taken: the next one is wanted."""
+        """Have the next segment prepared, because one was taken."""
         self._tasks.put(_nothing)
 
     def stop(self) -> None:
-        """Returns when every task put before is done."""
+        """End the thread when every task put before is done."""
         self._tasks.put(_SWITCH)
         self._thread.join()
 
@@ -192,4 +190,4 @@ class Housekeeper:
 
 
 def _nothing() -> None:
-    """Only wakes the housekeeper."""
+    """Task that only wakes the housekeeper."""

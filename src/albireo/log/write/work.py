@@ -1,9 +1,9 @@
-"""The log's way to the disk: with its two threads once started, in the caller's thread without them.
+"""Work on the disk: done by the log's two threads once they are started, in the caller's thread without them.
 
-Owns what is shared between them: what waits to be written, what is durable, why the log has stopped.
-Not here: what is appended (`appending`), how it is written (`writer`), the threads' loops (`commit`).
+This owns the state that the threads share: frames that wait, the durable position, the reason why the log has stopped.
+Not here: the end of the log (`appending`), segments on the disk (`writer`), the threads' loops (`commit`).
 
-`suspend` and `resume` are a barrier: between them nothing else writes to the store.
+Between `suspend` and `resume` nothing else writes to the store.
 """
 
 import threading
@@ -13,21 +13,21 @@ from typing import Final
 from albireo.log.config import LogConfig
 from albireo.log.errors import LogStopped
 from albireo.log.write.commit import Housekeeper, LogFailure, SyncThread, Task
-from albireo.log.write.writer import Preparer, Queued, Writer
+from albireo.log.write.writer import Preparer, Queued, SegmentWriter
 from albireo.model.position import Position
 
 _MS_PER_S: Final = 1000
 
 
 class Work:
-    """Everything but `_announced` and `failed` is called from the thread that appends."""
+    """All methods but `_announced` and `failed` are called from the thread that appends."""
 
     def __init__(self, config: LogConfig, preparer: Preparer, tidy: Task) -> None:
         self._retry_s = config.prepare_retry_ms / _MS_PER_S
         self._preparer = preparer
         self._tidy = tidy
         self._prepared = threading.Condition()
-        self._writer: Writer | None = None
+        self._writer: SegmentWriter | None = None
         self._sync: SyncThread | None = None
         self._house: Housekeeper | None = None
         self._on_durable: Callable[[Position], None] | None = None
@@ -37,11 +37,11 @@ class Work:
         self.failure: LogFailure | None = None
         self.durable = Position()
         self.durable_bytes = 0
-        """Of those appended since open."""
+        """Bytes that are durable, counted as `Appender.appended_bytes`."""
         self.groups = 0
 
-    def attach(self, writer: Writer, durable: Position) -> None:
-        """The end of the log on disk, as an open or a cut left it."""
+    def attach(self, writer: SegmentWriter, durable: Position) -> None:
+        """Write behind `durable`, the end of the log on the disk as an open or a cut left it."""
         if self._writer is not None:
             self._writer.close()
         self._writer = writer
@@ -54,7 +54,7 @@ class Work:
         self._start_threads()
 
     def listen(self, on_durable: Callable[[Position], None], on_failed: Callable[[LogFailure], None]) -> None:
-        """Whom to tell; without threads `flush` tells it."""
+        """Set the callbacks of `start`; without threads `flush` calls them."""
         self._on_durable = on_durable
         self._on_failed = on_failed
 
@@ -76,14 +76,14 @@ class Work:
             self._waiting += group
 
     def do(self, task: Task) -> None:
-        """One piece of housekeeping."""
+        """Have a piece of housekeeping done."""
         if self._house is not None:
             self._house.put(task)
         else:
             task()
 
     def flush(self) -> None:
-        """Without threads: write and sync what waits, as far as there is room. Raises LogStopped."""
+        """As `Log.flush`."""
         assert self._sync is None and self._writer is not None, "the sync thread does this"
         self.stop_if_failed()
         while self._waiting:
@@ -105,7 +105,7 @@ class Work:
         self._tidy()
 
     def suspend(self) -> list[Queued]:
-        """Both threads have ended and every task is done; returns what was not written.
+        """End both threads once every task is done; returns the frames that were not written.
 
         Raises:
             LogStopped: a write or sync failed, now or before.
@@ -121,15 +121,15 @@ class Work:
         return left
 
     def resume(self, left: list[Queued]) -> None:
-        """Go on with `left`; another writer may have been attached."""
+        """Go on with `left` still to be written, perhaps by another writer."""
         self._waiting = left
         if self._is_started:
             self._start_threads()
 
     def stop(self) -> None:
-        """Everything queued is durable, as far as there is room, and nothing writes any more."""
+        """Make everything queued durable, as far as there is room, and write no more."""
         if self._sync is not None:
-            self._sync.stop(drain=True)
+            self._sync.stop()
         elif self.failure is None:
             self.flush()
         if self._house is not None:
@@ -138,7 +138,7 @@ class Work:
             self._writer.close()
 
     def admission(self, pending_bytes: int, pending_bytes_max: int) -> str:
-        """Empty, or why nothing is to be let in now."""
+        """As `Log.admission`."""
         if self.failure is not None:
             return self.failure.reason
         if not self._preparer.is_ready and self._preparer.reason:
@@ -158,7 +158,7 @@ class Work:
             self._on_failed(failure)
 
     def fail(self, what: str, error: OSError) -> None:
-        """The disk refused what must not be refused. Always raises LogStopped."""
+        """Stop the log because the disk refused a call that must not fail. Always raises LogStopped."""
         self.failed(LogFailure(f"{what}: {error.strerror or error}", error.errno or 0))
         self.stop_if_failed()
 

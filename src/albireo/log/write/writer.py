@@ -1,11 +1,11 @@
-"""Putting groups of frames into segments, and preparing the segments they go into.
+"""Putting groups of frames into segments, and preparing the next segment.
 
 Neither class knows threads: `commit.py` runs the writer in the sync thread and the preparer in the housekeeper; tests
 and simulations run both in their own.
 
 Zero-filling ahead makes a commit a pure data write: no block is allotted and no length changes, so fdatasync needs no
-journal commit (measured: 1.45 to 1.65 times more durable commits per second). It also means that space is met while
-the *next* segment is made, where running out of it costs nothing but the admission of new records.
+journal commit (measured: 1.45 to 1.65 times more durable commits per second). It also means that a full disk is met
+while the *next* segment is made, where it costs nothing but the admission of new records.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ class Queued(msgspec.Struct, frozen=True):
     """A frame on its way to the disk."""
 
     encoded: bytes
-    """Its header."""
+    """Bytes of the frame's header."""
     frame: Frame
     total_bytes: int
     """Bytes appended since open, this frame included."""
@@ -51,7 +51,7 @@ class SegmentTable:
             self.segments = (*self.segments, segment)
 
     def put(self, segment: Segment) -> None:
-        """A segment that was missing, or replaces one with the same first sequence."""
+        """Put in a segment that was missing, or that replaces the one with the same first sequence."""
         with self._lock:
             others = [one for one in self.segments if one.first_sequence != segment.first_sequence]
             self.segments = tuple(sorted([*others, segment], key=lambda one: one.first_sequence))
@@ -73,7 +73,7 @@ class Preparer:
         self._full: Segment | None = None
 
     def step(self) -> None:
-        """Prepare a segment unless one is ready; what the file system refuses becomes `reason`."""
+        """Prepare a segment unless one is ready; an error of the file system becomes `reason`."""
         if self.is_ready:
             return
         self._forget_the_full()
@@ -96,10 +96,10 @@ class Preparer:
         """Give the prepared segment its name. Call only when `is_ready`.
 
         Args:
-            full: the one that it comes behind.
+            full: the segment before it.
 
         Raises:
-            OSError: fatal, as every error of a prepared segment is.
+            OSError: is fatal, as every error of a prepared segment is.
         """
         assert self.is_ready
         path = self._directory / name_of(first_sequence)
@@ -110,7 +110,7 @@ class Preparer:
         return path
 
     def _forget_the_full(self) -> None:
-        """Who reads near the end is served from the log's tail: its memory goes to the next segment (ADR-0132)."""
+        """Give the full segment's page cache to the next one: readers near the end use the log's tail (ADR-0132)."""
         if self._full is None:
             return
         with contextlib.suppress(OSError):  # Pruned by now, perhaps.
@@ -134,7 +134,7 @@ class Preparer:
         self._files.sync_directory(self._directory)
 
 
-class Writer:
+class SegmentWriter:
     """Owns the end of the log on disk. An OSError out of it is fatal: the caller must never call it again."""
 
     def __init__(self, files: FileSystem, config: LogConfig, table: SegmentTable, preparer: Preparer) -> None:
@@ -143,7 +143,7 @@ class Writer:
         self._table = table
         self._preparer = preparer
         self.rolls = 0
-        """How often a prepared segment was taken: each time the next one is wanted."""
+        """Number of prepared segments taken; after each the next one is wanted."""
         self._handle = -1
         last = table.segments[-1] if table.segments else None
         self._segment = last if last is not None and not last.is_sealed else None
@@ -154,7 +154,7 @@ class Writer:
         """Write a group and make it durable.
 
         Returns:
-            How many frames of the group are durable now; fewer than all when the next segment is not ready.
+            Number of frames that are durable now; fewer than all when the next segment is not ready.
         """
         buffers: list[Buffer] = []
         start = self._segment.summary.end_offset if self._segment is not None else 0

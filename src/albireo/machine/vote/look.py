@@ -15,8 +15,8 @@ from albireo.codec.register_block import (
     RUN_MAX,
     VERSION_MAX,
     Ballot,
+    BlockDamage,
     BlockError,
-    Damage,
     LifeSign,
     cluster_tag,
     count_after,
@@ -28,7 +28,7 @@ from albireo.machine.vote.events import OwnCopy, RegisterConfig, RegisterRefusal
 from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import MS
 
-_NOT_OURS_TO_MEND: Final = frozenset({Damage.SIZE, Damage.WORD, Damage.OTHER_LAYOUT})
+_NOT_OURS_TO_MEND: Final = frozenset({BlockDamage.SIZE, BlockDamage.WORD, BlockDamage.OTHER_LAYOUT})
 """Damage that writing again would not mend, or where it would destroy the block of a later version."""
 
 
@@ -91,7 +91,7 @@ def admitted(words: Sequence[int], config: RegisterConfig, question: Install) ->
     try:
         found = decode_ballot(words, config.member * BLOCK_REGISTERS)
     except BlockError as error:
-        if error.damage is not Damage.ZERO:
+        if error.damage is not BlockDamage.ZERO:
             return str(error.damage.value)
     else:
         strange = strangeness(found, config, config.member)

@@ -1,4 +1,4 @@
-"""Memory of a voter on its disk: a keepsake (log/store/keepsake.py) per pair, in <data>/voters/<node>.
+"""Memory of a voter on its disk: a mirrored state (log/store/mirrored_state.py) per pair, in <data>/voters/<node>.
 
 An answer tells only of promises and records that `save` has brought to the disk. Without a store the voter is empty
 and votes for nobody, until `albireo pair init` or a holder admits it.
@@ -12,13 +12,13 @@ from typing import Final
 import msgspec
 
 from albireo.log import FileSystem
-from albireo.log.store.copies import Kind
-from albireo.log.store.keepsake import Keepsake
+from albireo.log.store.mirrored_file import MirrorFormat
+from albireo.log.store.mirrored_state import MirroredState
 from albireo.machine.vote import VoterStore
 from albireo.model.position import BEGINNING, Position
 
 FOLDER: Final = "voters"
-KIND: Final = Kind(magic=b"ALBV", version=1, bytes_max=64 * 1024)
+KIND: Final = MirrorFormat(magic=b"ALBV", version=1, bytes_max=64 * 1024)
 """A store takes some 500 bytes: five voters, one record."""
 
 
@@ -34,7 +34,7 @@ class VoterDisk:
     """The store of one voter for one pair. Opened once per start; for one thread."""
 
     def __init__(self, files: FileSystem, data: Path, node: str, voter: str, cluster: str) -> None:
-        """Read the stored vote; raises the errors of `Keepsake`.
+        """Read the stored vote; raises the errors of `MirroredState`.
 
         Args:
             data: the witness's data directory.
@@ -44,12 +44,12 @@ class VoterDisk:
         """
         self._owner = (voter, cluster)
         folder = f"{FOLDER}/{node.replace('/', '~')}"
-        self.keepsake = Keepsake(files, data, folder, KIND, KeptVote, self._foreign, "this witness votes no more")
+        self.mirrored = MirroredState(files, data, folder, KIND, KeptVote, self._foreign, "this witness votes no more")
 
     @property
     def store(self) -> VoterStore | None:
         """The store as it is on the disk."""
-        kept = self.keepsake.body
+        kept = self.mirrored.body
         return None if kept is None else kept.store
 
     @property
@@ -58,8 +58,8 @@ class VoterDisk:
         return self.store.floor if self.store else BEGINNING
 
     def save(self, store: VoterStore) -> None:
-        """Make this durable before it returns; raises the errors of `Keepsake.save`."""
-        self.keepsake.save(KeptVote(voter=self._owner[0], store=store))
+        """Make this durable before it returns; raises the errors of `MirroredState.save`."""
+        self.mirrored.save(KeptVote(voter=self._owner[0], store=store))
 
     def _foreign(self, kept: KeptVote) -> str:
         voter, cluster = self._owner

@@ -136,7 +136,7 @@ class Seat:
 
     def status(self, now: Instant) -> dict[str, object]:
         """As `albireo status` shows it; times in ms."""
-        voter, store, keepsake = self.voter, self.voter.store, self.disk.keepsake
+        voter, store, mirrored = self.voter, self.voter.store, self.disk.mirrored
         left = max(0, voter.lease_end - now, voter.starts_until - now) if store else 0
         return {
             "node": self.pair.node,
@@ -155,10 +155,10 @@ class Seat:
             "refused": {refusal.value: count for refusal, count in voter.refusals.items()},
             "lists_differ": self.lists_differ,
             "store": {
-                "saves": keepsake.saves,
-                "generation": keepsake.generation,
-                "repaired_copies": keepsake.repaired_copies,
-                "is_damaged": keepsake.is_damaged,
+                "saves": mirrored.saves,
+                "generation": mirrored.generation,
+                "repaired_copies": mirrored.repaired_copies,
+                "is_damaged": mirrored.is_damaged,
             },
         }
 
@@ -247,11 +247,11 @@ class Witness:
             raise ConfigurationRefused(f"{error}{remedy}") from error
         voter = Voter(name, pair.cluster, disk.store, self._actor.now(), pair.drift, pair.voters)
         seat = Seat(pair, voter, disk)
-        log, keepsake = self._actor.log, disk.keepsake
-        if keepsake.repaired_copies:
-            log.warning("voter_store_repaired", node=pair.node, copies=", ".join(keepsake.repaired_copies))
-        if keepsake.is_damaged:
-            log.error("voter_store_damaged", node=pair.node, path=keepsake.directory, remedy="albireo voter reset")
+        log, mirrored = self._actor.log, disk.mirrored
+        if mirrored.repaired_copies:
+            log.warning("voter_store_repaired", node=pair.node, copies=", ".join(mirrored.repaired_copies))
+        if mirrored.is_damaged:
+            log.error("voter_store_damaged", node=pair.node, path=mirrored.directory, remedy="albireo voter reset")
         if seat.lists_differ:
             log.error("voter_lists_differ", node=pair.node, topology=", ".join(pair.voters))
         log.info("voter_opened", node=pair.node, state=voter.state(self._actor.now()).value)

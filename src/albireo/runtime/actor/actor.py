@@ -52,7 +52,7 @@ from albireo.runtime.link.sockets import Sockets, new_identity
 from albireo.runtime.link.tcp import TcpLinks
 
 CALLS_MAX: Final = 10_000
-"""Calls from other threads that wait for the loop. Overflow rule: fail; a loop that far behind hangs."""
+"""Calls from other threads that may wait for the loop. Overflow rule: fail; a loop that far behind hangs."""
 CALLS_PER_TURN_MAX: Final = 1000
 JOURNAL_FLUSH_S: Final = 0.1
 _BOOT_LIMITS: Final = LinkLimits(send_messages_max=100, receive_messages_max=100)
@@ -60,45 +60,45 @@ _LOGGER_LIMITS: Final = LinkLimits(holds_for_peer=False, send_messages_max=1000,
 
 
 class Behaviour(Protocol):
-    """What the author of an actor writes. Everything is called in the actor's loop."""
+    """The part of an actor that its author writes. Everything is called in the actor's loop."""
 
     name: str
 
     async def start(self, actor: "ActorContext") -> None:
-        """Bind, connect, load. Returns when ready; letters come only afterwards. No answer is received in here.
+        """Bind, connect, load. Returns when ready; letters come only afterwards, so no answer is received in here.
 
         Raises:
-            ConfigurationRefused: cannot start with what it was given; the node ends with exit code 78.
+            ConfigurationRefused: it cannot start with its arguments; the node ends with exit code 78.
         """
 
     def drained(self, letters: Sequence[Letter]) -> None:
-        """All that one wake-up drained, never empty. Not longer than a turn may be."""
+        """Take all letters that one wake-up drained, never none. It may not last longer than a turn."""
 
     def ticked(self, now: Instant) -> None:
-        """The armed deadline has come. It is disarmed: `arm` again for the next one."""
+        """Act on the armed deadline, which has come and is disarmed: `arm` sets the next one."""
 
     async def stop(self) -> None:
         """Finish and release everything. Letters, ticks and calls go on until this returns.
 
-        Not called after a crash; what must be released even then is given to `ActorContext.at_end`.
+        It is not called after a crash; `ActorContext.at_end` takes what must be released even then.
         """
 
 
 class Supervised(msgspec.Struct, frozen=True):
-    """How an actor stands to its supervisor; nothing of it when it runs alone (tests)."""
+    """Ties of an actor to its supervisor; an actor that runs alone (tests) has none."""
 
     identity: bytes
-    """Of the boot link: tells boot which run of which actor speaks."""
+    """Identity of the boot link, by which boot knows the actor and its run."""
     lock: DataLock | None = None
-    """The data directory's lock: the right to replace a stale socket file."""
+    """Lock of the data directory: the right to replace a stale socket file."""
     is_process: bool = True
-    """CPU time is the process', not the thread's."""
+    """True: CPU time is the process', not the thread's."""
     log_level: str = "info"
-    """Lines below are not even sent to logger."""
+    """Lowest level of lines that are sent to logger."""
 
 
 class ActorContext:
-    """What an actor may use of the world. For its own thread only, except `call`."""
+    """Services of the runtime for one actor. For its own thread only, except `call`."""
 
     def __init__(
         self, behaviour: Behaviour, data: Path, *, name: str = "", supervised: Supervised | None = None
@@ -108,7 +108,7 @@ class ActorContext:
         """The node's data directory, absolute."""
         self.loop = asyncio.get_running_loop()
         self.turns = self.loop.turns if isinstance(self.loop, ActorLoop) else TurnMeter()
-        """Lengths of the turns; stays empty on a foreign loop."""
+        """Meter of the turns; stays empty on a foreign loop."""
         self.turn_limits = TurnLimits()
         self.is_stopping = False
         """True once a clean stop has begun."""
@@ -162,8 +162,10 @@ class ActorContext:
         return self._links.watch(self._links.sockets.bind(name, limits, takes_over=may_replace))
 
     def connect(self, name: str, limits: LinkLimits = DEFAULT_LIMITS) -> Link:
-        """A link to whoever has bound `name`, now or later (DEALER). It reconnects by itself, and loses what was on
-        its way when it does."""
+        """A link to whoever has bound `name`, now or later (DEALER).
+
+        It reconnects by itself, and loses the messages that are on their way then.
+        """
         return self._connected(name, limits, new_identity(self.name))
 
     def bind_tcp(self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits = TCP_LIMITS) -> Link:
@@ -177,11 +179,11 @@ class ActorContext:
         return self._links.watch(self._tcp.connect(name, endpoint, keys, limits, peer or name))
 
     def probe(self, endpoint: str, timeout_s: float, on_answer: Callable[[Reach], object]) -> None:
-        """See whether a process listens at `endpoint` and say so in a turn of ours; only REFUSED proves anything."""
+        """See whether a process listens at `endpoint`; `on_answer` is called in a turn of this actor."""
         self._probes.begin(endpoint, timeout_s, on_answer)
 
     def arm(self, deadline: Instant | None) -> None:
-        """Call `ticked` once `deadline` has come; replaces the one before; None disarms."""
+        """Call `ticked` once `deadline` has come; replaces the previous deadline; None disarms."""
         self._deadline = deadline
         if deadline is None or (self._timer is not None and self._timer_at <= deadline):
             return  # A timer that rings early costs one turn; making it anew at each turn costs more.
@@ -191,7 +193,7 @@ class ActorContext:
         self._timer = self.loop.call_later(max(0, deadline - boot_ns()) / SECOND, self._deadline_came)
 
     def call(self, function: Callable[..., object], *args: object) -> bool:
-        """Run `function(*args)` in the actor's loop. From any thread, in the order of the calls.
+        """Run `function(*args)` in the actor's loop, in the sequence of the calls. For any thread.
 
         Returns:
             False: the actor has ended, the call is not made.
@@ -231,7 +233,7 @@ class ActorContext:
     # --- Turns -------------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        """Calls, then what is due on the links, then the tick; and see what is due next."""
+        """Make the calls, take letters from the links that are due, tick; then see what is due next."""
         self._next.began()
         if self._is_released or self._failure.done():
             return
@@ -259,7 +261,7 @@ class ActorContext:
             self._behaviour.ticked(boot_ns())
 
     def _deadline_came(self) -> None:
-        self._timer = None  # Too early (the timer's clock stands still in suspend)? Then the turn arms it again.
+        self._timer = None  # The timer's clock stands still in suspend: when it rings too early the turn arms it again.
         self._next.now()
 
     def _wake(self, callback: Callable[[], object]) -> bool:
@@ -339,11 +341,7 @@ class ActorContext:
             self._boot.send(message)
 
     async def _unless_failed(self, work: Coroutine[Any, Any, object]) -> None:
-        """Wait for `work`, but no longer than until the actor fails.
-
-        Raises:
-            what the actor failed with, or what `work` raised.
-        """
+        """Wait for `work`, but no longer than until the actor fails; raises the error of either."""
         task = self.loop.create_task(work)
         try:
             both: set[asyncio.Future[Any]] = {task, self._failure}
@@ -371,7 +369,7 @@ class ActorContext:
 
 
 class _HandedOn:
-    """What a callback raises ends the actor, as what a coroutine raises does; asyncio alone would only print it."""
+    """Context in which an exception of a callback ends the actor; asyncio alone would only print it."""
 
     __slots__ = ("_context",)
 
@@ -399,13 +397,13 @@ async def run_actor(
     """Run an actor on the running loop until it is asked to stop; returns when everything is released.
 
     Args:
-        behaviour: what it does.
+        behaviour: behaviour of the actor.
         data: the node's data directory.
-        name: if it is not the behaviour's.
-        supervised: how it reaches boot; None runs it alone (no DEAD?, no right to replace stale sockets).
+        name: name of the actor, if it is not the behaviour's.
+        supervised: its ties to boot; None runs it alone (no DEAD?, no right to replace stale sockets).
         on_made: gets the context before the start, to keep it (`context.stop()`, `context.ready`).
     Raises:
-        whatever the behaviour raised, or ActorFailed. Cancelling is an end without a clean stop.
+        Exception: the one that the behaviour raised, or ActorFailed. Cancelling is an end without a clean stop.
     """
     context = ActorContext(behaviour, data, name=name, supervised=supervised)
     is_clean = False
@@ -423,7 +421,7 @@ async def running(behaviour: Behaviour, data: Path, *, name: str = "") -> AsyncI
     """An actor beside the caller, on the caller's loop: ready inside, stopped cleanly afterwards.
 
     Raises:
-        ExceptionGroup: the actor crashed; the caller's block is cancelled then.
+        ExceptionGroup: the actor crashed, and the caller's block was cancelled.
     """
     made: asyncio.Future[ActorContext] = asyncio.get_running_loop().create_future()
     async with asyncio.TaskGroup() as group:

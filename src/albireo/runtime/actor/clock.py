@@ -1,4 +1,4 @@
-"""The only place that reads a clock. Everything else is told `now`.
+"""The clocks, which no other module reads. Everything else is told `now`.
 
 `boot_ns` decides (deadlines, delays); `wall_ns` is data (it is stamped and stored). Suspend counts in both.
 
@@ -16,7 +16,7 @@ from typing import Final
 from albireo.model.instant import Instant, WallTime
 
 SHIFT_VARIABLE: Final = "ALBIREO_WALL_SHIFT"
-"""Names a file made by `write_shift`. For drills only."""
+"""Environment variable that names a file made by `write_shift`. For drills only."""
 _SHIFT: Final = struct.Struct("<q")
 
 
@@ -52,7 +52,7 @@ def write_shift(file: Path, shift_ns: int) -> None:
 
 
 def _mapped(file: str | None) -> mmap.mmap | None:
-    """The shift, as it is at any time: the file is mapped once and never opened again."""
+    """Memory map of the shift, so that the file is never opened again."""
     if file is None:
         return None
     with Path(file).open("rb") as opened:

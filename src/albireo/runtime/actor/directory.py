@@ -1,4 +1,4 @@
-"""The data directory: who holds it, and where its sockets are.
+"""The data directory: its lock and its sockets.
 
     <data>/         0700
     <data>/lock     flock; held by boot *and* by every actor process it starts (they inherit the descriptor), so a new
@@ -6,8 +6,8 @@
     <data>/run/     0700; one unix socket per bound name
 
 A unix socket path has room for 107 bytes. Longer ones are reached through /proc/self/fd/<descriptor of run/>, which
-the kernel resolves at bind and connect: nothing has to be placed outside the data directory. (Tried before that: a
-symlink in XDG_RUNTIME_DIR; it has to be guarded, found again and cleaned up.)
+the kernel resolves at bind and connect, so that nothing has to be placed outside the data directory. (Rejected: a
+symlink in XDG_RUNTIME_DIR, which has to be guarded, found again and cleaned up.)
 """
 
 import fcntl
@@ -66,7 +66,7 @@ class DataLock:
         return cls(descriptor)
 
     def covers(self, data: Path) -> bool:
-        """Whether this is the lock of `data`; an actor asks before it takes over a socket name."""
+        """True if this is the lock of `data`; an actor asks before it takes over a socket name."""
         try:
             return os.path.samestat(os.fstat(self.descriptor), (data / "lock").stat())
         except OSError:
@@ -79,7 +79,7 @@ class DataLock:
 
 
 def holder(data: Path) -> int:
-    """Process id of the boot that holds `data`, 0 if nobody does (or it is about to write its id)."""
+    """Process id of the boot that holds `data`; 0 if nobody does, or boot is about to write it."""
     try:
         descriptor = os.open(data / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def holder(data: Path) -> int:
 
 
 class RunDirectory:
-    """Where the sockets of a node are. Keeps a descriptor open while a socket lives that was reached through it."""
+    """Directory of a node's sockets. Keeps a descriptor open while a socket lives that was reached through it."""
 
     def __init__(self, data: Path, *, create: bool = True) -> None:
         """Open `<data>/run`.
@@ -124,7 +124,7 @@ class RunDirectory:
         return f"/proc/self/fd/{self._descriptor}/{name}"
 
     def answers(self, name: str) -> bool:
-        """Whether a process listens on `name` right now."""
+        """True if a process listens on `name` right now."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
             try:
                 probe.connect(self.address(name))

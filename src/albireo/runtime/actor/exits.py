@@ -4,10 +4,10 @@ from typing import Final
 
 EXIT_ESCALATED: Final = 1
 EXIT_DATA: Final = 65
-"""EX_DATAERR: what an actor keeps on the disk is damaged beyond what it repairs itself; a human must act."""
+"""EX_DATAERR: data of an actor on the disk are damaged beyond its own repair; a human must act."""
 EXIT_HUNG: Final = 75
 """EX_TEMPFAIL: whoever started this process should start it again."""
 EXIT_CONFIGURATION: Final = 78
-"""EX_CONFIG: an actor can't start with what it was given."""
+"""EX_CONFIG: an actor can't start with its arguments."""
 FINAL: Final = frozenset({EXIT_DATA, EXIT_CONFIGURATION})
 """An actor ends with these when starting it again cannot help."""

@@ -1,7 +1,7 @@
 """Structured log lines: an event name that never changes, and fields.
 
-A line goes to the `logger` actor as a `Logged` message. While logger cannot be reached the line is held (bounded, drop
-oldest and count); what is older than `HELD_NS` goes to stderr instead, so that nothing is silent when logger is dead.
+A line goes to the `logger` actor as a `Logged` message. While logger cannot be reached lines are held (bounded, drop
+oldest and count); lines older than `HELD_NS` go to stderr instead, so that nothing is silent when logger is dead.
 
 Not done here: where the lines end up (node/logger.py).
 """
@@ -20,11 +20,11 @@ from albireo.runtime.actor.mailbox import Mailbox, Overflow
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 LINES_HELD_MAX: Final = 1000
 HELD_NS: Final = Duration(5 * SECOND)
-"""How long a line waits for logger before stderr gets it: longer than logger needs to start."""
+"""Time that a line waits for logger before stderr gets it; longer than logger needs to start."""
 FIELD_CHARS_MAX: Final = 4096
 FIELDS_MAX: Final = 64
 RATE_NS: Final = Duration(10 * SECOND)
-"""A rate-limited event appears at most this often, with the count of what was kept back."""
+"""Least time between two lines of a rate-limited event; the second has the count of those kept back."""
 KEYS_MAX: Final = 256
 """Rate-limited events remembered at a time."""
 
@@ -55,7 +55,7 @@ def render_json(line: Logged) -> str:
 
 
 def render_text(line: Logged) -> str:
-    """For eyes: time, level, actor, event, then name=value."""
+    """Line for people: time, level, actor, event, then name=value."""
     fields = " ".join(f"{name}={_quoted(plain(value))}" for name, value in line.fields.items())
     return f"{render_time(line.at_ns)} {line.level:<7} {line.actor} {line.event} {fields}".rstrip()
 
@@ -104,11 +104,11 @@ class Journal:
         self._write("warning", event, fields)
 
     def error(self, event: str, **fields: object) -> None:
-        """A human must act."""
+        """Write a line that tells a human to act."""
         self._write("error", event, fields)
 
     def limited(self, event: str, key: str = "", **fields: object) -> None:
-        """A warning that a hostile or broken peer can cause: at most one per `key` and RATE_NS, with a count."""
+        """Write a warning that a hostile or broken peer can cause: at most one per `key` and RATE_NS, with a count."""
         now = self._now()
         last, kept_back = self._kept_back.get(event + key, (None, 0))
         if last is not None and now - last < RATE_NS:
@@ -120,7 +120,7 @@ class Journal:
         self.warning(event, **fields, kept_back=kept_back)
 
     def redirect(self, deliver: Callable[[Logged], bool]) -> None:
-        """Hand lines to somebody else from now on: logger's own lines stay with logger."""
+        """Hand lines to `deliver` from now on: logger's own lines stay with logger."""
         self._deliver = deliver
 
     @property
@@ -129,11 +129,11 @@ class Journal:
 
     @property
     def is_holding(self) -> bool:
-        """Whether `flush` should be called again soon."""
+        """True if `flush` should be called again soon."""
         return len(self._held) > 0
 
     def flush(self, *, is_last: bool = False) -> None:
-        """Hand on what is held; what is too old, or everything if `is_last`, goes to stderr if nobody takes it."""
+        """Hand on lines that are held; those that nobody takes go to stderr if they are too old, or if `is_last`."""
         now = self._now()
         held = self._held.take(LINES_HELD_MAX)
         while held and self._deliver(held[0][1]):
@@ -154,7 +154,7 @@ class Journal:
             self._tell_dropped()
 
     def _tell_dropped(self) -> None:
-        """Say it where it is seen, once per LINES_HELD_MAX lost lines."""
+        """Tell stderr of lost lines, once per LINES_HELD_MAX of them."""
         if self.dropped - self._told_dropped >= LINES_HELD_MAX or self._told_dropped == 0:
             fields: dict[str, object] = {"count": self.dropped - self._told_dropped}
             self._told_dropped = self.dropped

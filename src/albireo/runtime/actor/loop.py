@@ -15,7 +15,7 @@ from albireo.model.instant import SECOND, Duration, Instant
 from albireo.runtime.actor.clock import boot_ns, thread_cpu_ns
 
 SLOT_NS: Final = Duration(10 * SECOND)
-"""`recent_ns` looks back one to two of these."""
+"""Length of a slot; `recent_ns` looks back one to two of them."""
 
 
 class TurnMeter:
@@ -25,7 +25,7 @@ class TurnMeter:
         self.count = 0
         self.total_ns = 0
         self.longest_ns = 0
-        """Since `reset`, which the actor calls when it has started."""
+        """Longest turn since `reset`, which the actor calls when it has started."""
         self._slot = 0
         self._in_slot = self._in_slot_before = (0, 0)
 
@@ -41,17 +41,17 @@ class TurnMeter:
             self._in_slot = (max(longest_ns, elapsed_ns), max(most_cpu_ns, cpu_ns))
 
     def recent_ns(self, now: Instant) -> Duration:
-        """The longest turn of the last 10..20 s."""
+        """Longest turn of the last 10..20 s."""
         self._enter(now // SLOT_NS)
         return Duration(max(self._in_slot[0], self._in_slot_before[0]))
 
     def recent_cpu_ns(self, now: Instant) -> Duration:
-        """The most CPU time a turn used in the last 10..20 s: what is above it the machine took for others."""
+        """Most CPU time that a turn used in the last 10..20 s; a longer turn waited for the machine."""
         self._enter(now // SLOT_NS)
         return Duration(max(self._in_slot[1], self._in_slot_before[1]))
 
     def reset(self) -> None:
-        """Forget everything: what a start took is no turn of the running actor."""
+        """Forget everything, because the start is no turn of the running actor."""
         self.__init__()  # type: ignore[misc]  # All state is set there.
 
     def _enter(self, slot: int) -> None:
@@ -62,8 +62,11 @@ class TurnMeter:
 
 
 class _Selector(selectors.EpollSelector):
-    """Measures the time between two questions, and tells a link of its signal by itself: what that schedules runs in
-    the same iteration. Told by a callback of asyncio's it would run in the next one, and each wake-up be two."""
+    """Measures the time between two questions to the kernel, and tells links of their signals by itself.
+
+    A turn that a signal schedules so runs in the same iteration. Told by a callback of asyncio's it would run in the
+    next one, and each wake-up would be two.
+    """
 
     def __init__(self, turns: TurnMeter) -> None:
         super().__init__()
@@ -106,18 +109,20 @@ class ActorLoop(asyncio.SelectorEventLoop):
         super().__init__(self._watched)
 
     def watch(self, descriptor: int, on_readable: Callable[[], object]) -> None:
-        """Call `on_readable` while the descriptor is readable, before the callbacks of that iteration. It must not
-        raise, and do no more than schedule a callback."""
+        """Call `on_readable` while the descriptor is readable, before the callbacks of that iteration.
+
+        It must not raise, and do no more than schedule a callback.
+        """
         self._watched.register(descriptor, selectors.EVENT_READ, _Watcher(on_readable))
 
     def unwatch(self, descriptor: int) -> None:
-        """No more. Nothing happens if it is not watched."""
+        """Watch the descriptor no more. Nothing happens if it is not watched."""
         with contextlib.suppress(KeyError):
             self._watched.unregister(descriptor)
 
 
 class NextTurn:
-    """When the next turn of an actor runs: one is due at a time."""
+    """Schedules the next turn of an actor; one is due at a time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, turn: Callable[[], object]) -> None:
         self._loop = loop
@@ -125,13 +130,13 @@ class NextTurn:
         self._is_due = False
 
     def soon(self) -> None:
-        """In the next iteration of the loop."""
+        """Run the turn in the next iteration of the loop."""
         if not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._turn)
 
     def now(self) -> None:
-        """Not beside a turn that is due: that one sees to everything."""
+        """Run the turn at once, unless one is due, which sees to everything."""
         if not self._is_due:
             self._turn()
 
@@ -140,9 +145,9 @@ class NextTurn:
 
 
 class IdleCollection:
-    """Garbage is collected when nothing happens, not in the middle of a turn. One per process.
+    """Collects garbage when nothing happens, not in the middle of a turn. One per process.
 
-    What is there after the start never becomes garbage (`gc.freeze`). The automatic collector stays on with a high
+    Objects that exist after the start never become garbage (`gc.freeze`). The automatic collector stays on with a high
     threshold: it is the bound for a process that is never idle.
     """
 
@@ -158,7 +163,7 @@ class IdleCollection:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Freeze what is there and take over."""
+        """Freeze all objects and take over."""
         gc.collect()
         gc.freeze()
         gc.set_threshold(self.BUSY_THRESHOLD, 20, 50)

@@ -1,7 +1,7 @@
 """A bounded queue between two threads, with a name, a capacity and an overflow rule. No defaults.
 
-The mailbox of an actor towards its peers is the ZeroMQ pipe (see sockets.py: `Link.send` answers False when it is
-full). This one is for what stays inside a process: calls from a helper thread, log lines on their way out.
+The mailbox of an actor towards its peers is the ZeroMQ pipe (`Link.send` in link.py answers False when it is full).
+This one is for elements that stay inside a process: calls from a helper thread, log lines on their way out.
 """
 
 import threading
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 class Overflow(Enum):
-    """What happens to an element that finds the mailbox full."""
+    """Rule for an element that finds the mailbox full."""
 
     DROP_OLDEST = "drop oldest"
-    """The oldest one goes and is counted: for what grows stale (log lines)."""
+    """The oldest element goes and is counted: for elements that grow stale (log lines)."""
     FAIL = "fail"
-    """MailboxFull: for what must not be lost; a full mailbox means that its owner hangs."""
+    """MailboxFull is raised: for elements that must not be lost; a full mailbox means that its owner hangs."""
 
 
 class Mailbox(Generic[T]):
@@ -57,7 +57,7 @@ class Mailbox(Generic[T]):
             return [self._elements.popleft() for _ in range(count)]
 
     def put_back(self, elements: list[T]) -> None:
-        """Return what `take` gave and nobody wanted yet; beyond the capacity the oldest are dropped and counted."""
+        """Return elements that `take` gave; beyond the capacity the oldest are dropped and counted."""
         with self._lock:
             excess = max(0, len(elements) + len(self._elements) - self.capacity)
             self.dropped += excess

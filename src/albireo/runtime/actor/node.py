@@ -1,4 +1,4 @@
-"""A whole node in this process: its supervisor, the signals, and the exit code that says what to do next."""
+"""A whole node in this process: its supervisor, the signals, and the exit code that tells the next step."""
 
 import asyncio
 import os
@@ -31,11 +31,10 @@ def run_node(
     A second signal ends everything at once, without a clean stop.
 
     Returns:
-        The exit code: 0 stopped cleanly; 1 gave up; 65 its data are damaged; 75 start me again (a thread hangs);
-        78 configuration refused.
-        The reason is on stderr. With 75 this does not return: the process ends here.
+        The exit code: 0 stopped cleanly; 1 gave up; 65 its data are damaged; 75 to be started again (a thread hangs);
+        78 configuration refused. The reason is on stderr. With 75 this does not return: the process ends here.
     Raises:
-        DataLocked, DirectoryUnsafe: before anything was started.
+        DataLocked, DirectoryUnsafe: nothing was started.
     """
     tune_process()
     supervisor = Supervisor(data, specs, placement, config=config, on_change=on_change, log_level=log_level)

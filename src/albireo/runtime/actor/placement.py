@@ -1,8 +1,8 @@
-"""Where an actor lives: in a process of its own, or in a thread of the node's process. It can't tell the difference.
+"""Placement of an actor: in a process of its own, or in a thread of the node's process. It can't tell the difference.
 
-An actor is placed by its spec, which is plain JSON: a factory by name and its arguments. Nothing is pickled, so what
-an actor gets is what could have been written in a file. A process reads its `Launch` from stdin (a memory file, so
-that no size of it can block boot), inherits the descriptor of the data directory's lock, and dies with boot.
+An actor is placed by its spec, which is plain JSON: a factory by name and its arguments. Nothing is pickled, so an
+actor gets nothing that could not have been written in a file. A process reads its `Launch` from stdin (a memory file,
+so that no size of it can block boot), inherits the descriptor of the data directory's lock, and dies with boot.
 """
 
 import asyncio
@@ -40,13 +40,13 @@ class ActorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     factory: str
     """`module:attribute`, called as `factory(arguments)`, gives the Behaviour. May raise ConfigurationRefused."""
     arguments: dict[str, object] = {}
-    """JSON."""
+    """Arguments of the factory, as JSON values."""
     stage: int = 0
     """Actors of one stage start together, after every essential one of the stages before runs; they stop in reverse."""
     is_essential: bool = True
     """False: its restarts never end the node; it is tried again for ever, at the longest back-off."""
     nice: int = 0
-    """Above 0: who is behind by design leaves the CPU to the others (nice(2)). In a thread it changes nothing."""
+    """Niceness (nice(2)): above 0 for an actor that leaves the CPU to the others. In a thread it changes nothing."""
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
@@ -56,7 +56,7 @@ class ActorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a new process is told."""
+    """Instructions for a new process."""
 
     spec: ActorSpec
     data: str
@@ -65,30 +65,30 @@ class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lock_descriptor: int
     log_level: str
     reason_descriptor: int
-    """Of a memory file: the last words of a run that did not end cleanly."""
+    """Descriptor of a memory file for the last words of a run that did not end cleanly."""
 
 
-class Ending(msgspec.Struct, frozen=True):
-    """How a run of an actor ended."""
+class ActorEnd(msgspec.Struct, frozen=True):
+    """End of a run of an actor."""
 
     exit_code: int
     """0 clean; EXIT_*; negative: the signal that ended the process."""
     reason: str
 
 
-class Placement(Protocol):
+class ActorPlacement(Protocol):
     """Two implementations: ProcessPlacement, ThreadPlacement. For boot's loop only."""
 
     can_kill: bool
 
-    def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[Ending], object]) -> int:
-        """Start a run of `spec`; gives its process id. `on_end` is called once, in boot's loop."""
+    def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
+        """Start a run of `spec`; returns its process id. `on_end` is called once, in boot's loop."""
 
     def request_stop(self, name: str) -> None:
-        """Ask the running one for a clean stop; nothing happens if it does not run."""
+        """Ask the actor for a clean stop; nothing happens if it does not run."""
 
     def kill(self, name: str) -> None:
-        """End it at once; only if `can_kill`."""
+        """End the actor at once; only if `can_kill`."""
 
 
 def build(spec: ActorSpec) -> Behaviour:
@@ -108,20 +108,20 @@ def build(spec: ActorSpec) -> Behaviour:
 
 def live(
     spec: ActorSpec, data: Path, supervised: Supervised, on_made: Callable[[ActorContext], object] | None = None
-) -> Ending:
+) -> ActorEnd:
     """The whole life of an actor, in the calling thread."""
     try:
         behaviour = build(spec)
         with asyncio.Runner(loop_factory=ActorLoop) as runner:
             runner.run(run_actor(behaviour, data, name=spec.name, supervised=supervised, on_made=on_made))
     except ConfigurationRefused as error:
-        return Ending(EXIT_CONFIGURATION, str(error))
+        return ActorEnd(EXIT_CONFIGURATION, str(error))
     except StoreRefused as error:
-        return Ending(EXIT_CRASHED if error.may_pass else EXIT_DATA, str(error))
+        return ActorEnd(EXIT_CRASHED if error.may_pass else EXIT_DATA, str(error))
     except Exception as error:  # noqa: BLE001  # The supervisor's place: a bug ends this actor here, and only this one.
         traceback.print_exc()
-        return Ending(EXIT_CRASHED, "".join(traceback.format_exception_only(error)).strip())
-    return Ending(0, "stopped")
+        return ActorEnd(EXIT_CRASHED, "".join(traceback.format_exception_only(error)).strip())
+    return ActorEnd(0, "stopped")
 
 
 class ProcessPlacement:
@@ -135,7 +135,7 @@ class ProcessPlacement:
         self._log_level = log_level
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[Ending], object]) -> int:
+    def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
         loop = asyncio.get_running_loop()
         last_words = os.memfd_create(f"albireo-{spec.name}-reason")
         try:
@@ -154,7 +154,7 @@ class ProcessPlacement:
             os.close(last_words)
             if self._running.get(spec.name) is process:
                 del self._running[spec.name]
-            on_end(Ending(code, reason or _describe(code)))
+            on_end(ActorEnd(code, reason or _describe(code)))
 
         loop.add_reader(descriptor, ended)
         return process.pid
@@ -195,13 +195,13 @@ class ThreadPlacement:
         self._log_level = log_level
         self._running: dict[str, list[ActorContext]] = {}
 
-    def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[Ending], object]) -> int:
+    def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
         loop = asyncio.get_running_loop()
         made: list[ActorContext] = []
         self._running[spec.name] = made
         supervised = Supervised(identity=identity, lock=self._lock, is_process=False, log_level=self._log_level)
 
-        def ended(ending: Ending) -> None:
+        def ended(ending: ActorEnd) -> None:
             if self._running.get(spec.name) is made:
                 del self._running[spec.name]
             on_end(ending)

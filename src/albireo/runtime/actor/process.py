@@ -1,6 +1,7 @@
 """The main program of an actor process: `python -P -m albireo.runtime.actor.process NAME` with a `Launch` on stdin.
 
-It dies with boot (PR_SET_PDEATHSIG: also when it hangs), leaves Ctrl-C to boot, and takes SIGTERM as a clean stop.
+The process dies with boot, also when it hangs (PR_SET_PDEATHSIG), leaves Ctrl-C to boot, and takes SIGTERM as a clean
+stop.
 """
 
 import ctypes
@@ -57,7 +58,7 @@ def die_with(boot_pid: int) -> bool:
 
 
 def _settle(context: ActorContext) -> None:
-    """What a process does around its one actor."""
+    """Prepare a process for its one actor."""
     context.loop.add_signal_handler(signal.SIGTERM, context.stop)
     collection = IdleCollection(context.loop, lambda: context.turns.count)
     context.at_ready(collection.start)

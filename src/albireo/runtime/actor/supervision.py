@@ -16,10 +16,10 @@ Not done here: processes, threads, sockets (supervisor.py, placement.py).
                                                exited, node stops
 
 - Stages: an actor is started once every essential actor of the stages before it runs. They stop in reverse order.
-- one_for_one: who died is started anew. rest_for_one: the later stages too, because they build on it.
+- one_for_one: an actor that died is started anew. rest_for_one: the later stages too, because they build on it.
 - An essential actor's deaths are counted over the whole node; more than `intensity` within `period_ns` escalate: the
   node stops and says why. Others are tried for ever, so one adapter's bug does not take the node down.
-- What cannot be killed (a thread) and does not end is hung: the node escalates and its process has to end.
+- An actor that cannot be killed (a thread) and does not end is hung: the node escalates and its process has to end.
 - Time in which the supervisor itself did not run (stopped, suspended, starved) is nobody's silence: it is forgiven.
 
 Invariants
@@ -44,24 +44,24 @@ class SupervisionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Times and limits. Each default stands with its reason."""
 
     strategy: Literal["one_for_one", "rest_for_one"] = "one_for_one"
-    """The protocols between actors recover by themselves (hello again), so one is enough."""
+    """Strategy; the protocols between actors recover by themselves (hello again), so restarting one actor is enough."""
     intensity: int = 5
     """Restarts of essential actors within `period_ns` that are still normal."""
     period_ns: int = 60 * SECOND
     first_backoff_ns: int = 100 * MS
-    """Wait after the first death; it doubles with each one that follows a short life."""
+    """Wait after the first death; it doubles with each death that follows a short life."""
     longest_backoff_ns: int = 30 * SECOND
-    """A repaired cause is noticed within half a minute."""
+    """Longest wait, so that a repaired cause is noticed within half a minute."""
     steady_ns: int = 60 * SECOND
-    """A life at least this long makes the next death a first one."""
+    """Length of a run after which the next death counts as a first one."""
     ask_every_ns: int = SECOND
-    """DEAD? per actor."""
+    """Time between two questions DEAD? to an actor."""
     silent_after_ns: int = 10 * SECOND
-    """Unanswered for this long is dead. Far above the longest turn (20 ms) and a machine under full load."""
+    """Silence after which an actor is dead. Far above the longest turn (20 ms) and a machine under full load."""
     start_within_ns: int = 300 * SECOND
-    """A start may read a long log."""
+    """Longest start, which may read a long log."""
     stop_within_ns: int = 20 * SECOND
-    """A clean stop writes files; after this it is killed."""
+    """Longest clean stop, which writes files; after it an actor is killed."""
 
     def __post_init__(self) -> None:
         if self.intensity < 0 or self.period_ns <= 0:
@@ -76,8 +76,8 @@ class SupervisionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
             raise ValueError("supervision: start_within_ns, stop_within_ns and steady_ns are positive")
 
 
-class Watched(msgspec.Struct, frozen=True):
-    """One actor as far as supervision goes."""
+class WatchedActor(msgspec.Struct, frozen=True):
+    """An actor as supervision is told of it."""
 
     name: str
     stage: int = 0
@@ -88,25 +88,25 @@ class Watched(msgspec.Struct, frozen=True):
 
 
 class StartAsked(msgspec.Struct, frozen=True):
-    """Once, first of all."""
+    """The node is to start. Comes once, first of all."""
 
 
 class ActorStarted(msgspec.Struct, frozen=True):
-    """It has said that it is ready."""
+    """The actor has said that it is ready."""
 
     name: str
     run: int
 
 
 class ActorAnswered(msgspec.Struct, frozen=True):
-    """ALIVE!"""
+    """The actor has answered ALIVE!"""
 
     name: str
     run: int
 
 
 class ActorExited(msgspec.Struct, frozen=True):
-    """Its process or thread has ended. Comes exactly once for each run, unless it hangs for ever."""
+    """The actor's process or thread has ended. Comes exactly once for each run, unless it hangs for ever."""
 
     name: str
     run: int
@@ -114,11 +114,11 @@ class ActorExited(msgspec.Struct, frozen=True):
     reason: str
 
 
-class StopAsked(msgspec.Struct, frozen=True):
+class NodeStopAsked(msgspec.Struct, frozen=True):
     """The node is to stop. Asking twice changes nothing."""
 
 
-Event = StartAsked | ActorStarted | ActorAnswered | ActorExited | TimePassed | StopAsked
+Event = StartAsked | ActorStarted | ActorAnswered | ActorExited | TimePassed | NodeStopAsked
 
 
 # --- Effects ---------------------------------------------------------------------------------------------------------
@@ -129,8 +129,8 @@ class Spawn(msgspec.Struct, frozen=True):
     run: int
 
 
-class Ask(msgspec.Struct, frozen=True):
-    """Send DEAD?"""
+class AskAlive(msgspec.Struct, frozen=True):
+    """Send DEAD? to the actor."""
 
     name: str
     run: int
@@ -141,13 +141,13 @@ class RequestStop(msgspec.Struct, frozen=True):
     run: int
 
 
-class Kill(msgspec.Struct, frozen=True):
+class KillActor(msgspec.Struct, frozen=True):
     name: str
     run: int
 
 
-class Transitioned(msgspec.Struct, frozen=True):
-    """For the log, the cases and the status: states by their lower-case names."""
+class ActorTransitioned(msgspec.Struct, frozen=True):
+    """A change of state, for the log, the cases and the status; states by their lower-case names."""
 
     name: str
     run: int
@@ -164,16 +164,16 @@ class Escalated(msgspec.Struct, frozen=True):
 
 
 class AllStarted(msgspec.Struct, frozen=True):
-    """Once: every essential actor runs, every other one runs or has failed at least once."""
+    """Every essential actor runs, every other one runs or has failed at least once. Comes once."""
 
 
 class AllStopped(msgspec.Struct, frozen=True):
-    """Once, last of all. `hung` are threads that did not end: the process must."""
+    """All actors are stopped. Comes once, last of all. `hung` are threads that did not end: the process must."""
 
     hung: tuple[str, ...]
 
 
-Effect = Spawn | Ask | RequestStop | Kill | Transitioned | Escalated | AllStarted | AllStopped
+Effect = Spawn | AskAlive | RequestStop | KillActor | ActorTransitioned | Escalated | AllStarted | AllStopped
 
 
 # --- States ----------------------------------------------------------------------------------------------------------
@@ -190,16 +190,16 @@ class Starting(msgspec.Struct, frozen=True):
 class Running(msgspec.Struct, frozen=True):
     since: Instant
     ask_at: Instant
-    """When the next DEAD? is due."""
+    """Instant at which the next DEAD? is due."""
     asked_since: Instant | None = None
-    """The oldest DEAD? that nobody has answered."""
+    """Instant of the oldest DEAD? that is unanswered; None: all are answered."""
 
 
 class Ending(msgspec.Struct, frozen=True):
     since: Instant
     cause: str
     is_death: bool
-    """It counts against the intensity and backs off."""
+    """True: this end counts against the intensity and backs off."""
     is_killed: bool = False
 
 
@@ -210,7 +210,7 @@ class Ended(msgspec.Struct, frozen=True):
 Life = Waiting | Starting | Running | Ending | Ended
 
 
-class Phase(Enum):
+class NodePhase(Enum):
     NEW = "new"
     STARTING = "starting"
     UP = "up"
@@ -219,26 +219,28 @@ class Phase(Enum):
 
 
 class _Actor:
-    """What supervision knows of one actor."""
+    """State of one actor."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: WatchedActor) -> None:
         self.watched = watched
         self.life: Life = Waiting()
         self.run = 0
         self.restarts = 0
         self.backoff_ns = 0
-        """The undiluted wait that led to the present run; 0 after none."""
+        """Wait before the present run, without jitter; 0: there was none."""
         self.ready_at: Instant | None = None
-        """When the present run said that it is ready."""
+        """Instant at which the present run said that it is ready; None: not yet."""
         self.was_ready = False
 
 
 class Supervision:
     """The supervisor's machine: `step(event, now) -> effects`, to be carried out in order."""
 
-    def __init__(self, actors: Sequence[Watched], config: SupervisionConfig, *, can_kill: bool, random: Random) -> None:
+    def __init__(
+        self, actors: Sequence[WatchedActor], config: SupervisionConfig, *, can_kill: bool, random: Random
+    ) -> None:
         """`can_kill`: a run can be ended against its will (a process can, a thread can't)."""
-        self.phase = Phase.NEW
+        self.phase = NodePhase.NEW
         self._config = config
         self._can_kill = can_kill
         self._random = random
@@ -256,29 +258,29 @@ class Supervision:
         self._forgive(now)
         match event:
             case StartAsked():
-                if self.phase is Phase.NEW:
-                    self.phase = Phase.STARTING
+                if self.phase is NodePhase.NEW:
+                    self.phase = NodePhase.STARTING
             case ActorStarted(name=name, run=run):
                 self._started(self._actor(name, run), now)
             case ActorAnswered(name=name, run=run):
                 self._answered(self._actor(name, run))
             case ActorExited(name=name, run=run):
                 self._exited(self._actor(name, run), event, now)
-            case StopAsked():
+            case NodeStopAsked():
                 self._stop("stop asked")
             case TimePassed():
                 pass
             case _:
                 assert_never(event)
-        if self.phase is not Phase.NEW:
+        if self.phase is not NodePhase.NEW:
             self._look_at_clock(now)
             self._advance(now)
         self._due = self.deadline()
         return self._effects
 
     def deadline(self) -> Instant | None:
-        """When TimePassed is due; None while only another event can change anything."""
-        if self.phase in (Phase.NEW, Phase.STOPPED):
+        """Instant at which TimePassed is due; None while only another event can change anything."""
+        if self.phase in (NodePhase.NEW, NodePhase.STOPPED):
             return None
         instants = [self._deadline_of(actor) for actor in self._actors.values()]
         return min((instant for instant in instants if instant is not None), default=None)
@@ -292,7 +294,7 @@ class Supervision:
     # --- Events ------------------------------------------------------------------------------------------------------
 
     def _actor(self, name: str, run: int) -> _Actor | None:
-        """The actor, if `run` is its present one: what an earlier run says is of no interest."""
+        """The actor, if `run` is its present run; words of an earlier run are ignored."""
         actor = self._actors.get(name)
         return actor if actor is not None and actor.run == run else None
 
@@ -309,7 +311,7 @@ class Supervision:
     def _exited(self, actor: _Actor | None, event: ActorExited, now: Instant) -> None:
         if actor is None:
             return
-        if self.phase is Phase.STOPPING and not isinstance(actor.life, Ended):
+        if self.phase is NodePhase.STOPPING and not isinstance(actor.life, Ended):
             self._become(actor, Ended(), event.reason)
             return
         match actor.life:
@@ -319,7 +321,7 @@ class Supervision:
                 else:
                     self._become(actor, Waiting(now), event.reason)
             case Starting() | Running():
-                # What was accepted once is no matter of configuration: something of the last run is in the way.
+                # Arguments that were accepted once are no matter of configuration: the last run left something behind.
                 if event.exit_code in FINAL and actor.watched.is_essential and not actor.was_ready:
                     self._become(actor, Waiting(now), event.reason)
                     self._escalate(event.reason, event.exit_code)
@@ -332,7 +334,7 @@ class Supervision:
                 assert_never(actor.life)
 
     def _died(self, actor: _Actor, cause: str, now: Instant) -> None:
-        """Its run is gone and was not meant to be."""
+        """Note the death of a run that was not asked to end."""
         config = self._config
         was_steady = actor.ready_at is not None and now - actor.ready_at >= config.steady_ns
         doubled = config.first_backoff_ns if was_steady or not actor.backoff_ns else 2 * actor.backoff_ns
@@ -353,7 +355,7 @@ class Supervision:
             seconds = self._config.period_ns / SECOND
             self._escalate(f"{count} actors died within {seconds:g} s, the last was {actor.watched.name}: {cause}")
 
-    def _end_stages_after(self, watched: Watched, now: Instant) -> None:
+    def _end_stages_after(self, watched: WatchedActor, now: Instant) -> None:
         for actor in reversed(self._actors.values()):
             if actor.watched.stage > watched.stage and isinstance(actor.life, Starting | Running):
                 self._request_stop(actor, f"{watched.name} died", now)
@@ -361,7 +363,7 @@ class Supervision:
     # --- Time --------------------------------------------------------------------------------------------------------
 
     def _forgive(self, now: Instant) -> None:
-        """Come much later than we wanted to, we were not running: nobody could have answered us meanwhile."""
+        """Prolong every wait if this step comes late, because nobody could have answered while we did not run."""
         if self._due is None or now - self._due <= self._config.ask_every_ns:
             return
         late_ns = now - self._due
@@ -395,7 +397,7 @@ class Supervision:
             ask_at=Instant(now + self._config.ask_every_ns),
             asked_since=now if life.asked_since is None else life.asked_since,
         )
-        self._effects.append(Ask(actor.watched.name, actor.run))
+        self._effects.append(AskAlive(actor.watched.name, actor.run))
 
     def _overdue(self, actor: _Actor, cause: str, now: Instant) -> None:
         """End a run that does not end by itself."""
@@ -403,7 +405,7 @@ class Supervision:
             life = actor.life
             is_death = life.is_death if isinstance(life, Ending) else True
             self._become(actor, Ending(since=now, cause=cause, is_death=is_death, is_killed=True), cause)
-            self._effects.append(Kill(actor.watched.name, actor.run))
+            self._effects.append(KillActor(actor.watched.name, actor.run))
         else:
             self._hung.append(actor.watched.name)
             self._become(actor, Ended(), cause)
@@ -430,22 +432,22 @@ class Supervision:
     # --- Going on ----------------------------------------------------------------------------------------------------
 
     def _advance(self, now: Instant) -> None:
-        """Start what may start, stop what must stop, and notice the end of either."""
-        if self.phase in (Phase.STARTING, Phase.UP):
+        """Start actors that may start, stop those that must stop, and notice the end of either."""
+        if self.phase in (NodePhase.STARTING, NodePhase.UP):
             for actor in self._actors.values():
                 if isinstance(actor.life, Waiting) and actor.life.until <= now and self._may_start(actor):
                     actor.run += 1
                     actor.ready_at = None
                     self._become(actor, Starting(now), "its turn" if actor.restarts == 0 else "again")
                     self._effects.append(Spawn(actor.watched.name, actor.run))
-        if self.phase is Phase.STARTING and all(self._has_started(actor) for actor in self._actors.values()):
-            self.phase = Phase.UP
+        if self.phase is NodePhase.STARTING and all(self._has_started(actor) for actor in self._actors.values()):
+            self.phase = NodePhase.UP
             self._effects.append(AllStarted())
-        if self.phase is Phase.STOPPING:
+        if self.phase is NodePhase.STOPPING:
             self._stop_last_stage(now)
 
     def _may_start(self, actor: _Actor) -> bool:
-        return self.phase in (Phase.STARTING, Phase.UP) and all(
+        return self.phase in (NodePhase.STARTING, NodePhase.UP) and all(
             isinstance(other.life, Running)
             for other in self._actors.values()
             if other.watched.stage < actor.watched.stage and other.watched.is_essential
@@ -462,7 +464,7 @@ class Supervision:
                     self._request_stop(actor, "stop asked", now)
             if there:
                 return
-        self.phase = Phase.STOPPED
+        self.phase = NodePhase.STOPPED
         self._effects.append(AllStopped(tuple(self._hung)))
 
     def _request_stop(self, actor: _Actor, cause: str, now: Instant) -> None:
@@ -476,10 +478,10 @@ class Supervision:
         self._stop(reason)
 
     def _stop(self, cause: str) -> None:
-        """From here on nothing is started. The stages are stopped by `_advance`."""
-        if self.phase in (Phase.STOPPING, Phase.STOPPED):
+        """Start nothing any more. The stages are stopped by `_advance`."""
+        if self.phase in (NodePhase.STOPPING, NodePhase.STOPPED):
             return
-        self.phase = Phase.STOPPING
+        self.phase = NodePhase.STOPPING
         for actor in self._actors.values():
             if isinstance(actor.life, Waiting):
                 self._become(actor, Ended(), cause)
@@ -487,5 +489,7 @@ class Supervision:
     def _become(self, actor: _Actor, life: Life, cause: str) -> None:
         old, actor.life = actor.life, life
         self._effects.append(
-            Transitioned(actor.watched.name, actor.run, type(old).__name__.lower(), type(life).__name__.lower(), cause)
+            ActorTransitioned(
+                actor.watched.name, actor.run, type(old).__name__.lower(), type(life).__name__.lower(), cause
+            )
         )

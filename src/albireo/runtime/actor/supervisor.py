@@ -26,32 +26,32 @@ from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.runtime.actor.actor import ActorContext, run_actor
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.actor.directory import DataLock, RunDirectory
-from albireo.runtime.actor.placement import ActorSpec, Ending, Placement, ProcessPlacement, ThreadPlacement
+from albireo.runtime.actor.placement import ActorEnd, ActorPlacement, ActorSpec, ProcessPlacement, ThreadPlacement
 from albireo.runtime.actor.supervision import (
     ActorAnswered,
     ActorExited,
     ActorStarted,
+    ActorTransitioned,
     AllStarted,
     AllStopped,
-    Ask,
+    AskAlive,
     Effect,
     Escalated,
     Event,
-    Kill,
+    KillActor,
+    NodeStopAsked,
     RequestStop,
     Spawn,
     StartAsked,
     Supervision,
     SupervisionConfig,
-    Transitioned,
-    Watched,
+    WatchedActor,
 )
-from albireo.runtime.actor.supervision import StopAsked as NodeStopAsked
 from albireo.runtime.errors import ActorHung, DataLocked, StartFailed
 from albireo.runtime.link.sockets import Letter, new_identity
 
 LOCK_WAIT_S: Final = 5.0
-"""How long a start waits for the last process of a killed boot to be gone."""
+"""Time that a start waits for the last process of a killed boot to be gone."""
 LOCK_RETRY_S: Final = 0.05
 DEFAULT_CONFIG: Final = SupervisionConfig()
 
@@ -66,21 +66,21 @@ class ActorState(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     """waiting, starting, running, ending, ended"""
     pid: int
-    """0 while there is none."""
+    """Process id; 0 while there is no process."""
     run: int
     """Runs begun since the start of the node."""
     restarts: int
     """Deaths since the start of the node."""
     cause: str
-    """Of the last change of state."""
+    """Cause of the last change of state."""
     since_ns: int
-    """Boot clock: the last change of state."""
+    """Instant (boot clock) of the last change of state."""
     cpu_ns: int
-    """As of the last answer; of the process or the thread."""
+    """CPU time of the process or the thread, as of the last answer."""
     longest_turn_ns: int
-    """Of the last 10..20 s."""
+    """Longest turn of the last 10..20 s."""
     longest_turn_cpu_ns: int
-    """The most CPU time that a turn used in them: a turn that took longer waited for a core, a disk or the host."""
+    """Most CPU time that a turn used in the last 10..20 s; a longer turn waited for a core, a disk or the host."""
     malformed: int
     log_dropped: int
 
@@ -95,8 +95,8 @@ class ActorChanged(msgspec.Struct, frozen=True):
     restarts: int
 
 
-class _Seen:
-    """What boot knows of an actor beside its state of supervision."""
+class _ActorFacts:
+    """Facts of an actor beside its state of supervision."""
 
     def __init__(self, spec: ActorSpec) -> None:
         self.spec = spec
@@ -131,8 +131,8 @@ class Supervisor:
             placement: where they live.
             config: times and limits.
             on_change: told of each change of an actor's state, in boot's loop.
-            seed: of the jitter; None draws one.
-            log_level: below it the actors' log lines are not made.
+            seed: seed of the jitter; None draws one.
+            log_level: lowest level of log lines that the actors make.
         Raises:
             ValueError: a name is used twice.
         """
@@ -145,9 +145,9 @@ class Supervisor:
         self._config = config
         self._log_level = log_level
         self._on_change = on_change
-        self._seen = {spec.name: _Seen(spec) for spec in specs}
+        self._seen = {spec.name: _ActorFacts(spec) for spec in specs}
         self._machine = Supervision(
-            [Watched(spec.name, spec.stage, spec.is_essential) for spec in specs],
+            [WatchedActor(spec.name, spec.stage, spec.is_essential) for spec in specs],
             config,
             can_kill=placement == "process",
             random=Random(secrets.randbits(64) if seed is None else seed),
@@ -173,7 +173,7 @@ class Supervisor:
             StartFailed: gave up; everything is stopped again.
         """
         self._lock = await _lock(self._data)
-        self._placement: Placement = (
+        self._placement: ActorPlacement = (
             ProcessPlacement(self._data, self._lock, self._log_level)
             if self._placement_name == "process"
             else ThreadPlacement(self._data, self._lock, self._log_level)
@@ -210,7 +210,7 @@ class Supervisor:
             raise ActorHung(self._hung)
 
     async def wait(self) -> Escalated | None:
-        """Wait until the node has stopped, because it was asked to or because it gave up (then: why)."""
+        """Wait until the node has stopped; returns the reason if it gave up."""
         try:
             await self._until(self._all_stopped)
             self._actor.stop()
@@ -279,7 +279,7 @@ class Supervisor:
     # --- Effects -----------------------------------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
-        """Step and perform. An event that an effect causes waits until the effects before it are done."""
+        """Step and perform. An event that an effect causes waits until the earlier effects are done."""
         self._events.append(event)
         if self._is_stepping:
             return
@@ -294,15 +294,15 @@ class Supervisor:
         match effect:
             case Spawn(name=name, run=run):
                 self._spawn(self._seen[name], run)
-            case Ask(name=name):
+            case AskAlive(name=name):
                 self._nonce += 1
                 self._link.send(AliveAsked(nonce=self._nonce), to=self._seen[name].identity)
             case RequestStop(name=name):
                 if not self._link.send(StopAsked(), to=self._seen[name].identity):
                     self._placement.request_stop(name)
-            case Kill(name=name):
+            case KillActor(name=name):
                 self._placement.kill(name)
-            case Transitioned():
+            case ActorTransitioned():
                 self._note(effect)
             case Escalated(reason=reason, exit_code=exit_code):
                 self._escalated = effect
@@ -317,21 +317,21 @@ class Supervisor:
                 self._all_started.set()
                 self._all_stopped.set()
 
-    def _spawn(self, seen: _Seen, run: int) -> None:
+    def _spawn(self, seen: _ActorFacts, run: int) -> None:
         seen.run = run
         seen.identity = new_identity(seen.spec.name)
         seen.answer = AliveAnswered(nonce=0, actor=seen.spec.name)
 
-        def ended(ending: Ending) -> None:
+        def ended(ending: ActorEnd) -> None:
             # By `call`: what on_change raises in there ends boot, instead of being printed by asyncio.
             self._actor.call(self._take, ActorExited(seen.spec.name, run, ending.exit_code, ending.reason))
 
         try:
             seen.pid = self._placement.spawn(seen.spec, seen.identity, ended)
         except OSError as error:  # No memory, no process slots: it has died before it lived.
-            ended(Ending(1, f"could not be started: {error}"))
+            ended(ActorEnd(1, f"could not be started: {error}"))
 
-    def _note(self, change: Transitioned) -> None:
+    def _note(self, change: ActorTransitioned) -> None:
         seen = self._seen[change.name]
         seen.state, seen.cause, seen.since = change.new, change.cause, boot_ns()
         if change.new in ("waiting", "ended"):
@@ -343,7 +343,7 @@ class Supervisor:
         if self._on_change is not None:
             self._on_change(ActorChanged(change.name, change.old, change.new, change.cause, restarts))
 
-    def _state(self, seen: _Seen) -> ActorState:
+    def _state(self, seen: _ActorFacts) -> ActorState:
         return ActorState(
             name=seen.spec.name,
             stage=seen.spec.stage,
@@ -361,7 +361,7 @@ class Supervisor:
         )
 
     async def _until(self, event: asyncio.Event) -> None:
-        """Wait for `event`; raises what boot failed with if that comes first."""
+        """Wait for `event`; raises boot's error if boot fails first."""
         waiting = asyncio.ensure_future(event.wait())
         try:
             await asyncio.wait({waiting, self._boot}, return_when=asyncio.FIRST_COMPLETED)
@@ -372,7 +372,7 @@ class Supervisor:
 
 
 class _Boot:
-    """The supervisor as a behaviour: its names `start` and `stop` mean something else to its owner."""
+    """The supervisor as a behaviour, apart from it because its `start` and `stop` mean something else to its owner."""
 
     name = "boot"
 
@@ -394,7 +394,7 @@ class _Boot:
 
 
 async def _lock(data: Path) -> DataLock:
-    """The lock of `data`. What a killed boot leaves behind ends within moments, so this waits for that."""
+    """Lock of `data`; waits for the actors of a killed boot, which end within moments."""
     deadline = boot_ns() + int(LOCK_WAIT_S * SECOND)
     while True:
         try:
@@ -406,7 +406,7 @@ async def _lock(data: Path) -> DataLock:
 
 
 def _lives(pid: int) -> bool:
-    """Whether `pid` is a process that can still run; a killed one that nobody has waited for can't."""
+    """True if `pid` is a process that can still run; a killed one that nobody has waited for can't."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]  # proc(5): after the name.
     except (FileNotFoundError, ProcessLookupError):

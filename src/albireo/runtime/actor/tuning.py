@@ -1,4 +1,4 @@
-"""What a process of a node asks of its interpreter and of its C library, once, before anything else."""
+"""Settings of the interpreter and of the C library that a process of a node makes once, before anything else."""
 
 import contextlib
 import ctypes
@@ -9,11 +9,11 @@ from typing import Final
 SWITCH_INTERVAL_S: Final = 0.0005
 """A helper thread waits 5 ms for the GIL at the default, 0.7 ms so (measured)."""
 KEPT_BYTES: Final = 256 << 20
-"""Freed memory that a process keeps for what comes next: the tail of a history, as long as it is not sealed."""
+"""Freed memory that a process keeps for later, as much as the tail of a history needs until it is sealed."""
 MAPPED_FROM_BYTES: Final = 32 << 20
-"""Blocks from here on are mapped by themselves; the most that glibc takes."""
+"""Size from which blocks are mapped by themselves; the largest that glibc takes."""
 LEARNT_BYTES: Final = 8 << 20
-"""Some messages of a producer, with what they were made of."""
+"""Size of some messages of a producer together with their parts."""
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
@@ -38,7 +38,9 @@ def end_of_start() -> None:
 
 
 def show_large_block() -> None:
-    """For a program, whose C library is not ours to set: glibc learns from a large block that is freed that such blocks
-    come and go. From then on it maps none below that size by itself, and gives back to the kernel only what is free
-    beyond twice the size (mallopt(3), M_MMAP_THRESHOLD). The block is never written, so it takes no memory."""
+    """Show glibc a large block that is freed, in a program whose C library is not ours to set.
+
+    From then on glibc maps no block below that size by itself, and gives back to the kernel only memory that is free
+    beyond twice the size (mallopt(3), M_MMAP_THRESHOLD). The block is never written, so it takes no memory.
+    """
     bytes(LEARNT_BYTES)

@@ -1,4 +1,4 @@
-"""What libzmq tells of a socket's connections: made, proven, refused, ended."""
+"""Events of a socket's connections, as libzmq tells them: made, proven, refused, ended."""
 
 import struct
 from enum import Enum
@@ -19,8 +19,8 @@ WATCHED: Final = (
 )
 
 
-class Told(Enum):
-    """What happened to one connection."""
+class ConnectionEvent(Enum):
+    """Event of one connection."""
 
     CONNECTED = "tcp connection made"
     PROVEN = "handshake done"
@@ -31,13 +31,13 @@ class Told(Enum):
 
 
 _MEANING: Final = {
-    zmq.EVENT_CONNECTED: Told.CONNECTED,
-    zmq.EVENT_CONNECT_RETRIED: Told.RETRIED,
-    zmq.EVENT_HANDSHAKE_SUCCEEDED: Told.PROVEN,
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: Told.BROKEN_OFF,
-    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: Told.BROKEN_OFF,
-    zmq.EVENT_HANDSHAKE_FAILED_AUTH: Told.REFUSED,
-    zmq.EVENT_DISCONNECTED: Told.ENDED,
+    zmq.EVENT_CONNECTED: ConnectionEvent.CONNECTED,
+    zmq.EVENT_CONNECT_RETRIED: ConnectionEvent.RETRIED,
+    zmq.EVENT_HANDSHAKE_SUCCEEDED: ConnectionEvent.PROVEN,
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: ConnectionEvent.BROKEN_OFF,
+    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: ConnectionEvent.BROKEN_OFF,
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH: ConnectionEvent.REFUSED,
+    zmq.EVENT_DISCONNECTED: ConnectionEvent.ENDED,
 }
 
 
@@ -55,8 +55,8 @@ class Monitor:
     def descriptor(self) -> int:
         return int(self._socket.getsockopt(zmq.FD))
 
-    def take(self) -> list[Told]:
-        """All that is there."""
+    def take(self) -> list[ConnectionEvent]:
+        """Events that wait."""
         told = []
         while not self._socket.closed and int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
             event, _value = struct.unpack("=HI", self._socket.recv_multipart(zmq.DONTWAIT)[0])
@@ -64,11 +64,11 @@ class Monitor:
         return told
 
     def wait(self, timeout_s: float) -> bool:
-        """Block until something is there; False after `timeout_s`. For programs without a loop."""
+        """Block until an event waits; False after `timeout_s`. For programs without a loop."""
         return bool(self._socket.poll(int(timeout_s * 1000), zmq.POLLIN))
 
     def close(self) -> None:
-        """Before the watched socket is closed."""
+        """End the monitor, before the watched socket is closed."""
         if not self._socket.closed:
             self._watched.disable_monitor()
             self._socket.close(0)

@@ -1,4 +1,4 @@
-"""What a ZeroMQ socket is told before it uses TCP: who we are, whom it expects, how long it tries.
+"""Options of a ZeroMQ socket for TCP: own key, expected key, times.
 
 Without keys (NULL mechanism: everybody is let in, everything is readable) only a numeric loopback address is taken.
 Options hold for the bind or connect calls that follow, so they are set right before each of them.
@@ -19,11 +19,11 @@ from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import SyncSocket
 
 CONNECT_TIMEOUT_MS: Final = 1000
-"""An attempt that nobody answers is given up; the kernel alone would try for two minutes, with ever longer pauses."""
+"""Time after which an attempt that nobody answers is given up; the kernel alone would try for two minutes."""
 HANDSHAKE_MS: Final = 2000
-"""Who has not proven who he is by then is cut off."""
+"""Time after which a peer that has not proven its key is cut off."""
 KEEPALIVE_S: Final = 5
-"""An idle connection is looked after by the kernel, so that the half of a vanished peer is cleared away."""
+"""Idle time after which the kernel checks a connection, so that one to a vanished peer is cleared away."""
 _ENDPOINT = re.compile(r"tcp://(\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):(\d{1,5}|\*)")
 
 
@@ -43,7 +43,7 @@ def host_and_port(endpoint: str) -> tuple[str, int]:
 
 
 def is_loopback(endpoint: str) -> bool:
-    """Whether it is a numeric address that never leaves this machine. A name or a wildcard is none."""
+    """True if it is a numeric address that never leaves this machine. A name or a wildcard is none."""
     with contextlib.suppress(ValueError):
         address = ipaddress.ip_address(host_and_port(endpoint)[0])
         if isinstance(address, ipaddress.IPv4Address):
@@ -53,10 +53,10 @@ def is_loopback(endpoint: str) -> bool:
 
 
 def check(endpoint: str, keys: Keys | None) -> None:
-    """Without keys nothing but the loopback may be used.
+    """Refuse an endpoint that must not be used, as without keys every one but the loopback.
 
     Raises:
-        EndpointRefused: it is no endpoint, or without keys another machine could reach it, or be reached by it.
+        EndpointRefused: it is no endpoint, or without keys it would reach another machine, or be reached by one.
     """
     host_and_port(endpoint)
     if keys is None and not is_loopback(endpoint):
@@ -66,7 +66,7 @@ def check(endpoint: str, keys: Keys | None) -> None:
 
 
 def prepare(socket: SyncSocket, endpoint: str, keys: Keys | None) -> None:
-    """What every TCP link is told once, before its first bind or connect.
+    """Set the options of every TCP link, before its first bind or connect.
 
     ZMTP heartbeats stay off: they prove only that libzmq's thread lives, and libzmq 4.3.5 aborts the whole process when
     one is due on a broken connection whose receive queue is full (libzmq issues 3937, 4364; seen here). Nothing is held
@@ -74,7 +74,7 @@ def prepare(socket: SyncSocket, endpoint: str, keys: Keys | None) -> None:
     connection is the other way into that abort.
 
     Raises:
-        EndpointRefused: no such endpoint, or not without keys.
+        EndpointRefused: it is no endpoint, or may not be used without keys.
     """
     check(endpoint, keys)
     socket.setsockopt(zmq.IPV6, int(":" in host_and_port(endpoint)[0]))

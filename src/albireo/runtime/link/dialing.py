@@ -19,21 +19,21 @@ from albireo.model.instant import SECOND, Instant
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.errors import AddressTaken, PeerUnreachable
 from albireo.runtime.link import curve
-from albireo.runtime.link.connection import Monitor, Told
+from albireo.runtime.link.connection import ConnectionEvent, Monitor
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
 
 Port = socket.socket
 BACKLOG: Final = 128
-"""Connections that wait to be accepted; then new ones get no answer for a while."""
+"""Connections that may wait to be accepted; further ones get no answer for a while."""
 TCP_LIMITS: Final = LinkLimits(holds_for_peer=False)
-"""What waited through an outage is stale to these protocols: `send` says False until the peer is there."""
+"""Limits of a TCP link: `send` says False until the peer is there, because a message that waited would be stale."""
 RECONNECT_MS: Final = 20
 RECONNECT_MS_MAX: Final = 500
 STANDSTILL_S: Final = 1.0
-"""An ended connection of which libzmq has said nothing for so long is dialled anew."""
+"""Time after which an ended connection is dialled anew if libzmq has said nothing of it."""
 MIND_S: Final = 0.25
-"""How often a program without a loop looks after its connection while it waits for a message."""
+"""Time between two looks of a program without a loop after its connection while it waits for a message."""
 
 
 class Listener:
@@ -45,10 +45,10 @@ class Listener:
     """
 
     def __init__(self, link: Link, socket: SyncSocket, endpoint: str, keys: Keys | None, domain: str) -> None:
-        """`domain`: under which the handler of handshakes knows this listener.
+        """`domain`: name under which the ZAP handler knows this listener.
 
         Raises:
-            EndpointRefused: no such endpoint, or not without keys.
+            EndpointRefused: it is no endpoint, or may not be used without keys.
         """
         curve.prepare(socket, endpoint, keys)
         self.link = link
@@ -62,7 +62,7 @@ class Listener:
         self._made_with = self._wanted()
 
     def bind(self) -> None:
-        """Begin to listen, or go on with the keys of now.
+        """Begin to listen, or go on with the present keys.
 
         Raises:
             AddressTaken: somebody else listens there, or it is no address of this machine.
@@ -84,7 +84,7 @@ class Listener:
         self.link.settle()  # A session ends when its socket has heard of it.
 
     def is_outdated(self) -> bool:
-        """Whether the sessions were begun with a key that is ours or trusted no more."""
+        """True if sessions were begun with a key that is no longer ours or trusted."""
         own, trusted = self._made_with
         own_now, trusted_now = self._wanted()
         self._made_with = (own, trusted | trusted_now)
@@ -95,7 +95,7 @@ class Listener:
 
 
 def _opened(link: Link) -> Port:
-    """The port of a listener's endpoint, listening."""
+    """Port of a listener's endpoint, listening."""
     host, number = curve.host_and_port(link.endpoint)
     host = "0.0.0.0" if host == "*" else host
     try:
@@ -117,10 +117,10 @@ class Dialer:
     """One connection to one named peer."""
 
     def __init__(self, link: Link, socket: SyncSocket, endpoint: str, keys: Keys | None, peer: str) -> None:
-        """`peer`: whose key is expected.
+        """`peer`: name of the peer whose key is expected.
 
         Raises:
-            EndpointRefused: no such endpoint, or not without keys.
+            EndpointRefused: it is no endpoint, or may not be used without keys.
         """
         curve.prepare(socket, endpoint, keys)
         self.link = link
@@ -128,13 +128,13 @@ class Dialer:
         link.peer = peer if keys is not None else ""
         self.is_up = False
         self.is_told_down = False
-        """The outage was logged."""
+        """True: the outage was logged."""
         self._socket = socket
         self._keys = keys
         self._tries = 0
-        """Refused handshakes since the last good one."""
+        """Number of refused handshakes since the last good one."""
         self._made_with: tuple[str, str] | None = None
-        """Our key and the peer's of the last dialling; None when there was no key to expect."""
+        """Own key and the peer's at the last dialling; None when there was no key to expect."""
         self._is_dialling = False
 
     def dial(self) -> None:
@@ -152,7 +152,7 @@ class Dialer:
         self._is_dialling = True
 
     def has_key(self) -> bool:
-        """Whether there is a key to expect."""
+        """True if there is a key to expect, or none is needed."""
         return self._keys is None or bool(self._servers())
 
     def hang_up(self) -> None:
@@ -163,7 +163,7 @@ class Dialer:
             self.link.settle()
 
     def is_outdated(self) -> bool:
-        """Whether a key of the last dialling is ours or trusted no more, or one that was missing is there now."""
+        """True if a key of the last dialling is no longer ours or trusted, or a missing key is there now."""
         if self._keys is None:
             return False
         if self._made_with is None:
@@ -172,14 +172,14 @@ class Dialer:
         return own != self._keys.public or self._keys.name_of(server) != self.link.peer
 
     def pause_s(self) -> float:
-        """A handshake was refused: how long to wait before the next try. The peer's other key is tried soon."""
+        """Wait after a refused handshake before the next try; short if the peer has another key to be tried."""
         self._tries += 1
         round_, is_same_round = divmod(self._tries, max(1, len(self._servers())))
         pause_ms = RECONNECT_MS if is_same_round else min(RECONNECT_MS_MAX, RECONNECT_MS << min(10, round_))
         return pause_ms / 1000
 
     def succeeded(self) -> None:
-        """The connection is there and proven. Its key is the first to be tried the next time."""
+        """Note that the connection is there and proven. Its key is the first to be tried the next time."""
         self.is_up = True
         self.link.settle()  # A socket looks for news at most once per ms when it sends, so `send` could say False.
         servers = self._servers()
@@ -203,7 +203,7 @@ class BlockingDialer:
         """Dial and wait for a proven connection.
 
         Raises:
-            PeerUnreachable: none within `timeout_s`; says what became of the last try.
+            PeerUnreachable: there is none within `timeout_s`; tells the fate of the last try.
         """
         link = self._dialer.link
         if not self._dialer.has_key():
@@ -218,7 +218,7 @@ class BlockingDialer:
             self.mind()
 
     def mind(self) -> list[bool]:
-        """Take what has happened to the connection, and dial when it is time to.
+        """Take the events of the connection, and dial when it is time to.
 
         Returns:
             In order: True for each time it was made, False for each time it ended.
@@ -226,19 +226,19 @@ class BlockingDialer:
         changes = []
         for told in self._monitor.take():
             match told:
-                case Told.PROVEN:
+                case ConnectionEvent.PROVEN:
                     self._dialer.succeeded()
                     self._dial_at = None
                     changes.append(True)
-                case Told.REFUSED | Told.BROKEN_OFF:
+                case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF:
                     self._dialer.hang_up()
                     self._last = told.value
                     self._dial_at = Instant(boot_ns() + int(self._dialer.pause_s() * SECOND))
-                case Told.ENDED:
+                case ConnectionEvent.ENDED:
                     self._dialer.is_up = False
                     self._dial_at = self._dial_at or Instant(boot_ns() + int(STANDSTILL_S * SECOND))
                     changes.append(False)
-                case Told.CONNECTED | Told.RETRIED:
+                case ConnectionEvent.CONNECTED | ConnectionEvent.RETRIED:
                     pass
         if self._dial_at is not None and boot_ns() >= self._dial_at:
             self._dial_at = None

@@ -1,4 +1,4 @@
-"""The files of a key directory: what is in them, who may reach them, how they are replaced.
+"""The files of a key directory: their content, their access, their replacement.
 
     <keys>/             0700
     <keys>/own.json     0600   own name, the pair in use, during a rotation the next one
@@ -37,7 +37,7 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:/\[\]~@\-]{0,63}$"
 """Names of the topology fit: `root[primary]`, `witness:w1`; and `operator@desk`."""
 KEY_PATTERN: Final = r"^[0-9a-f]{64}$"
 KEYS_PER_NAME_MAX: Final = 2
-"""The one in use and the next one, while a rotation is under way."""
+"""Keys of one name: the key in use and the next one, while a rotation is under way."""
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 TRUSTED_MAX: Final = 1000
 REVOKED_MAX: Final = 10_000
@@ -53,7 +53,7 @@ Hex32 = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 """32 bytes as 64 lower-case hexadecimal digits."""
 KeyName = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
 Mark = tuple[tuple[int, int, int] | None, ...]
-_File = TypeVar("_File", bound="Own | Trust")
+_File = TypeVar("_File", bound="OwnKeys | Trust")
 
 
 class KeyPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,7 +62,7 @@ class KeyPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     public: Hex32
     secret: Hex32
     made_ns: int
-    """Unix ns, UTC."""
+    """Time of its making, Unix ns, UTC."""
 
     def __repr__(self) -> str:
         return f"KeyPair({self.public})"
@@ -76,17 +76,17 @@ class KeyPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return bytes.fromhex(self.public)
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KnownKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A public key of somebody else."""
 
     name: KeyName
     public: Hex32
     since_ns: int
-    """When it was trusted, or revoked; Unix ns, UTC."""
+    """Time at which it was trusted or revoked, Unix ns, UTC."""
 
 
-class Own(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`own.json`."""
+class OwnKeys(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Content of `own.json`."""
 
     name: KeyName
     pair: KeyPair
@@ -95,10 +95,10 @@ class Own(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Trust(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`trusted.json`."""
+    """Content of `trusted.json`."""
 
-    trusted: Annotated[tuple[Known, ...], msgspec.Meta(max_length=TRUSTED_MAX)] = ()
-    revoked: Annotated[tuple[Known, ...], msgspec.Meta(max_length=REVOKED_MAX)] = ()
+    trusted: Annotated[tuple[KnownKey, ...], msgspec.Meta(max_length=TRUSTED_MAX)] = ()
+    revoked: Annotated[tuple[KnownKey, ...], msgspec.Meta(max_length=REVOKED_MAX)] = ()
 
 
 def new_pair() -> KeyPair:
@@ -135,7 +135,7 @@ def check_name(name: str) -> None:
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """One writer at a time."""
+    """Lock of a key directory: one writer at a time."""
     check_directory(directory)
     handle = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -145,7 +145,7 @@ def locked(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def write(directory: Path, name: str, content: Own | Trust) -> None:
+def write(directory: Path, name: str, content: OwnKeys | Trust) -> None:
     """Replace a file as a whole, mode 0600."""
     (directory / f"{name}.aside").unlink(missing_ok=True)  # One left over might have another mode.
     text = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
@@ -156,7 +156,7 @@ def read(directory: Path, name: str, kind: type[_File]) -> _File:
     """A file's content.
 
     Raises:
-        KeysRefused: missing, open to others, somebody else's, or damaged.
+        KeysRefused: the file is missing, open to others, somebody else's, or damaged.
     """
     check_directory(directory)
     path = directory / name
@@ -174,7 +174,7 @@ def read(directory: Path, name: str, kind: type[_File]) -> _File:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         # The cause is not told and not chained: it could quote a secret.
         raise KeysRefused(path, "is damaged", "restore it, or make new keys in another directory") from None
-    if isinstance(content, Own):
+    if isinstance(content, OwnKeys):
         _check_pairs(path, content)
     else:
         _check_trust(path, content)
@@ -216,7 +216,7 @@ def _check_access(path: Path, found: os.stat_result, mode: str) -> None:
         )
 
 
-def _check_pairs(path: Path, own: Own) -> None:
+def _check_pairs(path: Path, own: OwnKeys) -> None:
     for pair in filter(None, (own.pair, own.next)):
         if pair.secret in KNOWN_SECRETS:
             raise KeysRefused(path, "holds an example key that everybody knows", "make new keys")

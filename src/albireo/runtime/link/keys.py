@@ -1,12 +1,12 @@
-"""Keys of one process: its own CURVE pair, whom it trusts, whom it trusts no more.
+"""Keys of one process: its own CURVE pair, the keys that it trusts, the keys that are revoked.
 
     keys = Keys.load(data / "keys")
     keys.name_of(public)      "root[backup]", or "" when that key is not trusted
-    keys.keys_of(name)        what to expect when we connect to that name: one key, two while it rotates
+    keys.keys_of(name)        keys to expect when we connect to that name: one, or two while it rotates
 
 One pair serves both as server and as client. It changes in three steps, on a port that stays: a next pair is made
-beside the one in use; the others trust its public key under the same name; then it takes over. Who trusts both keys is
-served all the time. A revoked key beats a trusted one and can't be trusted again.
+beside the one in use; the others trust its public key under the same name; then it takes over. A peer that trusts both
+keys is served all the time. A revoked key beats a trusted one and can't be trusted again.
 
 Writing syncs to disk: some ms, meant for commands and tests and not for a loop.
 
@@ -28,9 +28,9 @@ from albireo.runtime.link.key_files import (
     TRUSTED_FILE,
     TRUSTED_MAX,
     KeyPair,
-    Known,
+    KnownKey,
     Mark,
-    Own,
+    OwnKeys,
     Trust,
     check_name,
     locked,
@@ -45,7 +45,7 @@ from albireo.runtime.link.key_files import (
 class Keys:
     """The keys in one directory, as last read. `refresh` sees what others changed on disk."""
 
-    def __init__(self, directory: Path, own: Own, trust_list: Trust, mark: Mark) -> None:
+    def __init__(self, directory: Path, own: OwnKeys, trust_list: Trust, mark: Mark) -> None:
         """Use `load` or `new`."""
         self.directory = directory
         self._take(own, trust_list, mark)
@@ -59,7 +59,7 @@ class Keys:
         """
         directory = directory.absolute()
         mark = mark_of(directory)
-        return cls(directory, read(directory, OWN_FILE, Own), read(directory, TRUSTED_FILE, Trust), mark)
+        return cls(directory, read(directory, OWN_FILE, OwnKeys), read(directory, TRUSTED_FILE, Trust), mark)
 
     @classmethod
     def new(cls, directory: Path, name: str) -> "Keys":
@@ -79,7 +79,7 @@ class Keys:
                 raise KeysRefused(directory, "there are keys already", "replace them with: albireo keys rotate")
             if not (directory / TRUSTED_FILE).exists():
                 write(directory, TRUSTED_FILE, Trust())
-            write(directory, OWN_FILE, Own(name=name, pair=new_pair()))
+            write(directory, OWN_FILE, OwnKeys(name=name, pair=new_pair()))
         return cls.load(directory)
 
     def __repr__(self) -> str:
@@ -87,7 +87,7 @@ class Keys:
 
     @property
     def name(self) -> str:
-        """How others list us."""
+        """Name under which others list us."""
         return self.own.name
 
     @property
@@ -106,7 +106,7 @@ class Keys:
         return frozenset(self._names)
 
     def name_of(self, public: str) -> str:
-        """Whose key that is; empty when it is not trusted."""
+        """Name of the holder of a public key; empty when the key is not trusted."""
         return self._names.get(public, "")
 
     def keys_of(self, name: str) -> tuple[str, ...]:
@@ -115,20 +115,20 @@ class Keys:
         return tuple(known.public for known in sorted(found, key=lambda known: -known.since_ns))
 
     def trust(self, name: str, public: str) -> None:
-        """Trust a key under a name; once more is fine.
+        """Trust a key under a name; trusting it again changes nothing.
 
         Args:
-            name: a second key of the same name is its next one, while it rotates.
+            name: name of the holder; a second key of the same name is its next one, while it rotates.
             public: 64 hexadecimal digits, or Z85.
         Raises:
-            KeysRefused: revoked before, our own, another's, the third of that name, or no key at all.
+            KeysRefused: the key was revoked, is our own, another's, or the third of that name, or is none.
         """
         check_name(name)
         key = public_key(public)
         with self._changing():
             self._check_trustable(name, key)
             if self.name_of(key) != name:
-                known = Known(name=name, public=key, since_ns=self._after_all())
+                known = KnownKey(name=name, public=key, since_ns=self._after_all())
                 trusted = (*self.trust_list.trusted, known)
                 write(self.directory, TRUSTED_FILE, msgspec.structs.replace(self.trust_list, trusted=trusted))
 
@@ -136,10 +136,10 @@ class Keys:
         """Trust the keys of a name no more, for ever.
 
         Args:
-            name: whose.
-            public: only this one of them.
+            name: name of the holder.
+            public: the only key to revoke; empty: all of that name.
         Returns:
-            What was revoked.
+            The keys that were revoked.
         Raises:
             KeysRefused: nothing of that name is trusted.
         """
@@ -206,10 +206,10 @@ class Keys:
         mark = mark_of(self.directory)
         if mark == self._read_mark:
             return False
-        self._take(read(self.directory, OWN_FILE, Own), read(self.directory, TRUSTED_FILE, Trust), mark)
+        self._take(read(self.directory, OWN_FILE, OwnKeys), read(self.directory, TRUSTED_FILE, Trust), mark)
         return True
 
-    def _take(self, own: Own, trust_list: Trust, mark: Mark) -> None:
+    def _take(self, own: OwnKeys, trust_list: Trust, mark: Mark) -> None:
         revoked = {one.public for one in trust_list.revoked}
         self.own = own
         self.trust_list = trust_list
@@ -218,7 +218,7 @@ class Keys:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        """One writer at a time, upon what is on disk and not upon what was read some time ago."""
+        """Lock out other writers, and read the files again before and after the change."""
         with locked(self.directory):
             self.refresh()
             yield

@@ -1,7 +1,7 @@
 """Lines: TCP links to several peers for a program without a loop, waited for together.
 
-A client of a pair listens to both members at once: the one that acts says so by itself. One descriptor each for the
-letters and for the connection's fate; the wait ends with whichever comes first.
+A client of a pair listens to both members at once: the acting member says so by itself. A line has a descriptor for
+letters and one for events of its connection; the wait ends with whichever comes first.
 
     with Lines([LineTo("tcp://10.0.0.5:7001", "root[primary]"), ...], Keys.load(directory)) as lines:
         for news in lines.wait(0.5): ...
@@ -26,21 +26,22 @@ from albireo.runtime.link.link import Link, LinkLimits, Part
 from albireo.runtime.link.sockets import Sockets, new_identity
 
 LETTERS_MAX: Final = 256
+"""Letters taken from one line before the others have their turn."""
 BYTES_MAX: Final = 4 << 20
-"""Taken from one line before the others have their turn."""
+"""The same in bytes."""
 
 
 class LineTo(msgspec.Struct, frozen=True):
-    """One peer."""
+    """Peer to which a line leads."""
 
     endpoint: str
-    """tcp://HOST:PORT."""
+    """Address of the peer, tcp://HOST:PORT."""
     peer: str = ""
-    """Whose key is expected there; without keys nobody's."""
+    """Name of the peer whose key is expected; without keys none is."""
 
 
-class News(msgspec.Struct, frozen=True, eq=False):
-    """Something about the line with this index: it is up, it is down, or it brought a message."""
+class LineNews(msgspec.Struct, frozen=True, eq=False):
+    """News of the line with index `line`: it is up, it is down, or it brought a message."""
 
     line: int
     is_up: bool | None = None
@@ -49,13 +50,13 @@ class News(msgspec.Struct, frozen=True, eq=False):
 
 
 class Lines:
-    """For one thread. Lines that are down are dialled again for ever."""
+    """The lines of one program, for one thread. Lines that are down are dialled again for ever."""
 
     def __init__(self, to: Sequence[LineTo], keys: Keys | None, limits: LinkLimits = TCP_LIMITS) -> None:
-        """Begin to dial all of them; `wait` says when one is there.
+        """Begin to dial all peers; `wait` says when a line is up.
 
         Raises:
-            EndpointRefused: no such endpoint, or not without keys.
+            EndpointRefused: it is no endpoint, or may not be used without keys.
         """
         self._sockets = Sockets()
         self._links: list[Link] = []
@@ -82,11 +83,11 @@ class Lines:
         self._dialers.append(blocking)
 
     def send(self, line: int, message: AnyMessage, raw: Sequence[Part] = ()) -> bool:
-        """False: that line is down, or its peer does not read. Nothing was sent then."""
+        """Send a message; False: the line is down, or its peer does not read, and nothing was sent."""
         return self._links[line].send(message, raw)
 
-    def wait(self, timeout_s: float) -> list[News]:
-        """What has happened, at once if something has; empty after `timeout_s` without anything."""
+    def wait(self, timeout_s: float) -> list[LineNews]:
+        """News of all lines, at once if there are any; empty after `timeout_s`."""
         deadline = boot_ns() + int(timeout_s * SECOND)
         while True:
             news = self._take()
@@ -96,17 +97,17 @@ class Lines:
             # Both kinds of descriptor signal only what comes after they were found empty; `_take` found them empty.
             self._poll.poll(1000 * min(left_s, MIND_S))
 
-    def _take(self) -> list[News]:
+    def _take(self) -> list[LineNews]:
         news = []
         for line, dialer in enumerate(self._dialers):
-            news += [News(line, is_up=change) for change in dialer.mind()]
+            news += [LineNews(line, is_up=change) for change in dialer.mind()]
         for line, link in enumerate(self._links):
             drained = link.drain(LETTERS_MAX, BYTES_MAX)
-            news += [News(line, message=one.message, raw=one.raw) for one in drained.letters]
+            news += [LineNews(line, message=one.message, raw=one.raw) for one in drained.letters]
         return news
 
     def close(self) -> None:
-        """What was sent has its linger to leave."""
+        """Close all lines; messages that were sent have the linger to leave."""
         self._sockets.close(lingers=True)
 
     def __enter__(self) -> Self:

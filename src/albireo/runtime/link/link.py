@@ -1,8 +1,8 @@
 """One ZeroMQ socket of one actor: sends, drains, counts.
 
 Rules (ADR-0020, ADR-0021):
-- The descriptor of a socket is edge-like: a drain goes on until the socket says that it is empty, or is continued in
-  the next turn; after a send the socket is asked again (EVENTS).
+- The descriptor of a socket signals changes only: a drain goes on until the socket says that it is empty, or is
+  continued in the next turn; after a send the socket is asked again (EVENTS).
 - A full or unknown peer makes `send` answer False.
 - A malformed message is counted, reported to the owner and gone; the peer's other messages are taken as before.
 - Parts are copied when they are sent: without a copy a send is faster on the whole, but the thread that later gives
@@ -27,17 +27,17 @@ else:
 Part = bytes | memoryview
 
 PARTS_MAX: Final = 4096
-"""Parts of one message that are kept, its map included; further ones are dropped and the protocol misses them."""
+"""Parts of one message that are kept, its map included; further parts are dropped, and the protocol misses them."""
 LARGE_BYTES: Final = 65536
-"""From here on a part is taken without a copy."""
+"""Size from which a received part is taken without a copy."""
 
 
 _NOT_SENT: Final = (zmq.EAGAIN, zmq.EHOSTUNREACH)
-"""The queue is full; nobody of that name is there."""
+"""Errors of a send: the queue is full; the peer is not there."""
 
 
 def _ignore(*_: object) -> None:
-    """Nobody listens."""
+    """Callback that does nothing."""
 
 
 class LinkLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,13 +50,13 @@ class LinkLimits(msgspec.Struct, frozen=True, kw_only=True):
     message_bytes_max: int = MESSAGE_BYTES_MAX
     """Largest part; a peer that sends a larger one is disconnected (ZMQ_MAXMSGSIZE)."""
     linger_ms: int = 500
-    """How long a clean stop waits for what was sent (ZMQ_LINGER). A crash waits not at all."""
+    """Time that a clean stop waits for messages to leave (ZMQ_LINGER). A crash does not wait."""
     holds_for_peer: bool = True
-    """connect: messages are held while the peer is not there yet. False: `send` answers False then (ZMQ_IMMEDIATE).
-    Over TCP nothing is ever held."""
+    """True: a connected link holds messages while the peer is not there yet; False: `send` answers False then
+    (ZMQ_IMMEDIATE). Over TCP nothing is ever held."""
     stall_ms: int = 2000
-    """TCP: what the other side has not acknowledged, or not taken because it does not read, for so long ends the
-    connection (TCP_USER_TIMEOUT). Above it for a peer that may rest with full queues."""
+    """Time after which a TCP connection ends if the other side has not acknowledged data, or not taken them because it
+    does not read (TCP_USER_TIMEOUT). A peer that may rest with full queues needs a longer one."""
 
 
 DEFAULT_LIMITS: Final = LinkLimits()
@@ -67,23 +67,23 @@ class Letter(msgspec.Struct, frozen=True):
 
     link: "Link"
     sender: bytes
-    """Identity of the peer: what `Link.send(..., to=)` takes. Empty on a link made by `connect`."""
+    """Identity of the peer, for `Link.send(..., to=)`. Empty on a link made by `connect`."""
     message: AnyMessage
     raw: list[Part]
     """Raw parts. A memoryview is read-only and keeps its message alive; `bytes(part)` to keep it longer."""
     peer: str = ""
-    """Under which name the key of the peer is trusted. Empty on a link without keys: anybody may have said it."""
+    """Name under which the peer's key is trusted. Empty on a link without keys: anybody may have sent the letter."""
 
 
 class Drained(msgspec.Struct, frozen=True):
-    """What one drain gave."""
+    """Result of one drain."""
 
     letters: list[Letter]
     count: int
-    """Messages taken, malformed ones too."""
+    """Number of messages taken, malformed ones included."""
     bytes_taken: int
     is_empty: bool
-    """False: a bound was reached and there may be more."""
+    """True: no message is left; False: a bound was reached, and there may be more."""
 
 
 class Link:
@@ -96,32 +96,32 @@ class Link:
         self.name = name
         """The bound name: `core`, `history`, `boot`, `logger` or whatever an actor binds."""
         self.identity = identity
-        """Our own, empty for a bound link."""
+        """Identity of this end; empty for a bound link."""
         self.linger_ms = linger_ms
-        """How long a clean stop waits for what was sent."""
+        """Time that a clean stop waits for messages to leave."""
         self.sent = 0
         self.received = 0
         self.refused = 0
-        """Sends that answered False."""
+        """Number of sends that answered False."""
         self.malformed = 0
-        """Messages that were no messages."""
+        """Number of malformed messages."""
         self.on_malformed: Callable[[Link, bytes, DecodeError], object] = _ignore
-        """Told of each malformed message; the owner logs at a limited rate."""
+        """Callback for each malformed message; the owner logs at a limited rate."""
         self.on_sent: Callable[[Link], object] = _ignore
-        """Told after each send, done or not: the owner asks `has_input` before it waits on the descriptor again."""
+        """Callback after each send, done or not: the owner asks `has_input` before it waits on the descriptor again."""
         self.on_connection: Callable[[bool], object] = _ignore
-        """TCP only. A connection is there, proven by its keys (True), or it has ended (False). On a bound link for each
-        of its peers. False says nothing about the peer's process: see probe.py."""
+        """TCP only: callback when a connection is there, proven by its keys (True), or has ended (False); on a bound
+        link for each peer. False says nothing about the peer's process: see probe.py."""
         self.name_of: Callable[[str], str] | None = None
-        """Bound with keys: the name of a public key, empty if it is trusted no more."""
+        """Bound with keys: function that gives the name of a public key, empty if it is trusted no more."""
         self.peer = ""
-        """Connected with keys: the name of the only one who can be at the other end."""
+        """Connected with keys: name of the only peer that can be at the other end."""
         self.endpoint = ""
-        """TCP only: where it is bound (with the real port), or whereto it connects."""
+        """TCP only: endpoint at which the link is bound (with the real port), or to which it connects."""
         self.untrusted = 0
-        """Messages dropped because the key of their sender had been revoked in the meantime."""
+        """Number of messages dropped because the key of their sender had been revoked in the meantime."""
         self.at_close: list[Callable[[], object]] = []
-        """Called right before the descriptor becomes invalid."""
+        """Functions called right before the descriptor becomes invalid."""
         self._socket = socket
         self._is_bound = not identity
         self._file = file
@@ -130,7 +130,7 @@ class Link:
         """Hand over a message. Never blocks.
 
         Args:
-            message: what is said.
+            message: message to be encoded.
             raw: parts sent as they are.
             to: identity of the peer, needed on a bound link, ignored on a connected one.
         Returns:
@@ -156,7 +156,7 @@ class Link:
         return is_sent
 
     def drain(self, count_max: int, bytes_max: int) -> Drained:
-        """Take what is there: at most `count_max` messages, and no further one once `bytes_max` is reached."""
+        """Take waiting messages: at most `count_max`, and no further one once `bytes_max` is reached."""
         letters: list[Letter] = []
         bytes_taken = taken = 0
         while taken < count_max and bytes_taken < bytes_max:
@@ -171,14 +171,19 @@ class Link:
         return Drained(letters, taken, bytes_taken, False)
 
     def has_input(self) -> bool:
-        """Ask the socket again. Needed after each send, and after a drain that stopped at a bound: both swallow the
-        descriptor's signal. A drain that found the socket empty has asked already."""
+        """Ask the socket whether messages wait.
+
+        It is needed after each send, and after a drain that stopped at a bound: both swallow the descriptor's signal. A
+        drain that found the socket empty has asked already.
+        """
         events: int = self._socket.get(zmq.EVENTS)  # type: ignore[assignment]  # This option is an int.
         return bool(events & zmq.POLLIN)
 
     def settle(self) -> None:
-        """Have the socket take in at once what has become of its connections; it does so on its own within a ms or at
-        the next receive. Letters that came meanwhile are not forgotten."""
+        """Have the socket note changes of its connections at once; else it does so within a ms or at the next receive.
+
+        Letters that came meanwhile are not forgotten.
+        """
         self.has_input()
         self.on_sent(self)
 
@@ -190,7 +195,7 @@ class Link:
         return int(self._socket.getsockopt(zmq.FD))
 
     def close(self, linger_ms: int = 0) -> None:
-        """Release the socket; what was sent has up to `linger_ms` to leave. Closing twice is fine."""
+        """Release the socket; messages that were sent have `linger_ms` to leave. Closing twice is fine."""
         if not self._socket.closed:
             for release in self.at_close:
                 release()
@@ -205,7 +210,7 @@ class Link:
     def _receive(self) -> list[Part] | None:
         """The parts of the next message, None if there is none right now.
 
-        As frames, because a frame knows its length and whether more follows; asking the socket costs twice a receive.
+        It is received as frames, which know their length and whether more follow; asking the socket costs twice that.
         """
         receive = self._socket.recv
         try:

@@ -1,7 +1,7 @@
-"""The links of one actor: which of them are due, and who gets what they bring.
+"""The links of one actor: which of them are due, and who gets their letters.
 
 A link is due when its descriptor became readable, when a drain left something over, or when a send may have swallowed
-the descriptor's signal. Links wait in the order in which they became due; who was cut short comes last.
+the descriptor's signal. Links wait in the order in which they became due; a link that was cut short comes last.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ from albireo.runtime.link.sockets import Sockets
 
 
 class TurnLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one wake-up may drain. A behaviour sets its own in `start`: `actor.turn_limits = TurnLimits(...)`."""
+    """Most that one wake-up drains. A behaviour sets its own in `start`: `actor.turn_limits = TurnLimits(...)`."""
 
     letters_max: int = 256
     bytes_max: int = 2 * 1024 * 1024
-    """Reached: no further message in this turn. A single larger one is still taken whole."""
+    """Bytes after which no further message is taken in this turn. A single larger one is still taken whole."""
 
 
 class ActorLinks:
-    """Watched by the actor's loop; drained in its turns."""
+    """Links that the actor's loop watches, and drains in its turns."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class ActorLinks:
     ) -> None:
         self.sockets = sockets
         self.is_in_turn = False
-        """Set by the actor: a send is followed up at the end of the turn instead of at once."""
+        """True, set by the actor: a send is followed up at the end of the turn instead of at once."""
         self._turn_soon = turn_soon
         self._on_malformed = on_malformed
         self._loop = asyncio.get_running_loop()
@@ -49,7 +49,7 @@ class ActorLinks:
 
         Args:
             link: open.
-            taker: who gets its letters; None: the behaviour.
+            taker: gets its letters; None: the behaviour does.
         """
         link.on_malformed = self._on_malformed
         link.on_sent = self._sent
@@ -61,8 +61,7 @@ class ActorLinks:
         return link
 
     def listen(self) -> None:
-        """Take letters from now on. Not before the start is over: a descriptor that nobody drains would keep the loop
-        spinning."""
+        """Take letters from now on. A descriptor that nobody drains during the start would keep the loop busy."""
         self._is_listening = True
         for link in self.sockets.links:
             if not link.is_closed:
@@ -78,7 +77,7 @@ class ActorLinks:
         return sum(link.malformed for link in self.sockets.links)
 
     def drain(self, limits: TurnLimits) -> list[Letter]:
-        """Letters for the behaviour, from the links that are due. What a bound leaves over stays due, at the end."""
+        """Letters for the behaviour, from the links that are due. A link that a bound cuts short becomes the last."""
         count_left, bytes_left = limits.letters_max, limits.bytes_max
         letters: list[Letter] = []
         for link in list(self._due):
@@ -99,7 +98,7 @@ class ActorLinks:
         return letters
 
     def end_turn(self) -> None:
-        """See to what was sent in this turn: a send may have swallowed a descriptor's signal."""
+        """Ask the links that sent in this turn for input, because a send may have swallowed their signal."""
         self._due |= {link: None for link in self._sent_in_turn if not link.is_closed and link.has_input()}
         self._sent_in_turn.clear()
 
@@ -122,9 +121,11 @@ class ActorLinks:
         self._turn_soon()
 
     def _sent(self, link: Link) -> None:
-        """Whoever sends asks the socket again: in a turn once at its end, else at once. After the first message of a
-        turn the core is left to the thread that carries it away: on a full machine it begins when the turn is over else
-        (ADR-0133)."""
+        """Have the socket asked again after a send: in a turn once at its end, else at once.
+
+        After the first message of a turn the CPU is left to the thread that carries it away, which on a full machine
+        would begin when the turn is over (ADR-0133).
+        """
         if self.is_in_turn:
             if not self._sent_in_turn:
                 os.sched_yield()

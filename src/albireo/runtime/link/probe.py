@@ -1,4 +1,4 @@
-"""Is there still a process behind an endpoint? One plain TCP connection attempt, answered in three words.
+"""Probe: one plain TCP connection attempt that shows whether a process is behind an endpoint.
 
     REFUSED   the other kernel lives and says that nobody listens: the process is gone (or its port is closed)
     OPEN      somebody listens; nothing is said about whether it still does its work: the kernel takes connections for
@@ -25,7 +25,7 @@ from typing import Final
 from albireo.runtime.link import curve
 
 PROBES_MAX: Final = 64
-"""Under way at a time; a further one is SILENT at once."""
+"""Probes under way at a time; a further one is SILENT at once."""
 _IP_RECVERR: Final = 11
 _IPV6_RECVERR: Final = 25
 _ABORT_ON_CLOSE: Final = struct.pack("ii", 1, 0)
@@ -33,7 +33,7 @@ _ABORT_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 class Reach(StrEnum):
-    """What one attempt has shown."""
+    """Result of one attempt."""
 
     REFUSED = "refused"
     OPEN = "open"
@@ -45,7 +45,7 @@ async def reach(endpoint: str, timeout_s: float) -> Reach:
 
     Args:
         endpoint: tcp://HOST:PORT. A name is looked up in a thread, within the same time.
-        timeout_s: then it is SILENT. A live kernel in the same network answers within a millisecond or two.
+        timeout_s: time after which it is SILENT. A live kernel in the same network answers within a millisecond or two.
     Raises:
         EndpointRefused: it is no endpoint.
     """
@@ -76,7 +76,7 @@ async def _attempt(loop: asyncio.AbstractEventLoop, attempt: socket.socket, addr
 
 
 def _came_by_icmp(attempt: socket.socket) -> bool:
-    """Whether the error queue holds what a router or firewall said; an RST leaves nothing there."""
+    """True if the error queue holds a message of a router or firewall; an RST leaves nothing there."""
     try:
         attempt.recvmsg(1, 1024, socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT)
     except OSError as error:
@@ -85,15 +85,15 @@ def _came_by_icmp(attempt: socket.socket) -> bool:
 
 
 class Probes:
-    """Attempts that are under way on behalf of one actor."""
+    """Probes that are under way on behalf of one actor."""
 
     def __init__(self, call: Callable[..., object]) -> None:
-        """`call`: run a function in the actor's next turn."""
+        """`call`: runs a function in the actor's next turn."""
         self._call = call
         self._tasks: set[asyncio.Task[Reach]] = set()
 
     def begin(self, endpoint: str, timeout_s: float, on_answer: Callable[[Reach], object]) -> None:
-        """Try `endpoint` and tell in a turn of the actor; see `reach`.
+        """Try `endpoint` and call `on_answer` in a turn of the actor; see `reach`.
 
         Raises:
             EndpointRefused: it is no endpoint.
@@ -113,6 +113,6 @@ class Probes:
         task.add_done_callback(tell)
 
     def close(self) -> None:
-        """Nothing is told any more."""
+        """Cancel all probes; none is answered any more."""
         for task in self._tasks:
             task.cancel()

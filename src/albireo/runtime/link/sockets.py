@@ -5,7 +5,7 @@ A link (link.py) is one socket, owned by one actor, never shared between threads
     bind("core")     ROUTER, many peers; `send` names the peer (`to`), ROUTER_MANDATORY says when it is gone or full
     connect("core")  DEALER with an identity of its own, drawn anew for each link
 
-Both over unix sockets; over TCP they are made by tcp.py, with keys.
+Both use unix sockets; tcp.py makes them over TCP, with keys.
 
 Rules (ADR-0020, ADR-0022):
 - Queues are bounded by high-water marks, messages by ZMQ_MAXMSGSIZE.
@@ -49,16 +49,16 @@ __all__ = [
 ]
 
 SOCKETS_MAX: Final = 256
-"""Per actor. A TCP link takes three: its own and two that bring its events."""
+"""Sockets of one actor. A TCP link takes three: its own and two that bring its events."""
 EVENTS_MAX: Final = 100_000
-"""Connection events that wait for the actor's loop: a loop that hangs for seconds while somebody knocks."""
+"""Connection events that may wait for the actor's loop, as when it hangs for seconds while a peer redials."""
 
 
 class Sockets:
     """The ZeroMQ side of one actor: its context and its links. Closing it is a barrier."""
 
     def __init__(self, run: RunDirectory | None = None) -> None:
-        """`run`: where the unix sockets are, closed with them; None for TCP alone."""
+        """`run`: directory of the unix sockets, closed with them; None for TCP alone."""
         self._run = run
         # One context per actor, so that its end waits for its own links only and a thread can be released alone.
         self._context: zmq.Context[SyncSocket] = zmq.Context(io_threads=1)
@@ -69,8 +69,8 @@ class Sockets:
         """A ROUTER on `name`.
 
         Args:
-            name: of the link.
-            limits: its bounds.
+            name: name of the link.
+            limits: bounds of the link.
             takes_over: a stale socket file may be replaced (the caller holds the data directory's lock).
         Raises:
             AddressTaken: somebody answers there, or a stale file is in the way and may not be replaced.
@@ -140,7 +140,7 @@ class Sockets:
 
 
 def new_identity(name: str) -> bytes:
-    """An identity nobody else has: what was meant for an earlier run of the same actor never reaches this one."""
+    """A unique identity, so that messages to an earlier run of the same actor never reach this one."""
     return f"{name}#{secrets.token_hex(8)}".encode()
 
 
@@ -179,13 +179,13 @@ class SyncLink:
 
         Args:
             endpoint: tcp://HOST:PORT.
-            keys: ours and the trusted ones; None trusts everybody, on a loopback address only.
-            limits: of the link.
-            peer: whose key is expected there.
-            timeout_s: for the first connection; later outages are waited out by `receive`.
+            keys: own and trusted keys; None trusts everybody, on a loopback address only.
+            limits: bounds of the link.
+            peer: name of the peer whose key is expected.
+            timeout_s: time for the first connection; later outages are waited out by `receive`.
         Raises:
-            PeerUnreachable: nobody is there, or not the one that was expected, or our key is not trusted.
-            EndpointRefused: no such endpoint, or not without keys.
+            PeerUnreachable: no peer is there, or another one than expected, or our key is not trusted.
+            EndpointRefused: it is no endpoint, or may not be used without keys.
         """
         sockets = Sockets()
         identity = new_identity(f"client-{os.getpid()}")
@@ -207,12 +207,12 @@ class SyncLink:
         self._dialer = dialer
 
     def send(self, message: AnyMessage, raw: Sequence[Part] = ()) -> bool:
-        """False: the queue is full because the node does not read, or over TCP it is not connected right now."""
+        """Send a message; False: the queue is full because the node does not read, or TCP is not connected."""
         self._mind()
         return self._link.send(message, raw)
 
     def receive(self, timeout_s: float) -> tuple[AnyMessage, list[Part]] | None:
-        """The next message and its raw parts, None after `timeout_s` without one. Malformed ones are skipped."""
+        """Next message and its raw parts; None after `timeout_s` without a message. Malformed messages are skipped."""
         deadline = boot_ns() + int(timeout_s * SECOND)
         while True:
             self._mind()

@@ -5,8 +5,8 @@ expects one named server (dialing.py). The handshakes are judged (zap.py) and th
 in the actor's loop.
 
 A session is asked for its key only when it begins. When a key is revoked, or our own pair changes, the listener is
-bound anew, which ends every session of it; the honest ones are back within a fraction of a second. Until then what the
-revoked one says is dropped letter by letter.
+bound anew, which ends all of its sessions; honest peers are back within a fraction of a second. Until then letters of
+the revoked key are dropped one by one.
 
 Decisions: ADR-0100 (keys), ADR-0101 (who is let in), ADR-0102 (times, probes).
 """
@@ -17,15 +17,15 @@ from typing import Final
 
 from albireo.runtime.actor.journal import Journal
 from albireo.runtime.errors import AddressTaken, EndpointRefused, KeysRefused
-from albireo.runtime.link.connection import Monitor, Told
+from albireo.runtime.link.connection import ConnectionEvent, Monitor
 from albireo.runtime.link.dialing import STANDSTILL_S, Dialer, Listener
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
 from albireo.runtime.link.sockets import Sockets, new_identity
-from albireo.runtime.link.zap import Gate, Refusal
+from albireo.runtime.link.zap import HandshakeRefusal, ZapHandler
 
 LOOK_S: Final = 0.25
-"""How often the key directory is looked at; a revocation has to bite within a second."""
+"""Time between two looks at the key directory; a revocation has to take effect within a second."""
 
 Call = Callable[..., object]
 
@@ -34,13 +34,13 @@ class TcpLinks:
     """Makes TCP links and looks after them in the actor's loop."""
 
     def __init__(self, sockets: Sockets, actor: str, call: Call, log: Journal) -> None:
-        """`call`: run a function in the actor's next turn."""
+        """`call`: runs a function in the actor's next turn."""
         self._sockets = sockets
         self._actor = actor
         self._call = call
         self._log = log
         self._loop = asyncio.get_running_loop()
-        self._gate: Gate | None = None
+        self._zap: ZapHandler | None = None
         self._domains = 0
         self._all_keys: list[Keys] = []
         self._unreadable: set[Keys] = set()
@@ -52,12 +52,12 @@ class TcpLinks:
         """Listen at `endpoint`; port `*` takes a free one, see `link.endpoint`.
 
         Args:
-            name: of the link, in logs.
+            name: name of the link, in logs.
             endpoint: tcp://HOST:PORT.
-            keys: ours and the trusted ones; None lets everybody in, on a loopback address only.
-            limits: of the link.
+            keys: own and trusted keys; None lets everybody in, on a loopback address only.
+            limits: bounds of the link.
         Raises:
-            EndpointRefused: no such endpoint, or not without keys.
+            EndpointRefused: it is no endpoint, or may not be used without keys.
             AddressTaken: somebody else listens there.
         """
         socket = self._sockets.router(limits)
@@ -80,13 +80,13 @@ class TcpLinks:
         """Connect to `endpoint`, now or when it is there; again after each outage, which loses what was on its way.
 
         Args:
-            name: of the link, in logs.
+            name: name of the link, in logs.
             endpoint: tcp://HOST:PORT.
-            keys: ours and the trusted ones; None trusts everybody, on a loopback address only.
-            limits: of the link.
-            peer: whose key is expected there. Not trusted yet: it is dialled as soon as it is.
+            keys: own and trusted keys; None trusts everybody, on a loopback address only.
+            limits: bounds of the link.
+            peer: name of the peer whose key is expected; it is dialled as soon as it is trusted.
         Raises:
-            EndpointRefused: no such endpoint, or not without keys.
+            EndpointRefused: it is no endpoint, or may not be used without keys.
         """
         identity = new_identity(self._actor)
         socket = self._sockets.dealer(limits, identity)
@@ -119,21 +119,21 @@ class TcpLinks:
             self._redial(dialer)
 
     def close(self) -> None:
-        """Before the sockets are closed."""
+        """End the timers and the ZAP handler, before the sockets are closed."""
         for timer in self._timers.values():
             timer.cancel()
-        if self._gate is not None:
-            self._loop.remove_reader(self._gate.descriptor())
-            self._gate.close()
+        if self._zap is not None:
+            self._loop.remove_reader(self._zap.descriptor())
+            self._zap.close()
 
     # --- Who is let in -----------------------------------------------------------------------------------------------
 
     def _admit(self, domain: str, keys: Keys) -> None:
-        if self._gate is None:
-            self._gate = gate = Gate(self._sockets.router(LinkLimits()), self._report_refusal)
-            self._loop.add_reader(gate.descriptor(), self._call, gate.answer)
-            self._call(gate.answer)
-        self._gate.domains[domain] = keys.name_of
+        if self._zap is None:
+            self._zap = zap = ZapHandler(self._sockets.router(LinkLimits()), self._report_refusal)
+            self._loop.add_reader(zap.descriptor(), self._call, zap.answer)
+            self._call(zap.answer)
+        self._zap.domains[domain] = keys.name_of
         self._look_after(keys)
 
     def _look_after(self, keys: Keys) -> None:
@@ -142,8 +142,10 @@ class TcpLinks:
         self._look_soon()
 
     def _refresh(self, keys: Keys) -> None:
-        """Read the keys again if they have changed. What can't be read changes nothing: a slip of the operator's in the
-        key directory is no reason to end the control of a plant; it is told once."""
+        """Read the keys again if they have changed; keys that can't be read change nothing, and are logged once.
+
+        A slip of an operator in the key directory is no reason to end the control of a plant.
+        """
         try:
             keys.refresh()
         except KeysRefused as error:
@@ -162,14 +164,14 @@ class TcpLinks:
 
         self._after("keys", LOOK_S, look)
 
-    def _report_refusal(self, refusal: Refusal) -> None:
+    def _report_refusal(self, refusal: HandshakeRefusal) -> None:
         self._log.limited(
             "peer_refused", refusal.address, address=refusal.address, public=refusal.public, reason=refusal.reason
         )
 
     # --- What becomes of connections ---------------------------------------------------------------------------------
 
-    def _monitor(self, link: Link, socket: SyncSocket, hear: Callable[[Told], object]) -> None:
+    def _monitor(self, link: Link, socket: SyncSocket, hear: Callable[[ConnectionEvent], object]) -> None:
         monitor = Monitor(socket, self._sockets.pair())
         descriptor = monitor.descriptor()
 
@@ -185,27 +187,27 @@ class TcpLinks:
         self._call(take)  # The descriptor signals only after the socket was once found empty.
         link.at_close.append(release)
 
-    def _heard_by_listener(self, listener: Listener, told: Told) -> None:
-        if told in (Told.PROVEN, Told.ENDED):
-            listener.link.on_connection(told is Told.PROVEN)
+    def _heard_by_listener(self, listener: Listener, told: ConnectionEvent) -> None:
+        if told in (ConnectionEvent.PROVEN, ConnectionEvent.ENDED):
+            listener.link.on_connection(told is ConnectionEvent.PROVEN)
 
-    def _heard_by_dialer(self, dialer: Dialer, told: Told) -> None:
+    def _heard_by_dialer(self, dialer: Dialer, told: ConnectionEvent) -> None:
         match told:
-            case Told.PROVEN:
+            case ConnectionEvent.PROVEN:
                 self._drop_timer(dialer)
                 dialer.succeeded()
                 dialer.is_told_down = False
                 self._log.info("peer_connected", link=dialer.link.name, endpoint=dialer.link.endpoint)
                 dialer.link.on_connection(True)
-            case Told.REFUSED | Told.BROKEN_OFF:
+            case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF:
                 dialer.hang_up()
                 self._went_down(dialer, told.value)
                 self._after(dialer, dialer.pause_s(), lambda: self._redial(dialer))
-            case Told.ENDED:
+            case ConnectionEvent.ENDED:
                 self._went_down(dialer, told.value)
                 if dialer not in self._timers:
                     self._after(dialer, STANDSTILL_S, lambda: self._redial(dialer))
-            case Told.CONNECTED | Told.RETRIED:
+            case ConnectionEvent.CONNECTED | ConnectionEvent.RETRIED:
                 pass
 
     def _went_down(self, dialer: Dialer, reason: str) -> None:
@@ -224,7 +226,7 @@ class TcpLinks:
     # --- Time --------------------------------------------------------------------------------------------------------
 
     def _after(self, what: object, delay_s: float, work: Callable[[], object]) -> None:
-        """Do `work` in a turn of its own; replaces what `what` waits for."""
+        """Do `work` in a turn of its own after a delay; replaces earlier work for `what`."""
         self._drop_timer(what)
         self._timers[what] = self._loop.call_later(delay_s, self._call, self._due, what, work)
 

@@ -1,4 +1,4 @@
-"""Who is let in: the ZAP handler of one actor, run by the actor's own loop.
+"""The ZAP handler of one actor, which says who is let in. The actor's own loop runs it.
 
 libzmq asks at each handshake, over `inproc://zeromq.zap.01` of the same context:
 
@@ -25,14 +25,14 @@ VERSION: Final = b"1.0"
 NameOf = Callable[[str], str]
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """One handshake that was refused, for the log."""
+class HandshakeRefusal(msgspec.Struct, frozen=True):
+    """A handshake that was refused, for the log."""
 
     domain: str
     address: str
     """Network address of the peer, without its port."""
     public: str
-    """The key it proved to have; empty if it has proved none."""
+    """Public key that the peer proved to have; empty if it has proved none."""
     reason: str
 
 
@@ -40,7 +40,7 @@ class Verdict(msgspec.Struct, frozen=True):
     """Answer to one request."""
 
     reply: list[bytes]
-    refusal: Refusal | None
+    refusal: HandshakeRefusal | None
 
 
 def judge(request: Sequence[bytes], domains: dict[str, NameOf]) -> Verdict | None:
@@ -50,7 +50,7 @@ def judge(request: Sequence[bytes], domains: dict[str, NameOf]) -> Verdict | Non
         request: its parts, from the version on.
         domains: for each listener's domain, the name of a public key (empty: not trusted).
     Returns:
-        None: not even a request; there is nothing to answer to, and nobody is let in.
+        The verdict; None: it is no request, so there is nothing to answer, and nobody is let in.
     """
     if len(request) < 6 or request[0] != VERSION:
         return None
@@ -65,7 +65,7 @@ def judge(request: Sequence[bytes], domains: dict[str, NameOf]) -> Verdict | Non
         reason = "key not trusted"
     else:
         return Verdict([VERSION, request_id, b"200", b"", public.encode(), b""], None)
-    refusal = Refusal(
+    refusal = HandshakeRefusal(
         domain=domain.decode("utf-8", "replace"),
         address=address.decode("utf-8", "replace"),
         public=public,
@@ -74,10 +74,10 @@ def judge(request: Sequence[bytes], domains: dict[str, NameOf]) -> Verdict | Non
     return Verdict([VERSION, request_id, b"400", reason.encode(), b"", b""], refusal)
 
 
-class Gate:
-    """The handler's socket and the domains it knows. One per context."""
+class ZapHandler:
+    """Socket of the handler, and the domains that it knows. One per context."""
 
-    def __init__(self, socket: SyncSocket, on_refusal: Callable[[Refusal], object]) -> None:
+    def __init__(self, socket: SyncSocket, on_refusal: Callable[[HandshakeRefusal], object]) -> None:
         """`socket`: a ROUTER of the listeners' context, not bound yet."""
         socket.bind(ADDRESS)
         self.domains: dict[str, NameOf] = {}

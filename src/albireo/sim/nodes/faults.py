@@ -401,7 +401,7 @@ class Faults:
 
     def _rots(self, machine: MemberMachine) -> Segment | None:
         """Turn over a bit in a sealed segment."""
-        sealed = [one for one in machine.log._stock.table.segments if one.is_sealed]
+        sealed = [one for one in machine.log._stored.table.segments if one.is_sealed]
         if not sealed:
             return None
         segment = self.chance.choice(sealed)

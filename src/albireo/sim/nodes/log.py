@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 from albireo.codec.frame import Frame, frames
 from albireo.log import Corrupted, FileSystem, LogConfig
 from albireo.log.log import Log
-from albireo.log.store.opening import Opened
+from albireo.log.store.opening import OpenedStore
 from albireo.log.write.commit import LogFailure, Task
 from albireo.log.write.writer import Queued
 from albireo.model.instant import LogTime
@@ -36,10 +36,10 @@ class StagedLog(Log):
 
     watcher: ClassVar[Watcher]
 
-    def __init__(self, directory: Path, config: LogConfig, files: FileSystem, opened: Opened) -> None:
+    def __init__(self, directory: Path, config: LogConfig, files: FileSystem, opened: OpenedStore) -> None:
         super().__init__(directory, config, files, opened)
         self._tasks: deque[Task] = deque()
-        self._keeper._do = self._tasks.append
+        self._retention._do = self._tasks.append
         self.watcher.opened(self)
 
     def start(self, on_durable: Callable[[Position], None], on_failed: Callable[[LogFailure], None]) -> None:
@@ -60,7 +60,7 @@ class StagedLog(Log):
         after = self.begin_sequence - 1
         while after < self.durable.sequence:
             try:
-                chunk = self._stock.reader.read(after, self.durable.sequence, READ_BYTES)
+                chunk = self._stored.reader.read(after, self.durable.sequence, READ_BYTES)
             except Corrupted as damage:
                 after = damage.last_sequence
                 continue

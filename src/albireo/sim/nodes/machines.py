@@ -12,7 +12,7 @@ import msgspec
 
 from albireo.codec.frame import Frame
 from albireo.log import LogStopped
-from albireo.log.store.keepsake import KeepsakeFailed
+from albireo.log.store.mirrored_state import MirroredStateFailed
 from albireo.machine.pair.member import Member
 from albireo.model.instant import MS, Instant
 from albireo.model.position import BEGINNING, Position
@@ -153,7 +153,7 @@ class Machine(ABC):
                 self.dies("power cut in a write", is_power=True)
             case Killed():
                 self.dies("killed in a write", is_power=False)
-            case LogStopped() | KeepsakeFailed() | StoreRefused() if self.world.has_sick_disk(self):
+            case LogStopped() | MirroredStateFailed() | StoreRefused() if self.world.has_sick_disk(self):
                 self.dies(f"ends: {error}", is_power=False)
             case _:
                 raise error

@@ -66,8 +66,8 @@ def _serves_before_it_has_folded(self: Role, folded_to: int) -> bool:
 
 def _repairs_nothing(self: PeerRepair, piece: bytes | memoryview) -> None:
     """The damage is forgotten instead."""
-    self._core.log._stock._found = ()
-    self._core.log._stock.reader.found.clear()
+    self._core.log._stored._found = ()
+    self._core.log._stored.reader.found.clear()
 
 
 def _waits_for_nothing(self: PrivateLog, letters: Sequence[OneLetter], node_ns: int, *, is_open: bool) -> Any:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from albireo.log import WrongStore
-from albireo.log.store.copies import NAMES
-from albireo.log.store.keepsake import KeepsakeFailed
+from albireo.log.store.mirrored_file import NAMES
+from albireo.log.store.mirrored_state import MirroredStateFailed
 from albireo.node.gate.store import GateDisk
 from albireo.sim.engine.disk import PowerCut, SimDisk
 
@@ -85,8 +85,8 @@ def test_after_a_failed_sync_nothing_is_kept_any_more() -> None:
     disk = holding(4)
     memory = opened(disk)
     disk.refuse = lambda operation, _: errno.EIO if operation == "sync" else 0
-    with pytest.raises(KeepsakeFailed, match="no order pass"):
+    with pytest.raises(MirroredStateFailed, match="no order pass"):
         memory.save(7, 5)
     disk.refuse = lambda operation, _: 0
-    with pytest.raises(KeepsakeFailed):
+    with pytest.raises(MirroredStateFailed):
         memory.save(7, 6)

@@ -9,8 +9,8 @@ import pytest
 
 from albireo.codec.pair_message import Record
 from albireo.log import WrongStore
-from albireo.log.store.copies import NAMES, Kind, encode
-from albireo.log.store.keepsake import KeepsakeFailed
+from albireo.log.store.mirrored_file import NAMES, MirrorFormat, encode
+from albireo.log.store.mirrored_state import MirroredStateFailed
 from albireo.machine.vote import VoterStore
 from albireo.model.instant import MS
 from albireo.model.position import BEGINNING, Position
@@ -67,7 +67,7 @@ def promised(disk: SimDisk) -> int:
 def test_an_empty_directory_is_an_empty_voter_and_stays_untouched() -> None:
     disk = fresh()
     voter = opened(disk)
-    assert (voter.store, voter.keepsake.is_damaged, voter.floor) == (None, False, BEGINNING)
+    assert (voter.store, voter.mirrored.is_damaged, voter.floor) == (None, False, BEGINNING)
     assert not disk.has_directory(DIRECTORY)
 
 
@@ -75,7 +75,7 @@ def test_what_was_saved_is_there_after_a_power_cut() -> None:
     disk = holding(3, 5)
     after = opened(disk.power_cut(0, survival_chance=0.0))
     assert after.store == store(5)
-    assert (after.floor, after.keepsake.repaired_copies, after.keepsake.is_damaged) == (Position(2, 5), (), False)
+    assert (after.floor, after.mirrored.repaired_copies, after.mirrored.is_damaged) == (Position(2, 5), (), False)
 
 
 def _life(disk: SimDisk, told: list[int]) -> None:
@@ -114,7 +114,7 @@ def test_a_failed_sync_is_the_last_thing_a_run_does_and_costs_at_most_what_was_n
         for seed in range(4):
             disk, told = fresh(page_bytes=SECTOR_BYTES), list[int]()
             disk.refuse = _failing_sync(failing)
-            with pytest.raises(KeepsakeFailed, match="votes no more"):
+            with pytest.raises(MirroredStateFailed, match="votes no more"):
                 _life(disk, told)
             disk.process_death()
             disk.cut_at = len(disk.operations) + cut_after if cut_after else None
@@ -149,7 +149,7 @@ def test_one_bad_copy_is_repaired_from_the_other(name: str, damage: str) -> None
     disk = holding(3, 5)
     _damage(disk, name, damage)
     voter = opened(disk)
-    assert (voter.store, voter.keepsake.repaired_copies) == (store(5), (name,))
+    assert (voter.store, voter.mirrored.repaired_copies) == (store(5), (name,))
     other = next(one for one in NAMES if one != name)
     _damage(disk, other, "zero")
     assert promised(disk) == 5, "the repaired copy is a good one"
@@ -179,9 +179,9 @@ def test_two_bad_copies_are_an_empty_voter_that_says_so_and_can_be_admitted_agai
     for name in NAMES:
         _damage(disk, name, "flip")
     voter = opened(disk)
-    assert (voter.store, voter.keepsake.is_damaged) == (None, True)
+    assert (voter.store, voter.mirrored.is_damaged) == (None, True)
     voter.save(store(6))
-    assert not voter.keepsake.is_damaged
+    assert not voter.mirrored.is_damaged
     assert promised(disk.power_cut(0, survival_chance=0.0)) == 6
 
 
@@ -194,7 +194,7 @@ def test_promises_of_somebody_else_are_refused_and_left_alone(voter: str, cluste
 
 
 def test_a_newer_version_or_unknown_words_are_refused_and_left_alone() -> None:
-    newer = Kind(magic=KIND.magic, version=KIND.version + 1, bytes_max=KIND.bytes_max)
+    newer = MirrorFormat(magic=KIND.magic, version=KIND.version + 1, bytes_max=KIND.bytes_max)
     for copy in (encode(newer, b"{}", 9), encode(KIND, b"{}", 9)):
         disk = holding(5)
         handle = disk.open(DIRECTORY / "store.b")
@@ -212,7 +212,7 @@ def test_a_full_disk_takes_promises_of_a_store_that_is_there_and_no_new_one() ->
     assert promised(disk) == 5
     full = fresh()
     full.capacity_bytes = 100
-    with pytest.raises(KeepsakeFailed, match="No space left"):
+    with pytest.raises(MirroredStateFailed, match="No space left"):
         opened(full).save(store(3))
 
 
@@ -220,7 +220,7 @@ def test_a_full_disk_takes_promises_of_a_store_that_is_there_and_no_new_one() ->
 def test_a_disk_that_can_not_be_read_is_no_empty_voter(operation: str) -> None:
     disk = holding(3)
     disk.refuse = lambda done, path: errno.EIO if done == operation else 0
-    with pytest.raises(KeepsakeFailed):
+    with pytest.raises(MirroredStateFailed):
         opened(disk)
 
 

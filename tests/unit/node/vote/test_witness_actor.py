@@ -13,7 +13,7 @@ import pytest
 
 from albireo.codec.message import Answer, Ask, FeedAck, encode
 from albireo.codec.pair_message import Accept, Install, Prepare, Question, Read, Record, Release, Voted
-from albireo.log.store.keepsake import KeepsakeFailed
+from albireo.log.store.mirrored_state import MirroredStateFailed
 from albireo.machine.vote import paths
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import BEGINNING, Position
@@ -342,7 +342,7 @@ def test_a_disk_error_ends_the_witness_without_an_answer(tmp_path: Path, operati
         asker = Asker()
 
         async def witness() -> None:
-            with pytest.raises(KeepsakeFailed, match="votes no more"):
+            with pytest.raises(MirroredStateFailed, match="votes no more"):
                 await run_actor(Witness(arguments(), disk), tmp_path)
 
         async with running(asker, tmp_path):

@@ -21,8 +21,8 @@ from albireo.codec.register_block import (
     LIFE_REGISTERS,
     LIFE_START,
     Ballot,
+    BlockDamage,
     BlockError,
-    Damage,
     cluster_tag,
     decode_ballot,
 )
@@ -77,7 +77,7 @@ def found_in(words: Sequence[int], member: int, cluster: str) -> Found:
         ballot = decode_ballot(words)
     except BlockError as error:
         # The ballot may be gone or torn with the life-sign still there; whose it was can't be known.
-        return Found.OTHER_PAIR if error.damage is Damage.OTHER_LAYOUT else Found.FOREIGN
+        return Found.OTHER_PAIR if error.damage is BlockDamage.OTHER_LAYOUT else Found.FOREIGN
     return Found.OURS if _is_of(ballot, member, cluster) else Found.OTHER_PAIR
 
 

@@ -1,7 +1,6 @@
-"""The segments of a log as they stand on the disk, with all that reads, checks and repairs them.
+"""The stored log: segments as they stand on the disk, their newest frames in memory, and what reads and repairs them.
 
-Made anew from what recovery finds, at open and after a cut. Used by one thread but for `tidy`, which the housekeeper
-calls.
+It is made anew from what recovery finds, at open and after a cut. One thread uses it; the housekeeper calls `tidy`.
 """
 
 import contextlib
@@ -16,10 +15,11 @@ from albireo.codec.frame import Frame, frames
 from albireo.log.config import LogConfig
 from albireo.log.errors import Corrupted, ReadFailed
 from albireo.log.files import FileSystem
-from albireo.log.segment.reader import Reader
+from albireo.log.segment.reader import SegmentReader
 from albireo.log.segment.recovery import CorruptRange, Recovered
 from albireo.log.segment.repair import Piece, Repairer, shrunk
 from albireo.log.segment.scrub import Scrubber
+from albireo.log.segment.tail import FEED_BYTES, Tail
 from albireo.log.store.store import Store, StoreHeader
 from albireo.log.write.writer import SegmentTable
 from albireo.model.log_view import Beginning
@@ -28,18 +28,18 @@ _REPLAY_BYTES: Final = 4 * 1024 * 1024
 
 
 class LogStats(msgspec.Struct, frozen=True, kw_only=True):
-    """For diagnostics items and the demo's summary."""
+    """Figures for diagnostics items and the demo's summary."""
 
     segments: int
     size_bytes: int
-    """Frames on disk, without what is zero-filled ahead."""
+    """Bytes of frames on the disk, without the zeros ahead."""
     pending_bytes: int
-    """Appended, not yet durable."""
+    """Bytes that are appended and not yet durable."""
     groups: int
-    """Syncs since open."""
+    """Number of syncs since open."""
 
 
-class Stock:
+class StoredLog:
     """See the module."""
 
     def __init__(self, files: FileSystem, directory: Path, config: LogConfig, store: Store, found: Recovered) -> None:
@@ -47,8 +47,9 @@ class Stock:
         self._store = store
         self.log_id = bytes.fromhex(store.header.log_id)
         self.table = SegmentTable(found.segments)
-        self.reader = Reader(files, config, self.table, self.log_id, store.header.begin_sequence)
+        self.reader = SegmentReader(files, config, self.table, self.log_id, store.header.begin_sequence)
         self.scrubber = Scrubber(files, self.table, self.reader)
+        self.tail = Tail(min(config.tail_bytes_max, FEED_BYTES))
         self._repairer = Repairer(files, directory, config, self.table, self.reader)
         self._found = found.corrupt
         self._beginning: Beginning | None = None
@@ -57,7 +58,7 @@ class Stock:
 
     @property
     def corrupt(self) -> tuple[CorruptRange, ...]:
-        """Known damage: from recovery, and met since."""
+        """As `Log.corrupt`."""
         return (*self._found, *self.reader.found)
 
     @property
@@ -65,7 +66,7 @@ class Stock:
         return sum(segment.summary.end_offset for segment in self.table.segments)
 
     def beginning(self, header: StoreHeader) -> Beginning:
-        """Where the log begins; read from its first frame once, until retention or a repair changes that."""
+        """Beginning of the log; read from its first frame once, until retention or a repair changes it."""
         if self._beginning is None or self._beginning.position.sequence + 1 != self.reader.begin_sequence:
             self._beginning = self._look_for_beginning(header)
         return self._beginning
@@ -84,8 +85,13 @@ class Stock:
         log_time_ms = first.log_time_ms - first.elapsed_ms
         return Beginning(position=position, header_crc=first.previous_header_crc, log_time_ms=log_time_ms)
 
+    def read(self, after_sequence: int, to_sequence: int, durable_sequence: int, bytes_max: int) -> bytes:
+        """As `Log.read_appended`, up to `to_sequence`: from memory, or else from the disk up to `durable_sequence`."""
+        recent = self.tail.read(after_sequence, bytes_max, to_sequence)
+        return recent or self.reader.read(after_sequence, durable_sequence, bytes_max)
+
     def replay(self, after_sequence: int, to_sequence: int) -> Iterator[Frame]:
-        """Frames that begin in (after_sequence, to_sequence], in order. Raises as `Log.read` does."""
+        """As `Log.replay`, for frames that are durable."""
         while after_sequence < to_sequence:
             for header, body in frames(self.reader.read(after_sequence, to_sequence, _REPLAY_BYTES), verify=False):
                 yield Frame(header, body)
@@ -103,7 +109,7 @@ class Stock:
         return piece
 
     def tidy(self) -> None:
-        """Sidecars for sealed segments: a cache, so a full disk does not matter; claims up to their end count."""
+        """Write missing sidecars, which are a cache, so a full disk does not matter; believe claims up to their end."""
         for segment in self.table.segments:
             if segment.is_sealed and not segment.has_sidecar:
                 with contextlib.suppress(OSError), self._sidecars:
@@ -116,5 +122,5 @@ class Stock:
 
 
 def _is_behind(header: StoreHeader, sequence: int) -> bool:
-    """A sealed segment is durable to its end, so what frames claim up to there can be believed (ADR-0110)."""
+    """True: claims are believed less far than the end of a sealed segment, which is durable (ADR-0110)."""
     return header.claims_to is not None and header.claims_to < sequence

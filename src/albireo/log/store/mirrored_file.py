@@ -1,12 +1,13 @@
 """A few bytes that must survive anything: kept in two files, written in place one after the other.
 
-Each copy is synced before the next is touched. So one is whole at any moment (a torn write), either can rot (they say
-the same), and a full disk refuses nothing (a rewrite allocates nothing).
+Each copy is synced before the next is touched, so one copy is whole at any moment although a write may be torn. Both
+copies say the same, so either may rot. A rewrite allocates nothing, so a full disk refuses nothing.
 
     copy   = magic:bytes[4] version:u16 0:u16 crc:u32 length:u32 generation:u64 body:bytes[length] zeros
     crc    = CRC-32C of everything else up to the end of the body
 
-The copy with the higher generation is right. Used for the store header of a log and for keepsakes (keepsake.py).
+The copy with the higher generation is right. Used for the store header of a log and for mirrored states
+(mirrored_state.py).
 Spec: docs/formats/log.md; ADR-0013.
 """
 
@@ -29,53 +30,55 @@ _LEAD: Final = struct.Struct("<4sHH")
 _CRC_FROM: Final = 12
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """What two files hold."""
+class MirrorFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """Format of the two files."""
 
     magic: bytes
+    """Four bytes that begin each copy."""
     version: int
+    """The only version that is read and written."""
     bytes_max: int
-    """A longer copy is damage."""
+    """Longest copy; a longer one counts as damaged."""
 
 
-def encode(kind: Kind, body: bytes, generation: int) -> bytes:
-    """One copy."""
+def encode(form: MirrorFormat, body: bytes, generation: int) -> bytes:
+    """Bytes of one copy."""
     covered = struct.pack("<IQ", len(body), generation) + body
-    lead = _LEAD.pack(kind.magic, kind.version, 0)
+    lead = _LEAD.pack(form.magic, form.version, 0)
     copy = lead + struct.pack("<I", crc32c(covered, crc32c(lead))) + covered
     return copy + bytes(-len(copy) % PAGE)
 
 
-def decode(kind: Kind, copy: bytes | None) -> tuple[int, bytes] | None:
+def decode(form: MirrorFormat, copy: bytes | None) -> tuple[int, bytes] | None:
     """(generation, body) of a copy, None when it is missing or damaged.
 
     Raises:
-        WrongStore: the copy is whole but of a version this program does not know.
+        WrongStore: the copy is whole, and of a version that this program does not know.
     """
     if copy is None or len(copy) < _PREFIX.size:
         return None
     magic, version, _, crc, length, generation = _PREFIX.unpack_from(copy)
-    if magic != kind.magic or length > len(copy) - _PREFIX.size:
+    if magic != form.magic or length > len(copy) - _PREFIX.size:
         return None
     if crc32c(memoryview(copy)[_CRC_FROM : _PREFIX.size + length], crc32c(copy[: _LEAD.size])) != crc:
         return None
-    if version != kind.version:
-        raise WrongStore("store", f"format version {version}, this program reads version {kind.version}", NEWER)
+    if version != form.version:
+        raise WrongStore("store", f"format version {version}, this program reads version {form.version}", NEWER)
     return generation, copy[_PREFIX.size : _PREFIX.size + length]
 
 
-class TwoCopies:
+class MirroredFile:
     """The two files in one directory, which exists. Not for two threads at once. Every method may raise OSError."""
 
-    def __init__(self, files: FileSystem, directory: Path, kind: Kind) -> None:
+    def __init__(self, files: FileSystem, directory: Path, form: MirrorFormat) -> None:
         self._files = files
         self._directory = directory
-        self._kind = kind
+        self._form = form
         self.generation = 0
-        """Of the last body read or written; rises with each write."""
+        """Generation of the last body read or written; rises with each write."""
 
     def read(self) -> tuple[bytes, tuple[str, ...]] | None:
-        """The body, and the names of the copies that are missing, damaged or behind; None when neither is whole.
+        """The body, and the names of those copies that are missing, damaged or behind; None when neither copy is whole.
 
         Raises:
             WrongStore: a copy is of a version this program does not know.
@@ -88,10 +91,10 @@ class TwoCopies:
         return body, tuple(name for name, copy in found.items() if copy is None or copy[0] != self.generation)
 
     def settle(self, body: bytes, stale: tuple[str, ...]) -> None:
-        """Make durable what `read` gave, in both copies.
+        """Make the body that `read` gave durable in both copies.
 
         The copies that are right are rewritten too, and first: after a failed sync they may be whole in the page cache
-        only, and to write the other one would then put the last good bytes at risk. Equal bytes can't be torn.
+        only, and writing the stale copy would then put the last good bytes at risk. Equal bytes can't be torn.
         """
         for name in (*(name for name in NAMES if name not in stale), *stale):
             self._write(name, body)
@@ -103,7 +106,7 @@ class TwoCopies:
             self._write(name, body)
 
     def _copy(self, name: str) -> tuple[int, bytes] | None:
-        return decode(self._kind, read_file(self._files, self._directory / name, self._kind.bytes_max))
+        return decode(self._form, read_file(self._files, self._directory / name, self._form.bytes_max))
 
     def _write(self, name: str, body: bytes) -> None:
         path = self._directory / name
@@ -112,7 +115,7 @@ class TwoCopies:
         except FileNotFoundError:
             handle, is_new = self._files.open(path, create=True), True
         try:
-            write_all(self._files, handle, [encode(self._kind, body, self.generation)], 0)
+            write_all(self._files, handle, [encode(self._form, body, self.generation)], 0)
             self._files.sync(handle)
         finally:
             self._files.close(handle)

@@ -1,11 +1,11 @@
-"""A keepsake: one small body that its owner must not forget, in two copies below the data directory (copies.py).
+"""A mirrored state: one small body that its owner must not forget, in a mirrored file below the data directory.
 
     <data>/<folder>/store.a  store.b        JSON
 
-What cannot be read is no keepsake: the owner begins with none, and says so (`is_damaged`). A disk that refuses anything
-is used no more: after a failed sync nobody knows what is on it (files.py).
+When neither copy can be read the owner begins without a body, and says so (`is_damaged`). A disk that refuses anything
+is used no more, because after a failed sync nobody knows what is on it (log/files.py).
 
-Used for the promises of a voter and for the guard of a gate. ADR-0103.
+Used for the promises of a voter and for the guard of a gate (ADR-0103).
 """
 
 from collections.abc import Callable
@@ -16,12 +16,12 @@ import msgspec
 
 from albireo.log.errors import NEWER, WrongStore
 from albireo.log.files import FileSystem
-from albireo.log.store.copies import Kind, TwoCopies
+from albireo.log.store.mirrored_file import MirroredFile, MirrorFormat
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
 
-class KeepsakeFailed(Exception):
+class MirroredStateFailed(Exception):
     """The disk refused a read, a write or a sync. The owner may say nothing any more that rests on it."""
 
     def __init__(self, directory: Path, error: OSError, loss: str) -> None:
@@ -32,45 +32,45 @@ class KeepsakeFailed(Exception):
         self.errno = error.errno
 
 
-class Keepsake(Generic[Body]):
-    """Opened once per start; for one thread."""
+class MirroredState(Generic[Body]):
+    """One body on the disk. Opened once per start; for one thread."""
 
     def __init__(
         self,
         files: FileSystem,
         data: Path,
         folder: str,
-        kind: Kind,
-        form: type[Body],
+        form: MirrorFormat,
+        body_type: type[Body],
         foreign: Callable[[Body], str],
         loss: str,
     ) -> None:
         """Read what is there and make sure that it is durable, which also shows that the disk takes writes.
 
         Args:
-            folder: below `data`.
-            foreign: says what a body is that is not the owner's; empty: it is.
-            loss: what the owner does no more when the disk fails, for whoever reads the error.
+            folder: place of the two files below `data`.
+            foreign: names a body that is not the owner's; empty: it is the owner's.
+            loss: says in the error what the owner no longer does once the disk has failed.
         Raises:
-            KeepsakeFailed: the disk refuses.
-            WrongStore: it holds something else: another owner's, or of a newer version.
+            MirroredStateFailed: the disk refuses.
+            WrongStore: the body is another owner's, or of a newer version.
         """
         self.directory = data / folder
         self.saves = 0
-        """Since the start."""
+        """Number of saves since the start."""
         self.repaired_copies: tuple[str, ...] = ()
         """Copies that were missing, damaged or behind, and were written anew."""
         self.is_damaged = False
-        """Something is there and nothing of it could be read."""
+        """True: a file is there, and neither copy could be read."""
         self.body: Body | None = None
-        """As it stands on the disk."""
+        """Body as it stands on the disk; None: there is none."""
         self._files = files
         self._data = data
-        self._form = form
+        self._body_type = body_type
         self._foreign = foreign
         self._loss = loss
-        self._copies = TwoCopies(files, self.directory, kind)
-        self._failure: KeepsakeFailed | None = None
+        self._copies = MirroredFile(files, self.directory, form)
+        self._failure: MirroredStateFailed | None = None
         self._guarded(self._load)
 
     @property
@@ -78,10 +78,10 @@ class Keepsake(Generic[Body]):
         return self._copies.generation
 
     def save(self, body: Body) -> None:
-        """Durable in both copies when this returns.
+        """Replace the body; durable in both copies when this returns.
 
         Raises:
-            KeepsakeFailed: nobody knows what is on the disk now; so does every later call.
+            MirroredStateFailed: nobody knows what is on the disk now; so does every later call.
         """
         if self._failure is not None:
             raise self._failure
@@ -94,7 +94,7 @@ class Keepsake(Generic[Body]):
         try:
             work()
         except OSError as error:
-            self._failure = KeepsakeFailed(self.directory, error, self._loss)
+            self._failure = MirroredStateFailed(self.directory, error, self._loss)
             raise self._failure from error
 
     def _write(self, body: Body) -> None:
@@ -113,7 +113,7 @@ class Keepsake(Generic[Body]):
             return
         encoded, self.repaired_copies = found
         try:
-            body = msgspec.json.decode(encoded, type=self._form)
+            body = msgspec.json.decode(encoded, type=self._body_type)
         except msgspec.DecodeError as error:
             raise WrongStore(str(self.directory), f"is whole but not understood: {error}", NEWER) from error
         foreign = self._foreign(body)
@@ -123,7 +123,7 @@ class Keepsake(Generic[Body]):
         self.body = body
 
     def _make_directory(self) -> None:
-        """Durable up to the data directory, which exists."""
+        """Make the folder, durable up to the data directory, which exists."""
         self._files.make_directory(self.directory)
         folder = self.directory
         while folder != self._data:
