@@ -37,6 +37,10 @@ class Cables:
     def is_whole(self) -> bool:
         return max(self._cuts.values(), default=0) <= self._stage.agenda.at
 
+    def was_cut(self, source: str, target: str, path: int) -> bool:
+        """Now, or at some time since everything was healed."""
+        return (source, target, ALL_PATHS) in self._cuts or (source, target, path) in self._cuts
+
     def is_cut(self, source: str, target: str, path: int = ALL_PATHS) -> bool:
         cuts, at = self._cuts, self._stage.agenda.at
         return bool(cuts) and (

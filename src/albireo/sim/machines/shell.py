@@ -163,9 +163,9 @@ class Shell:
         self.voters.tell_gone(teller, run)
 
     def _notice(self, node: MemberNode, run: int) -> None:
-        """Connections were closed and a new one is refused."""
+        """Connections were closed and a new one is refused, unless the cable was ever cut: then nothing is known."""
         other = self.stage.other(node)
-        if other.is_up and not node.is_up and not self.stage.network.is_cut(node.name, other.name, 0):
+        if other.is_up and not node.is_up and not self.stage.network.was_cut(node.name, other.name, 0):
             self.tell_gone(other, run)
 
     def step(self, node: MemberNode, event: Event) -> None:
