@@ -12,6 +12,8 @@ from albireo.model.instant import MS
 from albireo.sim.engine.stage import Stage
 
 ALL_PATHS: Final = -1
+OUTSIDE: Final = "client"
+"""Where the clients of a pair are."""
 
 
 class Cables:

@@ -1,8 +1,5 @@
 """The mix of faults of one seed. Each world draws its own (swarm): some lose messages, some only cut cables."""
 
-import random
-from collections.abc import Sequence
-
 import msgspec
 
 
@@ -18,8 +15,3 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
     fault_every_ms: float = 500.0
     faults_for_ms: int = 4_000
     batch_every_ms: float = 50.0
-
-
-def some_of(chance: random.Random, kinds: Sequence[str], share: float) -> list[str]:
-    """Each of these faults with this probability."""
-    return [kind for kind in kinds if chance.random() < share]

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, Self
+from typing import Any, Generic, Self
 
 from albireo.model.instant import MS
 from albireo.sim.engine.faults import Faults
@@ -12,7 +12,7 @@ from albireo.sim.engine.stage import StageT
 class World(ABC, Generic[StageT]):
     """Stands on top of its parts, which hold what it saw. A violation ends it at once."""
 
-    faults: Faults[StageT]
+    faults: Faults[StageT, Any]
 
     def __init__(self, stage: StageT) -> None:
         self.stage = stage

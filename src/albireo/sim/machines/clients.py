@@ -10,11 +10,10 @@ from functools import partial
 from typing import Final
 
 from albireo.machine.pair.events import ACTING
-from albireo.model.instant import MS
 from albireo.sim.machines.ledger import Ledger
 from albireo.sim.machines.local import LOCAL, LocalStream
-from albireo.sim.machines.parts import NOOP, PRESS_AFTER_MS, PRESS_EVERY_MS, WINDOW, Entry, Producer
-from albireo.sim.machines.stage import MemberNode, PairStage
+from albireo.sim.machines.parts import NOOP, Entry
+from albireo.sim.machines.stage import MemberNode, PairStage, Producer
 
 RECENT: Final = 400
 """Records looked through for the original of a duplicate: more than any window."""
@@ -28,44 +27,23 @@ class Clients:
         self.agenda = stage.agenda
         self.ledger = ledger
         self.local = LocalStream(stage, ledger) if stage.swarm.local else None
-        self.producers = [Producer(0), self.local.producer if self.local else Producer(LOCAL)]
+        others = [Producer(stage, number, stage.chance) for number in range(1 if self.local else 2)]
+        for producer in others:
+            producer.admit = partial(self._arrived, producer)
+        self.producers = [*others, *([self.local.producer] if self.local else [])]
 
     def begin(self) -> None:
         if self.local:
             self.local.begin()
         for producer in self.producers[: 1 if self.local else 2]:
-            self._produce(producer)
-            self._press(producer)
+            producer.begin()
 
     def has_acked(self, numbers: list[int]) -> bool:
         return all(producer.acked >= number for producer, number in zip(self.producers, numbers, strict=True))
 
-    def _produce(self, producer: Producer) -> None:
-        if producer.offered - producer.acked < WINDOW:
-            producer.offered += 1
-            self._put(producer, producer.offered)
-        wait_ms = self.stage.swarm.batch_every_ms * (0.5 + self.stage.chance.random())
-        self.agenda.after_ms(wait_ms, partial(self._produce, producer))
-
-    def _press(self, producer: Producer) -> None:
-        """What was not acknowledged for a while is offered again, to the other member."""
-        if producer.acked < producer.offered and self.agenda.at - producer.sent_at > PRESS_AFTER_MS * MS:
-            producer.target = 1 - producer.target
-            producer.sent_at = self.agenda.at
-            self._put(producer, producer.acked + 1)
-        self.agenda.after_ms(PRESS_EVERY_MS, partial(self._press, producer))
-
-    def _put(self, producer: Producer, first: int) -> None:
-        """What waits from `first` on, in order, as one message."""
-        producer.sent_at = self.agenda.at if producer.offered == producer.acked + 1 else producer.sent_at
-        node = self.stage.members[producer.target]
-        numbers = range(first, producer.offered + 1)
-
-        def arrive() -> None:
-            for number in numbers:
-                self._offered(node, producer, number)
-
-        self.stage.network.send("client", node.name, 0, lambda: node.awake(arrive))
+    def _arrived(self, producer: Producer, node: MemberNode, run: int, numbers: range, is_again: bool) -> None:
+        for number in numbers:
+            self._offered(node, producer, number)
 
     def _offered(self, node: MemberNode, producer: Producer, number: int) -> None:
         """Admission of one batch."""

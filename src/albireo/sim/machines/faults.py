@@ -12,30 +12,23 @@ from albireo.sim.engine.faults import Faults
 from albireo.sim.machines.parts import EMPTY_DISK, NO_FOLD
 from albireo.sim.machines.plc import Plc
 from albireo.sim.machines.shell import Shell
-from albireo.sim.machines.stage import NAMES, MemberNode, PairStage, VoterNode
+from albireo.sim.machines.stage import MemberNode, PairStage, VoterNode
 
 IMAGE_EVERY_MS = 400.0
 SETTLED_NS = 1 * SECOND
 
 
-class PairFaults(Faults[PairStage]):
+class PairFaults(Faults[PairStage, MemberNode]):
     """Does them to one pair."""
 
     def __init__(self, stage: PairStage, shell: Shell) -> None:
-        super().__init__(stage)
+        super().__init__(stage, stage.network, stage.members, stage.config.voters)
         self.shell = shell
         self.ledger = shell.ledger
         self.voters = shell.voters
-        self.members = stage.members
-        self.network = stage.network
         shell.moved = self.moved
         if {"old_disk", "rewind_voter"} & set(stage.swarm.faults):
             self._take_images()
-
-    def _pick(self) -> MemberNode:
-        """The holder more often than not: that is where it hurts."""
-        leaders = [m for m in self.members if m.is_leading]
-        return self.chance.choice(leaders if leaders and self.chance.random() < 0.6 else self.members)
 
     def moved(self, node: MemberNode, new: State) -> None:
         """A directed workload may kill whoever reached a state."""
@@ -122,42 +115,18 @@ class PairFaults(Faults[PairStage]):
 
     # --- Cables --------------------------------------------------------------------------------------------------
 
-    def cut_link(self) -> None:
-        for_ms = self.chance.uniform(100, 2000)
-        self.stage.note("link", f"cut for {for_ms:.0f} ms")
-        self.network.cut_both(*NAMES, for_ms)
-
-    def cut_path(self) -> None:
-        """One of the cables between the members."""
-        for_ms, path = self.chance.uniform(100, 2000), self.chance.randrange(self.stage.config.paths)
-        self.stage.note("link", f"path {path} cut for {for_ms:.0f} ms")
-        self.network.cut_both(*NAMES, for_ms, path)
-
-    def cut_member(self) -> None:
-        node, for_ms = self._pick(), self.chance.uniform(100, 2000)
-        self.stage.note(node.name, f"cut off for {for_ms:.0f} ms")
-        for other in ("A", "B", "client", *self.stage.config.voters):
-            self.network.cut_both(node.name, other, for_ms)
-
     def cut_oneway(self) -> None:
-        node, for_ms = self._pick(), self.chance.uniform(100, 2000)
+        node, for_ms = self._pick(), self._cut_ms()
         self.stage.note(node.name, f"hears nothing for {for_ms:.0f} ms")
-        for other in ("A", "B", *self.stage.config.voters):
+        for other in self._others(node)[:-1]:
             self.network.cut(other, node.name, for_ms)
 
     def cut_deaf(self) -> None:
         """One member no longer hears the other, and nothing else is wrong."""
-        node, for_ms = self._pick(), self.chance.uniform(100, 2000)
+        node, for_ms = self._pick(), self._cut_ms()
         other = self.stage.other(node)
         self.stage.note(node.name, f"does not hear {other.name} for {for_ms:.0f} ms")
         self.network.cut(other.name, node.name, for_ms)
-
-    def cut_voter(self) -> None:
-        name, for_ms = self.chance.choice(self.stage.config.voters), self.chance.uniform(100, 2000)
-        for member in NAMES:
-            if self.chance.random() < 0.7:
-                self.stage.note(member, f"cut from {name} for {for_ms:.0f} ms")
-                self.network.cut_both(member, name, for_ms)
 
     def forge_refusal(self) -> None:
         """A network device says that the holder's port is closed, while the holder lives (rule 12)."""

@@ -21,10 +21,9 @@ from typing import Final
 import msgspec
 
 from albireo.machine.pair.events import ACTING
-from albireo.model.instant import MS
 from albireo.sim.machines.ledger import Ledger
-from albireo.sim.machines.parts import PRESS_AFTER_MS, PRESS_EVERY_MS, WINDOW, Entry, Producer
-from albireo.sim.machines.stage import MemberNode, PairStage
+from albireo.sim.machines.parts import Entry
+from albireo.sim.machines.stage import WINDOW, MemberNode, PairStage, Producer
 
 LOCAL: Final = 1
 """Number of the producer."""
@@ -47,16 +46,20 @@ class Told(msgspec.Struct, frozen=True):
 class LocalProducer(Producer):
     """`acked` is what it knows to be committed, `told` what it was told of at all."""
 
-    def __init__(self) -> None:
-        super().__init__(LOCAL)
+    def __init__(self, stage: PairStage, chance: random.Random) -> None:
+        super().__init__(stage, LOCAL, chance)
         self.told = 0
-        self.run = 1
         self.is_opening = False
 
-    def body(self, number: int) -> int:
-        return self.run * BODIES + number
+    @property
+    def has_room(self) -> bool:
+        return self.offered - self.told < WINDOW and self.offered - self.acked < KEPT_MAX and not self.is_opening
 
-    def begin(self, last: int, *, is_opening: bool) -> None:
+    @property
+    def is_waiting(self) -> bool:
+        return self.is_opening or super().is_waiting
+
+    def go_on(self, last: int, *, is_opening: bool) -> None:
         """Nothing is known but where to go on."""
         self.offered = self.acked = self.told = last
         self.is_opening = is_opening
@@ -70,7 +73,8 @@ class LocalStream:
         self.agenda = stage.agenda
         self.chance = random.Random(f"local {stage.seed}")
         self.ledger = ledger
-        self.producer = LocalProducer()
+        self.producer = LocalProducer(stage, self.chance)
+        self.producer.admit = self._arrived
         self.early: dict[int, Told] = {}
         """By body: told early and not known to be committed."""
         self.cut: set[int] = set()
@@ -82,44 +86,10 @@ class LocalStream:
         """By member: life, and sequence up to which was told early."""
 
     def begin(self) -> None:
-        self._produce()
-        self._press()
+        self.producer.begin()
         self._die_some_day()
 
     # --- The producer --------------------------------------------------------------------------------------------
-
-    def _produce(self) -> None:
-        one = self.producer
-        has_room = one.offered - one.told < WINDOW and one.offered - one.acked < KEPT_MAX
-        if has_room and not one.is_opening:
-            one.offered += 1
-            self._put(one.offered, is_hello=False)
-        self.agenda.after_ms(self.stage.swarm.batch_every_ms * (0.5 + self.chance.random()), self._produce)
-
-    def _press(self) -> None:
-        """What is not committed after a while is offered to the other member, with a hello."""
-        one = self.producer
-        is_waiting = one.is_opening or one.acked < one.offered
-        if is_waiting and self.agenda.at - one.sent_at > PRESS_AFTER_MS * MS:
-            one.target = 1 - one.target
-            one.sent_at = self.agenda.at
-            self._put(one.acked + 1, is_hello=True)
-        self.agenda.after_ms(PRESS_EVERY_MS, self._press)
-
-    def _put(self, first: int, *, is_hello: bool) -> None:
-        one = self.producer
-        node, run = self.stage.members[one.target], one.run
-        batches = [(number, one.body(number)) for number in range(first, one.offered + 1)]
-        if first == one.acked + 1:
-            one.sent_at = self.agenda.at
-
-        def arrive() -> None:
-            if is_hello:
-                self._hello(node, run)
-            for number, body in batches:
-                self._offered(node, run, number, body)
-
-        self.stage.network.send("client", node.name, 0, lambda: node.awake(arrive))
 
     def _die_some_day(self) -> None:
         self.agenda.after_ms(self.chance.expovariate(1 / DIES_MS), self._dies)
@@ -132,12 +102,12 @@ class LocalStream:
     def die(self) -> None:
         """A new run; what the old one had under way still arrives."""
         self.producer.run += 1
-        self.producer.begin(0, is_opening=True)
+        self.producer.go_on(0, is_opening=True)
         self.stage.tell("client", f"begins run {self.producer.run}")
 
     def _welcomed(self, run: int, last: int) -> None:
         if self.producer.run == run and self.producer.is_opening:
-            self.producer.begin(last, is_opening=False)
+            self.producer.go_on(last, is_opening=False)
 
     def _hears(self, run: int, number: int, *, is_committed: bool) -> None:
         one = self.producer
@@ -155,6 +125,12 @@ class LocalStream:
 
     def _serves(self, node: MemberNode) -> bool:
         return node.is_up and node.is_open and node.is_leading and node.machine.state in ACTING
+
+    def _arrived(self, node: MemberNode, run: int, numbers: range, is_again: bool) -> None:
+        if is_again:
+            self._hello(node, run)
+        for number in numbers:
+            self._offered(node, run, number, run * BODIES + number)
 
     def _hello(self, node: MemberNode, run: int) -> None:
         leading = node.machine.leading

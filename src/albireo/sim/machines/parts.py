@@ -17,10 +17,6 @@ from albireo.model.position import EpochHistory
 
 NOOP: Final = -1
 """Producer of the first record of an epoch."""
-WINDOW: Final = 4
-"""Batches that a producer has under way."""
-PRESS_EVERY_MS: Final = 30
-PRESS_AFTER_MS: Final = 60
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,14 +94,3 @@ class Disk(msgspec.Struct, frozen=True):
 
 
 EMPTY_DISK: Final = Disk((), PersistStore(0, 0, EpochHistory()))
-
-
-class Producer:
-    """Numbers its batches and never gives up on one."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.offered = 0
-        self.acked = 0
-        self.sent_at = 0
-        self.target = 0

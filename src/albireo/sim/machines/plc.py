@@ -9,18 +9,16 @@ Spec: design/pair.md, The PLC register block.
 from functools import partial
 from typing import Final
 
-from albireo.codec.pair_message import Accept, Question
+from albireo.codec.pair_message import Accept
 from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, cluster_tag, encode_ballot
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import FromVoter
 from albireo.machine.vote.events import (
     Answer,
-    Asked,
     Connected,
     ConnectionLost,
     Event,
     HangUp,
-    HolderGone,
     OwnCopy,
     PersistCopy,
     ReadBlocks,
@@ -92,18 +90,12 @@ class Plc:
         )
         side.machine = self.stage.variant.register(whole, side.copy, node.now)
         side.is_connected = False
-        ring = partial(self._step, node, TimePassed())
+        ring = partial(self.step, node, TimePassed())
         side.timer = Timer(self.agenda, node, partial(node.awake, ring, node.life))
         self._connect(node)
 
-    def asked(self, node: MemberNode, question: Question) -> None:
-        """The own member asks: same process, no network."""
-        self._step(node, Asked(question))
-
-    def holder_gone(self, node: MemberNode, run: int) -> None:
-        self._step(node, HolderGone(run))
-
-    def _step(self, node: MemberNode, event: Event) -> None:
+    def step(self, node: MemberNode, event: Event) -> None:
+        """Also what the own member asks: same process, no network."""
         side, stage = self.sides[node.index], self.stage
         stage.steps += 1
         stage.timers += isinstance(event, TimePassed)
@@ -137,7 +129,7 @@ class Plc:
             return
         side.connection += 1
         side.is_connected = True
-        self._step(node, Connected(side.connection))
+        self.step(node, Connected(side.connection))
 
     def _is_cut(self, node: MemberNode) -> bool:
         return self.stage.network.is_cut_off(node.name, self.name)
@@ -162,7 +154,7 @@ class Plc:
         def heard() -> None:
             if side.connection == connection and side.is_connected:
                 side.answered = side.requests
-                self._step(node, event)
+                self.step(node, event)
 
         if not self._is_cut(node):
             self.agenda.after_ms(self.stage.network.delay_ms(), partial(node.awake, heard, node.life))
@@ -173,7 +165,7 @@ class Plc:
             return
         side.is_connected = False
         side.answered = side.requests
-        self._step(node, ConnectionLost(connection))
+        self.step(node, ConnectionLost(connection))
         self.agenda.after_ms(5, partial(node.awake, partial(self._connect, node), node.life))
 
     # --- Registers -----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from albireo.model.instant import MS
 from albireo.sim.machines.faults import PairFaults
 from albireo.sim.machines.parts import NO_FOLD
 from albireo.sim.machines.shell import Shell
-from albireo.sim.machines.stage import NAMES, MemberNode, PairStage
+from albireo.sim.machines.stage import MemberNode, PairStage
 
 
 class Scenes(PairFaults):
@@ -34,9 +34,6 @@ class Scenes(PairFaults):
     def _cut_voters(self, node: MemberNode, for_ms: float) -> None:
         for name in self.stage.config.voters:
             self.network.cut_both(node.name, name, for_ms)
-
-    def _cut_link(self, for_ms: float) -> None:
-        self.network.cut_both(*NAMES, for_ms)
 
     def stale_minority(self) -> None:
         """The members lose each other, and the holder loses one voter: that one never hears of the smaller set."""

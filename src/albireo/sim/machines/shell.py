@@ -209,7 +209,6 @@ class Shell:
 
     def _stop(self, node: MemberNode, effect: StopNow) -> None:
         """An orderly stop: what was written is synced, then the process ends; somebody starts it again."""
-        del effect
         node.synced = len(node.log)
         self.stage.note(node.name, "stopped")
         self._ends(node)
@@ -309,10 +308,8 @@ class Shell:
         self.ledger.check_holder(node, effect.epoch)
 
     def _close(self, node: MemberNode, effect: StopServing) -> None:
-        del effect
         node.is_open = False
 
     def _close_admission(self, node: MemberNode, effect: CloseAdmission) -> None:
-        del effect
         node.is_open = False
         self.outputs.stand_by(node)

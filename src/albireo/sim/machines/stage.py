@@ -22,6 +22,10 @@ from albireo.sim.machines.parts import EMPTY_DISK, NO_FOLD, Disk, Entry, Variant
 from albireo.sim.machines.swarm import Swarm, config_of
 
 NAMES: Final = ("A", "B")
+WINDOW: Final = 4
+"""Batches that a producer has under way."""
+PRESS_EVERY_MS: Final = 30
+PRESS_AFTER_MS: Final = 60
 
 
 class PairStage(Stage[Swarm]):
@@ -194,3 +198,54 @@ class MemberNode(Node):
         self.synced = len(self.log)
         self.snapshot = NO_FOLD
         self.cuts += 1
+
+
+class Producer:
+    """Numbers its batches and never gives up on one: what was not acknowledged for a while goes to the other member."""
+
+    def __init__(self, stage: PairStage, number: int, chance: random.Random) -> None:
+        self.stage = stage
+        self.number = number
+        self.offered = 0
+        self.acked = 0
+        self.sent_at = 0
+        self.target = 0
+        self.admit: Callable[[MemberNode, int, range, bool], None]
+        """Called at the member that a message reached, with run and numbers, and whether it was offered before."""
+        self.run = 1
+        self._chance = chance
+
+    @property
+    def has_room(self) -> bool:
+        return self.offered - self.acked < WINDOW
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.acked < self.offered
+
+    def begin(self) -> None:
+        self._produce()
+        self._press()
+
+    def _produce(self) -> None:
+        if self.has_room:
+            self.offered += 1
+            self._put(self.offered, is_again=False)
+        wait_ms = self.stage.swarm.batch_every_ms * (0.5 + self._chance.random())
+        self.stage.agenda.after_ms(wait_ms, self._produce)
+
+    def _press(self) -> None:
+        agenda = self.stage.agenda
+        if self.is_waiting and agenda.at - self.sent_at > PRESS_AFTER_MS * MS:
+            self.target = 1 - self.target
+            self.sent_at = agenda.at
+            self._put(self.acked + 1, is_again=True)
+        agenda.after_ms(PRESS_EVERY_MS, self._press)
+
+    def _put(self, first: int, *, is_again: bool) -> None:
+        """What waits from `first` on, in order, as one message."""
+        if first == self.acked + 1:
+            self.sent_at = self.stage.agenda.at
+        node = self.stage.members[self.target]
+        arrives = partial(self.admit, node, self.run, range(first, self.offered + 1), is_again)
+        self.stage.network.send("client", node.name, 0, lambda: node.awake(arrives))

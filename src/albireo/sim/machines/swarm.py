@@ -9,7 +9,7 @@ from typing import Final
 
 from albireo.machine.pair.config import PairConfig
 from albireo.model.instant import MS, SECOND
-from albireo.sim.engine.swarm import Mix, some_of
+from albireo.sim.engine.swarm import Mix
 
 
 class Swarm(Mix, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ def swarm_of(seed: int) -> Swarm:
     voters = chance.choice([1, 3, 3])
     plcs = chance.choice([0, 0, 1, voters // 2 + 1])
     kinds = ANYTIME + (OF_PLCS if plcs else [])
-    faults = some_of(chance, kinds, 0.35)
+    faults = [fault for fault in kinds if chance.random() < 0.35]
     if chance.random() < 0.3:
         faults.append(chance.choice(SINGLE if not plcs else SINGLE[-2:]))
     return Swarm(

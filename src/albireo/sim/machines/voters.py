@@ -4,6 +4,7 @@ from functools import partial
 
 from albireo.codec.pair_message import Accept, Question, Record
 from albireo.machine.pair.events import FromVoter
+from albireo.machine.vote import events as register
 from albireo.machine.vote.voter import Answer, Asked, HolderGone, Persist, VoterStore
 from albireo.sim.machines.ledger import Ledger
 from albireo.sim.machines.plc import Plc
@@ -37,7 +38,7 @@ class Voters:
     def ask(self, node: MemberNode, name: str, question: Question) -> None:
         """To a witness over the network, to the registers of a PLC through the machine in this process."""
         if name in self.plcs:
-            self.plcs[name].asked(node, question)
+            self.plcs[name].step(node, register.Asked(question))
         else:
             voter = self.witnesses[name]
             hears = partial(self._hears, voter, Asked(question), node)
@@ -48,7 +49,7 @@ class Voters:
         for voter in self.witnesses.values():
             voter.awake(partial(self._hears, voter, HolderGone(run), None))
         for plc in self.plcs.values():
-            teller.awake(partial(plc.holder_gone, teller, run))
+            teller.awake(partial(plc.step, teller, register.HolderGone(run)))
 
     def _hears(self, node: VoterNode, event: Asked | HolderGone, asker: MemberNode | None) -> None:
         stage = self.stage

@@ -135,9 +135,6 @@ class StagedActor:
             self.is_stopping = True
             self._work(self.behaviour.stop(), partial(self._keeper.ended, self, ""))
 
-    def pause(self, until: int) -> None:
-        self.paused_until = until
-
     def die(self, *, is_power: bool) -> None:
         """Nothing of it happens any more."""
         if self.is_alive:

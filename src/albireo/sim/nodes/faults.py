@@ -27,14 +27,14 @@ ROT_MS: Final = 400.0
 CAPACITY: Final = 1 << 40
 
 
-class NodeFaults(Faults[NodeStage]):
+class NodeFaults(Faults[NodeStage, MemberMachine]):
     """Does them to one pair of nodes."""
 
+    cut_ms_max = 3_000.0
+
     def __init__(self, stage: NodeStage, members: Sequence[MemberMachine], voters: Sequence[WitnessMachine]) -> None:
-        super().__init__(stage)
-        self.members = members
+        super().__init__(stage, stage.network, members, [one.name for one in voters])
         self.voters = voters
-        self.network = stage.network
         self._rot: tuple[MemberMachine, Path, int, int] | None = None
 
     def begin(self) -> None:
@@ -42,13 +42,8 @@ class NodeFaults(Faults[NodeStage]):
             self._take_images()
         super().begin()
 
-    def _pick(self) -> MemberMachine:
-        """The holder more often than not: that is where it hurts."""
-        leaders = [one for one in self.members if one.member is not None and one.member.leading is not None]
-        return self.chance.choice(leaders if leaders and self.chance.random() < 0.6 else self.members)
-
     def _passive(self) -> MemberMachine:
-        followers = [one for one in self.members if one.member is not None and one.member.leading is None]
+        followers = [one for one in self.members if one.member is not None and not one.is_leading]
         return self.chance.choice(followers or self.members)
 
     def _any(self) -> Machine:
@@ -117,8 +112,8 @@ class NodeFaults(Faults[NodeStage]):
         machine = self._any()
         if machine.actor is not None and machine.is_up:
             for_ms = self.chance.uniform(50, 1_500)
-            self.stage.note(machine.host.name, f"paused for {for_ms:.0f} ms")
-            machine.actor.pause(self.agenda.at + int(for_ms * MS))
+            self.stage.note(machine.name, f"paused for {for_ms:.0f} ms")
+            machine.actor.paused_until = self.agenda.at + int(for_ms * MS)
 
     def restart_voter(self) -> None:
         machine = self.chance.choice(self.voters)
@@ -128,7 +123,7 @@ class NodeFaults(Faults[NodeStage]):
         """The wall clock of a machine; nothing is decided by it."""
         machine = self._any()
         machine.host.wall_shift_ns = self.chance.randrange(-3600, 3600) * SECOND
-        self.stage.note(machine.host.name, f"clock jumps by {machine.host.wall_shift_ns // SECOND} s")
+        self.stage.note(machine.name, f"clock jumps by {machine.host.wall_shift_ns // SECOND} s")
 
     def lose_voter(self) -> None:
         """One of three comes back without its store; a person has it admitted again."""
@@ -149,7 +144,7 @@ class NodeFaults(Faults[NodeStage]):
 
         active = next((one for one in self.members if one.is_serving), None)
         if active is not None:
-            self._order(active, "voter_reset", answered, voter=f"{VOTER}{voter.host.name}")
+            self._order(active, "voter_reset", answered, voter=f"{VOTER}{voter.name}")
         if voter.is_lost:
             self.agenda.after_ms(3_000, lambda: self._readmit(voter) if voter.is_lost else None)
 
@@ -157,20 +152,20 @@ class NodeFaults(Faults[NodeStage]):
 
     def hang_disk(self) -> None:
         machine, for_ms = self._any(), self.chance.uniform(200, 3_000)
-        self.stage.note(machine.host.name, f"disk hangs for {for_ms:.0f} ms")
+        self.stage.note(machine.name, f"disk hangs for {for_ms:.0f} ms")
         machine.hung_until = self.agenda.at + int(for_ms * MS)
 
     def fail_sync(self) -> None:
         machine = self._any()
         if machine.is_up:
-            self.stage.note(machine.host.name, "next sync fails")
+            self.stage.note(machine.name, "next sync fails")
             machine.is_sick = True
             machine.fails_sync = True
 
     def fail_read(self) -> None:
         machine = self._pick()
         if machine.is_up:
-            self.stage.note(machine.host.name, "next read fails")
+            self.stage.note(machine.name, "next read fails")
             machine.is_sick = True
             machine.fails_read = True
 
@@ -179,7 +174,7 @@ class NodeFaults(Faults[NodeStage]):
         machine, for_ms = self._pick(), self.chance.uniform(500, 3_000)
         disk = machine.disk
         left = self.chance.choice([0, self.chance.randrange(1 << 18)])
-        self.stage.note(machine.host.name, f"disk full for {for_ms:.0f} ms, {left} bytes left")
+        self.stage.note(machine.name, f"disk full for {for_ms:.0f} ms, {left} bytes left")
         machine.is_sick = True  # A cut needs room for its quarantine.
         disk.capacity_bytes = CAPACITY - disk.free_bytes(machine.data) + left
 
@@ -190,49 +185,22 @@ class NodeFaults(Faults[NodeStage]):
 
     # --- Cables ------------------------------------------------------------------------------------------------------
 
-    def _others(self, machine: Machine) -> list[str]:
-        hosts = [one.host.name for one in (*self.members, *self.voters)]
-        return [name for name in (*hosts, "outside") if name != machine.host.name]
-
-    def cut_link(self) -> None:
-        for_ms = self.chance.uniform(100, 3_000)
-        self.stage.note("link", f"cut for {for_ms:.0f} ms")
-        self.network.cut_both("primary", "backup", for_ms)
-
-    def cut_path(self) -> None:
-        for_ms, path = self.chance.uniform(100, 3_000), self.chance.randrange(self.stage.swarm.paths)
-        self.stage.note("link", f"path {path} cut for {for_ms:.0f} ms")
-        self.network.cut_both("primary", "backup", for_ms, path)
-
-    def cut_member(self) -> None:
-        machine, for_ms = self._pick(), self.chance.uniform(100, 3_000)
-        self.stage.note(machine.host.name, f"cut off for {for_ms:.0f} ms")
-        for other in self._others(machine):
-            self.network.cut_both(machine.host.name, other, for_ms)
-
     def cut_oneway(self) -> None:
-        machine, for_ms = self._pick(), self.chance.uniform(100, 3_000)
+        machine, for_ms = self._pick(), self._cut_ms()
         is_deaf = self.chance.random() < 0.5
-        self.stage.note(machine.host.name, f"{'hears' if is_deaf else 'says'} nothing for {for_ms:.0f} ms")
+        self.stage.note(machine.name, f"{'hears' if is_deaf else 'says'} nothing for {for_ms:.0f} ms")
         for other in self._others(machine):
-            ends = (other, machine.host.name) if is_deaf else (machine.host.name, other)
+            ends = (other, machine.name) if is_deaf else (machine.name, other)
             self.network.cut(*ends, for_ms)
-
-    def cut_voter(self) -> None:
-        voter, for_ms = self.chance.choice(self.voters), self.chance.uniform(100, 3_000)
-        for machine in self.members:
-            if self.chance.random() < 0.7:
-                self.stage.note(machine.host.name, f"cut from {voter.host.name} for {for_ms:.0f} ms")
-                self.network.cut_both(machine.host.name, voter.host.name, for_ms)
 
     def break_connections(self) -> None:
         self.stage.note("network", "breaks connections")
-        self.network.reset(lambda _: self.chance.random() < 0.5)
+        self.stage.network.reset(lambda _: self.chance.random() < 0.5)
 
     # --- Orders ------------------------------------------------------------------------------------------------------
 
     def _order(self, machine: MemberMachine, what: str, then: Callable[[Answer], object], **arguments: object) -> None:
-        name = machine.host.name
+        name = machine.name
 
         def answered(answer: Answer) -> None:
             self.stage.note(name, f"answers {what}: {answer.error or 'done'}")
@@ -328,7 +296,7 @@ class NodeFaults(Faults[NodeStage]):
 
         def answered(answer: Answer) -> None:
             if not answer.error:
-                self.stage.fail(f"{calm[1].host.name} was forced to lead, with {calm[0].host.name} alive")
+                self.stage.fail(f"{calm[1].name} was forced to lead, with {calm[0].name} alive")
 
         self.stage.shield(1_500)
         self._order(calm[1], "promote", answered)
@@ -368,7 +336,7 @@ class NodeFaults(Faults[NodeStage]):
         offset, bit = self._somewhere(machine.disk.bytes_of(segment.path), segment), self.chance.randrange(8)
         self._rot = (machine, segment.path, offset, machine.disk.bytes_of(segment.path)[offset])
         machine.disk.flip(segment.path, offset, bit)
-        self.stage.note(machine.host.name, f"bit {bit} of {segment.path.name} at {offset} turns over")
+        self.stage.note(machine.name, f"bit {bit} of {segment.path.name} at {offset} turns over")
         self._watch_rot()
         return segment
 
@@ -390,7 +358,7 @@ class NodeFaults(Faults[NodeStage]):
         disk = machine.disk
         is_gone = path not in disk.paths(path.parent)
         if is_gone or (disk.bytes_of(path)[offset : offset + 1] == bytes([byte]) and not machine.log.corrupt):
-            self.stage.note(machine.host.name, f"{path.name} is {'gone' if is_gone else 'mended'}")
+            self.stage.note(machine.name, f"{path.name} is {'gone' if is_gone else 'mended'}")
             self._rot = None
             return
         self.stage.shield(1_000)

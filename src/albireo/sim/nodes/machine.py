@@ -38,6 +38,7 @@ class Machine(ABC):
         self.agenda = stage.agenda
         self.ledger = ledger
         self.host = host
+        self.name = host.name
         self.data = Path(f"/{host.name}")
         self.disk: SimDisk
         self.image: SimDisk | None = None
@@ -55,6 +56,8 @@ class Machine(ABC):
         """So many changes of its disk from now."""
         self._is_in_thread = False
         self._start_at = 0
+        self._due: set[Callable[[], None]] = set()
+        """What threads of this process are about to do."""
         self.refit(SimDisk(stage.chance.getrandbits(32)))
 
     def refit(self, disk: SimDisk) -> None:
@@ -93,6 +96,7 @@ class Machine(ABC):
             self.start_soon((self.hung_until - self.agenda.at) / MS)
         else:
             self.up_since = self.agenda.at
+            self._due.clear()
             self.actor = StagedActor(self.stage, self.host, self.behaviour(), self.data, self)
             self.actor.start()
 
@@ -112,7 +116,7 @@ class Machine(ABC):
     def down(self, why: str, *, is_power: bool) -> None:
         """Its process dies now; with the power all that was not synced."""
         stage = self.stage
-        stage.note(self.host.name, why)
+        stage.note(self.name, why)
         self.dies_in, self.hung_until = 0, 0
         self.fails_sync = self.fails_read = False
         self._start_at = 0
@@ -132,7 +136,7 @@ class Machine(ABC):
 
     def stop(self) -> None:
         if self.actor is not None:
-            self.stage.note(self.host.name, "asked to stop")
+            self.stage.note(self.name, "asked to stop")
             self.actor.stop()
 
     def ended(self, actor: StagedActor, reason: str) -> None:
@@ -140,7 +144,7 @@ class Machine(ABC):
         if actor is not self.actor or not actor.is_alive:
             return
         if reason and not reason.startswith(DESIGNED):
-            self.stage.fail(f"{self.host.name} ends itself: {reason}")
+            self.stage.fail(f"{self.name} ends itself: {reason}")
         self.dies(f"ends: {reason or 'clean stop'}", is_power=False)
 
     def crashed(self, actor: StagedActor, error: Exception) -> None:
@@ -179,8 +183,10 @@ class Machine(ABC):
 
     def beside(self, log: StagedLog, work: Callable[[], None], wait_ns: int = 0) -> None:
         """A thread of this process works on its log after `wait_ns`, or the time of a sync; later if it is held up."""
-        at = self.agenda.at + (wait_ns or self.stage.sync_ns())
-        self.agenda.call_at(at, partial(self._come_beside, self.actor, log, work))
+        if work not in self._due:
+            self._due.add(work)
+            at = self.agenda.at + (wait_ns or self.stage.sync_ns())
+            self.agenda.call_at(at, partial(self._come_beside, self.actor, log, work))
 
     def _come_beside(self, actor: StagedActor | None, log: StagedLog, work: Callable[[], None]) -> None:
         if actor is None or actor is not self.actor or not actor.is_alive or log._work.failure is not None:
@@ -189,6 +195,7 @@ class Machine(ABC):
         if until > self.agenda.at:
             self.agenda.call_at(until, partial(self._come_beside, actor, log, work))
         else:
+            self._due.discard(work)
             work()
 
     def aside(self, work: Callable[[], object]) -> None:
@@ -216,7 +223,7 @@ class WitnessMachine(Machine):
         self._told: object = None
 
     def behaviour(self) -> Behaviour:
-        self.stage.note(self.host.name, "starts")
+        self.stage.note(self.name, "starts")
         self._witness = Witness(self._arguments, self.disk)
         return self._witness
 

@@ -44,8 +44,6 @@ class MemberMachine(Machine):
         self._arguments = arguments
         self._uncommitted: deque[Frame] = deque()
         self._counted = 0
-        self._is_sync_due = False
-        self._is_house_due = False
         self._is_exchanged = False
         self._log_type: type[StagedLog] = type("WatchedLog", (StagedLog,), {"watcher": self})
         self.private = PrivateWatch(self, ledger.payloads)
@@ -64,6 +62,10 @@ class MemberMachine(Machine):
         return tenure._member
 
     @property
+    def is_leading(self) -> bool:
+        return self.member is not None and self.member.leading is not None
+
+    @property
     def is_drained(self) -> bool:
         return self.member is not None and self.member.own.is_held
 
@@ -76,7 +78,7 @@ class MemberMachine(Machine):
         return self.ledger.disks[self.index]
 
     def behaviour(self) -> Behaviour:
-        self._is_sync_due = self._is_house_due = self.is_serving = self.is_ready = False
+        self.is_serving = self.is_ready = False
         self.private.begin()
         self.core = self._core_type(self._arguments, self.disk, self.stage.chance.randbytes)
         return self.core
@@ -113,7 +115,7 @@ class MemberMachine(Machine):
             case Appended():
                 member = self.member
                 if member is None or member.leading is None:
-                    self.stage.fail(f"{self.host.name} acknowledges and does not lead")
+                    self.stage.fail(f"{self.name} acknowledges and does not lead")
                 else:
                     self.ledger.answers(self.index, member.own.run, member.leading.epoch, message)
 
@@ -136,11 +138,11 @@ class MemberMachine(Machine):
             if frame.header.last_sequence > self._counted:
                 self._uncommitted.append(frame)
             elif not self.ledger.knows(frame):
-                self.stage.fail(f"{self.host.name} opens with {frame.header.last} as committed, which nobody committed")
+                self.stage.fail(f"{self.name} opens with {frame.header.last} as committed, which nobody committed")
         if log.end.sequence < known.synced and not self._is_exchanged:
-            self.stage.fail(f"{self.host.name} opens with {log.end}, {known.synced} was durable")
+            self.stage.fail(f"{self.name} opens with {log.end}, {known.synced} was durable")
         known.crcs, known.synced, self._is_exchanged = crcs, log.durable.sequence, False
-        self.stage.note(self.host.name, f"starts, log {log.begin_sequence}..{log.end}, committed {log.committed}")
+        self.stage.note(self.name, f"starts, log {log.begin_sequence}..{log.end}, committed {log.committed}")
 
     def appended(self, frames: Sequence[Frame]) -> None:
         self._uncommitted.extend(frames)
@@ -168,7 +170,7 @@ class MemberMachine(Machine):
     def cut(self, sequence: int) -> None:
         """0: begun anew."""
         known = self.known
-        self.stage.note(self.host.name, f"log cut to {sequence}" if sequence else f"log begun at {self.log.end}")
+        self.stage.note(self.name, f"log cut to {sequence}" if sequence else f"log begun at {self.log.end}")
         while self._uncommitted and self._uncommitted[-1].header.last_sequence > sequence:
             self._uncommitted.pop()
         known.crcs = {last: crc for last, crc in known.crcs.items() if last <= sequence}
@@ -177,7 +179,7 @@ class MemberMachine(Machine):
             self._counted = self.log.end.sequence
             other = self._members[1 - self.index].log
             if self.log.begin_sequence > other.begin_sequence:
-                self.stage.fail(f"{self.host.name} begins at {self.log.begin_sequence}, {other.begin_sequence} is kept")
+                self.stage.fail(f"{self.name} begins at {self.log.begin_sequence}, {other.begin_sequence} is kept")
 
     # --- Threads of the log ------------------------------------------------------------------------------------------
 
@@ -187,26 +189,21 @@ class MemberMachine(Machine):
             return
         self.private.turned()
         log = self.log
-        if not self._is_sync_due and log.durable.sequence < log.end.sequence:
-            self._is_sync_due = True
+        if log.durable.sequence < log.end.sequence:
             self.beside(log, self._sync)
-        if not self._is_house_due and log.wants_house:
-            self._is_house_due = True
+        if log.wants_house:
             self.beside(log, self._keep_house)
         self._look()
 
     def _sync(self) -> None:
-        self._is_sync_due = False
         log = self.log
         self.aside(log.flush)
         if self.is_up and log._work.failure is None:
             self.known.synced = log.durable.sequence
             if log.durable.sequence < log.end.sequence:
-                self._is_sync_due = True
                 self.beside(log, self._sync, RETRY_NS)
 
     def _keep_house(self) -> None:
-        self._is_house_due = False
         self.aside(self.log.keep_house)
 
     # --- Looking -----------------------------------------------------------------------------------------------------
@@ -230,7 +227,7 @@ class MemberMachine(Machine):
     def _check_restart(self) -> None:
         """Who is in the set could go on by itself after a restart."""
         if self.is_ready and self.log.begin_sequence > 1 and not any(self.log.load_snapshots()):
-            self.stage.fail(f"{self.host.name} is in the set, without a snapshot below {self.log.begin_sequence}")
+            self.stage.fail(f"{self.name} is in the set, without a snapshot below {self.log.begin_sequence}")
 
     def permits(self) -> bool:
         """An output order could leave now."""

@@ -190,10 +190,6 @@ class Connection:
         self._gone.add(link)
         self.pipe_from(link).put(None)
 
-    def unplugged(self, link: "StagedLink") -> None:
-        """The machine at this end has lost its power: nobody is told."""
-        self.given_up(link)
-
     def reset(self) -> None:
         """Something in between breaks it."""
         for link in self.ends:
@@ -289,7 +285,7 @@ class StagedLink:
         for connection in self._connections.values():
             connection.pipe_from(self).cut_short(chance)
             if is_power:
-                connection.unplugged(self)
+                connection.given_up(self)  # Nobody is told.
         if is_power:
             self._connections.clear()
         self.close()

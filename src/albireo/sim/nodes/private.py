@@ -6,7 +6,6 @@ Checked here and in the ledger
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 from albireo.codec.frame import Frame
 from albireo.model.position import Position
@@ -24,11 +23,10 @@ class PrivateWatch:
         self.log: StagedLog | None = None
         """Of the running process."""
         self._log_id = b""
-        self._is_due = False
 
     def begin(self) -> None:
         """Another process."""
-        self.log, self._is_due = None, False
+        self.log = None
 
     def exchanged(self) -> None:
         """The disk is another one."""
@@ -53,12 +51,12 @@ class PrivateWatch:
     def turned(self) -> None:
         """Behind each turn: what its threads would do now begins."""
         log = self.log
-        if log is not None and not self._is_due and (log.durable.sequence < log.end.sequence or log.wants_house):
-            self._is_due = True
-            self._machine.beside(log, partial(self._work, log))
+        if log is not None and (log.durable.sequence < log.end.sequence or log.wants_house):
+            self._machine.beside(log, self._work)
 
-    def _work(self, log: StagedLog) -> None:
-        self._is_due = False
+    def _work(self) -> None:
+        log = self.log
+        assert log is not None
         for work in (log.flush, log.keep_house):
             if self._machine.is_up and log._work.failure is None:
                 self._machine.aside(work)

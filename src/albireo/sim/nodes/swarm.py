@@ -13,7 +13,7 @@ from albireo.log import LogConfig
 from albireo.machine.pair.config import PairConfig
 from albireo.model.instant import MS, SECOND
 from albireo.node.core.housekeeping import Retention
-from albireo.sim.engine.swarm import Mix, some_of
+from albireo.sim.engine.swarm import Mix
 
 VOTER: Final = "witness:"
 CLUSTER: Final = "c/root"
@@ -74,7 +74,7 @@ SCRUB_OFTEN: Final = {"node.core.housekeeping:EVERY_NS": 200 * MS}
 def swarm_of(seed: int) -> Swarm:
     """The mix of one seed."""
     chance = random.Random(f"node swarm {seed}")
-    faults = some_of(chance, ANYTIME, 0.3)
+    faults = [fault for fault in ANYTIME if chance.random() < 0.3]
     if chance.random() < 0.5:
         faults += 2 * [chance.choice(SINGLE)]
     return Swarm(

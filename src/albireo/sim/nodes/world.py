@@ -22,6 +22,7 @@ from albireo.model.instant import SECOND
 from albireo.node.core.actor import CoreArguments
 from albireo.node.member.arguments import PairArguments
 from albireo.node.vote.witness import WitnessArguments, WitnessMember, WitnessPair
+from albireo.sim.engine.network import OUTSIDE
 from albireo.sim.engine.world import World
 from albireo.sim.nodes.clients import ProducerClient, Reading, RoamingReader
 from albireo.sim.nodes.faults import NodeFaults
@@ -79,7 +80,7 @@ class NodeWorld(World[NodeStage]):
             WitnessMachine(stage, host, ledger, self._witness_arguments(voter, asked[voter], peers))
             for voter, host in voters.items()
         ]
-        outside = self._host("outside")
+        outside = self._host(OUTSIDE)
         self.producers = [ProducerClient(stage, outside, number, clients, ledger) for number in (1, 2)]
         self.reader = RoamingReader(stage, outside, clients, ledger)
 
