@@ -1,7 +1,7 @@
 """Producers of the simulated pair, and what admits their batches.
 
 A producer numbers its batches, has a few under way, and offers what was not acknowledged to the other member. Admission
-takes the next number only; a duplicate is acknowledged once its original is committed. A local stream: pair_local.py.
+takes the next number only; a duplicate is acknowledged once its original is committed. A local stream: local.py.
 
 Spec: design/log-and-feed.md, Ingest and receipts.
 """

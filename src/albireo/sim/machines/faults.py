@@ -50,8 +50,6 @@ class PairFaults(Faults[PairStage, MemberNode]):
             if not voter.is_up:
                 self.voters.start(voter)
 
-    # --- Processes and machines ----------------------------------------------------------------------------------
-
     def kill(self) -> None:
         self.shell.down(self._pick(), keeps_cache=True)
 
@@ -113,8 +111,6 @@ class PairFaults(Faults[PairStage, MemberNode]):
             if node.is_up:
                 node.deliver(SwitchoverAsked("drill"))
 
-    # --- Cables --------------------------------------------------------------------------------------------------
-
     def cut_oneway(self) -> None:
         node, for_ms = self._pick(), self._cut_ms()
         self.stage.note(node.name, f"hears nothing for {for_ms:.0f} ms")
@@ -138,8 +134,6 @@ class PairFaults(Faults[PairStage, MemberNode]):
                 self.stage.has_forged = True
                 self.stage.note("network", f"forges a refusal of {node.name}")
                 self.shell.tell_gone(other, run)
-
-    # --- Voters --------------------------------------------------------------------------------------------------
 
     def _witness(self) -> VoterNode | None:
         names = sorted(self.voters.witnesses)
@@ -182,8 +176,6 @@ class PairFaults(Faults[PairStage, MemberNode]):
     def break_plc(self) -> None:
         """A connection breaks with a request on its way."""
         self._plc().break_connections()
-
-    # --- One at a time -------------------------------------------------------------------------------------------
 
     def _take_images(self) -> None:
         """Backups of disks and voters, from which an old state can come back."""

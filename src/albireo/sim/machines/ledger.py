@@ -41,8 +41,6 @@ class Ledger(Tenures):
             return {node.index}
         return self._acts(node.index, node.machine.own.run, leading.epoch, "commits").required
 
-    # --- Log -----------------------------------------------------------------------------------------------------
-
     def commits(self, node: MemberNode, position: Position) -> None:
         """Compare with what any member ever committed."""
         for sequence in range(node.folded + 1, position.sequence + 1):
@@ -75,8 +73,6 @@ class Ledger(Tenures):
                 if index != node.index and self.stage.is_shielded:
                     continue  # Its disk was exchanged under it: recognised later, by its hello.
                 self._fail(f"{node.name} commits {position}, {member.name} has {member.synced} on its disk")
-
-    # --- Acknowledgements ----------------------------------------------------------------------------------------
 
     def check_holder(self, node: MemberNode, epoch: int) -> None:
         """Everything acknowledged is in the log of whoever leads.

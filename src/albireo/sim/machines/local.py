@@ -89,8 +89,6 @@ class LocalStream:
         self.producer.begin()
         self._die_some_day()
 
-    # --- The producer --------------------------------------------------------------------------------------------
-
     def _die_some_day(self) -> None:
         self.agenda.after_ms(self.chance.expovariate(1 / DIES_MS), self._dies)
 
@@ -120,8 +118,6 @@ class LocalStream:
         one.told = max(one.told, number)
         if is_committed or self.stage.variant.forgets_early:
             one.acked = max(one.acked, number)
-
-    # --- Admission -----------------------------------------------------------------------------------------------
 
     def _serves(self, node: MemberNode) -> bool:
         return node.is_up and node.is_open and node.is_leading and node.machine.state in ACTING
@@ -177,8 +173,6 @@ class LocalStream:
 
     def _say(self, node: MemberNode, what: partial[None]) -> None:
         self.stage.network.send(node.name, "client", 0, what)
-
-    # --- What members tell ---------------------------------------------------------------------------------------
 
     def synced(self, node: MemberNode) -> None:
         """The disk of a member has more, and what is committed by that was told."""

@@ -80,8 +80,6 @@ class Outputs:
                     found.append((node, permit.epoch, (permit.not_after - now) // MS))
         return found
 
-    # --- Standing by ---------------------------------------------------------------------------------------------
-
     def serve(self, node: MemberNode, epoch: int) -> None:
         """Its adapters act, also after a handover that was given up."""
         adapters = self.adapters[node.name]
@@ -113,8 +111,6 @@ class Outputs:
         """Nothing is under way any more."""
         if node.life == life and self.adapters[node.name].stand_down == stand_down:
             node.deliver(OutputsEnded(Instant(0)))
-
-    # --- Writing -------------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
         for node, epoch, left_ms in self._holders():

@@ -57,7 +57,7 @@ class Entry(msgspec.Struct, frozen=True):
     committed: int
     """Commit position known at append, as the frame header has it."""
     body: int = 0
-    """What it is, of a local stream (pair_local.py)."""
+    """What it is, of a local stream (local.py)."""
     level: int = 0
     """Feature level that it raises the log to."""
 

@@ -70,8 +70,6 @@ class Plc:
         self._forgets = 0
         """Restarts with memory lost: a write on its way before one is not shown after it."""
 
-    # --- Member's process ----------------------------------------------------------------------------------------
-
     def start_side(self, node: MemberNode) -> None:
         """A new run of CORE builds the machine anew from its copy."""
         side, config = self.sides[node.index], self.stage.config
@@ -116,8 +114,6 @@ class Plc:
             if not node.is_up:
                 return
         side.timer.arm(side.machine.deadline())
-
-    # --- Connection ----------------------------------------------------------------------------------------------
 
     def _connect(self, node: MemberNode) -> None:
         """Try until the PLC can be reached."""
@@ -168,8 +164,6 @@ class Plc:
         self.step(node, ConnectionLost(connection))
         self.agenda.after_ms(5, partial(node.awake, partial(self._connect, node), node.life))
 
-    # --- Registers -----------------------------------------------------------------------------------------------
-
     def _read(self, node: MemberNode, connection: int) -> None:
         blocks = [self._own[index] if index == node.index else self._cross[index] for index in (0, 1)]
         self._answer(node, connection, RegistersRead(connection, tuple(blocks[0] + blocks[1])))
@@ -209,8 +203,6 @@ class Plc:
             show()
         else:
             self.agenda.call_at(at, show)
-
-    # --- What can go wrong with it -------------------------------------------------------------------------------
 
     def break_connections(self) -> None:
         for node in self.stage.members:

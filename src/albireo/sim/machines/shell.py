@@ -89,8 +89,6 @@ class Shell:
             Refused: self._refused,
         }
 
-    # --- Processes -----------------------------------------------------------------------------------------------
-
     def start(self, node: MemberNode) -> None:
         """Recovery syncs what it found, so it takes as long as the disk hangs."""
         if node.is_up:
@@ -190,8 +188,6 @@ class Shell:
         if doer is not None:
             doer(node, effect)
 
-    # --- Others --------------------------------------------------------------------------------------------------
-
     def _persist(self, node: MemberNode, effect: PersistStore) -> None:
         node.header = effect
 
@@ -228,8 +224,6 @@ class Shell:
     def _refused(self, node: MemberNode, effect: Refused) -> None:
         self.stage.refused[effect.reason] += 1
         self.stage.tell(node.name, f"refuses: {effect.reason}")
-
-    # --- Log -----------------------------------------------------------------------------------------------------
 
     def _cut_log(self, node: MemberNode, effect: CutTo) -> None:
         self.stage.note(node.name, f"cuts {len(node.log)} to {effect.sequence}")

@@ -152,8 +152,6 @@ class MemberNode(Node):
     def deliver(self, event: Event) -> None:
         self.awake(partial(self.hears, event))
 
-    # --- Log -----------------------------------------------------------------------------------------------------
-
     def append(self, entry: Entry) -> None:
         self.log.append(entry)
         self.sync()
@@ -186,8 +184,6 @@ class MemberNode(Node):
         stage.agenda.call_at(max(stage.agenda.at + int(wait_ms * MS), self.hung_until), done)
         if stage.variant.told_before_sync:
             stage.agenda.call_at(stage.agenda.at, partial(self.awake, partial(self.hears, Synced(end)), life))
-
-    # --- Disk ----------------------------------------------------------------------------------------------------
 
     def saved(self) -> Disk:
         return Disk(tuple(self.log[: self.synced]), self.header)

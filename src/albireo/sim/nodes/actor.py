@@ -74,8 +74,6 @@ class StagedActor:
         self._is_turn_due = False
         self._is_failed = False
 
-    # --- What a behaviour uses -----------------------------------------------------------------------------------
-
     def now(self) -> Instant:
         return self.host.local(self.agenda.at)
 
@@ -118,8 +116,6 @@ class StagedActor:
     def at_end(self, release: Callable[[], object]) -> None:
         """The disk releases what a dead process held."""
 
-    # --- What the world does with it -----------------------------------------------------------------------------
-
     def start(self) -> None:
         """The start of the behaviour, and letters behind it."""
 
@@ -150,8 +146,6 @@ class StagedActor:
 
     def sent(self, message: AnyMessage) -> None:
         self._keeper.said(message)
-
-    # --- Turns ---------------------------------------------------------------------------------------------------
 
     def _turn_soon(self) -> None:
         if not self._is_turn_due and self.is_alive:
@@ -228,8 +222,6 @@ class StagedActor:
             self._turn_soon()
         else:
             self.arm(self._deadline)
-
-    # --- Links ---------------------------------------------------------------------------------------------------
 
     def _local(self, name: str) -> str:
         return f"{self.data}/{name}"

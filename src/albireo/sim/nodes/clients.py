@@ -263,13 +263,7 @@ class HistoryReader(Client):
     """The place of a member's history: a named follower on the same machine, on whose word records are let go."""
 
     def __init__(
-        self,
-        stage: NodeStage,
-        host: Host,
-        core: str,
-        ledger: Ledger,
-        durable: Position,
-        log_id: bytes,
+        self, stage: NodeStage, host: Host, core: str, ledger: Ledger, durable: Position, log_id: bytes
     ) -> None:
         super().__init__(stage, host, "history")
         self.reading = Reading(f"the history of {host.name}", ledger, stage.fail)

@@ -76,8 +76,6 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         if machine.is_drained or not machine.is_up:
             self.agenda.after_ms(500, partial(self._undrain, machine))
 
-    # --- Processes and machines --------------------------------------------------------------------------------------
-
     def kill(self) -> None:
         self._any().dies("killed", is_power=False)
 
@@ -148,8 +146,6 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         if voter.is_lost:
             self.agenda.after_ms(3_000, lambda: self._readmit(voter) if voter.is_lost else None)
 
-    # --- Disks -------------------------------------------------------------------------------------------------------
-
     def hang_disk(self) -> None:
         machine, for_ms = self._any(), self.chance.uniform(200, 3_000)
         self.stage.note(machine.name, f"disk hangs for {for_ms:.0f} ms")
@@ -183,8 +179,6 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
 
         self.agenda.after_ms(for_ms, has_room)
 
-    # --- Cables ------------------------------------------------------------------------------------------------------
-
     def cut_oneway(self) -> None:
         machine, for_ms = self._pick(), self._cut_ms()
         is_deaf = self.chance.random() < 0.5
@@ -196,8 +190,6 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
     def break_connections(self) -> None:
         self.stage.note("network", "breaks connections")
         self.stage.network.reset(lambda _: self.chance.random() < 0.5)
-
-    # --- Orders ------------------------------------------------------------------------------------------------------
 
     def _order(self, machine: MemberMachine, what: str, then: Callable[[Answer], object], **arguments: object) -> None:
         name = machine.name
@@ -245,8 +237,6 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
                 self._order(active, "stop_now", lambda _: None, **told)
 
         self._order(passive, "stop_hold", held)
-
-    # --- One at a time -----------------------------------------------------------------------------------------------
 
     def _calm(self) -> tuple[MemberMachine, MemberMachine] | None:
         """Holder and passive member, if nothing else is wrong for a while."""

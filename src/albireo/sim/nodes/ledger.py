@@ -125,8 +125,6 @@ class Ledger(Tenures):
         """By producer of this world: the last value committed."""
         self._stops: dict[str, set[Position]] = {}
 
-    # --- Log ---------------------------------------------------------------------------------------------------------
-
     def commits(self, index: int, run: int, epoch: int, frames: Sequence[Frame]) -> None:
         """A holder holds these as committed."""
         tenure = self._acts(index, run, epoch, "commits")
@@ -180,8 +178,6 @@ class Ledger(Tenures):
             if count != self.values.get(producer, 0) + 1:
                 self._fail(f"value {count} of producer {producer} behind {self.values.get(producer, 0)}")
             self.values[producer] = count
-
-    # --- Answers -----------------------------------------------------------------------------------------------------
 
     def answers(self, index: int, run: int, epoch: int, receipt: Appended) -> None:
         """A member tells a producer that its batch is committed."""

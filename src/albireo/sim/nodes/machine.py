@@ -77,8 +77,6 @@ class Machine(ABC):
         is_paused = self.actor is not None and self.actor.paused_until > at
         return self.is_up and not is_paused and self.hung_until <= at and not self.dies_in and not self.fails_sync
 
-    # --- Life ----------------------------------------------------------------------------------------------------
-
     def start_soon(self, wait_ms: float) -> None:
         """Switch it on if it is off, and start its process."""
         self._start_at = self.agenda.at + int(wait_ms * MS)
@@ -159,8 +157,6 @@ class Machine(ABC):
                 self.dies(f"ends: {error}", is_power=False)
             case _:
                 raise error
-
-    # --- Disk ----------------------------------------------------------------------------------------------------
 
     def _refuse(self, operation: str, path: Path) -> int:
         """Called before each operation."""

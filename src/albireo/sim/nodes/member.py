@@ -125,8 +125,6 @@ class MemberMachine(Machine):
             for one in (self.history, self.operator, self.boot):
                 one.die()
 
-    # --- Watching the log --------------------------------------------------------------------------------------------
-
     def opened(self, log: StagedLog) -> None:
         """Recovery has found this. Of what is committed it may lack the end, or what is damaged, and nothing else."""
         self.log = log
@@ -181,8 +179,6 @@ class MemberMachine(Machine):
             if self.log.begin_sequence > other.begin_sequence:
                 self.stage.fail(f"{self.name} begins at {self.log.begin_sequence}, {other.begin_sequence} is kept")
 
-    # --- Threads of the log ------------------------------------------------------------------------------------------
-
     def turned(self) -> None:
         """Behind each turn: what its threads would do now begins."""
         if self.actor is None or not self.actor.is_ready:
@@ -205,8 +201,6 @@ class MemberMachine(Machine):
 
     def _keep_house(self) -> None:
         self.aside(self.log.keep_house)
-
-    # --- Looking -----------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
         """What can be judged behind each turn."""

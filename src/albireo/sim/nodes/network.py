@@ -302,8 +302,6 @@ class Network(Cables):
         self.hosts: dict[str, tuple[Host, int]] = {}
         """Whose endpoint it is, and on which path."""
 
-    # --- Cables ------------------------------------------------------------------------------------------------------
-
     def carries(self, source: StagedLink, target: StagedLink) -> bool:
         path = max(source.path, target.path)
         one, other = source.owner.host, target.owner.host
@@ -316,8 +314,6 @@ class Network(Cables):
 
     def is_full(self, pipe: Pipe) -> bool:
         return len(pipe.under_way) >= min(self.swarm.messages_max, pipe.source.limits.send_messages_max)
-
-    # --- Connections -------------------------------------------------------------------------------------------------
 
     def listen(self, link: StagedLink, endpoint: str) -> None:
         link.endpoint = endpoint

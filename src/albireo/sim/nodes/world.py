@@ -122,8 +122,6 @@ class NodeWorld(World[NodeStage]):
         )
         return WitnessArguments(voter=voter, endpoint=endpoint, pairs=(pair,))
 
-    # --- Play --------------------------------------------------------------------------------------------------------
-
     def play(self) -> Self:
         """A new pair, faults, quiet."""
         with self.living():
