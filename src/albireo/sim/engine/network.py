@@ -44,10 +44,11 @@ class Cables:
         return (source, target, ALL_PATHS) in self._cuts or (source, target, path) in self._cuts
 
     def is_cut(self, source: str, target: str, path: int = ALL_PATHS) -> bool:
-        cuts, at = self._cuts, self._stage.agenda.at
-        return bool(cuts) and (
-            cuts.get((source, target, ALL_PATHS), 0) > at or cuts.get((source, target, path), 0) > at
-        )
+        cuts = self._cuts
+        if not cuts:
+            return False
+        at = self._stage.agenda.at
+        return cuts.get((source, target, ALL_PATHS), 0) > at or cuts.get((source, target, path), 0) > at
 
     def is_cut_off(self, one: str, other: str, path: int = ALL_PATHS) -> bool:
         """Nothing that needs an answer gets through."""

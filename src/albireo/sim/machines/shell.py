@@ -167,13 +167,13 @@ class Shell:
             self.tell_gone(other, run)
 
     def step(self, node: MemberNode, event: Event) -> None:
-        stage, life = self.stage, node.life
+        stage, life, crash = self.stage, node.life, self.stage.swarm.crash_at_effect
         stage.steps += 1
         stage.timers += isinstance(event, TimePassed)
         for effect in node.machine.step(event, node.now):
             if not node.is_up or node.life != life:
                 return
-            if stage.crashes(stage.swarm.crash_at_effect):
+            if crash and stage.crashes(crash):
                 self.down(node, keeps_cache=self.chance.random() < 0.5)
                 return
             self._do(node, effect)

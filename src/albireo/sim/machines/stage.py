@@ -71,6 +71,7 @@ class Node(Clock):
     def __init__(self, stage: PairStage, name: str) -> None:
         super().__init__(stage.chance, stage.swarm.drift)
         self.stage = stage
+        self.agenda = stage.agenda
         self.name = name
         self.is_up = False
         self.life = 0
@@ -79,7 +80,7 @@ class Node(Clock):
 
     @property
     def now(self) -> Instant:
-        return self.local(self.stage.agenda.at)
+        return Instant(self.offset + int(self.agenda.at * self.rate))
 
     def begin_life(self) -> None:
         self.is_up = True
@@ -91,9 +92,8 @@ class Node(Clock):
         life = life or self.life
         if not self.is_up or self.life != life:
             return
-        agenda = self.stage.agenda
-        if agenda.at < self.paused_until:
-            agenda.call_at(self.paused_until, partial(self.awake, what, life))
+        if self.agenda.at < self.paused_until:
+            self.agenda.call_at(self.paused_until, partial(self.awake, what, life))
             return
         what()
 
