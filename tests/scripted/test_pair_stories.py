@@ -46,11 +46,13 @@ from pathlib import Path
 
 import pytest
 
-from albireo.machine.pair.events import ForceAsked, PeerGone, StopAsked, SwitchoverAsked
+from albireo.machine.pair.events import ForceAsked, StopAsked, SwitchoverAsked
 from albireo.model.instant import MS, SECOND
-from albireo.sim.machines.parts import EMPTY_DISK, Disk, MemberNode, Violation
+from albireo.sim.engine.stage import Violation
+from albireo.sim.machines.parts import EMPTY_DISK, Disk
+from albireo.sim.machines.stage import MemberNode
 from albireo.sim.machines.swarm import Swarm
-from albireo.sim.machines.world import World
+from albireo.sim.machines.world import PairWorld
 from tests.long_form import IS_LONG
 
 STORIES = sorted((Path(__file__).parent / "pair").rglob("*.txt"))
@@ -71,20 +73,20 @@ class Story:
     def __init__(self, column: str, *, is_fast: bool, seed: int) -> None:
         voters, plcs = COLUMNS[column]
         swarm = Swarm(voters=voters, plcs=plcs, fast=is_fast, delay_ms=0.5, batch_every_ms=10.0, noticed=1.0)
-        self.world = World(seed, swarm, is_verbose=True)
-        assert self.world.run_until(10 * SECOND, self.world.is_well)
-        self.world.run_until(self.world.at + SECOND)
+        self.world = PairWorld(seed, swarm, is_verbose=True)
+        assert self.world.agenda.play_until(10 * SECOND, self.world.stage.is_well)
+        self.world.agenda.play_until(self.world.agenda.at + SECOND)
         self.active = next(node for node in self.world.members if node.is_leading)
         self.passive = self.world.members[1 - self.active.index]
-        self.voter = self.world.config.voters[0]
-        self.old_store = getattr(self.world.voters.get(self.voter), "store", None)
+        self.voter = self.world.stage.config.voters[0]
+        self.old_store = getattr(self.world.voters.witnesses.get(self.voter), "store", None)
         self.mark()
 
     def mark(self) -> None:
-        self.marked_at = self.world.at
+        self.marked_at = self.world.agenda.at
         self.marked_trace = len(self.world.trace)
         self.marked_epoch = self.epoch()
-        self.world.refused.clear()
+        self.world.stage.refused.clear()
         self.refused_writes = self.world.outputs.refused
 
     def epoch(self) -> int:
@@ -96,9 +98,9 @@ class Story:
     def ends(self, name: str) -> list[str]:
         """Names of the world that a word of the story stands for."""
         if name == "all":
-            return ["A", "B", "client", *self.world.config.voters]
+            return ["A", "B", "client", *self.world.stage.config.voters]
         if name == "voters":
-            return list(self.world.config.voters)
+            return list(self.world.stage.config.voters)
         return [name if name == "client" else self.voter if name == "voter" else self.node(name).name]
 
     # --- What happens --------------------------------------------------------------------------------------------
@@ -107,18 +109,17 @@ class Story:
         words = line.split()
         match words:
             case [wait] if wait.startswith("+"):
-                self.world.run_until(self.world.at + ns_of(wait))
+                self.world.agenda.play_until(self.world.agenda.at + ns_of(wait))
             case ["mark"]:
                 self.mark()
             case ["heal"]:
-                self.world.cuts.clear()
+                self.world.network.heal()
             case ["until", name, state, "within", limit]:
                 self.until(name, state, ns_of(limit))
             case ["cut", one, ">", other, duration]:
                 self.cut(self.ends(one), self.ends(other), ns_of(duration))
             case ["cut", "path", path, duration]:
-                for source, target in (("A", "B"), ("B", "A")):
-                    self.world.cut(source, target, ns_of(duration) / MS, int(path))
+                self.world.network.cut_both("A", "B", ns_of(duration) / MS, int(path))
             case ["cut", one, other, duration]:
                 self.cut(self.ends(one), self.ends(other), ns_of(duration))
                 self.cut(self.ends(other), self.ends(one), ns_of(duration))
@@ -142,58 +143,57 @@ class Story:
 
     def until(self, name: str, state: str, limit_ns: int) -> None:
         node = self.node(name)
-        done = self.world.run_until(self.world.at + limit_ns, lambda: self.state(node) == state, every=1)
+        done = self.world.agenda.play_until(self.world.agenda.at + limit_ns, lambda: self.state(node) == state, every=1)
         assert done, f"{name} is {self.state(node)}, not {state}, after {limit_ns / MS:.0f} ms"
 
     def cut(self, sources: list[str], targets: list[str], for_ns: int) -> None:
         for source in sources:
             for target in targets:
-                self.world.cut(source, target, for_ns / MS)
+                self.world.network.cut(source, target, for_ns / MS)
 
     def member_is(self, what: str, node: MemberNode, for_ns: int) -> None:
         world = self.world
         match what:
             case "power" | "kill":
-                world.stop_member(node, keeps_cache=what == "kill")
+                world.shell.stop(node, keeps_cache=what == "kill")
             case "start":
-                world.start_member(node)
+                world.shell.start(node)
             case "pause":
-                node.paused_until = world.at + for_ns
+                node.paused_until = world.agenda.at + for_ns
             case "hang":
-                node.hung_until = world.at + for_ns
+                node.hung_until = world.agenda.at + for_ns
             case "switchover":
-                world.deliver(node, SwitchoverAsked("story"))
+                node.deliver(SwitchoverAsked("story"))
             case "stop":
-                world.deliver(node, StopAsked())
+                node.deliver(StopAsked())
             case "forge":
                 other, run = world.members[1 - node.index], node.machine.own.run
-                world.deliver(other, PeerGone(run))
-                world.tell_voters_gone(other, run)
+                world.shell.tell_gone(other, run)
             case "force":
-                world.is_forced = True
-                world.deliver(node, ForceAsked())
+                world.stage.is_forced = True
+                node.deliver(ForceAsked())
             case _:
                 pytest.fail(f"no such fault: {what}")
 
     def voter_is(self, what: str) -> None:
         world = self.world
-        if self.voter in world.plcs:
-            plc = world.plcs[self.voter]
+        if self.voter in world.voters.plcs:
+            plc = world.voters.plcs[self.voter]
             if what in ("lose", "zero"):
                 plc.forget()
             elif what == "start":
-                world.cuts.clear()
+                world.network.heal()
             else:
                 self.cut(["A", "B"], [self.voter], 3600 * SECOND)
             return
-        node = world.voters[self.voter]
+        node = world.voters.witnesses[self.voter]
         if what == "start":
-            world.start_voter(node)
+            world.voters.start(node)
         elif what == "stop":
             node.is_up = False
         else:
             node.store = self.old_store if what == "rewind" else None
-            world.start_voter(node)
+            world.voters.start(node)
 
     def disk_is(self, kind: str, node: MemberNode) -> None:
         assert not node.is_up, "a disk is exchanged while the machine is off"
@@ -208,14 +208,14 @@ class Story:
                 node.restored(other.saved(), other.store)
             case _:
                 node.restored(EMPTY_DISK, "an empty store")
-        self.world.shield(10_000)
+        self.world.stage.shield(10_000)
 
     def late_write(self, node: MemberNode, wait_ns: int) -> None:
         """The host pauses between the check of the permit and the send."""
-        outputs, permit = self.world.outputs, node.machine.permit(node.local(self.world.at))
+        outputs, permit = self.world.outputs, node.machine.permit(node.local(self.world.agenda.at))
         assert permit is not None
-        at, epoch = self.world.at + wait_ns, permit.epoch
-        self.world.call_at(at, partial(outputs.guarded, epoch))
+        at, epoch = self.world.agenda.at + wait_ns, permit.epoch
+        self.world.agenda.call_at(at, partial(outputs.guarded, epoch))
         outputs.hangs(node, wait_ns / MS, partial(outputs.stamp_lands, epoch))
         outputs.hangs(node, wait_ns / MS, partial(outputs.plain_lands, epoch, True))
 
@@ -232,7 +232,7 @@ class Story:
                 gap = self.gap()
                 return "" if gap <= ns_of(limit) else f"gap {gap / MS:.0f} ms"
             case ["acks", *rest]:
-                goes_on = any(at >= world.at - RECENT_NS for at in world.acknowledged.values())
+                goes_on = any(at >= world.agenda.at - RECENT_NS for at in world.ledger.acknowledged.values())
                 return "" if goes_on == (rest == ["go", "on"]) else f"acks {'go on' if goes_on else 'stopped'}"
             case ["epoch", which]:
                 return "" if (self.epoch() > self.marked_epoch) == (which == "higher") else f"epoch {self.epoch()}"
@@ -257,7 +257,7 @@ class Story:
             case ["stamp", "holds"]:
                 return "" if world.outputs.stamp == self.epoch() else f"stamp {world.outputs.stamp}"
             case ["refused", reason]:
-                return "" if world.refused[reason] else f"refused {dict(world.refused)}"
+                return "" if world.stage.refused[reason] else f"refused {dict(world.stage.refused)}"
             case [name, state]:
                 return "" if self.state(self.node(name)) == state else f"{name} {self.state(self.node(name))}"
         return pytest.fail(f"no such expectation: {text}")
@@ -269,8 +269,8 @@ class Story:
         return "" if leading.changes.confirmed == wanted else f"set {leading.changes.confirmed}"
 
     def gap(self) -> int:
-        times = sorted({at for at in self.world.acknowledged.values() if at > self.marked_at})
-        marks = [self.marked_at, *times, self.world.at]
+        times = sorted({at for at in self.world.ledger.acknowledged.values() if at > self.marked_at})
+        marks = [self.marked_at, *times, self.world.agenda.at]
         return max(later - earlier for earlier, later in pairwise(marks))
 
 

@@ -1,6 +1,6 @@
 """A pair of whole nodes under faults, by seed: the real shells, logs, folds and voters; see docs/simulation.md.
 
-A failure prints the seed; `World(seed).run()` plays it again, and `World.trace` tells it line by line.
+A failure prints the seed; `NodeWorld(seed).play()` plays it again, and `NodeWorld.trace` tells it line by line.
 """
 
 from typing import Final
@@ -12,10 +12,10 @@ from albireo.codec import record, samples
 from albireo.codec.record import Kind
 from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL
 from albireo.model.instant import SECOND
-from albireo.sim.nodes.machines import MemberMachine
+from albireo.sim.nodes.member import MemberMachine
 from albireo.sim.nodes.shortcuts import SHORTCUTS, catch
 from albireo.sim.nodes.swarm import Swarm
-from albireo.sim.nodes.world import World
+from albireo.sim.nodes.world import NodeWorld
 from tests.long_form import some
 
 SEEDS = some(range(60), 4)
@@ -23,11 +23,11 @@ SEEDS = some(range(60), 4)
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
 def test_nothing_acknowledged_is_lost_and_both_get_equal(seed: int) -> None:
-    World(seed).run()
+    NodeWorld(seed).play()
 
 
 def test_same_seed_same_story() -> None:
-    first, second = World(7).run(), World(7).run()
+    first, second = NodeWorld(7).play(), NodeWorld(7).play()
     assert first.trace == second.trace
     assert (first.agenda.count, first.ledger.end) == (second.agenda.count, second.ledger.end)
 
@@ -47,12 +47,12 @@ def test_a_raised_epoch_begins_a_session_of_its_own() -> None:
 
     Nothing of it may be sent in the session of the epoch before, whose follower would end itself over it.
     """
-    world = World(1, Swarm(voters=1, batch_every_ms=5.0, delay_ms=5.0))
+    world = NodeWorld(1, Swarm(voters=1, batch_every_ms=5.0, delay_ms=5.0))
     with world.living():
         world.begin()
         epoch, began = world.ledger.end.epoch, [machine.up_since for machine in world.members]
         world.voters[0].promise(epoch + 3)
-        world.agenda.run_until(world.agenda.at + 2 * SECOND)
+        world.agenda.play_until(world.agenda.at + 2 * SECOND)
         assert world.ledger.end.epoch > epoch
         assert world.is_well()
         assert [machine.up_since for machine in world.members] == began
@@ -61,22 +61,22 @@ def test_a_raised_epoch_begins_a_session_of_its_own() -> None:
 def test_the_history_of_the_passive_member_waits_for_a_repair() -> None:
     """What is damaged there the holder has: to go past it would be a gap that nobody recorded. The history reads it
     from the disk: in memory nothing rots, and nobody scrubs."""
-    world = World(1, Swarm(batch_every_ms=20.0, segment_bytes=8_192, scrub_bytes=0, keep_s=600.0, tail_bytes=0))
+    world = NodeWorld(1, Swarm(batch_every_ms=20.0, segment_bytes=8_192, scrub_bytes=0, keep_s=600.0, tail_bytes=0))
     with world.living():
         world.begin()
         passive = next(machine for machine in world.members if machine.state == "ready")
         passive.history.die()
-        world.agenda.run_until(world.agenda.at + 2 * SECOND)
+        world.agenda.play_until(world.agenda.at + 2 * SECOND)
         world.faults.rot_while_up()
         passive.start_history()
         world.settle()
-        assert world.trace_of("log_repaired")
+        assert any("log_repaired" in line for line in world.trace)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_segment_that_cannot_be_read_ends_nobody(seed: int) -> None:
     """A follower is served later, a snapshot is made later."""
-    World(seed, Swarm(faults=("fail_read",), fault_every_ms=200.0, batch_every_ms=20.0, segment_bytes=8_192)).run()
+    NodeWorld(seed, Swarm(faults=("fail_read",), fault_every_ms=200.0, batch_every_ms=20.0, segment_bytes=8_192)).play()
 
 
 def knows(machine: MemberMachine, level: int) -> None:
@@ -84,7 +84,7 @@ def knows(machine: MemberMachine, level: int) -> None:
     machine._arguments = msgspec.structs.replace(machine._arguments, feature_level=level)
 
 
-def levels(world: World) -> list[int]:
+def levels(world: NodeWorld) -> list[int]:
     """Of the logs, as each member has folded its own."""
     return [machine.core.root.folds.feature_level for machine in world.members]
 
@@ -96,7 +96,7 @@ def test_members_are_upgraded_one_after_the_other_under_faults(seed: int) -> Non
     A member that folds more than it knows ends itself, one whose log is above it does not start: both fail the world.
     """
     faults = ("kill", "kill_both", "power", "stop", "switchover", "pause", "cut_link", "away")
-    world = World(seed, Swarm(faults=faults, fault_every_ms=700.0, batch_every_ms=20.0, segment_bytes=8_192))
+    world = NodeWorld(seed, Swarm(faults=faults, fault_every_ms=700.0, batch_every_ms=20.0, segment_bytes=8_192))
     first, second = world.members if seed % 2 else reversed(world.members)
     for machine in world.members:
         knows(machine, FIRST_LEVEL)
@@ -104,7 +104,7 @@ def test_members_are_upgraded_one_after_the_other_under_faults(seed: int) -> Non
     def restarted(machine: MemberMachine) -> None:
         """Away for long enough that the other one leads."""
         machine.dies("upgraded", is_power=False, for_ms=2_000.0)
-        assert world.agenda.run_until(world.agenda.at + 40 * SECOND, world.is_well)
+        assert world.agenda.play_until(world.agenda.at + 40 * SECOND, world.is_well)
 
     with world.living():
         world.begin()
@@ -112,23 +112,21 @@ def test_members_are_upgraded_one_after_the_other_under_faults(seed: int) -> Non
         restarted(first)
         restarted(second)
         assert first.state == "active"
-        world.has_faults = True
         world.faults.begin()
-        world.agenda.run_until(world.agenda.at + 3 * SECOND)
+        world.agenda.play_until(world.agenda.at + 3 * SECOND)
         assert levels(world) == [FIRST_LEVEL, FIRST_LEVEL]
         knows(second, FEATURE_LEVEL)
-        world.agenda.run_until(world.agenda.at + 2 * SECOND)
-        world.has_faults = False
-        world.agenda.run_until(max(world.agenda.at, world.quiet_until))
+        world.agenda.play_until(world.agenda.at + 2 * SECOND)
+        world.stage.end_faults()
         world.faults.heal()
         for machine in world.members:
             restarted(machine)
-        world.agenda.run_until(world.agenda.at + SECOND)
+        world.agenda.play_until(world.agenda.at + SECOND)
         world.settle()
         assert levels(world) == [FEATURE_LEVEL, FEATURE_LEVEL]
 
 
-def values_at(world: World, index: int) -> dict[int, list[int]]:
+def values_at(world: NodeWorld, index: int) -> dict[int, list[int]]:
     """By producer: the counts whose values this member has, in the order of the log."""
     machine, found = world.members[index], dict[int, list[int]]()
     for frame in machine.log.frames():
@@ -146,7 +144,7 @@ def test_values_that_are_not_replicated_are_with_who_took_them_and_nothing_is_do
     swarm = Swarm(
         is_private=True, faults=("kill", "power", "switchover"), fault_every_ms=600.0, batch_every_ms=20.0, keep_s=600.0
     )
-    world = World(seed, swarm).run()
+    world = NodeWorld(seed, swarm).play()
     first, second = (values_at(world, index) for index in range(2))
     for producer in world.producers:
         one, other = (found.get(producer.number, []) for found in (first, second))

@@ -9,7 +9,7 @@ from albireo.machine.pair.events import State
 from albireo.sim.machines.local import BODIES
 from albireo.sim.machines.mutations import MUTATIONS, catch
 from albireo.sim.machines.swarm import Swarm
-from albireo.sim.machines.world import World
+from albireo.sim.machines.world import PairWorld
 from tests.long_form import some
 
 SEEDS = some(range(200), 4)
@@ -17,7 +17,7 @@ SEEDS = some(range(200), 4)
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
 def test_nothing_acknowledged_is_lost_and_the_pair_recovers(seed: int) -> None:
-    World(seed).run()
+    PairWorld(seed).play()
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_worlds_that_once_said_something(seed: int) -> None:
     801: one member's output writes overtook each other. 3586: an order to stop was under way when force was asked for.
     4466: a refusal was forged, so the old holder, just recovered, served under the rest of its lease (rule 12).
     """
-    World(seed).run()
+    PairWorld(seed).play()
 
 
 @pytest.mark.slow
@@ -43,19 +43,21 @@ def test_workloads_say_nothing_of_the_machines_as_they_are(name: str) -> None:
     """Otherwise a mutation would be caught for the wrong reason."""
     _, swarm = MUTATIONS[name]
     for seed in range(2):
-        World(seed, swarm).run()
+        PairWorld(seed, swarm).play()
 
 
 def test_a_local_stream_loses_a_tail_only_with_its_producer() -> None:
     """Cut by a takeover: sent again where the producer lived, covered by the gap of the next run where it died."""
     cut, saved, lost = 0, 0, 0
     for seed in range(3):
-        world = World(seed, Swarm(local=True, faults=("split_tail",), batch_every_ms=10.0, faults_for_ms=15_000)).run()
+        world = PairWorld(
+            seed, Swarm(local=True, faults=("split_tail",), batch_every_ms=10.0, faults_for_ms=15_000)
+        ).play()
         local = world.clients.local
         assert local is not None
         cut += len(local.cut)
-        saved += len(local.cut & set(local.stored))
-        lost += sum(body // BODIES < local.producer.run for body in local.cut - set(local.stored))
+        saved += len(local.cut & set(world.ledger.bodies))
+        lost += sum(body // BODIES < local.producer.run for body in local.cut - set(world.ledger.bodies))
     assert saved > 0
     assert lost > 0
     assert saved + lost == cut
@@ -65,52 +67,52 @@ def test_a_local_stream_loses_a_tail_only_with_its_producer() -> None:
 def test_a_lead_that_was_given_away_in_order_leaves_no_late_write_behind(seed: int) -> None:
     """At outputs that refuse nothing, although hosts pause between check and send, and devices do not answer."""
     swarm = Swarm(faults=("switchover",), fault_every_ms=400.0, delay_ms=0.2, stalls=0.01, mute=0.3)
-    outputs = World(seed, swarm).run().outputs
+    outputs = PairWorld(seed, swarm).play().outputs
     assert len(outputs.yielded) > 1
     assert outputs.stale_plain == outputs.stamps_lost == 0
 
 
 def test_a_stop_whose_adapter_hangs_holds_the_service_for_its_bound_only() -> None:
     """Found among 14,000 worlds: a stop begun under faults, and an adapter that hangs again and again behind them."""
-    World(7428).run()
+    PairWorld(7428).play()
 
 
 def test_a_member_that_is_held_back_in_a_pause_is_let_go_again() -> None:
     """Found among 4,000 worlds: two orders that waited for a pause to end changed places, and the hold was for ever."""
-    World(203502).run()
+    PairWorld(203502).play()
 
 
 def test_a_lead_that_is_prepared_again_waits_for_the_leases_before_it() -> None:
     """Found among 7,000 worlds: both acted, after a forged refusal and a voter that had promised more."""
-    World(206662).run()
+    PairWorld(206662).play()
 
 
 def test_late_words_of_a_killed_member_do_not_keep_its_next_run_out_of_the_set() -> None:
     """Found among 8,000 worlds: its last words, heard behind a pause, were taken for those of the run that followed."""
-    World(307346).run()
+    PairWorld(307346).play()
 
 
 @pytest.mark.parametrize("seed", [324318, 332851])
 def test_a_stop_of_both_that_ends_behind_the_faults_is_waited_out(seed: int) -> None:
     """Found among 19,000 worlds: judged while both were down, a record that nobody could commit passed for lost."""
-    world = World(seed).run()
-    assert world.is_well()
+    world = PairWorld(seed).play()
+    assert world.stage.is_well()
 
 
 def test_same_seed_same_story() -> None:
-    first, second = World(7).run(), World(7).run()
+    first, second = PairWorld(7).play(), PairWorld(7).play()
     assert first.trace == second.trace
-    assert (first.steps, first.acknowledged) == (second.steps, second.acknowledged)
+    assert (first.stage.steps, first.ledger.acknowledged) == (second.stage.steps, second.ledger.acknowledged)
 
 
-def quiet(voters: int = 3) -> World:
+def quiet(voters: int = 3) -> PairWorld:
     """A pair on healthy machines, both in the set."""
-    world = World(1, Swarm(voters=voters, fast=True))
-    assert world.run_until(world.at + 5_000_000_000, lambda: both_in(world))
+    world = PairWorld(1, Swarm(voters=voters, fast=True))
+    assert world.agenda.play_until(world.agenda.at + 5_000_000_000, lambda: both_in(world))
     return world
 
 
-def both_in(world: World) -> bool:
+def both_in(world: PairWorld) -> bool:
     return {member.machine.state for member in world.members} == {State.ACTIVE, State.READY}
 
 
@@ -120,38 +122,38 @@ def test_killed_holder_is_replaced_within_a_third_of_a_second_when_its_port_refu
     world = quiet(voters)
     holder = next(m for m in world.members if m.machine.leading is not None)
     other = world.members[1 - holder.index]
-    before, killed_at = len(world.acknowledged), world.at
-    world.stop_member(holder, keeps_cache=True)
-    world.after_ms(2000, lambda: world.start_member(holder))
-    assert world.run_until(killed_at + 1_500_000_000, lambda: len(world.acknowledged) > before + 20)
-    assert world.at - killed_at < 1_500_000_000
+    before, killed_at = len(world.ledger.acknowledged), world.agenda.at
+    world.shell.stop(holder, keeps_cache=True)
+    world.agenda.after_ms(2000, lambda: world.shell.start(holder))
+    assert world.agenda.play_until(killed_at + 1_500_000_000, lambda: len(world.ledger.acknowledged) > before + 20)
+    assert world.agenda.at - killed_at < 1_500_000_000
     assert other.machine.state is State.SOLO
-    assert world.run_until(world.at + 10_000_000_000, lambda: both_in(world))
+    assert world.agenda.play_until(world.agenda.at + 10_000_000_000, lambda: both_in(world))
 
 
 def test_silent_holder_is_replaced_after_its_lease() -> None:
     world = quiet()
     holder = next(m for m in world.members if m.machine.leading is not None)
-    cut_at = world.at
-    for name in (*world.voters, "A", "B", "client"):
-        world.cut(holder.name, name, 60_000)
-        world.cut(name, holder.name, 60_000)
+    cut_at = world.agenda.at
+    for name in (*world.voters.witnesses, "A", "B", "client"):
+        world.network.cut(holder.name, name, 60_000)
+        world.network.cut(name, holder.name, 60_000)
     other = world.members[1 - holder.index]
-    assert world.run_until(cut_at + 1_300_000_000, lambda: other.machine.state is State.SOLO)
-    assert holder.machine.permit(holder.local(world.at)) is None
+    assert world.agenda.play_until(cut_at + 1_300_000_000, lambda: other.machine.state is State.SOLO)
+    assert holder.machine.permit(holder.local(world.agenda.at)) is None
 
 
 def test_voters_away_the_pair_goes_on_and_changes_nothing() -> None:
     """Ground (b) of the lease: the members hear each other."""
     world = quiet()
-    for name in world.voters:
+    for name in world.voters.witnesses:
         for member in ("A", "B"):
-            world.cut(member, name, 60_000)
-            world.cut(name, member, 60_000)
-    before = len(world.acknowledged)
-    world.run_until(world.at + 5_000_000_000)
+            world.network.cut(member, name, 60_000)
+            world.network.cut(name, member, 60_000)
+    before = len(world.ledger.acknowledged)
+    world.agenda.play_until(world.agenda.at + 5_000_000_000)
     assert both_in(world)
-    assert len(world.acknowledged) > before + 500
+    assert len(world.ledger.acknowledged) > before + 500
 
 
 def test_solo_recorded_then_voters_away_goes_on_solo() -> None:
@@ -159,24 +161,24 @@ def test_solo_recorded_then_voters_away_goes_on_solo() -> None:
     world = quiet(voters=1)
     passive = next(m for m in world.members if m.machine.leading is None)
     holder = world.members[1 - passive.index]
-    world.stop_member(passive, keeps_cache=False)
-    assert world.run_until(world.at + 2_000_000_000, lambda: holder.machine.state is State.SOLO)
-    world.voters["v0"].is_up = False
-    before = len(world.acknowledged)
-    world.run_until(world.at + 5_000_000_000)
+    world.shell.stop(passive, keeps_cache=False)
+    assert world.agenda.play_until(world.agenda.at + 2_000_000_000, lambda: holder.machine.state is State.SOLO)
+    world.voters.witnesses["v0"].is_up = False
+    before = len(world.ledger.acknowledged)
+    world.agenda.play_until(world.agenda.at + 5_000_000_000)
     assert holder.machine.state is State.SOLO
-    assert len(world.acknowledged) > before + 500
+    assert len(world.ledger.acknowledged) > before + 500
 
 
 def test_solo_member_dies_and_the_other_is_not_promoted() -> None:
     world = quiet()
     passive = next(m for m in world.members if m.machine.leading is None)
     holder = world.members[1 - passive.index]
-    world.stop_member(passive, keeps_cache=False)
-    assert world.run_until(world.at + 2_000_000_000, lambda: holder.machine.state is State.SOLO)
-    world.run_until(world.at + 200_000_000)
-    world.stop_member(holder, keeps_cache=False)
-    world.start_member(passive)
-    world.run_until(world.at + 20_000_000_000)
+    world.shell.stop(passive, keeps_cache=False)
+    assert world.agenda.play_until(world.agenda.at + 2_000_000_000, lambda: holder.machine.state is State.SOLO)
+    world.agenda.play_until(world.agenda.at + 200_000_000)
+    world.shell.stop(holder, keeps_cache=False)
+    world.shell.start(passive)
+    world.agenda.play_until(world.agenda.at + 20_000_000_000)
     assert passive.machine.state is State.JOINING
     assert passive.machine.standing.last_stop == "not_in_set"

@@ -4,7 +4,6 @@ Checked at each grant: the other member does not believe that its own lease runs
 failure prints it.
 """
 
-import heapq
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -33,6 +32,7 @@ from albireo.machine.vote.look import Look
 from albireo.machine.vote.register import RegisterVoter
 from albireo.machine.vote.voter import SendVote, VoteAsked, VoterRefusal
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
+from albireo.sim.engine.agenda import Agenda
 from tests.register_world import first_ballot, padded, record
 
 LEASE: Final = 100 * MS
@@ -73,7 +73,7 @@ class Member:
 class World:
     def __init__(self, seed: int, machine: type[RegisterVoter], from_answer: bool = False) -> None:
         self.chance = random.Random(seed)
-        self.now = 1 * SECOND
+        self.agenda = Agenda()
         self.from_answer = from_answer
         self.settle = self.chance.choice(SETTLES)
         self.members = [Member(index, machine, self.chance) for index in (0, 1)]
@@ -84,24 +84,15 @@ class World:
         self.grants = 0
         self.takeovers = 0
         self.violation = ""
-        self._heap: list[tuple[int, int, Callable[[], None]]] = []
-        self._order = 0
         self._stands = (self.chance.uniform(0.2, 1.0), self.chance.uniform(0.2, 1.0))
         self._faults = self.chance.uniform(0.02, 0.2)
         for member in self.members:
             self._start(member)
-            self._at(self.now, lambda member=member: self._tick(member))  # type: ignore[misc]  # Bound early.
+            self.agenda.call_at(self.agenda.at, lambda member=member: self._tick(member))  # type: ignore[misc]  # Bound early.
 
-    def run(self) -> str:
-        end = self.now + DURATION
-        while self._heap and self.now < end and not self.violation:
-            self.now, _, act = heapq.heappop(self._heap)
-            act()
+    def play(self) -> str:
+        self.agenda.play_until(self.agenda.at + DURATION, lambda: bool(self.violation), every=1)
         return self.violation
-
-    def _at(self, instant: int, act: Callable[[], None]) -> None:
-        self._order += 1
-        heapq.heappush(self._heap, (max(instant, self.now), self._order, act))
 
     def _start(self, member: Member) -> None:
         member.run += 1
@@ -118,7 +109,7 @@ class World:
             dead_time_ns=DEAD,
             watch_ns=15 * MS,
         )
-        member.voter = member.machine(whole, member.disk, member.local(self.now))
+        member.voter = member.machine(whole, member.disk, member.local(self.agenda.at))
         member.is_holder, member.record, member.epoch, member.lease_until = False, None, 0, 0
         self._connect(member)
 
@@ -128,28 +119,28 @@ class World:
 
     def _deliver(self, member: Member, event: Event) -> None:
         """Hand over an event, later if the process is paused."""
-        if self.now < member.paused_until:
-            self._at(member.paused_until, lambda: self._deliver(member, event))
+        if self.agenda.at < member.paused_until:
+            self.agenda.call_at(member.paused_until, lambda: self._deliver(member, event))
             return
-        local = member.local(self.now)
+        local = member.local(self.agenda.at)
         for effect in member.voter.step(event, local):
             self._perform(member, effect)
         due = member.voter.deadline()
         if due is not None:
-            self._at(int(due / member.rate) + 1, lambda: self._deliver(member, TimePassed()))
+            self.agenda.call_at(int(due / member.rate) + 1, lambda: self._deliver(member, TimePassed()))
 
     def _perform(self, member: Member, effect: Effect) -> None:
         connection = member.connection
-        there = self.now + self.chance.randrange(ROUND_TRIP)
+        there = self.agenda.at + self.chance.randrange(ROUND_TRIP)
         back = there + self.chance.randrange(ROUND_TRIP)
         match effect:
             case PersistCopy(copy):
                 member.disk = copy
             case ReadBlocks():
-                self._at(there, lambda: self._reads(member, connection, back))
+                self.agenda.call_at(there, lambda: self._reads(member, connection, back))
             case WriteBlock(_, start, words):
-                self._at(there, lambda: self._lands(member.index, start, words))
-                self._at(back, lambda: self._deliver(member, RegistersWritten(connection)))
+                self.agenda.call_at(there, lambda: self._lands(member.index, start, words))
+                self.agenda.call_at(back, lambda: self._deliver(member, RegistersWritten(connection)))
             case ResetConnection():
                 self._deliver(member, ConnectionLost(connection))
                 self._connect(member)
@@ -159,30 +150,30 @@ class World:
     def _reads(self, member: Member, connection: int, back: int) -> None:
         views = [self.own[index] if index == member.index else self.cross[index] for index in (0, 1)]
         words = tuple(views[0] + views[1])
-        self._at(back, lambda: self._deliver(member, RegistersRead(connection, words)))
+        self.agenda.call_at(back, lambda: self._deliver(member, RegistersRead(connection, words)))
 
     def _lands(self, index: int, start: int, words: tuple[int, ...]) -> None:
         """Own connection at once, the other one within `settle`, in order."""
         self.own[index][start : start + len(words)] = words
         image = list(self.own[index])
-        at = max(self.shown_at[index], self.now + self.chance.choice((0, self.settle - 1, self.settle - 1)))
+        at = max(self.shown_at[index], self.agenda.at + self.chance.choice((0, self.settle - 1, self.settle - 1)))
         self.shown_at[index] = at
-        self._at(at, lambda: self.cross[index].__setitem__(slice(0, BLOCK_REGISTERS), image))
+        self.agenda.call_at(at, lambda: self.cross[index].__setitem__(slice(0, BLOCK_REGISTERS), image))
 
     def _ask(self, member: Member, question: Callable[..., Question], **fields: Any) -> None:
         member.round += 1
-        member.sent[member.round] = self.now
+        member.sent[member.round] = self.agenda.at
         head = {"cluster": "c", "generation": 1, "member": member.index, "run": member.run, "round": member.round}
         self._deliver(member, VoteAsked(question(**head, **fields)))
 
     def _tick(self, member: Member) -> None:
-        self._at(self.now + self.chance.randrange(2 * MS, 20 * MS), lambda: self._tick(member))
-        if self.now < member.paused_until or self.now < member.forgets_until:
+        self.agenda.call_at(self.agenda.at + self.chance.randrange(2 * MS, 20 * MS), lambda: self._tick(member))
+        if self.agenda.at < member.paused_until or self.agenda.at < member.forgets_until:
             return
         dice = self.chance.random()
         if dice < self._faults:
             self._fault(member)
-        elif member.is_holder and self.now >= member.lease_until:
+        elif member.is_holder and self.agenda.at >= member.lease_until:
             member.is_holder = False
         elif member.is_holder and dice < 0.99:
             self._ask(member, Accept, record=member.record)
@@ -197,9 +188,9 @@ class World:
         match self.chance.randrange(8):
             case 4 | 5 | 6 | 7:
                 # About a lease: what comes next meets the other's candidacy.
-                member.forgets_until = self.now + int(self.chance.uniform(0.7, 1.6) * LEASE)
+                member.forgets_until = self.agenda.at + int(self.chance.uniform(0.7, 1.6) * LEASE)
             case 0:
-                member.paused_until = self.now + self.chance.randrange(2 * LEASE)
+                member.paused_until = self.agenda.at + self.chance.randrange(2 * LEASE)
             case 1:
                 self._deliver(member, ConnectionLost(member.connection))
                 self._connect(member)
@@ -222,7 +213,7 @@ class World:
             member.record = record(member.epoch, member.run, (0, 1))
             self._ask(member, Accept, record=member.record)
         elif voted.question == "pair_prepare" and voted.reason == "leased" and self.chance.random() < 0.7:
-            self._at(self.now + 20 * MS, lambda: self._ask(member, Prepare, epoch=member.epoch))
+            self.agenda.call_at(self.agenda.at + 20 * MS, lambda: self._ask(member, Prepare, epoch=member.epoch))
         elif voted.question == "pair_accept":
             self._granted(member, voted)
 
@@ -230,16 +221,16 @@ class World:
         if not voted.is_granted or voted.to_run != member.run or voted.round <= member.dropped_round:
             member.is_holder = member.is_holder and voted.reason != "promised"
             return
-        base = self.now if self.from_answer else member.sent[voted.round]
+        base = self.agenda.at if self.from_answer else member.sent[voted.round]
         until = int(base + LEASE / member.rate)
-        if until <= self.now:
+        if until <= self.agenda.at:
             return
         self.takeovers += not member.is_holder
         self.grants += 1
         member.is_holder, member.lease_until = True, max(member.lease_until, until)
         other = self.members[1 - member.index]
-        if other.is_holder and other.lease_until > self.now:
-            left = (other.lease_until - self.now) / MS
+        if other.is_holder and other.lease_until > self.agenda.at:
+            left = (other.lease_until - self.agenda.at) / MS
             self.violation = f"{member.index} is granted {voted.round}, the other has {left:.1f} ms left"
 
 
@@ -306,14 +297,14 @@ MUTATIONS: Final[dict[str, tuple[type[RegisterVoter], bool]]] = {
 @pytest.mark.parametrize("seed", range(20))
 def test_never_two_leases(seed: int) -> None:
     world = World(seed, RegisterVoter)
-    assert world.run() == "", f"seed {seed}"
+    assert world.play() == "", f"seed {seed}"
     assert world.grants > 5
 
 
-def test_the_lease_changes_hands_in_these_runs() -> None:
+def test_the_lease_changes_hands_in_these_worlds() -> None:
     worlds = [World(seed, RegisterVoter) for seed in range(4)]
     for world in worlds:
-        world.run()
+        world.play()
     assert sum(world.takeovers for world in worlds) > 20
     assert not any(
         refusal == VoterRefusal.EMPTY.value for world in worlds for refusal in world.members[0].voter.refusals
@@ -325,7 +316,7 @@ def test_the_lease_changes_hands_in_these_runs() -> None:
 def test_every_shortcut_of_the_lease_is_caught_within_50_seeds(name: str) -> None:
     machine, from_answer = MUTATIONS[name]
     for seed in range(50):
-        violation = World(seed, machine, from_answer).run()
+        violation = World(seed, machine, from_answer).play()
         if violation:
             print(f"seed {seed}: {violation}")
             return

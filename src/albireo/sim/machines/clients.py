@@ -1,21 +1,19 @@
 """Producers of the simulated pair, and what admits their batches.
 
 A producer numbers its batches, has a few under way, and offers what was not acknowledged to the other member. Admission
-takes the next number only; a duplicate is acknowledged once its original is committed. A local stream: pair_local.py.
+takes the next number only; a duplicate is acknowledged once its original is committed. A local stream: local.py.
 
 Spec: design/log-and-feed.md, Ingest and receipts.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from albireo.machine.pair.events import ACTING
-from albireo.model.instant import MS
+from albireo.sim.machines.ledger import Ledger
 from albireo.sim.machines.local import LOCAL, LocalStream
-from albireo.sim.machines.parts import NOOP, PRESS_AFTER_MS, PRESS_EVERY_MS, WINDOW, Entry, MemberNode, Producer
-
-if TYPE_CHECKING:
-    from albireo.sim.machines.world import World
+from albireo.sim.machines.parts import NOOP, Entry
+from albireo.sim.machines.stage import MemberNode, PairStage, Producer
 
 RECENT: Final = 400
 """Records looked through for the original of a duplicate: more than any window."""
@@ -24,58 +22,40 @@ RECENT: Final = 400
 class Clients:
     """Two producers of one world, the second one perhaps of a local stream."""
 
-    def __init__(self, world: "World") -> None:
-        self.world = world
-        self.local = LocalStream(world) if world.swarm.local else None
-        self.producers = [Producer(0), self.local.producer if self.local else Producer(LOCAL)]
-        self.is_quiet = False
-        """Nothing new is offered."""
+    def __init__(self, stage: PairStage, ledger: Ledger) -> None:
+        self.stage = stage
+        self.agenda = stage.agenda
+        self.ledger = ledger
+        self.local = LocalStream(stage, ledger) if stage.swarm.local else None
+        others = [Producer(stage, number, stage.chance) for number in range(1 if self.local else 2)]
+        for producer in others:
+            producer.admit = partial(self._arrived, producer)
+        self.producers = [*others, *([self.local.producer] if self.local else [])]
+
+    def begin(self) -> None:
+        if self.local:
+            self.local.begin()
         for producer in self.producers[: 1 if self.local else 2]:
-            self._produce(producer)
-            self._press(producer)
+            producer.begin()
 
     def has_acked(self, numbers: list[int]) -> bool:
         return all(producer.acked >= number for producer, number in zip(self.producers, numbers, strict=True))
 
-    def _produce(self, producer: Producer) -> None:
-        if producer.offered - producer.acked < WINDOW and not self.is_quiet:
-            producer.offered += 1
-            self._put(producer, producer.offered)
-        wait_ms = self.world.swarm.batch_every_ms * (0.5 + self.world.chance.random())
-        self.world.after_ms(wait_ms, partial(self._produce, producer))
-
-    def _press(self, producer: Producer) -> None:
-        """What was not acknowledged for a while is offered again, to the other member."""
-        if producer.acked < producer.offered and self.world.at - producer.sent_at > PRESS_AFTER_MS * MS:
-            producer.target = 1 - producer.target
-            producer.sent_at = self.world.at
-            self._put(producer, producer.acked + 1)
-        self.world.after_ms(PRESS_EVERY_MS, partial(self._press, producer))
-
-    def _put(self, producer: Producer, first: int) -> None:
-        """What waits from `first` on, in order, as one message."""
-        world = self.world
-        producer.sent_at = world.at if producer.offered == producer.acked + 1 else producer.sent_at
-        node = world.members[producer.target]
-        numbers = range(first, producer.offered + 1)
-
-        def arrive() -> None:
-            for number in numbers:
-                self._offered(node, producer, number)
-
-        world.send("client", node.name, 0, lambda: world.awake(node, node.life, arrive))
+    def _arrived(self, producer: Producer, node: MemberNode, run: int, numbers: range, is_again: bool) -> None:
+        for number in numbers:
+            self._offered(node, producer, number)
 
     def _offered(self, node: MemberNode, producer: Producer, number: int) -> None:
         """Admission of one batch."""
         leading = node.machine.leading
         if not node.is_up or not node.is_open or leading is None or node.machine.state not in ACTING:
             return
-        last, variant = node.appended.get(producer.number, 0), self.world.variant
+        last, variant = node.appended.get(producer.number, 0), self.stage.variant
         if number == last + 1 or (variant.accepts_gap and number > last):
             node.appended[producer.number] = number
             committed = node.machine.own.committed.sequence
-            self.world.shell.append(node, Entry(leading.epoch, producer.number, number, committed))
-            self.world.shell.tell_appended(node)
+            node.append(Entry(leading.epoch, producer.number, number, committed))
+            node.tell_appended()
         elif number <= last:
             recent = node.log[max(0, node.folded - RECENT) : node.folded]
             done = any(entry.producer == producer.number and entry.number == number for entry in recent)
@@ -100,9 +80,9 @@ class Clients:
 
     def _acknowledge(self, node: MemberNode, producer: int, number: int) -> None:
         def heard() -> None:
-            self.world.ledger.acknowledged.setdefault((producer, number), self.world.at)
+            self.ledger.acknowledged.setdefault((producer, number), self.agenda.at)
             owner = self.producers[producer]
             if number > owner.acked:
-                owner.acked, owner.sent_at = number, self.world.at
+                owner.acked, owner.sent_at = number, self.agenda.at
 
-        self.world.send(node.name, "client", 0, heard)
+        self.stage.network.send(node.name, "client", 0, heard)

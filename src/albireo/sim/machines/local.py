@@ -9,7 +9,6 @@ die: then a new run opens, and the member that leads writes the gap. A batch is 
 Checked here
     at each early receipt: the batch is on the disk of the member that says so;
     at each grant: what was told early is missing only if another member said it;
-    in the log: bodies of one producer rise, so none is doubled or out of order;
     at the end: what was told early is committed, or its run is dead and a later run opened with a gap.
 
 Spec: ADR-0122.
@@ -17,16 +16,14 @@ Spec: ADR-0122.
 
 import random
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from albireo.machine.pair.events import ACTING
-from albireo.model.instant import MS
-from albireo.sim.machines.parts import PRESS_AFTER_MS, PRESS_EVERY_MS, WINDOW, Entry, MemberNode, Producer
-
-if TYPE_CHECKING:
-    from albireo.sim.machines.world import World
+from albireo.sim.machines.ledger import Ledger
+from albireo.sim.machines.parts import Entry
+from albireo.sim.machines.stage import WINDOW, MemberNode, PairStage, Producer
 
 LOCAL: Final = 1
 """Number of the producer."""
@@ -49,16 +46,20 @@ class Told(msgspec.Struct, frozen=True):
 class LocalProducer(Producer):
     """`acked` is what it knows to be committed, `told` what it was told of at all."""
 
-    def __init__(self) -> None:
-        super().__init__(LOCAL)
+    def __init__(self, stage: PairStage, chance: random.Random) -> None:
+        super().__init__(stage, LOCAL, chance)
         self.told = 0
-        self.run = 1
         self.is_opening = False
 
-    def body(self, number: int) -> int:
-        return self.run * BODIES + number
+    @property
+    def has_room(self) -> bool:
+        return self.offered - self.told < WINDOW and self.offered - self.acked < KEPT_MAX and not self.is_opening
 
-    def begin(self, last: int, *, is_opening: bool) -> None:
+    @property
+    def is_waiting(self) -> bool:
+        return self.is_opening or super().is_waiting
+
+    def go_on(self, last: int, *, is_opening: bool) -> None:
         """Nothing is known but where to go on."""
         self.offered = self.acked = self.told = last
         self.is_opening = is_opening
@@ -67,95 +68,65 @@ class LocalProducer(Producer):
 class LocalStream:
     """The producer, its admission, and the judge."""
 
-    def __init__(self, world: "World") -> None:
-        self.world = world
-        self.chance = random.Random(f"local {world.seed}")
-        self.producer = LocalProducer()
-        self.is_quiet = False
+    def __init__(self, stage: PairStage, ledger: Ledger) -> None:
+        self.stage = stage
+        self.agenda = stage.agenda
+        self.chance = random.Random(f"local {stage.seed}")
+        self.ledger = ledger
+        self.producer = LocalProducer(stage, self.chance)
+        self.producer.admit = self._arrived
         self.early: dict[int, Told] = {}
         """By body: told early and not known to be committed."""
         self.cut: set[int] = set()
         """Told early, and not in the log of a later holder."""
-        self.stored: list[int] = []
-        """Bodies in the committed log, openings among them."""
         self._heard: dict[int, tuple[int, int, int]] = {}
         """By member: life, epoch and run of the last hello."""
         self._epoch = 0
         self._told_to: dict[int, tuple[int, int]] = {}
         """By member: life, and sequence up to which was told early."""
-        self._produce()
-        self._press()
+
+    def begin(self) -> None:
+        self.producer.begin()
         self._die_some_day()
 
-    # --- The producer --------------------------------------------------------------------------------------------
-
-    def _produce(self) -> None:
-        one = self.producer
-        has_room = one.offered - one.told < WINDOW and one.offered - one.acked < KEPT_MAX
-        if has_room and not one.is_opening and not self.is_quiet:
-            one.offered += 1
-            self._put(one.offered, is_hello=False)
-        self.world.after_ms(self.world.swarm.batch_every_ms * (0.5 + self.chance.random()), self._produce)
-
-    def _press(self) -> None:
-        """What is not committed after a while is offered to the other member, with a hello."""
-        one = self.producer
-        is_waiting = one.is_opening or one.acked < one.offered
-        if is_waiting and self.world.at - one.sent_at > PRESS_AFTER_MS * MS:
-            one.target = 1 - one.target
-            one.sent_at = self.world.at
-            self._put(one.acked + 1, is_hello=True)
-        self.world.after_ms(PRESS_EVERY_MS, self._press)
-
-    def _put(self, first: int, *, is_hello: bool) -> None:
-        world, one = self.world, self.producer
-        node, run = world.members[one.target], one.run
-        batches = [(number, one.body(number)) for number in range(first, one.offered + 1)]
-        if first == one.acked + 1:
-            one.sent_at = world.at
-
-        def arrive() -> None:
-            if is_hello:
-                self._hello(node, run)
-            for number, body in batches:
-                self._offered(node, run, number, body)
-
-        world.send("client", node.name, 0, lambda: world.awake(node, node.life, arrive))
-
     def _die_some_day(self) -> None:
-        self.world.after_ms(self.chance.expovariate(1 / DIES_MS), self._dies)
+        self.agenda.after_ms(self.chance.expovariate(1 / DIES_MS), self._dies)
 
     def _dies(self) -> None:
-        if self.world.has_faults:
+        if self.stage.has_faults:
             self.die()
             self._die_some_day()
 
     def die(self) -> None:
         """A new run; what the old one had under way still arrives."""
         self.producer.run += 1
-        self.producer.begin(0, is_opening=True)
-        self.world.tell("client", f"begins run {self.producer.run}")
+        self.producer.go_on(0, is_opening=True)
+        self.stage.tell("client", f"begins run {self.producer.run}")
 
     def _welcomed(self, run: int, last: int) -> None:
         if self.producer.run == run and self.producer.is_opening:
-            self.producer.begin(last, is_opening=False)
+            self.producer.go_on(last, is_opening=False)
 
     def _hears(self, run: int, number: int, *, is_committed: bool) -> None:
-        one, world = self.producer, self.world
+        one = self.producer
         if is_committed:
-            world.ledger.acknowledged.setdefault((LOCAL, number), world.at)
+            self.ledger.acknowledged.setdefault((LOCAL, number), self.agenda.at)
         if run != one.run or one.is_opening:
             return
         if number > one.told or (is_committed and number > one.acked):
-            one.sent_at = world.at
+            one.sent_at = self.agenda.at
         one.told = max(one.told, number)
-        if is_committed or world.variant.forgets_early:
+        if is_committed or self.stage.variant.forgets_early:
             one.acked = max(one.acked, number)
-
-    # --- Admission -----------------------------------------------------------------------------------------------
 
     def _serves(self, node: MemberNode) -> bool:
         return node.is_up and node.is_open and node.is_leading and node.machine.state in ACTING
+
+    def _arrived(self, node: MemberNode, run: int, numbers: range, is_again: bool) -> None:
+        if is_again:
+            self._hello(node, run)
+        for number in numbers:
+            self._offered(node, run, number, run * BODIES + number)
 
     def _hello(self, node: MemberNode, run: int) -> None:
         leading = node.machine.leading
@@ -187,10 +158,10 @@ class LocalStream:
         assert node.machine.leading is not None
         committed = node.machine.own.committed.sequence
         node.appended[LOCAL] = number
-        self.world.shell.append(node, Entry(node.machine.leading.epoch, LOCAL, number, committed, body))
-        if self.world.variant.early_before_sync:
+        node.append(Entry(node.machine.leading.epoch, LOCAL, number, committed, body))
+        if self.stage.variant.early_before_sync:
             self._tell(node, len(node.log))
-        self.world.shell.tell_appended(node)
+        node.tell_appended()
 
     def _repeat(self, node: MemberNode, run: int, number: int, body: int) -> None:
         """Answered as its original was; else by what is on its way."""
@@ -201,9 +172,7 @@ class LocalStream:
             self._say(node, partial(self._hears, run, number, is_committed=False))
 
     def _say(self, node: MemberNode, what: partial[None]) -> None:
-        self.world.send(node.name, "client", 0, what)
-
-    # --- What members tell ---------------------------------------------------------------------------------------
+        self.stage.network.send(node.name, "client", 0, what)
 
     def synced(self, node: MemberNode) -> None:
         """The disk of a member has more, and what is committed by that was told."""
@@ -222,7 +191,7 @@ class LocalStream:
 
     def _judge(self, node: MemberNode, sequence: int, entry: Entry) -> None:
         if node.synced < sequence:
-            self.world.fail(f"{node.name} tells of {entry} before its disk has it")
+            self.stage.fail(f"{node.name} tells of {entry} before its disk has it")
         self.early[entry.body] = Told(entry.number, node.index, entry.epoch)
         if entry.epoch < self._epoch:
             self.cut.add(entry.body)  # Overtaken, and does not know it.
@@ -234,37 +203,29 @@ class LocalStream:
         else:
             self._say(node, partial(self._hears, entry.body // BODIES, entry.number, is_committed=True))
 
-    def first_committed(self, body: int) -> None:
-        """In the log for good."""
-        before = [one for one in self.stored[-KEPT_MAX:] if one > 0]
-        if body > 0 and before and body <= before[-1]:
-            self.world.fail(f"local producer: body {body} committed after {before[-1]}")
-        self.stored.append(body)
-
     def granted(self, node: MemberNode, epoch: int) -> None:
         """A member leads with the log it has."""
         here = {entry.body for entry in node.log}
         for body, told in self.early.items():
             if body in here or body in self.cut:
                 continue
-            if told.by == node.index and not self.world.is_shielded:
-                self.world.fail(f"{node.name} leads in {epoch} without {body}, told early by itself in {told.epoch}")
+            if told.by == node.index and not self.stage.is_shielded:
+                self.stage.fail(f"{node.name} leads in {epoch} without {body}, told early by itself in {told.epoch}")
             self.cut.add(body)
         self._epoch = max(self._epoch, epoch)
-        if self.world.has_faults and self.chance.random() < DIES_WITH_MEMBER:
+        if self.stage.has_faults and self.chance.random() < DIES_WITH_MEMBER:
             self.die()
 
     def forced(self) -> None:
         """A person forced a member to lead; what it lacks is gone, and the producer begins anew."""
-        self.stored = [body for _, producer, _, body in self.world.ledger.committed if producer == LOCAL]
-        self.cut.update(set(self.early) - set(self.stored))
+        self.cut.update(set(self.early) - set(self.ledger.bodies))
         self.die()
 
     def check_end(self) -> None:
-        stored, openings = set(self.stored), [-body for body in self.stored if body < 0]
-        under_way = {one.body for node in self.world.members if node.is_leading for one in node.log[node.folded :]}
+        stored, openings = set(self.ledger.bodies), [-body for body in self.ledger.bodies if body < 0]
+        under_way = {one.body for node in self.stage.members if node.is_leading for one in node.log[node.folded :]}
         for body in sorted(set(self.early) - stored - under_way):
             if body not in self.cut:
-                self.world.fail(f"{body} was told early, and is lost without a takeover")
+                self.stage.fail(f"{body} was told early, and is lost without a takeover")
             if not any(run > body // BODIES for run in openings):
-                self.world.fail(f"{body} was told early, was cut, and neither stands in the log nor in a gap")
+                self.stage.fail(f"{body} was told early, was cut, and neither stands in the log nor in a gap")

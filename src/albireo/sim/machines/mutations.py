@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from albireo.machine.pair.member import Member
+from albireo.sim.engine.stage import first_caught
 from albireo.sim.machines import shortcuts as broken
-from albireo.sim.machines.parts import ENDS, Variant, said
+from albireo.sim.machines.parts import Variant
 from albireo.sim.machines.swarm import Swarm
-from albireo.sim.machines.world import World
+from albireo.sim.machines.world import PairWorld
 
 
 def _member(**parts: type) -> Variant:
@@ -154,9 +155,4 @@ MUTATIONS: Final[Mapping[str, tuple[Variant, Swarm]]] = {
 def catch(name: str, seeds: range) -> tuple[int, str] | None:
     """First seed that catches the mutation, and what was seen; None if none of them does."""
     variant, swarm = MUTATIONS[name]
-    for seed in seeds:
-        try:
-            World(seed, swarm, variant).run()
-        except ENDS as caught:
-            return seed, said(caught)
-    return None
+    return first_caught(lambda seed: PairWorld(seed, swarm, variant).play(), seeds)

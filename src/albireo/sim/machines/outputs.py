@@ -16,14 +16,11 @@ Spec: design/pair.md, Guard levels of outputs; rules 4, 10, 11, 12; ADR-0121.
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from albireo.machine.pair.events import OutputsEnded
 from albireo.model.instant import MS, Instant
-from albireo.sim.machines.parts import MemberNode
-
-if TYPE_CHECKING:
-    from albireo.sim.machines.world import World
+from albireo.sim.machines.stage import MemberNode, PairStage
 
 WRITE_EVERY_MS: Final = 20
 WRITE_MAX_MS: Final = 100
@@ -48,8 +45,10 @@ class Adapters:
 class Outputs:
     """What the PLCs applied, and what they should not have."""
 
-    def __init__(self, world: "World") -> None:
-        self.world = world
+    def __init__(self, stage: PairStage) -> None:
+        self.stage = stage
+        self.agenda = stage.agenda
+        self.chance = stage.chance
         self.guard = 0
         self.refused = 0
         self.stamp = 0
@@ -64,22 +63,22 @@ class Outputs:
         self.yielded: set[int] = set()
         """Epochs whose holder gave the lead away in order."""
         self.stamped: set[tuple[str, int]] = set()
+
+    def begin(self) -> None:
         self._write()
         self._poll()
 
     def _holders(self) -> list[tuple[MemberNode, int, int]]:
         """Members with a permit now, whose adapters act: epoch, and what of the lease is left in ms."""
         found = []
-        for node in self.world.members:
-            if node.is_leading and self.adapters[node.name].is_acting and self.world.at >= node.paused_until:
-                now = node.local(self.world.at)
+        for node in self.stage.members:
+            if node.is_leading and self.adapters[node.name].is_acting and self.agenda.at >= node.paused_until:
+                now = node.now
                 permit = node.machine.permit(now)
                 if permit is not None:
                     self.adapters[node.name].not_after = permit.not_after
                     found.append((node, permit.epoch, (permit.not_after - now) // MS))
         return found
-
-    # --- Standing by ---------------------------------------------------------------------------------------------
 
     def serve(self, node: MemberNode, epoch: int) -> None:
         """Its adapters act, also after a handover that was given up."""
@@ -91,48 +90,43 @@ class Outputs:
         """They are told to, and hear it a moment later."""
         adapters = self.adapters[node.name]
         adapters.stand_down += 1
-        self.world.after_ms(
-            0.1 + self.world.chance.random() * 2, partial(self._told, node, node.life, adapters.stand_down)
-        )
+        self.agenda.after_ms(0.1 + self.chance.random() * 2, partial(self._told, node, node.life, adapters.stand_down))
 
     def _told(self, node: MemberNode, life: int, stand_down: int) -> None:
-        world, adapters = self.world, self.adapters[node.name]
+        agenda, adapters = self.agenda, self.adapters[node.name]
         if node.life != life or adapters.stand_down != stand_down:
             return
-        if world.at < adapters.hangs_until:
-            world.call_at(adapters.hangs_until + 1, partial(self._told, node, life, stand_down))
+        if agenda.at < adapters.hangs_until:
+            agenda.call_at(adapters.hangs_until + 1, partial(self._told, node, life, stand_down))
             return
         adapters.is_acting = False
-        if adapters.lands_at <= world.at:
+        if adapters.lands_at <= agenda.at:
             self._ended(node, life, stand_down)
             return
-        world.deliver(node, OutputsEnded(adapters.not_after))
-        if not self.is_mute and world.chance.random() >= world.swarm.mute:
-            world.call_at(adapters.lands_at + MS // 2, partial(self._ended, node, life, stand_down))
+        node.deliver(OutputsEnded(adapters.not_after))
+        if not self.is_mute and self.chance.random() >= self.stage.swarm.mute:
+            agenda.call_at(adapters.lands_at + MS // 2, partial(self._ended, node, life, stand_down))
 
     def _ended(self, node: MemberNode, life: int, stand_down: int) -> None:
         """Nothing is under way any more."""
         if node.life == life and self.adapters[node.name].stand_down == stand_down:
-            self.world.deliver(node, OutputsEnded(Instant(0)))
-
-    # --- Writing -------------------------------------------------------------------------------------------------
+            node.deliver(OutputsEnded(Instant(0)))
 
     def _write(self) -> None:
-        chance, world = self.world.chance, self.world
         for node, epoch, left_ms in self._holders():
-            late_ms = chance.choice((0.5, 0.5, 5.0, STALL_MS))
-            world.after_ms(late_ms, partial(self.guarded, epoch))
+            late_ms = self.chance.choice((0.5, 0.5, 5.0, STALL_MS))
+            self.agenda.after_ms(late_ms, partial(self.guarded, epoch))
             if (node.name, epoch) not in self.stamped:
                 self.stamped.add((node.name, epoch))
                 leaves = self.hangs if late_ms == STALL_MS else self.leaves
                 leaves(node, late_ms, partial(self.stamp_lands, epoch))
-            if left_ms >= WRITE_MAX_MS or world.variant.writes_to_the_end:
+            if left_ms >= WRITE_MAX_MS or self.stage.variant.writes_to_the_end:
                 self._write_plain(node, epoch)
-        world.after_ms(WRITE_EVERY_MS, self._write)
+        self.agenda.after_ms(WRITE_EVERY_MS, self._write)
 
     def _write_plain(self, node: MemberNode, epoch: int) -> None:
-        chance = self.world.chance
-        if chance.random() < self.world.swarm.stalls:
+        chance = self.chance
+        if chance.random() < self.stage.swarm.stalls:
             self.hangs(node, chance.random() * 2_000, partial(self.plain_lands, epoch, True))
             return
         late_ms = chance.choice((0.5, 5.0, WRITE_MAX_MS * 0.95))
@@ -141,20 +135,20 @@ class Outputs:
     def leaves(self, node: MemberNode, late_ms: float, lands: Callable[[], None]) -> None:
         """A write is on its way; the device answers when it lands."""
         adapters = self.adapters[node.name]
-        adapters.lands_at = max(adapters.lands_at, self.world.at + int(late_ms * MS))
-        self.world.call_at(adapters.lands_at, lands)
+        adapters.lands_at = max(adapters.lands_at, self.agenda.at + int(late_ms * MS))
+        self.agenda.call_at(adapters.lands_at, lands)
 
     def hangs(self, node: MemberNode, for_ms: float, lands: Callable[[], None]) -> None:
         """The host of an adapter pauses between the check of the permit and the send."""
         adapters = self.adapters[node.name]
-        adapters.hangs_until = max(adapters.hangs_until, self.world.at + int(for_ms * MS))
-        self.world.after_ms(for_ms, lands)
+        adapters.hangs_until = max(adapters.hangs_until, self.agenda.at + int(for_ms * MS))
+        self.agenda.after_ms(for_ms, lands)
 
     def guarded(self, epoch: int) -> None:
         if epoch < self.guard:
             self.refused += 1
-            if self.world.variant.plc_ignores_epoch:
-                self.world.fail(f"the PLC applied an order of epoch {epoch} after one of {self.guard}")
+            if self.stage.variant.plc_ignores_epoch:
+                self.stage.fail(f"the PLC applied an order of epoch {epoch} after one of {self.guard}")
             return
         self.guard = epoch
 
@@ -172,23 +166,23 @@ class Outputs:
         if has_stalled:
             self.stale_plain += 1
         else:
-            self.world.fail(f"plain registers took a write of epoch {epoch} after one of {self.plain}")
+            self.stage.fail(f"plain registers took a write of epoch {epoch} after one of {self.plain}")
 
     def _check_given_away(self, epoch: int, after: int) -> None:
         if epoch in self.yielded:
-            self.world.fail(f"a write of epoch {epoch}, which was given away in order, landed after one of {after}")
+            self.stage.fail(f"a write of epoch {epoch}, which was given away in order, landed after one of {after}")
 
     def _poll(self) -> None:
         """The active looks whether its stamp still stands; if not, it raises a case and writes again."""
-        if not self.world.variant.stamp_not_polled:
+        if not self.stage.variant.stamp_not_polled:
             for node, epoch, _ in self._holders():
                 if (node.name, epoch) in self.stamped and self.stamp < epoch:
                     self.leaves(node, 0.5, partial(self.stamp_lands, epoch))
-        self.world.after_ms(POLL_MS, self._poll)
+        self.agenda.after_ms(POLL_MS, self._poll)
 
     def check_end(self) -> None:
         """Nothing stale stands in the stamped output once everything was well for a while."""
-        holder = next(node for node in self.world.members if node.is_leading)
+        holder = next(node for node in self.stage.members if node.is_leading)
         leading = holder.machine.leading
         if leading is not None and self.stamp != leading.epoch:
-            self.world.fail(f"the stamped output stands at epoch {self.stamp}, {leading.epoch} leads")
+            self.stage.fail(f"the stamped output stands at epoch {self.stamp}, {leading.epoch} leads")

@@ -1,4 +1,4 @@
-"""Runs of the simulated pair, counted: seeds that must hold, shortcuts that must be caught, one seed to look at.
+"""Worlds of the simulated pair, counted: seeds that must hold, shortcuts that must be caught, one seed to look at.
 
 Spec: issue 3, Proof; design/pair.md, How it is proven.
 """
@@ -8,9 +8,10 @@ from typing import Final
 
 import msgspec
 
+from albireo.sim.engine.stage import seen_in
 from albireo.sim.machines.mutations import MUTATIONS, catch
-from albireo.sim.machines.parts import ENDS, PLAIN, Variant, said
-from albireo.sim.machines.world import World
+from albireo.sim.machines.parts import PLAIN, Variant
+from albireo.sim.machines.world import PairWorld
 
 SEEDS_PER_MUTATION: Final = 50
 """A directed workload that needs more of them is no directed one."""
@@ -46,14 +47,12 @@ def prove(seeds: Sequence[int], told: Told, variant: Variant = PLAIN) -> Proof:
     """
     proof = Proof()
     for seed in seeds:
-        world = World(seed, variant=variant)
-        try:
-            world.run()
-        except ENDS as seen:
-            proof.broken.append(Broken(seed, said(seen)))
+        world = PairWorld(seed, variant=variant)
+        if seen := seen_in(world.play):
+            proof.broken.append(Broken(seed, seen))
         proof.seeds += 1
         proof.events += world.events
-        proof.acked += len(world.acknowledged)
+        proof.acked += len(world.ledger.acknowledged)
         told(f"seed {seed}")
     return proof
 
@@ -70,9 +69,6 @@ def try_shortcuts(told: Told) -> dict[str, int | None]:
 
 def replay(seed: int, variant: Variant = PLAIN) -> tuple[list[str], str]:
     """Every line that the world noted, and what was violated; empty if nothing was."""
-    world = World(seed, variant=variant, is_verbose=True)
-    try:
-        world.run()
-    except ENDS as seen:
-        return world.trace, said(seen)
-    return world.trace, ""
+    world = PairWorld(seed, variant=variant, is_verbose=True)
+    what = seen_in(world.play)
+    return world.trace, what

@@ -8,22 +8,20 @@ Spec: design/pair.md, How it is proven.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from albireo.machine.pair.events import State
 from albireo.model.instant import MS
-from albireo.sim.machines.faults import Faults
-from albireo.sim.machines.parts import NO_FOLD, MemberNode
+from albireo.sim.machines.faults import PairFaults
+from albireo.sim.machines.parts import NO_FOLD
+from albireo.sim.machines.shell import Shell
+from albireo.sim.machines.stage import MemberNode, PairStage
 
-if TYPE_CHECKING:
-    from albireo.sim.machines.world import World
 
-
-class Scenes(Faults):
+class Scenes(PairFaults):
     """Named as in `Swarm.faults`, like the faults that they are made of."""
 
-    def __init__(self, world: "World") -> None:
-        super().__init__(world)
+    def __init__(self, stage: PairStage, shell: Shell) -> None:
+        super().__init__(stage, shell)
         self._heals_at_solo = False
         self._hangs_at_solo = False
 
@@ -31,35 +29,29 @@ class Scenes(Faults):
         super().moved(node, new)
         if self._heals_at_solo and new is State.SOLO:
             self._heals_at_solo = False
-            self.world.after_ms(20 + self.world.chance.random() * 150, self._heal_split)
+            self.agenda.after_ms(20 + self.chance.random() * 150, self._heal_split)
 
     def _cut_voters(self, node: MemberNode, for_ms: float) -> None:
-        for name in self.world.config.voters:
-            self.world.cut(node.name, name, for_ms)
-            self.world.cut(name, node.name, for_ms)
-
-    def _cut_link(self, for_ms: float) -> None:
-        self.world.cut("A", "B", for_ms)
-        self.world.cut("B", "A", for_ms)
+        for name in self.stage.config.voters:
+            self.network.cut_both(node.name, name, for_ms)
 
     def stale_minority(self) -> None:
         """The members lose each other, and the holder loses one voter: that one never hears of the smaller set."""
         calm = self.calm()
         if calm is not None:
             holder, _ = calm
-            for_ms = self.world.chance.uniform(1_500, 2_500)
-            name = self.world.chance.choice(self.world.config.voters)
-            self.world.note(holder.name, f"cut from {name} and from the other for {for_ms:.0f} ms")
-            self.world.cut(holder.name, name, for_ms)
-            self.world.cut(name, holder.name, for_ms)
+            for_ms = self.chance.uniform(1_500, 2_500)
+            name = self.chance.choice(self.stage.config.voters)
+            self.stage.note(holder.name, f"cut from {name} and from the other for {for_ms:.0f} ms")
+            self.network.cut_both(holder.name, name, for_ms)
             self._cut_link(for_ms)
 
     def contend(self) -> None:
         """Nobody reaches anybody for longer than a lease; then both reach the voters at once, and not each other."""
         if self.calm() is not None:
-            for_ms = self.world.chance.uniform(800, 1_100)
-            self.world.note("world", f"voters cut off for {for_ms:.0f} ms, link for longer")
-            for node in self.world.members:
+            for_ms = self.chance.uniform(800, 1_100)
+            self.stage.note("world", f"voters cut off for {for_ms:.0f} ms, link for longer")
+            for node in self.members:
                 self._cut_voters(node, for_ms)
             self._cut_link(for_ms + 1_500)
 
@@ -68,21 +60,21 @@ class Scenes(Faults):
         calm = self.calm()
         if calm is not None:
             holder, passive = calm
-            for_ms = self.world.chance.uniform(1_000, 2_000)
-            self.world.note(passive.name, f"does not hear {holder.name} for {for_ms:.0f} ms")
-            self.world.cut(holder.name, passive.name, for_ms)
+            for_ms = self.chance.uniform(1_000, 2_000)
+            self.stage.note(passive.name, f"does not hear {holder.name} for {for_ms:.0f} ms")
+            self.network.cut(holder.name, passive.name, for_ms)
 
     def hung_restart(self) -> None:
         """The passive member's disk hangs while records wait for it; its process is killed and comes back."""
         calm = self.calm()
         if calm is not None:
             _, passive = calm
-            chance, world = self.world.chance, self.world
-            world.note(passive.name, "disk hangs")
-            passive.hung_until = world.at + int(chance.uniform(400, 900) * MS)
-            world.after_ms(
+            chance = self.chance
+            self.stage.note(passive.name, "disk hangs")
+            passive.hung_until = self.agenda.at + int(chance.uniform(400, 900) * MS)
+            self.agenda.after_ms(
                 20 + chance.random() * 150,
-                partial(self.down, passive, keeps_cache=True, for_ms=30 + chance.random() * 60),
+                partial(self.shell.down, passive, keeps_cache=True, for_ms=30 + chance.random() * 60),
             )
 
     def split_tail(self) -> None:
@@ -90,7 +82,7 @@ class Scenes(Faults):
         calm = self.calm()
         if calm is not None:
             holder, _ = calm
-            self.world.note(holder.name, "cut off until the other leads")
+            self.stage.note(holder.name, "cut off until the other leads")
             self._cut_link(5_000)
             self._cut_voters(holder, 5_000)
             self._heals_at_solo = True
@@ -102,45 +94,44 @@ class Scenes(Faults):
             self._hangs_at_solo = True
 
     def _heal_split(self) -> None:
-        chance, world = self.world.chance, self.world
-        world.cuts.clear()
+        self.network.heal()
         if self._hangs_at_solo:
             self._hangs_at_solo = False
-            for node in world.members:
-                hang_ms = chance.uniform(120, 300) if node.is_leading and node.machine.state is State.SOLO else 600
-                node.hung_until = world.at + int(hang_ms * MS)
+            for node in self.members:
+                hang_ms = self.chance.uniform(120, 300) if node.is_leading and node.machine.state is State.SOLO else 600
+                node.hung_until = self.agenda.at + int(hang_ms * MS)
 
     def late_shrink(self) -> None:
         """The members lose each other; the holder goes on alone and dies at once; older messages still come."""
         calm = self.calm()
         if calm is not None:
             holder, _ = calm
-            self.world.note("link", "cut; the holder dies when it is alone")
+            self.stage.note("link", "cut; the holder dies when it is alone")
             self._cut_link(3_000)
-            dies_ms = self.world.config.silence_ns / MS + self.world.chance.random() * 150
-            self.world.after_ms(dies_ms, partial(self.down, holder, keeps_cache=True, for_ms=3_000))
+            dies_ms = self.stage.config.silence_ns / MS + self.chance.random() * 150
+            self.agenda.after_ms(dies_ms, partial(self.shell.down, holder, keeps_cache=True, for_ms=3_000))
 
     def late_answers(self) -> None:
         """Nothing of the holder arrives any more, save at its clients; old answers to it are still under way."""
         calm = self.calm()
         if calm is not None:
             holder, _ = calm
-            self.world.note(holder.name, "is no longer heard")
+            self.stage.note(holder.name, "is no longer heard")
             self._cut_link(2_500)
-            for name in self.world.config.voters:
-                self.world.cut(holder.name, name, 2_500)
+            for name in self.stage.config.voters:
+                self.network.cut(holder.name, name, 2_500)
 
     def old_disk_alone(self) -> None:
         """The passive member's disk is an old one, and the holder is dead when it comes back; later it returns."""
         calm = self.calm()
-        floors = [voter.machine.floor.sequence for voter in self.world.voters.values()]
+        floors = [voter.machine.floor.sequence for voter in self.voters.witnesses.values()]
         if calm is None or min(floors) < 2:
             return
         holder, passive = calm
-        self.world.shield(5_500)
-        self.down(passive, keeps_cache=False, for_ms=100)
-        at = self.world.chance.randrange(1, min(*floors, len(passive.log), 10_000))
+        self.stage.shield(5_500)
+        self.shell.down(passive, keeps_cache=False, for_ms=100)
+        at = self.chance.randrange(1, min(*floors, len(passive.log), 10_000))
         del passive.log[at:]
         passive.synced, passive.snapshot = at, NO_FOLD
-        self.world.note(passive.name, f"gets a disk back that ends at {passive.end}")
-        self.down(holder, keeps_cache=False, for_ms=4_000)
+        self.stage.note(passive.name, f"gets a disk back that ends at {passive.end}")
+        self.shell.down(holder, keeps_cache=False, for_ms=4_000)

@@ -1,4 +1,4 @@
-"""The shell around the member machine in the simulated pair: log, store header, voters, the other member.
+"""The shell around the member machine in the simulated pair: its process, log, store header, voters, the other member.
 
 Effects are carried out in their order. A sync takes a while, and is told when it is done; a power cut takes what was
 not synced. The real shell is `node/`; this one has no frames, files and sockets.
@@ -6,13 +6,13 @@ not synced. The real shell is `node/`; this one has no frames, files and sockets
 Spec: design/pair.md, rules 2, 6, 7.
 """
 
+import random
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from albireo.codec.pair_message import Accept, Frames, Yielded
 from albireo.machine.pair.events import (
-    Appended,
     AppendFrames,
     AppendNoOp,
     AskVoter,
@@ -21,14 +21,17 @@ from albireo.machine.pair.events import (
     Commit,
     CutTo,
     Effect,
+    Event,
     FromPeer,
     GrantEpoch,
     LevelFolded,
+    PeerGone,
     PersistStore,
     RaiseLevel,
     Refused,
     Replicate,
     Serve,
+    Started,
     State,
     StopNow,
     StopServing,
@@ -36,22 +39,36 @@ from albireo.machine.pair.events import (
     TellPeer,
     Transitioned,
 )
-from albireo.model.instant import MS
-from albireo.model.position import Position
-from albireo.sim.machines.parts import FRAMES_MAX, NO_FOLD, NOOP, Entry, MemberNode, level_of
+from albireo.machine.pair.own import MemberFacts
+from albireo.model.instant import TimePassed
+from albireo.sim.engine.agenda import Timer
+from albireo.sim.machines.clients import Clients
+from albireo.sim.machines.ledger import Ledger
+from albireo.sim.machines.outputs import Outputs
+from albireo.sim.machines.parts import NO_FOLD, NOOP, Entry, level_of
+from albireo.sim.machines.stage import MemberNode, PairStage
+from albireo.sim.machines.voters import Voters
 
-if TYPE_CHECKING:
-    from albireo.sim.machines.world import World
-
+FRAMES_MAX: Final = 64
 SNAPSHOT_EVERY: Final = 2
 """Records between two snapshots of the folds."""
 
 
 class Shell:
-    """Carries out what the machines of one world want."""
+    """Runs the members of one pair, and carries out what their machines want."""
 
-    def __init__(self, world: "World") -> None:
-        self.world = world
+    def __init__(self, stage: PairStage, ledger: Ledger, voters: Voters, clients: Clients, outputs: Outputs) -> None:
+        self.stage = stage
+        self.agenda = stage.agenda
+        self.chance = stage.chance
+        self.ledger = ledger
+        self.voters = voters
+        self.clients = clients
+        self.outputs = outputs
+        self.moved: Callable[[MemberNode, State], None] = lambda node, new: None
+        """Told when a member reaches a state."""
+        for node in stage.members:
+            node.hears = partial(self.step, node)
         self._doers: dict[type[Effect], Callable[[MemberNode, Any], None]] = {
             PersistStore: self._persist,
             AskVoter: self._ask_voter,
@@ -72,12 +89,104 @@ class Shell:
             Refused: self._refused,
         }
 
-    def do(self, node: MemberNode, effect: Effect) -> None:
+    def start(self, node: MemberNode) -> None:
+        """Recovery syncs what it found, so it takes as long as the disk hangs."""
+        if node.is_up:
+            return
+        if self.agenda.at < node.hung_until and not self.stage.variant.recovered_is_durable:
+            self.agenda.call_at(node.hung_until, partial(self.start, node))
+            return
+        if level_of(node.log) > node.feature_level:
+            self.stage.note(node.name, f"refuses to start: the log is at feature level {level_of(node.log)}")
+            return
+        node.begin_life()
+        node.runs += 1
+        ring = partial(node.hears, TimePassed())
+        node.timer = Timer(self.agenda, node, partial(node.awake, ring, node.life))
+        if not self.stage.variant.recovered_is_durable:
+            node.synced = len(node.log)
+        facts = self._facts(node)
+        seed = random.Random(f"{self.stage.seed} {node.name} {node.runs}")
+        node.machine = self.stage.variant.member(self.stage.config, facts, seed, node.now)
+        node.folded = facts.committed.sequence
+        node.appended = {}
+        node.is_open = False
+        self.stage.note(node.name, f"starts, run {facts.run}, end {node.end}")
+        self.voters.start_sides(node)
+        self.step(node, Started())
+
+    def _facts(self, node: MemberNode) -> MemberFacts:
+        committed = max((entry.committed for entry in node.log), default=0)
+        return MemberFacts(
+            index=node.index,
+            run=node.runs * 2 + node.index + 1000,
+            store=node.store,
+            history=node.header.history,
+            end=node.end,
+            durable=node.end,
+            committed=node.position(min(committed, len(node.log))),
+            tried_epoch=node.header.tried_epoch,
+            accepted_epoch=node.header.accepted_epoch,
+            is_whole=not node.is_damaged,
+            feature_level=node.feature_level,
+            log_level=level_of(node.log[:committed]),
+        )
+
+    def stop(self, node: MemberNode, *, keeps_cache: bool) -> None:
+        """Kill the process, or cut the power: then a part of what was not synced is gone."""
+        if not node.is_up:
+            return
+        self.stage.note(node.name, "killed" if keeps_cache else "power cut")
+        self._ends(node)
+        if not keeps_cache:
+            self.stage.network.power_cut(node.name)
+            del node.log[self.chance.randint(min(node.synced, len(node.log)), len(node.log)) :]
+            if node.snapshot.sequence > len(node.log) and not self.stage.variant.snapshots_uncommitted:
+                node.snapshot = NO_FOLD
+        elif self.stage.swarm.fast and self.chance.random() < self.stage.swarm.noticed:
+            self.agenda.after_ms(10 + self.chance.random() * 30, partial(self._notice, node, node.machine.own.run))
+
+    def down(self, node: MemberNode, *, keeps_cache: bool, for_ms: float = 0.0) -> None:
+        """Down now, and up again after `for_ms`; 0: drawn."""
+        self.stop(node, keeps_cache=keeps_cache)
+        self.agenda.after_ms(for_ms or 20 + self.chance.random() * 1500, partial(self.start, node))
+
+    def _ends(self, node: MemberNode) -> None:
+        node.is_up = False
+        node.untold = None
+
+    def tell_gone(self, teller: MemberNode, run: int) -> None:
+        """A member, and the voters, see that the port of that run is closed."""
+        teller.deliver(PeerGone(run))
+        self.voters.tell_gone(teller, run)
+
+    def _notice(self, node: MemberNode, run: int) -> None:
+        """Connections were closed and a new one is refused, unless the cable was ever cut: then nothing is known."""
+        other = self.stage.other(node)
+        if other.is_up and not node.is_up and not self.stage.network.was_cut(node.name, other.name, 0):
+            self.tell_gone(other, run)
+
+    def step(self, node: MemberNode, event: Event) -> None:
+        stage, life, crash = self.stage, node.life, self.stage.swarm.crash_at_effect
+        stage.steps += 1
+        stage.timers += isinstance(event, TimePassed)
+        for effect in node.machine.step(event, node.now):
+            if not node.is_up or node.life != life:
+                return
+            if crash and stage.crashes(crash):
+                self.down(node, keeps_cache=self.chance.random() < 0.5)
+                return
+            self._do(node, effect)
+        if node.is_up and node.life == life:
+            node.timer.arm(node.machine.deadline())
+            node.tell_appended()
+            if self.clients.local and isinstance(event, Synced):
+                self.clients.local.synced(node)
+
+    def _do(self, node: MemberNode, effect: Effect) -> None:
         doer = self._doers.get(type(effect))
         if doer is not None:
             doer(node, effect)
-
-    # --- Others --------------------------------------------------------------------------------------------------
 
     def _persist(self, node: MemberNode, effect: PersistStore) -> None:
         node.header = effect
@@ -85,93 +194,59 @@ class Shell:
     def _ask_voter(self, node: MemberNode, effect: AskVoter) -> None:
         question = effect.question
         if isinstance(question, Accept):
-            self.world.ledger.asks(question.record)
-        self.world.ask_voter(node, effect.voter, question)
+            self.ledger.asks(question.record)
+        self.voters.ask(node, effect.voter, question)
 
     def _tell_peer(self, node: MemberNode, effect: TellPeer) -> None:
-        world, other = self.world, self.world.members[1 - node.index]
-        event = FromPeer(effect.message, effect.path)
+        other, event = self.stage.other(node), FromPeer(effect.message, effect.path)
         if isinstance(effect.message, Yielded):
-            world.outputs.yielded.add(effect.message.epoch)
-        world.send(node.name, other.name, effect.path, partial(world.deliver, other, event))
+            self.outputs.yielded.add(effect.message.epoch)
+        self.stage.network.send(node.name, other.name, effect.path, partial(other.deliver, event))
 
     def _stop(self, node: MemberNode, effect: StopNow) -> None:
-        """An orderly stop: what was written is synced, then the process ends."""
-        del effect
+        """An orderly stop: what was written is synced, then the process ends; somebody starts it again."""
         node.synced = len(node.log)
-        self.world.stopped(node)
+        self.stage.note(node.name, "stopped")
+        self._ends(node)
+        self.agenda.after_ms(20 + self.chance.random() * 1500, partial(self.start, node))
 
     def _moved(self, node: MemberNode, effect: Transitioned) -> None:
-        self.world.note(node.name, f"{effect.old.value} -> {effect.new.value}: {effect.cause}")
+        self.stage.note(node.name, f"{effect.old.value} -> {effect.new.value}: {effect.cause}")
         if effect.new is State.CATCHING_UP:
             node.is_damaged = False  # The log ends below the damage, and what followed it comes again.
-        self.world.faults.moved(node, effect.new)
+        self.moved(node, effect.new)
 
     def _case(self, node: MemberNode, effect: CaseTold) -> None:
-        self.world.tell(node.name, f"case {effect.case} {'on' if effect.is_on else 'off'}: {effect.detail}")
-        if effect.case == "history_at_risk" and effect.is_on and not self.world.is_forced:
-            self.world.fail(f"{node.name}: history at risk: {effect.detail}")
+        self.stage.tell(node.name, f"case {effect.case} {'on' if effect.is_on else 'off'}: {effect.detail}")
+        if effect.case == "history_at_risk" and effect.is_on and not self.stage.is_forced:
+            self.stage.fail(f"{node.name}: history at risk: {effect.detail}")
 
     def _refused(self, node: MemberNode, effect: Refused) -> None:
-        self.world.refused[effect.reason] += 1
-        self.world.tell(node.name, f"refuses: {effect.reason}")
-
-    # --- Log -----------------------------------------------------------------------------------------------------
-
-    def append(self, node: MemberNode, entry: Entry) -> None:
-        node.log.append(entry)
-        self._sync(node)
-        node.untold = Position(entry.epoch, len(node.log))
-
-    def tell_appended(self, node: MemberNode) -> None:
-        """The machine hears of an append before anything else: the shell does both in one turn."""
-        end, node.untold = node.untold, None
-        if end is not None and node.is_up:
-            self.world.step(node, Appended(end))
+        self.stage.refused[effect.reason] += 1
+        self.stage.tell(node.name, f"refuses: {effect.reason}")
 
     def _cut_log(self, node: MemberNode, effect: CutTo) -> None:
-        self.world.note(node.name, f"cuts {len(node.log)} to {effect.sequence}")
-        del node.log[effect.sequence :]
-        node.synced = min(node.synced, effect.sequence)
-        node.cuts += 1
-        if node.snapshot.sequence > effect.sequence and not self.world.variant.snapshots_uncommitted:
-            node.snapshot = NO_FOLD
-        self._sync(node)
+        self.stage.note(node.name, f"cuts {len(node.log)} to {effect.sequence}")
+        node.cut_to(effect.sequence)
 
     def _append_frames(self, node: MemberNode, effect: AppendFrames) -> None:
         assert isinstance(effect.payload, tuple)
         node.log.extend(effect.payload)
-        self._sync(node)
+        node.sync()
 
     def _append_noop(self, node: MemberNode, effect: AppendNoOp) -> None:
-        self.append(node, Entry(effect.epoch, NOOP, effect.epoch, node.machine.own.committed.sequence))
+        node.append(Entry(effect.epoch, NOOP, effect.epoch, node.machine.own.committed.sequence))
 
     def _raise_level(self, node: MemberNode, effect: RaiseLevel) -> None:
         """Unless it does not serve, or the record stands in the log already."""
         leading = node.machine.leading
         if node.is_open and leading is not None and level_of(node.log) < effect.level:
             committed = node.machine.own.committed.sequence
-            self.append(node, Entry(leading.epoch, NOOP, effect.level, committed, level=effect.level))
-
-    def _sync(self, node: MemberNode) -> None:
-        """What is written now is durable after a while, told then (or, with a shortcut, at once)."""
-        world, end, life, cuts = self.world, node.end, node.life, node.cuts
-
-        def done() -> None:
-            if node.is_up and node.life == life and node.cuts == cuts:
-                node.synced = max(node.synced, end.sequence)
-                world.deliver(node, Synced(end))
-                if world.clients.local:
-                    world.awake(node, life, partial(world.clients.local.synced, node))
-
-        wait_ms = 0.2 + world.chance.random() * 2
-        world.call_at(max(world.at + int(wait_ms * MS), node.hung_until), done)
-        if world.variant.told_before_sync:
-            world.call_at(world.at, lambda: world.deliver(node, Synced(end)) if node.life == life else None)
+            node.append(Entry(leading.epoch, NOOP, effect.level, committed, level=effect.level))
 
     def _replicate(self, node: MemberNode, effect: Replicate) -> None:
         """Own frames after a position, in pieces."""
-        world, other, own = self.world, self.world.members[1 - node.index], node.machine.own
+        other, own = self.stage.other(node), node.machine.own
         for start in range(effect.after, len(node.log), FRAMES_MAX):
             piece = tuple(node.log[start : start + FRAMES_MAX])
             message = Frames(
@@ -179,56 +254,56 @@ class Shell:
                 session=effect.session, previous=start, last=node.position(start + len(piece)),
                 committed=own.committed, payload=piece,
             )  # fmt: skip
-            world.send(node.name, other.name, own.path, partial(world.deliver, other, FromPeer(message, own.path)))
+            self.stage.network.send(
+                node.name, other.name, own.path, partial(other.deliver, FromPeer(message, own.path))
+            )
 
     def _grant(self, node: MemberNode, effect: GrantEpoch) -> None:
         own = node.machine.own
         node.header = PersistStore(own.tried_epoch, own.accepted_epoch, own.history)
-        if not self.world.variant.no_dedup_rebuild:
+        if not self.stage.variant.no_dedup_rebuild:
             fold = node.snapshot.over(node.log[node.snapshot.sequence :])
             node.appended = dict(fold.last)
             if fold != NO_FOLD.over(node.log):
-                self.world.fail(f"{node.name}: folds at {node.end} are not those of its log")
-        self.world.note(node.name, f"grants {effect.entry}")
-        self.world.ledger.granted(node)
-        if self.world.clients.local:
-            self.world.clients.local.granted(node, effect.entry.epoch)
+                self.stage.fail(f"{node.name}: folds at {node.end} are not those of its log")
+        self.stage.note(node.name, f"grants {effect.entry}")
+        self.ledger.granted(node)
+        if self.clients.local:
+            self.clients.local.granted(node, effect.entry.epoch)
         if node.machine.leading is not None and node.machine.leading.grant.is_forced:
-            self.world.ledger.forced(node)
-            self.world.clients.forced(node)
+            self.ledger.forced(node)
+            self.clients.forced(node)
 
     def _commit(self, node: MemberNode, effect: Commit) -> None:
-        world, position = self.world, effect.position
-        world.ledger.commits(node, position)
+        stage, position = self.stage, effect.position
+        self.ledger.commits(node, position)
         if node.machine.leading is not None:
             for entry in node.log[node.folded : position.sequence]:
-                world.clients.committed(node, entry)
+                self.clients.committed(node, entry)
         level = max(node.machine.own.log_level, level_of(node.log[node.folded : position.sequence]))
         if level != node.machine.own.log_level:
-            world.note(node.name, f"log at feature level {level}")
+            stage.note(node.name, f"log at feature level {level}")
             if level > node.feature_level:
-                world.fail(f"{node.name} knows feature level {node.feature_level} and folds {level}")
-            told = partial(world.step, node, LevelFolded(level))
-            world.call_at(world.at, partial(world.awake, node, node.life, told))
+                stage.fail(f"{node.name} knows feature level {node.feature_level} and folds {level}")
+            told = partial(node.hears, LevelFolded(level))
+            self.agenda.call_at(self.agenda.at, partial(node.awake, told, node.life))
         node.folded = max(node.folded, position.sequence)
         if node.folded - node.snapshot.sequence >= SNAPSHOT_EVERY:
             self._take_snapshot(node)
 
     def _take_snapshot(self, node: MemberNode) -> None:
         """Of what is committed, never of more."""
-        end = len(node.log) if self.world.variant.snapshots_uncommitted else node.folded
+        end = len(node.log) if self.stage.variant.snapshots_uncommitted else node.folded
         node.snapshot = node.snapshot.over(node.log[node.snapshot.sequence : end])
 
     def _serve(self, node: MemberNode, effect: Serve) -> None:
         node.is_open = True
-        self.world.outputs.serve(node, effect.epoch)
-        self.world.ledger.check_holder(node, effect.epoch)
+        self.outputs.serve(node, effect.epoch)
+        self.ledger.check_holder(node, effect.epoch)
 
     def _close(self, node: MemberNode, effect: StopServing) -> None:
-        del effect
         node.is_open = False
 
     def _close_admission(self, node: MemberNode, effect: CloseAdmission) -> None:
-        del effect
         node.is_open = False
-        self.world.outputs.stand_by(node)
+        self.outputs.stand_by(node)

@@ -1,4 +1,4 @@
-"""The mix of faults of one seed. Each run draws its own (swarm): some lose messages, some only cut cables.
+"""The mix of faults of one pair of machines, drawn from its seed.
 
 Hostile values of the configuration stand here as well: short waits that a plant would not choose.
 Spec: design/pair.md, How it is proven.
@@ -7,29 +7,22 @@ Spec: design/pair.md, How it is proven.
 import random
 from typing import Final
 
-import msgspec
-
 from albireo.machine.pair.config import PairConfig
 from albireo.model.instant import MS, SECOND
+from albireo.sim.engine.swarm import Mix
 
 
-class Swarm(msgspec.Struct, frozen=True, kw_only=True):
-    """What may go wrong in one run, and how often. Drawn from the seed, or given by a directed workload."""
+class Swarm(Mix, frozen=True, kw_only=True):
+    """What may go wrong in one pair of machines."""
 
-    voters: int = 3
     plcs: int = 0
     """How many of the voters are registers of a PLC."""
     paths: int = 2
     loss: float = 0.0
     duplicate: float = 0.0
-    delay_ms: float = 1.0
     long_delay: float = 0.0
     """Share of messages that take up to a second."""
-    drift: float = 0.0
     crash_at_effect: float = 0.0
-    fault_every_ms: float = 500.0
-    faults: tuple[str, ...] = ()
-    faults_for_ms: int = 4_000
     fast: bool = False
     """A closed port is noticed (rule 12), in this share of the cases:"""
     noticed: float = 0.8
@@ -94,7 +87,7 @@ def swarm_of(seed: int) -> Swarm:
 
 
 def config_of(swarm: Swarm) -> PairConfig:
-    """Waits of a plant, save those that would only make the runs long."""
+    """Waits of a plant, save those that would only make the worlds long."""
     names = tuple(f"p{i}" if i < swarm.plcs else f"v{i}" for i in range(swarm.voters))
     return PairConfig(
         cluster="c",

@@ -4,11 +4,11 @@ Shaped as `runtime.ActorContext`, and in its order: a turn makes the calls, hand
 ticks. What the behaviour raises ends the process, as the real one does.
 """
 
-import random
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from albireo.codec.message import AnyMessage, Logged
 from albireo.model.instant import SECOND, Instant, WallTime
@@ -17,51 +17,39 @@ from albireo.runtime.actor.actor import CALLS_PER_TURN_MAX, Behaviour
 from albireo.runtime.actor.loop import TurnMeter
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.link import DEFAULT_LIMITS
-from albireo.sim.nodes.network import Host, Network, Parts, StagedLink
-from albireo.sim.nodes.time import Agenda, StagedLoop
+from albireo.sim.engine.agenda import Timer
+from albireo.sim.nodes.loop import StagedLoop
+from albireo.sim.nodes.network import Host, Parts, StagedLink
+from albireo.sim.nodes.stage import NodeStage
 
 TURN_NS: Final = 50_000
 """From what wakes an actor up to its turn."""
 WALL_NS: Final = 1_800_000_000 * SECOND
 
 
-class Surroundings:
-    """What a process lives in."""
+class Keeper(Protocol):
+    """Who started the process, and sees what becomes of it."""
 
-    def __init__(self, agenda: Agenda, network: Network, chance: random.Random) -> None:
-        self.agenda = agenda
-        self.network = network
-        self.chance = chance
-        self.lives = 0
+    def ended(self, actor: "StagedActor", reason: str) -> None:
+        """The actor ended itself; without a reason: a clean stop."""
 
-    def told(self, line: str, at: str) -> None:
-        """A line of somebody's journal."""
+    def crashed(self, actor: "StagedActor", error: Exception) -> None:
+        """It raised this."""
 
-    def sent(self, actor: "StagedActor", message: AnyMessage) -> None:
-        """A link took this message."""
+    def turned(self) -> None:
+        """A turn is over."""
+
+    def said(self, message: AnyMessage) -> None:
+        """One of its links took this message."""
 
 
 class StagedActor:
-    """One life of one process. Whoever starts it overrides what becomes of its end."""
+    """One life of one process."""
 
-    def __init__(
-        self,
-        world: Surroundings,
-        host: Host,
-        behaviour: Behaviour,
-        data: Path,
-        ended: Callable[[str], None],
-        crashed: Callable[[Exception], None],
-        turned: Callable[[], None],
-    ) -> None:
-        """
-        Args:
-            ended: told why the actor ended itself; empty: a clean stop.
-            crashed: told what it raised.
-            turned: called after each turn.
-        """
-        world.lives += 1
-        self.world = world
+    def __init__(self, stage: NodeStage, host: Host, behaviour: Behaviour, data: Path, keeper: Keeper) -> None:
+        stage.lives += 1
+        self.stage = stage
+        self.agenda = stage.agenda
         self.host = host
         self.name = behaviour.name
         self.data = data
@@ -75,26 +63,22 @@ class StagedActor:
         self.malformed = 0
         self.behaviour = behaviour
         self.links: list[StagedLink] = []
-        self.loop = StagedLoop(world.agenda, self._run, crashed)  # type: ignore[abstract]  # Descriptors, processes.
+        self.loop = StagedLoop(stage.agenda, self._run, partial(keeper.crashed, self))  # type: ignore[abstract]  # Descriptors, processes.
         self.log = Journal(self.name, self._told, self.wall_ns, self.now)
-        self._id = world.lives
-        self._ended = ended
-        self._crashed = crashed
-        self._turned = turned
+        self._id = stage.lives
+        self._keeper = keeper
         self._calls: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
         self._letters: deque[tuple[StagedLink, bytes, AnyMessage, Parts]] = deque()
         self._deadline: Instant | None = None
-        self._timer_at = 0
+        self._timer = Timer(stage.agenda, host, self._deadline_came)
         self._is_turn_due = False
         self._is_failed = False
 
-    # --- What a behaviour uses -----------------------------------------------------------------------------------
-
     def now(self) -> Instant:
-        return self.host.local(self.world.agenda.at)
+        return self.host.local(self.agenda.at)
 
     def wall_ns(self) -> WallTime:
-        return WallTime(WALL_NS + self.world.agenda.at + self.host.wall_shift_ns)
+        return WallTime(WALL_NS + self.agenda.at + self.host.wall_shift_ns)
 
     def bind(self, name: str, limits: LinkLimits = DEFAULT_LIMITS) -> Link:
         return self._listen(name, self._local(name), limits)
@@ -111,15 +95,11 @@ class StagedActor:
         return self._dial(name, endpoint, limits)
 
     def probe(self, endpoint: str, timeout_s: float, on_answer: Callable[[Reach], object]) -> None:
-        self.world.network.probe(self, endpoint, timeout_s, on_answer)
+        self.stage.network.probe(self, endpoint, timeout_s, on_answer)
 
     def arm(self, deadline: Instant | None) -> None:
         self._deadline = deadline
-        if deadline is not None:
-            at = max(self.world.agenda.at, self.host.world(deadline))
-            if not self.world.agenda.at < self._timer_at <= at:
-                self._timer_at = at
-                self.world.agenda.call_at(at, self._deadline_came)
+        self._timer.arm(deadline)
 
     def call(self, function: Callable[..., object], *args: object) -> bool:
         if self.is_alive:
@@ -131,12 +111,10 @@ class StagedActor:
         """The turn goes on to its end, and is the last one."""
         if not self._is_failed:
             self._is_failed = True
-            self.world.agenda.call_at(self.world.agenda.at, lambda: self._ended(reason))
+            self.agenda.call_at(self.agenda.at, partial(self._keeper.ended, self, reason))
 
     def at_end(self, release: Callable[[], object]) -> None:
         """The disk releases what a dead process held."""
-
-    # --- What the world does with it -----------------------------------------------------------------------------
 
     def start(self) -> None:
         """The start of the behaviour, and letters behind it."""
@@ -151,17 +129,14 @@ class StagedActor:
         """A clean stop."""
         if self.is_alive and self.is_ready and not self.is_stopping:
             self.is_stopping = True
-            self._work(self.behaviour.stop(), lambda: self._ended(""))
-
-    def pause(self, until: int) -> None:
-        self.paused_until = until
+            self._work(self.behaviour.stop(), partial(self._keeper.ended, self, ""))
 
     def die(self, *, is_power: bool) -> None:
         """Nothing of it happens any more."""
         if self.is_alive:
             self.is_alive = False
             for link in self.links:
-                link.died(self.world.chance, is_power=is_power)
+                link.died(self.stage.chance, is_power=is_power)
             self.loop.end()
 
     def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
@@ -170,19 +145,17 @@ class StagedActor:
             self._turn_soon()
 
     def sent(self, message: AnyMessage) -> None:
-        self.world.sent(self, message)
-
-    # --- Turns ---------------------------------------------------------------------------------------------------
+        self._keeper.said(message)
 
     def _turn_soon(self) -> None:
         if not self._is_turn_due and self.is_alive:
             self._is_turn_due = True
-            at = max(self.world.agenda.at + TURN_NS, self.paused_until, self.leaves_at)
-            self.world.agenda.call_at(at, self._turn)
+            at = max(self.agenda.at + TURN_NS, self.paused_until, self.leaves_at)
+            self.agenda.call_at(at, self._turn)
 
     def _turn(self) -> None:
         self._is_turn_due = False
-        if self.is_alive and self.world.agenda.at < max(self.paused_until, self.leaves_at):
+        if self.is_alive and self.agenda.at < max(self.paused_until, self.leaves_at):
             self._turn_soon()
         elif self.is_alive:
             self._run(self._take)
@@ -217,18 +190,18 @@ class StagedActor:
         """In the process: what it raises ends it."""
         if not self.is_alive or self._is_failed:
             return
-        if self.paused_until > self.world.agenda.at:
-            self.world.agenda.call_at(self.paused_until, lambda: self._run(work))
+        if self.paused_until > self.agenda.at:
+            self.agenda.call_at(self.paused_until, lambda: self._run(work))
             return
         try:
             with self.loop.running():
                 work()
         except Exception as error:  # noqa: BLE001  # As the real supervisor does; the world raises what is a bug.
             if not self._is_failed:  # What comes behind that is no news.
-                self._crashed(error)
+                self._keeper.crashed(self, error)
         else:
             if self.is_alive:
-                self._turned()
+                self._keeper.turned()
 
     def _work(self, work: Coroutine[Any, Any, object], then: Callable[[], object]) -> None:
         with self.loop.running():
@@ -250,21 +223,19 @@ class StagedActor:
         else:
             self.arm(self._deadline)
 
-    # --- Links ---------------------------------------------------------------------------------------------------
-
     def _local(self, name: str) -> str:
         return f"{self.data}/{name}"
 
     def _listen(self, name: str, endpoint: str, limits: LinkLimits) -> Link:
-        link = StagedLink(self.world.network, self, name, b"", limits)
-        self.world.network.listen(link, endpoint)
+        link = StagedLink(self.stage.network, self, name, b"", limits)
+        self.stage.network.listen(link, endpoint)
         return self._keep(link)
 
     def _dial(self, name: str, endpoint: str, limits: LinkLimits) -> Link:
         identity = f"{self.name}#{self._id}.{len(self.links)}".encode()
-        link = StagedLink(self.world.network, self, name, identity, limits)
+        link = StagedLink(self.stage.network, self, name, identity, limits)
         link.endpoint = endpoint
-        self.world.network.dial(link)
+        self.stage.network.dial(link)
         return self._keep(link)
 
     def _keep(self, link: StagedLink) -> Link:
@@ -273,5 +244,5 @@ class StagedActor:
 
     def _told(self, line: Logged) -> bool:
         fields = " ".join(f"{name}={value}" for name, value in line.fields.items())
-        self.world.told(f"{line.level[0].upper()} {line.event} {fields}", self.host.name)
+        self.stage.note(self.host.name, f"{line.level[0].upper()} {line.event} {fields}")
         return True

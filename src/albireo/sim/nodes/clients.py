@@ -35,9 +35,11 @@ from albireo.model.value import ValueType
 from albireo.runtime import LinkLimits
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.link import DEFAULT_LIMITS
-from albireo.sim.nodes.actor import WALL_NS, Surroundings
+from albireo.sim.engine.agenda import Timer
+from albireo.sim.nodes.actor import WALL_NS
 from albireo.sim.nodes.ledger import Ledger
 from albireo.sim.nodes.network import Host, Parts, StagedLink
+from albireo.sim.nodes.stage import NodeStage
 
 WINDOW: Final = 6
 """Batches that a producer has under way."""
@@ -47,19 +49,19 @@ ROWS_MAX: Final = 5
 class Client(ABC):
     """A process that hears messages at once; never killed, but for the links that it closes."""
 
-    def __init__(self, world: Surroundings, host: Host, name: str) -> None:
-        world.lives += 1
-        self.world = world
+    def __init__(self, stage: NodeStage, host: Host, name: str) -> None:
+        stage.lives += 1
+        self.stage = stage
         self.host = host
         self.name = name
         self.is_alive = True
         self.paused_until = self.leaves_at = 0
-        self._id = world.lives
+        self._id = stage.lives
+        self.arm = Timer(stage.agenda, host, self._ring).arm
         self._links: list[StagedLink] = []
-        self._due_at = 0
 
     def call(self, function: Callable[..., object], *args: object) -> bool:
-        self.world.agenda.call_at(self.world.agenda.at, lambda: self.is_alive and function(*args))
+        self.stage.agenda.call_at(self.stage.agenda.at, lambda: self.is_alive and function(*args))
         return self.is_alive
 
     def sent(self, message: AnyMessage) -> None:  # noqa: B027  # Links tell it to every process.
@@ -69,16 +71,15 @@ class Client(ABC):
     def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
         """A message has arrived."""
 
-    @abstractmethod
-    def pass_time(self) -> None:
+    def pass_time(self) -> None:  # noqa: B027  # Some wait for messages only.
         """The instant that was armed has come."""
 
     def dial(self, endpoint: str, limits: LinkLimits) -> StagedLink:
         link = StagedLink(
-            self.world.network, self, self.name, f"{self.name}#{self._id}.{len(self._links)}".encode(), limits
+            self.stage.network, self, self.name, f"{self.name}#{self._id}.{len(self._links)}".encode(), limits
         )
         link.endpoint = endpoint
-        self.world.network.dial(link)
+        self.stage.network.dial(link)
         self._links.append(link)
         return link
 
@@ -91,19 +92,10 @@ class Client(ABC):
     def die(self) -> None:
         self.is_alive = False
         for link in self._links:
-            link.died(self.world.chance, is_power=not self.host.is_on)
+            link.died(self.stage.chance, is_power=not self.host.is_on)
 
     def now(self) -> Instant:
-        return self.host.local(self.world.agenda.at)
-
-    def arm(self, deadline: Instant | None) -> None:
-        """Call `pass_time` then; a ring too many does no harm."""
-        agenda = self.world.agenda
-        if deadline is not None:
-            at = max(agenda.at + 1, self.host.world(deadline))
-            if not agenda.at < self._due_at <= at:
-                self._due_at = at
-                agenda.call_at(at, self._ring)
+        return self.host.local(self.stage.agenda.at)
 
     def _ring(self) -> None:
         if self.is_alive:
@@ -113,8 +105,8 @@ class Client(ABC):
 class ProducerClient(Client):
     """Counts: its values are 1, 2, 3... times ten, plus its own number."""
 
-    def __init__(self, world: Surroundings, host: Host, number: int, endpoints: Sequence[str], ledger: Ledger) -> None:
-        super().__init__(world, host, f"p{number}")
+    def __init__(self, stage: NodeStage, host: Host, number: int, endpoints: Sequence[str], ledger: Ledger) -> None:
+        super().__init__(stage, host, f"p{number}")
         alarm = AlarmSettings(hi=500.0, off_delay_ms=100)
         items = [
             DataItem(name=f"p{number}/count", value_type=ValueType.INT64),
@@ -126,7 +118,7 @@ class ProducerClient(Client):
         self.is_quiet = False
         self._values = 0
         self._ledger = ledger
-        run = world.chance.getrandbits(31) + 1
+        run = stage.chance.getrandbits(31) + 1
         self.machine = PairSender(self.name, items, run=run, config=ProducerConfig(), seek=SeekConfig(), now=self.now())
         self._members = self.dial_members(endpoints, self._changed)
 
@@ -143,7 +135,7 @@ class ProducerClient(Client):
         """One or two more batches, unless too many wait already."""
         if self.is_quiet or self.offered - self.acknowledged >= WINDOW:
             return
-        chance, batches = self.world.chance, [self._counted(self.world.chance.randint(1, ROWS_MAX))]
+        chance, batches = self.stage.chance, [self._counted(self.stage.chance.randint(1, ROWS_MAX))]
         if chance.random() < 0.3:
             batches.append(self._level(chance.uniform(0.0, 1000.0)))
         if self.machine.has_room(batches):
@@ -159,7 +151,7 @@ class ProducerClient(Client):
         return self._batch(1, ValueType.FLOAT64, np.array([value], np.float64))
 
     def _batch(self, row: int, value_type: ValueType, values: np.ndarray) -> SampleBatch:
-        times = np.full(len(values), WALL_NS + self.world.agenda.at, np.int64)
+        times = np.full(len(values), WALL_NS + self.stage.agenda.at, np.int64)
         return SampleBatch(
             value_type=value_type,
             item_id=np.full(len(values), row, np.uint32),
@@ -230,11 +222,9 @@ class Reading:
 class RoamingReader(Client):
     """Follows the pair on either member."""
 
-    def __init__(
-        self, world: Surroundings, host: Host, endpoints: Sequence[str], ledger: Ledger, fail: Callable[[str], None]
-    ) -> None:
-        super().__init__(world, host, "reader")
-        self.reading = Reading("the reader", ledger, fail)
+    def __init__(self, stage: NodeStage, host: Host, endpoints: Sequence[str], ledger: Ledger) -> None:
+        super().__init__(stage, host, "reader")
+        self.reading = Reading("the reader", ledger, stage.fail)
         self._machine = Roaming(FollowerConfig(name="reader", capacity_bytes=1 << 16))
         self._members = self.dial_members(endpoints, self._changed)
 
@@ -269,17 +259,10 @@ class HistoryReader(Client):
     """The place of a member's history: a named follower on the same machine, on whose word records are let go."""
 
     def __init__(
-        self,
-        world: Surroundings,
-        host: Host,
-        core: str,
-        ledger: Ledger,
-        fail: Callable[[str], None],
-        durable: Position,
-        log_id: bytes,
+        self, stage: NodeStage, host: Host, core: str, ledger: Ledger, durable: Position, log_id: bytes
     ) -> None:
-        super().__init__(world, host, "history")
-        self.reading = Reading(f"the history of {host.name}", ledger, fail)
+        super().__init__(stage, host, "history")
+        self.reading = Reading(f"the history of {host.name}", ledger, stage.fail)
         self.reading.position = durable
         self.durable = durable
         self.machine = Follower(FollowerConfig(name="history", is_named=True, capacity_bytes=1 << 16), durable, log_id)
@@ -321,26 +304,23 @@ class HistoryReader(Client):
 class Boot(Client):
     """Who stops a node's process when it asks for it."""
 
-    def __init__(self, world: Surroundings, host: Host, endpoint: str, stop: Callable[[], None]) -> None:
-        super().__init__(world, host, "boot")
+    def __init__(self, stage: NodeStage, host: Host, endpoint: str, stop: Callable[[], None]) -> None:
+        super().__init__(stage, host, "boot")
         self._stop = stop
-        link = StagedLink(world.network, self, "boot", b"", DEFAULT_LIMITS)
-        world.network.listen(link, endpoint)
+        link = StagedLink(stage.network, self, "boot", b"", DEFAULT_LIMITS)
+        stage.network.listen(link, endpoint)
         self._links.append(link)
 
     def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
         if isinstance(message, Ask) and message.what == "stop":
             self._stop()
 
-    def pass_time(self) -> None:
-        """It waits to be asked."""
-
 
 class Operator(Client):
     """Orders to one member, on its own machine."""
 
-    def __init__(self, world: Surroundings, host: Host, core: str) -> None:
-        super().__init__(world, host, "cli")
+    def __init__(self, stage: NodeStage, host: Host, core: str) -> None:
+        super().__init__(stage, host, "cli")
         self._core = self.dial(core, DEFAULT_LIMITS)
         self._then: dict[int, Callable[[Answer], object]] = {}
         self._asked = 0
@@ -353,6 +333,3 @@ class Operator(Client):
     def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
         if isinstance(message, Answer) and message.request_id in self._then:
             self._then.pop(message.request_id)(message)
-
-    def pass_time(self) -> None:
-        """It waits for answers only."""

@@ -4,7 +4,9 @@ Checked here
     whatever a member holds as committed is what any member ever held so; a follower never before the holder;
     (producer, number) rises by one, and so do the values in it; nothing acknowledged is missing where it is served;
     at the instant of each commit, that the frame is on the disk of every member of the set (rule 3);
-    one run of one member commits and acknowledges in an epoch;
+    at the commit of a reference, that its payload is on the disk of the member that took it, unless that disk was
+    exchanged since: nobody is told of a batch whose values a crash could still take away;
+    stores that say they were stopped together end alike;
     folds are those of the committed frames, replayed one after another; of samples that are not replicated, those that
     are the same on both members (what else is checked of these: private.py).
 
@@ -15,14 +17,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from albireo.codec import record, samples
-from albireo.codec.frame import Frame
+from albireo.codec import record, reference, samples
+from albireo.codec.frame import Frame, encode_header, header_crc_of
 from albireo.codec.message import Appended
-from albireo.codec.pair_message import Record
 from albireo.codec.record import Kind, Stream
 from albireo.machine.fold.folds import Folds
 from albireo.model.position import Position
-from albireo.sim.nodes.private import Payloads
+from albireo.sim.engine.ledger import Tenures
+from albireo.sim.nodes.log import StagedLog
 
 COMMON = ("cases", "commands", "producers")
 """Sections of a snapshot that say the same on both members, whoever has the samples."""
@@ -37,17 +39,6 @@ class Fact(msgspec.Struct, frozen=True):
     """Of its header, which covers its body, and the frame before it, and so all of them."""
 
 
-class Tenure(msgspec.Struct):
-    """One epoch: what its holder asked the voters for, what they have, who acted in it."""
-
-    asked: dict[int, tuple[int, ...]] = {}
-    accepted: dict[int, set[str]] = {}
-    confirmed: int = 0
-    """Version that a majority of the voters has, or had."""
-    holder: tuple[int, int] | None = None
-    """Index and run."""
-
-
 class Disk(msgspec.Struct):
     """What one member's log holds, as its disk was told."""
 
@@ -57,10 +48,69 @@ class Disk(msgspec.Struct):
     """Everything up to here is durable."""
 
 
-class Ledger:
+class Payloads:
+    """What was stored privately, by anybody."""
+
+    def __init__(self, fail: Callable[[str], None]) -> None:
+        self._fail = fail
+        self._stored: dict[tuple[bytes, int], Frame] = {}
+        """By log and first sequence."""
+        self._synced: dict[bytes, int] = {}
+        """By log: last sequence on its disk."""
+        self._wholes: dict[int, int] = {}
+        """By last sequence in the pair's log: header CRC of the whole frame."""
+        self.count = 0
+        """References committed."""
+
+    def stored(self, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            self._stored[frame.header.log_id, frame.header.first_sequence] = frame
+
+    def synced(self, log: StagedLog) -> None:
+        """Also as a recovery found it."""
+        if log.durable.sequence < self._synced.get(log.log_id, 0):
+            self._fail(f"a private log ends at {log.durable}, {self._synced[log.log_id]} was durable")
+        self._synced[log.log_id] = log.durable.sequence
+
+    def gone(self, log_id: bytes) -> None:
+        """Its disk was exchanged: what stood in it does so no more."""
+        self._synced.pop(log_id, None)
+
+    def committed(self, frame: Frame) -> Frame:
+        """The whole frame, where its payload is known; as it stands if it is no reference."""
+        if not reference.is_reference(frame):
+            return frame
+        self.count += 1
+        meant = reference.decode(frame.body)
+        payload = self._stored.get((meant.log_id, meant.sequence))
+        if payload is None or payload.header.body_crc != meant.body_crc:
+            self._fail(f"{frame.header.last} refers to {meant.sequence}, which was never stored")
+            return frame
+        producer, _ = record.decode_producer(frame.body)
+        on_disk = self._synced.get(meant.log_id)
+        if producer and on_disk is not None and on_disk < payload.header.last_sequence:
+            self._fail(f"{frame.header.last} is committed, its payload {payload.header.last} is not on the disk")
+        whole = reference.whole(frame, meant, payload.body)
+        self._wholes[frame.header.last_sequence] = header_crc_of(encode_header(whole.header))
+        return whole
+
+    def stands_in(self, log: StagedLog, frame: Frame) -> bool:
+        """What this reference refers to is on the disk of this log, where it has to stay as long as the reference."""
+        meant = reference.decode(frame.body)
+        payload = self._stored.get((meant.log_id, meant.sequence))
+        is_same = payload is not None and payload.header.body_crc == meant.body_crc
+        return is_same and meant.log_id == log.log_id and meant.sequence <= log.durable.sequence
+
+    def knows(self, frame: Frame) -> bool:
+        """It is the whole frame that a committed reference stands for."""
+        return self._wholes.get(frame.header.last_sequence) == frame.header.header_crc
+
+
+class Ledger(Tenures):
     """Judges one world."""
 
     def __init__(self, majority: int, fail: Callable[[str], None]) -> None:
+        super().__init__(majority, fail)
         self.facts: dict[int, Fact] = {}
         """By last sequence."""
         self.end = Position()
@@ -69,42 +119,11 @@ class Ledger:
         self.acknowledged: dict[str, int] = {}
         """By producer: the highest number that it was told of."""
         self.disks = (Disk(), Disk())
-        self.tenures: dict[int, Tenure] = {}
         self.payloads = Payloads(fail)
         """Of samples that are not replicated."""
         self.values: dict[int, int] = {}
         """By producer of this world: the last value committed."""
-        self._majority = majority
-        self._fail = fail
-        self._numbers: dict[int, int] = {}
-
-    # --- Sets --------------------------------------------------------------------------------------------------------
-
-    def asks(self, proposed: Record) -> None:
-        """A holder or candidate sends this record to the voters."""
-        self._tenure(proposed.epoch).asked.setdefault(proposed.version, proposed.members)
-
-    def accepts(self, voter: str, accepted: Record) -> None:
-        """A voter has this record on its disk."""
-        tenure = self._tenure(accepted.epoch)
-        voters = tenure.accepted.setdefault(accepted.version, set())
-        voters.add(voter)
-        if len(voters) >= self._majority:
-            tenure.confirmed = max(tenure.confirmed, accepted.version)
-
-    def _tenure(self, epoch: int) -> Tenure:
-        return self.tenures.setdefault(epoch, Tenure())
-
-    def _acts(self, index: int, run: int, epoch: int, what: str) -> Tenure:
-        tenure = self._tenure(epoch)
-        if not tenure.confirmed:
-            self._fail(f"{index} {what} in epoch {epoch}, which no majority of voters granted")
-        if tenure.holder not in (None, (index, run)):
-            self._fail(f"{index} (run {run}) {what} in epoch {epoch}, which is that of {tenure.holder}")
-        tenure.holder = (index, run)
-        return tenure
-
-    # --- Log ---------------------------------------------------------------------------------------------------------
+        self._stops: dict[str, set[Position]] = {}
 
     def commits(self, index: int, run: int, epoch: int, frames: Sequence[Frame]) -> None:
         """A holder holds these as committed."""
@@ -114,8 +133,7 @@ class Ledger:
                 self._first_commit(frame)
             else:
                 self._compare(index, frame)
-        later = (members for version, members in tenure.asked.items() if version >= tenure.confirmed)
-        for member in {member for members in later for member in members}:
+        for member in tenure.required:
             self._check_disk(index, member, frames[-1])
 
     def follows(self, index: int, frames: Sequence[Frame]) -> None:
@@ -148,9 +166,7 @@ class Ledger:
         frame = self.payloads.committed(frame)
         producer, number = record.decode_producer(frame.body)
         if producer:
-            if number != self._numbers.get(producer, 0) + 1:
-                self._fail(f"producer {producer}: {number} committed behind {self._numbers.get(producer, 0)}")
-            self._numbers[producer] = number
+            self._counts(producer, number)
         if producer and header.stream == Stream.SAMPLES and frame.header.kind == Kind.INT64:
             self._check_values(frame)
 
@@ -162,8 +178,6 @@ class Ledger:
             if count != self.values.get(producer, 0) + 1:
                 self._fail(f"value {count} of producer {producer} behind {self.values.get(producer, 0)}")
             self.values[producer] = count
-
-    # --- Answers -----------------------------------------------------------------------------------------------------
 
     def answers(self, index: int, run: int, epoch: int, receipt: Appended) -> None:
         """A member tells a producer that its batch is committed."""
@@ -197,3 +211,10 @@ class Ledger:
         different = [name for name in compared if mine.get(name) != known[name]]
         if different or folds.log_time_ms != self.folds.log_time_ms:
             self._fail(f"{index}: folds at {position} are not those of the log: {different}")
+
+    def stopped(self, shutdown_id: str, end: Position) -> None:
+        """A member is stopped in order, and its store is clean."""
+        ends = self._stops.setdefault(shutdown_id, set())
+        ends.add(end)
+        if len(ends) > 1:
+            self._fail(f"stopped together as {shutdown_id}, but at {sorted(ends)}")

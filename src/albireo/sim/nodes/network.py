@@ -18,9 +18,12 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from albireo.codec.message import AnyMessage, decode, encode
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND
 from albireo.runtime import LinkLimits, Reach
-from albireo.sim.nodes.time import Agenda
+from albireo.sim.engine.agenda import Clock
+from albireo.sim.engine.network import ALL_PATHS, Cables
+from albireo.sim.engine.stage import Stage
+from albireo.sim.nodes.swarm import Swarm
 
 STALL_NS: Final = 2 * SECOND
 KEEPALIVE_NS: Final = 6 * SECOND
@@ -28,28 +31,20 @@ RESEND_NS: Final = 50 * MS
 RETRY_NS: Final = 20 * MS
 RETRY_NS_MAX: Final = 500 * MS
 CONNECT_NS: Final = 1 * SECOND
-ALL_PATHS: Final = -1
 
 Parts = list[bytes | memoryview]
 
 
-class Host:
+class Host(Clock):
     """A machine: its clock, and whether it is on."""
 
-    def __init__(self, name: str, rate: float = 1.0, offset: int = 0) -> None:
+    def __init__(self, name: str, chance: random.Random, drift: float) -> None:
+        super().__init__(chance, drift)
         self.name = name
         self.is_on = True
         self.boots = 0
         """How often it was switched on: connections of before are gone."""
         self.wall_shift_ns = 0
-        self._rate = rate
-        self._offset = offset
-
-    def local(self, at: int) -> Instant:
-        return Instant(self._offset + int(at * self._rate))
-
-    def world(self, local: int) -> int:
-        return int((local - self._offset) / self._rate) + 1
 
 
 class Owner(Protocol):
@@ -93,7 +88,7 @@ class Pipe:
         leaves_at = max(network.agenda.at, self.source.owner.leaves_at)
         size = 0 if parts is None else sum(map(len, parts))
         arrives_at = max(self._free_at, leaves_at + network.delay_ns(self.source, self.target))
-        self._free_at = arrives_at + size * SECOND // network.bytes_per_s
+        self._free_at = arrives_at + size * SECOND // network.swarm.bytes_per_s
         self.under_way.append((leaves_at, self._free_at, parts))
         self._look_at(self._free_at)
 
@@ -132,7 +127,7 @@ class Pipe:
             self.connection.ended(self.target)
         elif not self.target.is_closed:
             message, raw = decode(parts)
-            if self._network.gives_views:
+            if self._network.swarm.gives_views:
                 raw = [memoryview(one) for one in raw]
             self.target.received += 1
             self.target.owner.post(self.target, self._sender, message, raw)
@@ -194,10 +189,6 @@ class Connection:
         """Its link is closed, or its process was killed: the end comes behind what had left."""
         self._gone.add(link)
         self.pipe_from(link).put(None)
-
-    def unplugged(self, link: "StagedLink") -> None:
-        """The machine at this end has lost its power: nobody is told."""
-        self.given_up(link)
 
     def reset(self) -> None:
         """Something in between breaks it."""
@@ -294,38 +285,22 @@ class StagedLink:
         for connection in self._connections.values():
             connection.pipe_from(self).cut_short(chance)
             if is_power:
-                connection.unplugged(self)
+                connection.given_up(self)  # Nobody is told.
         if is_power:
             self._connections.clear()
         self.close()
 
 
-class Network:
-    """All cables of one world."""
+class Network(Cables):
+    """All cables of one world, and the connections over them."""
 
-    def __init__(self, agenda: Agenda, chance: random.Random, delay_ms: float) -> None:
-        self.agenda = agenda
-        self.bytes_per_s = 100_000_000
-        self.gives_views = False
-        """Raw parts arrive as views, as large ones do over real links."""
-        self.messages_max = 1_000_000
-        """Under way on one pipe; a smaller bound of its link counts as well."""
-        self.cuts: dict[tuple[str, str, int], int] = {}
-        """(from, to, path) -> until when."""
+    def __init__(self, stage: Stage[Swarm]) -> None:
+        super().__init__(stage)
+        self.agenda = stage.agenda
+        self.swarm = stage.swarm
         self.listeners: dict[str, StagedLink] = {}
         self.hosts: dict[str, tuple[Host, int]] = {}
         """Whose endpoint it is, and on which path."""
-        self._chance = chance
-        self._delay_ms = delay_ms
-
-    # --- Cables ------------------------------------------------------------------------------------------------------
-
-    def cut(self, source: str, target: str, for_ms: float, path: int = ALL_PATHS) -> None:
-        self.cuts[(source, target, path)] = self.agenda.at + int(for_ms * MS)
-
-    def is_cut(self, source: str, target: str, path: int) -> bool:
-        at, cuts = self.agenda.at, self.cuts
-        return bool(cuts) and any(cuts.get((source, target, one), 0) > at for one in (path, ALL_PATHS))
 
     def carries(self, source: StagedLink, target: StagedLink) -> bool:
         path = max(source.path, target.path)
@@ -335,12 +310,10 @@ class Network:
     def delay_ns(self, source: StagedLink, target: StagedLink) -> int:
         if source.owner.host is target.owner.host:
             return 20_000
-        return int((0.1 + self._chance.random() * self._delay_ms) * MS)
+        return int(self.delay_ms() * MS)
 
     def is_full(self, pipe: Pipe) -> bool:
-        return len(pipe.under_way) >= min(self.messages_max, pipe.source.limits.send_messages_max)
-
-    # --- Connections -------------------------------------------------------------------------------------------------
+        return len(pipe.under_way) >= min(self.swarm.messages_max, pipe.source.limits.send_messages_max)
 
     def listen(self, link: StagedLink, endpoint: str) -> None:
         link.endpoint = endpoint
@@ -382,8 +355,7 @@ class Network:
 
     def _reach(self, source: Host, endpoint: str) -> tuple[StagedLink | None, Reach]:
         host, path = self.hosts.get(endpoint, (source, ALL_PATHS))
-        is_cut = self.is_cut(source.name, host.name, path) or self.is_cut(host.name, source.name, path)
-        if is_cut or not host.is_on:
+        if self.is_cut_off(source.name, host.name, path) or not host.is_on:
             return None, Reach.SILENT
         listener = self.listeners.get(endpoint)
         return listener, Reach.REFUSED if listener is None else Reach.OPEN
@@ -391,7 +363,7 @@ class Network:
     def probe(self, owner: Owner, endpoint: str, timeout_s: float, on_answer: Callable[[Reach], object]) -> None:
         """As `ActorContext.probe`."""
         _, reach = self._reach(owner.host, endpoint)
-        wait_ns = int(timeout_s * SECOND) if reach is Reach.SILENT else int(self._chance.uniform(0.2, 2.0) * MS)
+        wait_ns = int(timeout_s * SECOND) if reach is Reach.SILENT else int(self._stage.chance.uniform(0.2, 2.0) * MS)
         self.agenda.call_at(self.agenda.at + wait_ns, partial(owner.call, on_answer, reach))
 
     def reset(self, choose: Callable[[Connection], bool]) -> None:

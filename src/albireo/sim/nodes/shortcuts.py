@@ -1,6 +1,6 @@
 """Shortcuts that a world of whole nodes must be caught taking: the shells with one rule left out, and what finds it.
 
-They test the world, as `pair_mutations` tests the world of the machines alone (ADR-0094).
+They test the world, as `sim/machines/mutations.py` tests the world of the machines alone (ADR-0094).
 """
 
 import contextlib
@@ -19,9 +19,9 @@ from albireo.node.core.private_log import OneLetter, PrivateLog
 from albireo.node.member.member import MemberTenure
 from albireo.node.transfer.folds import FoldsTaken
 from albireo.node.transfer.peer_repair import PeerRepair
-from albireo.sim.machines.parts import ENDS, said
+from albireo.sim.engine.stage import first_caught
 from albireo.sim.nodes.swarm import SCRUB_BYTES, SCRUB_OFTEN, Swarm
-from albireo.sim.nodes.world import World
+from albireo.sim.nodes.world import NodeWorld
 
 Shortcut = tuple[type, str, Callable[..., Any]]
 """Class, name of the method, and what stands in its place."""
@@ -125,9 +125,4 @@ def catch(name: str, seeds: range) -> tuple[int, str] | None:
     """First seed that catches it, and what was seen; None if none of them does."""
     shortcut, swarm = SHORTCUTS[name]
     with taken(shortcut):
-        for seed in seeds:
-            try:
-                World(seed, swarm).run()
-            except ENDS as caught:
-                return seed, said(caught)
-    return None
+        return first_caught(lambda seed: NodeWorld(seed, swarm).play(), seeds)

@@ -9,30 +9,23 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Final
 
-import msgspec
-
 from albireo.log import LogConfig
 from albireo.machine.pair.config import PairConfig
 from albireo.model.instant import MS, SECOND
 from albireo.node.core.housekeeping import Retention
+from albireo.sim.engine.swarm import Mix
 
 VOTER: Final = "witness:"
 CLUSTER: Final = "c/root"
 
 
-class Swarm(msgspec.Struct, frozen=True, kw_only=True):
-    """What may go wrong in one world, and how often. Drawn from the seed, or given by a directed workload."""
+class Swarm(Mix, frozen=True, kw_only=True):
+    """What may go wrong in one pair of whole nodes."""
 
-    voters: int = 3
-    paths: int = 1
     delay_ms: float = 0.3
-    drift: float = 0.0
     sync_ms: float = 1.0
     """A sync takes up to this long; now and then ten times as much."""
-    faults: tuple[str, ...] = ()
     fault_every_ms: float = 1_000.0
-    faults_for_ms: int = 4_000
-    batch_every_ms: float = 50.0
     segment_bytes: int = 16_384
     keep_s: float = 0.0
     """Records younger than this are kept although snapshots and history have them."""

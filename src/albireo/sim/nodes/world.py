@@ -14,24 +14,23 @@ Spec: design/pair.md, How it is proven; docs/simulation.md.
 """
 
 import contextlib
-import random
 from collections.abc import Iterator
 from functools import partial
-from typing import Final
+from typing import Final, Self
 
-from albireo.codec.message import AnyMessage, Appended
-from albireo.codec.pair_message import Accept
-from albireo.model.instant import MS, SECOND
+from albireo.model.instant import SECOND
 from albireo.node.core.actor import CoreArguments
 from albireo.node.member.arguments import PairArguments
 from albireo.node.vote.witness import WitnessArguments, WitnessMember, WitnessPair
-from albireo.sim.machines.parts import Violation
-from albireo.sim.nodes.actor import StagedActor, Surroundings
-from albireo.sim.nodes.clients import ProducerClient, RoamingReader
-from albireo.sim.nodes.faults import Faults
+from albireo.sim.engine.network import OUTSIDE
+from albireo.sim.engine.world import World
+from albireo.sim.nodes.clients import ProducerClient, Reading, RoamingReader
+from albireo.sim.nodes.faults import NodeFaults
 from albireo.sim.nodes.ledger import Ledger
-from albireo.sim.nodes.machines import Machine, MemberMachine, WitnessMachine
-from albireo.sim.nodes.network import Host, Network
+from albireo.sim.nodes.machine import WitnessMachine
+from albireo.sim.nodes.member import MemberMachine, are_well
+from albireo.sim.nodes.network import Host
+from albireo.sim.nodes.stage import NodeStage
 from albireo.sim.nodes.swarm import (
     CLUSTER,
     VOTER,
@@ -42,7 +41,6 @@ from albireo.sim.nodes.swarm import (
     retention_of,
     swarm_of,
 )
-from albireo.sim.nodes.time import Agenda
 
 NAMES: Final = ("primary", "backup")
 RECOVERY_NS: Final = 40 * SECOND
@@ -51,26 +49,19 @@ KEEP_EVERY_MS: Final = 400.0
 """A history makes durable what it has this often."""
 
 
-class World(Surroundings):
-    """Everything, and what happens next in it."""
+class NodeWorld(World[NodeStage]):
+    """Everything, and how it is played."""
+
+    faults: NodeFaults
 
     def __init__(self, seed: int, swarm: Swarm | None = None) -> None:
-        self.seed = seed
-        self.swarm = swarm = swarm or swarm_of(seed)
-        chance = random.Random(f"node world {seed}")
-        agenda = Agenda()
-        super().__init__(agenda, Network(agenda, chance, swarm.delay_ms), chance)
-        self.network.messages_max = swarm.messages_max
-        self.network.bytes_per_s = swarm.bytes_per_s
-        self.network.gives_views = swarm.gives_views
-        self.config = pair_config_of(swarm)
-        self.trace: list[str] = []
-        self.has_faults = False
-        self.quiet_until = 0
-        """A fault is under way that is covered as the only one."""
-        self.ledger = Ledger(self.config.majority, self.fail)
+        super().__init__(NodeStage(seed, swarm or swarm_of(seed)))
+        self.swarm = self.stage.swarm
+        self.chance = self.stage.chance
+        self.config = pair_config_of(self.swarm)
+        self.ledger = Ledger(self.config.majority, self.stage.fail)
         self._places()
-        self.faults = Faults(self)
+        self.faults = NodeFaults(self.stage, self.members, self.voters)
 
     def _places(self) -> None:
         hosts = [self._host(name) for name in NAMES]
@@ -80,25 +71,25 @@ class World(Surroundings):
         clients = [self._endpoint(host, "clients", -1) for host in hosts]
         voters = {f"{VOTER}w{number}": self._host(f"w{number}") for number in range(self.swarm.voters)}
         asked = {voter: self._endpoint(host, "witness", -1) for voter, host in voters.items()}
-        self.members = [
-            MemberMachine(self, host, index, self._core_arguments(index, peers, clients, asked))
-            for index, host in enumerate(hosts)
-        ]
+        stage, ledger = self.stage, self.ledger
+        self.members: list[MemberMachine] = []
+        for index, host in enumerate(hosts):
+            arguments = self._core_arguments(index, peers, clients, asked)
+            self.members.append(MemberMachine(stage, host, ledger, self.members, arguments))
         self.voters = [
-            WitnessMachine(self, host, self._witness_arguments(voter, asked[voter], peers))
+            WitnessMachine(stage, host, ledger, self._witness_arguments(voter, asked[voter], peers))
             for voter, host in voters.items()
         ]
-        outside = self._host("outside")
-        self.producers = [ProducerClient(self, outside, number, clients, self.ledger) for number in (1, 2)]
-        self.reader = RoamingReader(self, outside, clients, self.ledger, self.fail)
+        outside = self._host(OUTSIDE)
+        self.producers = [ProducerClient(stage, outside, number, clients, ledger) for number in (1, 2)]
+        self.reader = RoamingReader(stage, outside, clients, ledger)
 
     def _host(self, name: str) -> Host:
-        rate = 1.0 + self.chance.uniform(-self.swarm.drift, self.swarm.drift)
-        return Host(name, rate, self.chance.randrange(1, 1000) * SECOND)
+        return Host(name, self.chance, self.swarm.drift)
 
     def _endpoint(self, host: Host, name: str, path: int) -> str:
         endpoint = f"tcp://{host.name}:{name}"
-        self.network.hosts[endpoint] = (host, path)
+        self.stage.network.hosts[endpoint] = (host, path)
         return endpoint
 
     def _core_arguments(
@@ -131,59 +122,11 @@ class World(Surroundings):
         )
         return WitnessArguments(voter=voter, endpoint=endpoint, pairs=(pair,))
 
-    # --- What machines ask of the world ------------------------------------------------------------------------------
-
-    def sync_ns(self) -> int:
-        """How long a sync takes."""
-        most = self.swarm.sync_ms * (10 if self.chance.random() < 0.02 else 1)
-        return int((0.05 + self.chance.random() * most) * MS)
-
-    def sent(self, actor: StagedActor, message: AnyMessage) -> None:
-        match message:
-            case Accept(record=record):
-                self.ledger.asks(record)
-            case Appended():
-                machine = next(one for one in self.members if one.host is actor.host)
-                member = machine.member
-                if member is None or member.leading is None:
-                    self.fail(f"{actor.host.name} acknowledges and does not lead")
-                else:
-                    self.ledger.answers(machine.index, member.own.run, member.leading.epoch, message)
-
-    def has_sick_disk(self, machine: Machine) -> bool:
-        """Its disk was made to refuse something."""
-        return machine.host.name in self.faults.sick
-
-    def check_permits(self) -> None:
-        if all(machine.permits() for machine in self.members):
-            self.fail("both may write")
-
-    def fail(self, what: str) -> None:
-        raise Violation(f"{what} (seed {self.seed}, at {self.agenda.at / SECOND - 1:.3f} s)")
-
-    def note(self, who: str, what: str) -> None:
-        self.trace.append(f"{self.agenda.at / SECOND - 1:8.4f} {who:8} {what}")
-
-    def trace_of(self, event: str) -> list[str]:
-        """Lines that tell of it."""
-        return [line for line in self.trace if event in line]
-
-    def told(self, line: str, at: str) -> None:
-        self.note(at, line)
-
-    # --- Play --------------------------------------------------------------------------------------------------------
-
-    def run(self) -> "World":
+    def play(self) -> Self:
         """A new pair, faults, quiet."""
         with self.living():
             self.begin()
-            self.has_faults = True
-            self.faults.begin()
-            self.agenda.run_until(self.agenda.at + self.swarm.faults_for_ms * MS)
-            self.has_faults = False
-            self.agenda.run_until(max(self.agenda.at, self.quiet_until))
-            self.settle()
-        return self
+            return super().play()
 
     @contextlib.contextmanager
     def living(self) -> Iterator[None]:
@@ -204,15 +147,16 @@ class World(Surroundings):
         self._order_first()
         for producer in self.producers:
             self._offer(producer)
-        if not self.agenda.run_until(self.agenda.at + RECOVERY_NS, self.is_well):
-            self.fail(f"no pair: {[machine.state for machine in self.members]}")
+        self.within(RECOVERY_NS, self.is_well, lambda: f"no pair: {self._states()}")
 
     def _order_first(self) -> None:
         """`albireo pair init`, until it is done."""
 
         def again() -> None:
             if not self.ledger.end.sequence:
-                self.members[0].operator.order("pair_init", lambda answer: self.note("primary", f"init: {answer}"))
+                self.members[0].operator.order(
+                    "pair_init", lambda answer: self.stage.note("primary", f"init: {answer}")
+                )
                 self.agenda.after_ms(3_500, again)
 
         self.agenda.after_ms(200, again)
@@ -229,26 +173,33 @@ class World(Surroundings):
         self.agenda.after_ms(wait_ms, partial(self._offer, producer))
 
     def settle(self) -> None:
-        """The faults stop: everything gets well, and equal."""
         self.faults.heal()
-        if not self.agenda.run_until(self.agenda.at + RECOVERY_NS, lambda: self.faults.is_over and self.is_well()):
-            self.fail(f"not well {RECOVERY_NS // SECOND} s after the last fault: {[m.state for m in self.members]}")
+        self.within(
+            RECOVERY_NS,
+            lambda: self.faults.is_over and self.is_well(),
+            lambda: f"not well {RECOVERY_NS // SECOND} s after the last fault: {self._states()}",
+        )
         for producer in self.producers:
             producer.is_quiet = True
-        if not self.agenda.run_until(self.agenda.at + 10 * SECOND, self._is_drained):
-            self.fail(f"batches wait: {[(p.offered, p.acknowledged) for p in self.producers]}")
-        if not self.agenda.run_until(self.agenda.at + 20 * SECOND, self.is_level, every=10):
-            ends = [(m.state, str(m.log.end), str(m.core.root.committed)) for m in self.members]
-            self.fail(f"not level: {ends}, readers {[str(one.position) for one in self.readings()]}, {self.ledger.end}")
+        self.within(
+            10 * SECOND,
+            lambda: all(producer.is_drained for producer in self.producers),
+            lambda: f"batches wait: {[(p.offered, p.acknowledged) for p in self.producers]}",
+        )
+        self.within(20 * SECOND, self.is_level, lambda: f"not level: {self._ends()}", every=10)
         self._compare()
 
     def is_well(self) -> bool:
-        return {machine.state for machine in self.members} == {"active", "ready"}
+        return are_well(self.members)
 
-    def _is_drained(self) -> bool:
-        return all(producer.is_drained for producer in self.producers)
+    def _states(self) -> list[str]:
+        return [machine.state for machine in self.members]
 
-    def readings(self) -> list:  # type: ignore[type-arg]
+    def _ends(self) -> str:
+        ends = [(m.state, str(m.log.end), str(m.core.root.committed)) for m in self.members]
+        return f"{ends}, readers {[str(one.position) for one in self.readings()]}, {self.ledger.end}"
+
+    def readings(self) -> list[Reading]:
         return [self.reader.reading, *(machine.history.reading for machine in self.members)]
 
     def is_level(self) -> bool:
@@ -265,13 +216,13 @@ class World(Surroundings):
         for sequence in first.keys() & second.keys():
             one, other = first[sequence], second[sequence]
             if one.header != other.header or bytes(one.body) != bytes(other.body):
-                self.fail(f"the logs differ at {sequence}")
+                self.stage.fail(f"the logs differ at {sequence}")
         for machine, frames in zip(self.members, (first, second), strict=True):
             kept = [last for last in self.ledger.facts if last >= machine.log.begin_sequence]
             missing = {self.ledger.facts[last].first for last in kept} - frames.keys()
             if missing or machine.log.corrupt:
-                self.fail(f"{machine.host.name} lacks {sorted(missing)[:3]}, damaged {machine.log.corrupt[:3]}")
+                self.stage.fail(f"{machine.host.name} lacks {sorted(missing)[:3]}, damaged {machine.log.corrupt[:3]}")
             self.ledger.check_folds(machine.index, machine.core.root.folds, machine.core.root.committed)
         for producer in self.producers:
             if self.ledger.values.get(producer.number, 0) != producer.counted:
-                self.fail(f"{producer.name} has counted to {producer.counted}, the log to {self.ledger.values}")
+                self.stage.fail(f"{producer.name} has counted to {producer.counted}, the log to {self.ledger.values}")

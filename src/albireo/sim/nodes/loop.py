@@ -1,48 +1,18 @@
-"""Simulated time: what happens next in one world, and an asyncio loop for the coroutines of one process in it.
+"""An asyncio loop for the coroutines of one simulated process.
 
-The loop is asyncio's own tasks and futures on the world's agenda: no descriptor, no thread, no clock. When its process
+It is asyncio's own tasks and futures on the world's agenda: no descriptor, no thread, no clock. When its process
 dies nothing of it happens any more.
 """
 
 import asyncio
 import contextlib
-import heapq
 from asyncio.events import _get_running_loop, _set_running_loop
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextvars import Context
 from typing import Any
 
-from albireo.model.instant import MS, SECOND
-
-
-class Agenda:
-    """What happens when, in one world. Two things of one instant happen in the order in which they were noted."""
-
-    def __init__(self) -> None:
-        self.at = SECOND
-        """Now, ns since long before the world began."""
-        self.count = 0
-        """Things that happened."""
-        self._queue: list[tuple[int, int, Callable[[], object]]] = []
-        self._serial = 0
-
-    def call_at(self, at: int, what: Callable[[], object]) -> None:
-        self._serial += 1
-        heapq.heappush(self._queue, (max(at, self.at), self._serial, what))
-
-    def after_ms(self, wait_ms: float, what: Callable[[], object]) -> None:
-        self.call_at(self.at + int(wait_ms * MS), what)
-
-    def run_until(self, at: int, is_over: Callable[[], bool] = lambda: False, every: int = 200) -> bool:
-        """Play until `at`; True as soon as `is_over` says so, asked after every so many things."""
-        while self._queue and self._queue[0][0] <= at:
-            self.at, _, what = heapq.heappop(self._queue)
-            what()
-            self.count += 1
-            if self.count % every == 0 and is_over():
-                return True
-        self.at = at
-        return is_over()
+from albireo.model.instant import SECOND
+from albireo.sim.engine.agenda import Agenda
 
 
 class StagedLoop(asyncio.AbstractEventLoop):

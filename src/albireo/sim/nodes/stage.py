@@ -1,0 +1,24 @@
+"""What every part of the world of whole nodes stands on: cables, lives of processes, pace of disks."""
+
+import random
+
+from albireo.model.instant import MS
+from albireo.sim.engine.agenda import Agenda
+from albireo.sim.engine.stage import Stage
+from albireo.sim.nodes.network import Network
+from albireo.sim.nodes.swarm import Swarm
+
+
+class NodeStage(Stage[Swarm]):
+    """One seed's own."""
+
+    def __init__(self, seed: int, swarm: Swarm) -> None:
+        super().__init__(seed, swarm, random.Random(f"node world {seed}"), Agenda())
+        self.network = Network(self)
+        self.lives = 0
+        """Processes that ever began."""
+
+    def sync_ns(self) -> int:
+        """How long a sync takes."""
+        most = self.swarm.sync_ms * (10 if self.chance.random() < 0.02 else 1)
+        return int((0.05 + self.chance.random() * most) * MS)
