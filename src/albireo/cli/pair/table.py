@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from albireo.cli.display import time_text
+from albireo.cli.place import MEMBERS
 from albireo.machine.pair.levels import TOO_FAR_APART
 from albireo.model.feature import FIRST_LEVEL
 
@@ -31,7 +32,6 @@ CASE_WORDS: Final = {
     "store_refused": "the other member's store is refused",
     "no_room": "its log has to be cut, and its disk has no room to keep what is cut: make room, it goes on by itself",
 }
-MEMBERS: Final = ("primary", "backup")
 
 
 class MemberRow(msgspec.Struct, frozen=True, kw_only=True):

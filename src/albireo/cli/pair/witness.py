@@ -2,17 +2,15 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.pair.side_process import run_until_stopped, status_of
-from albireo.cli.place import VAR, topology_option
+from albireo.cli.place import MEMBERS, VAR, topology_option
 from albireo.cli.site.topology import read_topology
 from albireo.node.vote import boot as witness_boot
-
-MEMBERS: Final = ("primary", "backup")
 
 
 @click.command("witness")

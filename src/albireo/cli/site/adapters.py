@@ -24,7 +24,7 @@ def adapter_kinds() -> dict[str, AdapterKind]:
 def _judge_modbus(cells: Mapping[str, str]) -> Judged | list[RowMistake]:
     parsed = parse_row(cells)
     if isinstance(parsed, list):
-        return [RowMistake(one.column, one.text, one.remedy) for one in parsed]
+        return parsed
     if parsed.bit is not None:
         return Judged(parsed.item)
     kind = "bits" if parsed.kind.is_bits else "registers"

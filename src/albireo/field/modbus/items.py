@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from albireo.codec.topology.item_table import RowMistake
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import ValueType
 
@@ -94,16 +95,6 @@ COLUMNS: Final = (
 """Every column of a table; only name, kind and address are always needed."""
 
 
-class CellMistake(msgspec.Struct, frozen=True):
-    """A mistake in one cell of a row."""
-
-    column: str
-    text: str
-    """Text of the mistake, with the value found."""
-    remedy: str
-    """Advice what to write instead."""
-
-
 class ModbusItem(msgspec.Struct, frozen=True, kw_only=True):
     """Item of a device: where it stands, what it means, how it is declared."""
 
@@ -144,13 +135,13 @@ class _Row:
 
     def __init__(self, row: Mapping[str, str]) -> None:
         self._row = row
-        self.mistakes: list[CellMistake] = []
+        self.mistakes: list[RowMistake] = []
 
     def text(self, column: str) -> str:
         return (self._row.get(column) or "").strip()
 
     def wrong(self, column: str, text: str, remedy: str) -> None:
-        self.mistakes.append(CellMistake(column, text, remedy))
+        self.mistakes.append(RowMistake(column, text, remedy))
 
     def _read(self, column: str, convert: Callable[[str], T], absent: T, remedy: str) -> T:
         text = self.text(column)
@@ -196,7 +187,7 @@ def _within(number: int, lowest: int, highest: int) -> int:
     return number
 
 
-def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) -> ModbusItem | list[CellMistake]:
+def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) -> ModbusItem | list[RowMistake]:
     """The item of one row of the table, or all mistakes in the row.
 
     Args:

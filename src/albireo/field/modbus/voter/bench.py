@@ -89,7 +89,7 @@ class Cycled(msgspec.Struct, frozen=True, kw_only=True):
     """The registers changed again after the start."""
 
 
-class _Seen(msgspec.Struct):
+class _SeenWrite(msgspec.Struct):
     """Observation of one write from one connection."""
 
     unseen_sent: float = 0.0
@@ -157,9 +157,9 @@ class Bench:
             race.own_late_ms = max(race.own_late_ms, 1e3 * (_now() - begun))
         return _now()
 
-    async def _watch(self, line: VoterConnection, first: int, words: Sequence[int], race: Race) -> _Seen:
+    async def _watch(self, line: VoterConnection, first: int, words: Sequence[int], race: Race) -> _SeenWrite:
         """Reads until the write shows."""
-        seen = _Seen()
+        seen = _SeenWrite()
         deadline = _now() + 2 * self.limits.shown_s
         while True:
             seen.sent = _now()
