@@ -115,7 +115,7 @@ def _own(position: Position) -> FeedHello:
     return FeedHello(follower="history", is_named=True, log_id=LOG, position=position)
 
 
-FOLLOWS = msgspec.structs.replace(FACTS, committed=Position(1, 40), leads=False)
+FOLLOWS = msgspec.structs.replace(FACTS, committed=Position(1, 40), is_acting=False)
 """Of a member that knows of the new epoch, and has heard only that 40 is committed."""
 
 
