@@ -31,7 +31,7 @@ install:
 ## make test      every test; ARGS="-k log" for some, WORKERS=0 in one process
 test:
 	@$(INSTALL) dev
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 ## make lint      ruff, mypy (strict), codespell
 lint:
@@ -49,7 +49,7 @@ bench:
 ## make drill     the long form of drills, stories, seeds and crashes, then every fault of the pair; ROUNDS=3 for fewer
 drill:
 	@$(INSTALL) dev
-	@ALBIREO_LONG_TESTS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/drill tests/scripted tests/sim tests/unit/pipeline $(ARGS)
+	@ALBIREO_LONG_TESTS=1 $(BIN)/python -m pytest -n $(WORKERS) tests/drill tests/scripted tests/sim tests/unit/pipeline $(ARGS)
 	@.ci/last-release $(BIN) || echo "albireo: no wheel of the last release; the drill 'releases' will skip" >&2
 	@export ALBIREO_LAST_RELEASE="$(CURDIR)/var/last-release"; \
 	  failed=0; for fault in $$($(BIN)/albireo drill --list | cut -f1); do \

@@ -1,7 +1,27 @@
 """What holds for every test: a slow machine, or one that stands still for a second, is no failure."""
 
+from typing import Final
+
+import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
+TOGETHER: Final = ("tests/unit/pipeline/", "tests/drill/test_switchover_drill.py", "tests/unit/cli/test_history_cli.py")
+"""Tests below one of these share what is costly to make, so one worker runs them all."""
 
 # Both would judge the machine: the time of one example, and the time in which the first ones are drawn.
 settings.register_profile("machine-independent", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("machine-independent")
+
+
+class OneByOne(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types.
+    """Hands out each test by itself, but TOGETHER. The marks of xdist for groups have no effect in pytest 9.2."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneByOne:
+    return OneByOne(config, log)

@@ -21,7 +21,7 @@ from albireo.node.history.files.store import HistoryStore
 from tests.history_parts import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
 
 RANGE = ["--from", "2023-11-15T00:00", "--to", "2023-11-15T00:05"]
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("history_cli")]
+pytestmark = [pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from albireo.codec import history as stored
 from albireo.pipeline.report import alarms
 from tests.unit.pipeline.history_files import DAY0, SECOND, Row
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 MINUTE = 60 * SECOND
 WINDOW = 10 * MINUTE

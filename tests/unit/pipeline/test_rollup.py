@@ -17,7 +17,7 @@ from tests.unit.pipeline.history_files import Row
 from tests.unit.pipeline.plant_rows import BEGIN, ITEMS, gaps_of, samples_of
 from tests.unit.pipeline.rollup_oracle import COLUMNS, assert_same, rollup_by_duckdb
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 DAY_BEFORE = BEGIN - BEGIN % tables.DAY_NS
 KNOWN_TO = BEGIN + 1530 * tables.SECOND_NS

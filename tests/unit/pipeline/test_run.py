@@ -22,7 +22,7 @@ from tests.unit.pipeline.plant_rows import BEGIN, ITEMS, gaps_of, samples_of
 from tests.unit.pipeline.rollup_oracle import assert_same, rollup_by_duckdb, table_rows
 from tests.unit.pipeline.test_rollup import kernel_partials
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 KNOWN_TO = BEGIN + 1530 * SECOND
 WIDTHS = {"rollup_1s": tables.SECOND_NS, "rollup_1min": tables.MINUTE_NS, "rollup_1h": tables.HOUR_NS}
