@@ -262,7 +262,7 @@ class VoterWritten(Message, frozen=True, tag="voter_written"):
 
 
 class VoterHangUp(Message, frozen=True, tag="voter_hang_up"):
-    """CORE to adapter: the register voter's `ResetConnection`. Answered by `VoterLost`, and by the next `VoterOffered`."""
+    """CORE to adapter: close the connection of the register voter. Answered by `VoterLost`, then `VoterOffered`."""
 
     adapter: str
     connection: int
