@@ -267,7 +267,7 @@ class VoterWritten(Message, frozen=True, tag="voter_written"):
 
 
 class VoterHangUp(Message, frozen=True, tag="voter_hang_up"):
-    """CORE to adapter: reset the voter's connection. `VoterLost` answers, and then the next `VoterOffered`."""
+    """CORE to adapter: close the connection of the register voter. Answered by `VoterLost`, then `VoterOffered`."""
 
     adapter: str
     connection: int
