@@ -20,17 +20,14 @@ STOP_S: Final = 30.0
 @contextlib.contextmanager
 def running_node(topology: Path, data: Path) -> Iterator[subprocess.Popen[bytes]]:
     """`albireo node run` in a process of its own; stopped cleanly at the end."""
-    command = [
-        sys.executable,
-        "-c",
-        "from albireo.cli import main; main()",
-        "node",
-        "run",
-        "--topology",
-        str(topology),
-        "--data",
-        str(data),
-    ]
+    with running(data, "node", "run", "--topology", str(topology), "--data", str(data)) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def running(data: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that runs until it is stopped, with `data` as its directory; stopped cleanly at the end."""
+    command = [sys.executable, "-c", "from albireo.cli import main; main()", *arguments]
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(command, stdout=said, stderr=said)
         try:
@@ -75,6 +72,11 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
 
 def resident_bytes(processes: list[psutil.Process]) -> int:
     return sum(one.memory_info().rss for one in processes)
+
+
+def unshared_bytes(processes: list[psutil.Process]) -> int:
+    """What would be free without them: pages that no other process maps."""
+    return sum(one.memory_full_info().uss for one in processes)
 
 
 def longest_turn_ms(client: NodeClient, actor: str = "core") -> tuple[float, float]:

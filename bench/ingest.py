@@ -31,7 +31,8 @@ from albireo.machine.producer.producer import TimePassed as ProducerTime
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 from albireo.plant.tunnel.processes import Tunnel
 from albireo.plant.tunnel.site import write_site
 from albireo.runtime import SyncLink

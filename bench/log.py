@@ -16,7 +16,10 @@ from queue import SimpleQueue
 from typing import Final
 
 from albireo.codec.frame import body_crc, frame_bytes
-from albireo.log import Corrupted, Entry, Log, LogConfig, RecoveryReport, StoreIdentity
+from albireo.log import Corrupted, LogConfig, StoreIdentity
+from albireo.log.log import Log
+from albireo.log.segment.recovery import RecoveryReport
+from albireo.log.write.appending import Entry
 from albireo.model.position import EpochEntry, Position
 from bench import Case, Progress, Result, case, median, result
 

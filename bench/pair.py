@@ -23,7 +23,8 @@ from albireo.client.producer import PairProducer
 from albireo.drill.ports import KeptPorts
 from albireo.machine.producer.sending import Acknowledged
 from albireo.model.item import DataItem
-from albireo.model.samples import SampleBatch, Strings, ValueType
+from albireo.model.samples import SampleBatch, Strings
+from albireo.model.value import ValueType
 from albireo.runtime.link.lines import LineTo
 from bench import Case, Progress, Result, case, median, result
 from bench._bare_pair import NUMBER, socket_of

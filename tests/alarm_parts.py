@@ -9,13 +9,14 @@ from typing import cast
 import msgspec
 import numpy as np
 
-from albireo.codec import record
+from albireo.codec import record, samples
 from albireo.codec.record import CaseChanged, ItemDeclared, Record
 from albireo.machine.fold import AlarmConfig, Asked, Cases, Conditions, Dim, Refused
 from albireo.model.case import Case
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, DataItem
-from albireo.model.samples import ItemId, SampleBatch, Strings, Value, ValueType
+from albireo.model.samples import SampleBatch, Strings
+from albireo.model.value import ItemId, Value, ValueType
 
 WALL_0 = 1_700_000_000_000_000_000
 """Node wall time at log time 0."""
@@ -46,7 +47,7 @@ class AlarmFolds:
         log_time = LogTime(frame.log_time)
         self.conditions.time_passed(log_time, frame.wall_ns)
         if frame.kind != record.Kind.RECORDS:
-            batch = record.decode_samples(frame.body, frame.kind, frame.record_count)
+            batch = samples.decode_body(frame.body, frame.kind, frame.record_count)
             fresh = self.dim.fold_samples(batch, frame.first_sequence + frame.record_count - 1, log_time)
             self.conditions.fold_samples(fresh, log_time)
             return
@@ -112,7 +113,7 @@ class AlarmNode:
         self.append_batch(batch_of(value_type, [(item_id, value, quality, source_ns)], self.wall_ns))
 
     def append_batch(self, batch: SampleBatch) -> None:
-        self._append(Frame(*self._place(len(batch)), int(batch.value_type), record.encode_samples(1, 1, batch)))
+        self._append(Frame(*self._place(len(batch)), int(batch.value_type), samples.encode_body(1, 1, batch)))
         self.commit_proposals()
 
     def append_records(self, records: Sequence[Record]) -> None:

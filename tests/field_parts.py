@@ -8,7 +8,7 @@ import numpy as np
 from pymodbus.server import ModbusTcpServer
 from pymodbus.simulator import DataType, SimData, SimDevice
 
-from albireo.codec import record
+from albireo.codec import record, samples
 from albireo.codec.message import (
     Append,
     Appended,
@@ -24,7 +24,8 @@ from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.position import Position
-from albireo.model.samples import SampleBatch, Value
+from albireo.model.samples import SampleBatch
+from albireo.model.value import Value
 from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.link.sockets import Letter
 from tests.port_parts import free_port
@@ -107,7 +108,7 @@ class RecordingCore:
         if kind == Kind.RECORDS:
             self.gaps += [one for one in record.decode_records(body, count) if isinstance(one, GapFound)]
         else:
-            self.batches.append(record.decode_samples(body, kind, count))
+            self.batches.append(samples.decode_body(body, kind, count))
 
     def ticked(self, now: Instant) -> None:
         pass

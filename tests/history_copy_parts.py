@@ -30,7 +30,7 @@ from albireo.machine.history.copying import (
 from albireo.machine.history.giving import group_sent
 from albireo.machine.history.sealing import merge_plan
 from albireo.model.instant import SECOND, Instant
-from albireo.model.samples import ValueType
+from albireo.model.value import ValueType
 from albireo.node.history.copy_work import CopyWork, read_piece
 from albireo.node.history.errors import FileRefused
 from albireo.node.history.files import merging

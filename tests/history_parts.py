@@ -13,7 +13,8 @@ from albireo.codec.history import SCHEMAS, FileKind, Manifest
 from albireo.codec.record import Kind, Record, Stream
 from albireo.log.files import Buffer, OsFileSystem
 from albireo.model.instant import SECOND
-from albireo.model.samples import Column, SampleBatch, Strings, Value, ValueType
+from albireo.model.samples import Column, SampleBatch, Strings
+from albireo.model.value import Value, ValueType
 from albireo.node.history.files import parquet
 from albireo.node.history.files.store import Store, read_manifest
 from albireo.node.history.hot import Hot

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 import msgspec
 
 from albireo.codec.frame import Frame, FrameHeader, encode, frames
-from albireo.log import Log, LogConfig, RecoveryReport, StoreIdentity, pair_log_id
+from albireo.log import LogConfig, StoreIdentity, pair_log_id
+from albireo.log.log import Log
+from albireo.log.segment.recovery import RecoveryReport
 from albireo.model.instant import MS, LogTime
 from albireo.model.position import EpochEntry
 from albireo.sim.engine.disk import SimDisk

@@ -5,7 +5,10 @@ from pathlib import Path
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, body_crc, frames
-from albireo.log import Corrupted, Entry, Log, LogConfig, RecoveryReport, StoreIdentity
+from albireo.log import Corrupted, LogConfig, StoreIdentity
+from albireo.log.log import Log
+from albireo.log.segment.recovery import RecoveryReport
+from albireo.log.write.appending import Entry
 from albireo.model.position import EpochEntry, Position
 from albireo.sim.engine.disk import SimDisk
 

@@ -43,9 +43,10 @@ from albireo.machine.pair.own import MemberFacts
 from albireo.machine.vote.voter import Answer, Asked, Voter
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.position import BEGINNING, EpochHistory, Position
+from albireo.node.member.arguments import Seats
 from albireo.node.member.marks import Marks
 from albireo.node.member.orders import Orders, PairOrders
-from albireo.node.member.status import MemberStatus, Seats
+from albireo.node.member.status import MemberStatus
 
 CLUSTER = "3f0c/root"
 STEP_NS = 20 * MS

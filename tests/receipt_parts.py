@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from albireo.codec import record, reference
+from albireo.codec import record, reference, samples
 from albireo.codec.frame import Frame, body_crc
 from albireo.codec.message import AnyMessage, Append, Appended, ProducerWelcome
 from albireo.codec.record import GapFound, Kind, ProducerOpened, Stream
@@ -44,7 +44,8 @@ from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairS
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.item import DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 from tests.drafted_parts import frames_of
 
 LOG = b"R" * 16
@@ -564,5 +565,5 @@ def held(frame: Frame) -> list[int]:
     if not producer_id or frame.header.kind in (Kind.RECORDS, Kind.REFERENCE):
         return []
     return [
-        int(value) for value in record.decode_samples(frame.body, frame.header.kind, frame.header.record_count).values()
+        int(value) for value in samples.decode_body(frame.body, frame.header.kind, frame.header.record_count).values()
     ]

@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 from albireo.model.instant import MS, SECOND
-from albireo.runtime import ActorSpec, DataLocked, SupervisionConfig, run_node
+from albireo.runtime import ActorSpec, DataLocked
+from albireo.runtime.actor.node import run_node
+from albireo.runtime.actor.supervision import SupervisionConfig
 
 SILENT_VARIABLE = "DRILL_SILENT_MS"
 CONFIG = SupervisionConfig(

@@ -15,7 +15,8 @@ from typing import Final
 
 import pytest
 
-from albireo.log import Log, LogConfig
+from albireo.log import LogConfig
+from albireo.log.log import Log
 from albireo.model.position import EpochEntry
 from tests.log_parts import IDENTITY, entry_of
 from tests.waiting_parts import PATIENCE_S
@@ -34,7 +35,9 @@ WRITER: Final = """
 import sys
 from pathlib import Path
 from queue import SimpleQueue
-from albireo.log import Entry, Log, LogConfig, StoreIdentity
+from albireo.log.write.appending import Entry
+from albireo.log.log import Log
+from albireo.log import LogConfig, StoreIdentity
 from albireo.codec.frame import body_crc
 from albireo.model.position import EpochEntry
 

@@ -22,11 +22,12 @@ from albireo.client import ClientError, NodeClient
 from albireo.codec.frame import frames
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData
 from albireo.codec.record import GapFound, Kind, Stream, decode_records
-from albireo.log import Log, StoreIdentity
+from albireo.log import StoreIdentity
+from albireo.log.log import Log
 from albireo.machine.feed import Follower, FollowerConfig
 from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
 from albireo.machine.fold.folds import Folds
-from albireo.model.samples import ValueType
+from albireo.model.value import ValueType
 from albireo.plant.tunnel.processes import Tunnel
 from albireo.plant.tunnel.scenario import Scenario
 from albireo.runtime import SyncLink

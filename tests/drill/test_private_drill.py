@@ -12,7 +12,8 @@ from albireo.client import Acknowledged, PairProducer
 from albireo.codec.record import REFERENCE_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 from albireo.node.history.sql import connect
 from tests.drill.test_pair_cli_drill import VOTERS, Pair, until
 from tests.drill.test_snapshot_drill import history, members

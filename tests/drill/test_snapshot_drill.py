@@ -16,7 +16,8 @@ from albireo.client import Acknowledged, NodeClient, NodeUnreachable, PairProduc
 from albireo.codec.history import FileKind, decode_manifest
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
-from albireo.model.samples import SampleBatch, Strings, ValueType
+from albireo.model.samples import SampleBatch, Strings
+from albireo.model.value import ValueType
 from albireo.node.history.sql import connect
 from albireo.runtime.link.lines import LineTo
 from tests.drill.test_pair_cli_drill import VOTERS, Pair, until

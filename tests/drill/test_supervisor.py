@@ -12,19 +12,9 @@ import pytest
 
 from albireo.codec.message import Answer, Ask
 from albireo.model.instant import MS, SECOND
-from albireo.runtime import (
-    ActorChanged,
-    ActorHung,
-    ActorSpec,
-    ActorState,
-    DataLocked,
-    LinkLimits,
-    StartFailed,
-    SupervisionConfig,
-    Supervisor,
-    SyncLink,
-)
-from albireo.runtime.actor.supervisor import PlacementName
+from albireo.runtime import ActorHung, ActorSpec, DataLocked, LinkLimits, StartFailed, SyncLink
+from albireo.runtime.actor.supervision import SupervisionConfig
+from albireo.runtime.actor.supervisor import ActorChanged, ActorState, PlacementName, Supervisor
 from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]

@@ -20,7 +20,8 @@ from albireo.model.command import Outcome
 from albireo.model.instant import WallTime
 from albireo.model.item import NAME_PATTERN
 from albireo.model.quality import GOOD
-from albireo.model.samples import Strings, Value
+from albireo.model.samples import Strings
+from albireo.model.value import Value
 from albireo.runtime.actor.actor import running
 from albireo.runtime.actor.clock import boot_ns
 from tests.field_parts import LONG_MS, Plc, RecordingCore, comm, in_loop, until

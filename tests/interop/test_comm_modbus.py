@@ -17,7 +17,7 @@ from albireo.model.quality import (
     BAD_WAITING_FOR_INITIAL_DATA,
     GOOD,
 )
-from albireo.model.samples import Value
+from albireo.model.value import Value
 from albireo.runtime.actor.actor import run_actor, running
 from albireo.runtime.errors import ConfigurationRefused
 from tests.field_parts import (

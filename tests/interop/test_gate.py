@@ -21,7 +21,7 @@ from albireo.machine.output.mailbox import MAILBOX_REGISTERS, Order, Result, dec
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
 from albireo.model.quality import GOOD
-from albireo.model.samples import Value
+from albireo.model.value import Value
 from albireo.node.gate.store import GateDisk
 from albireo.plant.tunnel.plc.orders import Carried
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS

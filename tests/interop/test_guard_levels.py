@@ -18,7 +18,7 @@ from albireo.field.modbus.output import registers_of
 from albireo.model.command import Outcome
 from albireo.model.instant import MS
 from albireo.model.quality import GOOD
-from albireo.model.samples import Value
+from albireo.model.value import Value
 from albireo.plant.tunnel.plc.memory import Keep
 from albireo.plant.tunnel.plc.orders import Carried
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS

@@ -18,7 +18,8 @@ from albireo.field.contract import Adapter
 from albireo.field.kinds import Surroundings, create_adapter
 from albireo.model.command import Outcome
 from albireo.model.quality import BAD_CONFIGURATION_ERROR, GOOD
-from albireo.model.samples import Strings, Value
+from albireo.model.samples import Strings
+from albireo.model.value import Value
 from albireo.runtime.actor.clock import boot_ns
 from tests.field_parts import LONG_MS, in_loop
 from tests.port_parts import free_port

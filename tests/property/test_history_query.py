@@ -18,7 +18,7 @@ from albireo.machine.history.trace import AggregateSettings, averages
 from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
-from albireo.model.samples import ItemId, ValueType
+from albireo.model.value import ItemId, ValueType
 from albireo.node.history import hot as hot_tail
 from albireo.node.history.files import merging
 from albireo.node.history.files.store import Store

@@ -11,7 +11,7 @@ from albireo.codec.history import BUCKET_NS, SAMPLES
 from albireo.machine.history.aggregate import PARTIAL_COLUMNS, merge, partials_of
 from albireo.model.instant import SECOND
 from albireo.model.position import Position
-from albireo.model.samples import Value, ValueType
+from albireo.model.value import Value, ValueType
 from albireo.node.history import hot
 from albireo.node.history.files import parquet
 from albireo.node.history.hot import Hot, samples_table

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from albireo.log import CorruptRange, Log
+from albireo.log.log import Log
+from albireo.log.segment.recovery import CorruptRange
 from albireo.sim.engine.disk import SECTOR_BYTES, SimDisk
 from tests.log_parts import DIRECTORY, IDENTITY, SEGMENTS, SMALL, World, segment_paths
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from albireo.field.modbus.items import Kind, ModbusItem, RegisterType
 from albireo.field.modbus.plan import Block, PlanConfig, plan, split
 from albireo.model.item import DataItem
-from albireo.model.samples import ValueType
+from albireo.model.value import ValueType
 
 ITEM = DataItem(name="x", value_type=ValueType.BOOL)
 

@@ -17,7 +17,8 @@ from albireo.machine.producer.producer import Offered, Opened, Producer, Produce
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.position import Position
-from albireo.model.samples import SampleBatch, Strings, ValueType
+from albireo.model.samples import SampleBatch, Strings
+from albireo.model.value import ValueType
 
 ITEM = DataItem(name="a", value_type=ValueType.INT64)
 
@@ -79,7 +80,7 @@ def _content(kind: int, count: int, body: bytes) -> list[tuple[str, int]]:
     if kind == Kind.RECORDS:
         (gap,) = record.decode_records(body, count)
         return [("gap", gap.lost or 0)]  # type: ignore[union-attr]  # A producer appends gaps only.
-    return [("value", int(value)) for value in record.decode_samples(body, kind, count).values()]
+    return [("value", int(value)) for value in samples.decode_body(body, kind, count).values()]
 
 
 def _batch(number: int) -> SampleBatch:

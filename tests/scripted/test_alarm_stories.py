@@ -23,7 +23,7 @@ from albireo.machine.fold import Asked, Refused
 from albireo.model import quality as q
 from albireo.model.case import Action, Case, LifecycleStatus, Shelving
 from albireo.model.item import AlarmSettings, Condition
-from albireo.model.samples import Value, ValueType
+from albireo.model.value import Value, ValueType
 from tests.alarm_parts import AlarmNode
 
 STORIES = sorted((Path(__file__).parent / "alarms").glob("*.txt"))

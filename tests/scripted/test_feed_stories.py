@@ -61,7 +61,7 @@ from albireo.machine.node.turn import Moment
 from albireo.model import quality
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
-from albireo.model.samples import ValueType
+from albireo.model.value import ValueType
 
 STORIES = sorted((Path(__file__).parent / "feed").glob("*.txt"))
 LOG = b"P" * 16

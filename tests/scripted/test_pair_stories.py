@@ -52,7 +52,7 @@ from albireo.sim.machines.parts import EMPTY_DISK, Disk, MemberNode, Violation
 from albireo.sim.machines.swarm import Swarm
 from albireo.sim.machines.world import World
 
-STORIES = sorted((Path(__file__).parent / "pair").glob("*.txt"))
+STORIES = sorted((Path(__file__).parent / "pair").rglob("*.txt"))
 COLUMNS = {"witness": (1, 0), "plc": (1, 1), "three": (3, 0)}
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 RECENT_NS = 300 * MS

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from albireo.codec import record
+from albireo.codec import samples
 from albireo.codec.message import Append, Appended
 from albireo.codec.record import Kind
 from albireo.machine.node.events import Suspended
@@ -32,7 +32,7 @@ from albireo.machine.producer.sending import Acknowledged
 from albireo.model.instant import MS
 from tests.receipt_parts import LOCAL, NAMES, Member, Pair, Program
 
-STORIES = sorted((Path(__file__).parent / "receipts").glob("*.txt"))
+STORIES = sorted((Path(__file__).parent / "receipts").rglob("*.txt"))
 
 
 class Story:
@@ -168,7 +168,7 @@ def kept(program: Program) -> list[str]:
         assert isinstance(send.message, Append)
         for entry, body in zip(send.message.entries, send.raw, strict=True):
             assert entry.kind != Kind.RECORDS
-            rows = record.decode_samples(body, entry.kind, entry.record_count)
+            rows = samples.decode_body(body, entry.kind, entry.record_count)
             found += [str(value) for value in rows.values()]
     return found
 

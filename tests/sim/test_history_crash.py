@@ -12,7 +12,7 @@ from albireo.codec.history import DAY_NS, FileKind
 from albireo.codec.record import Audited, GapFound, Stream
 from albireo.machine.history.sealing import merge_plan
 from albireo.model.instant import SECOND
-from albireo.model.samples import ValueType
+from albireo.model.value import ValueType
 from albireo.node.history.files import merging
 from albireo.node.history.files.store import RETIRED_GRACE_NS, Store
 from tests.history_parts import (

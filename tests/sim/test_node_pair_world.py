@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from albireo.codec import record
+from albireo.codec import record, samples
 from albireo.codec.record import Kind
 from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL
 from albireo.model.instant import SECOND
@@ -133,7 +133,7 @@ def values_at(world: World, index: int) -> dict[int, list[int]]:
     for frame in machine.log.frames():
         whole = machine.core.private.whole(frame) if machine.core.private is not None else frame
         if whole.header.kind == Kind.INT64 and record.decode_producer(whole.body)[0]:
-            for value in record.decode_samples(whole.body, Kind.INT64, whole.header.record_count).values():
+            for value in samples.decode_body(whole.body, Kind.INT64, whole.header.record_count).values():
                 count, producer = divmod(int(value), 10)
                 found.setdefault(producer, []).append(count)
     return found

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from albireo.codec import record
+from albireo.codec import record, samples
 from albireo.codec.frame import Frame, FrameHeader, encode, encode_header, frames
 from albireo.codec.message import (
     AnyMessage,
@@ -53,7 +53,8 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 
 LOG = b"L" * 16
 T0 = 1_800_000_000 * SECOND
@@ -335,7 +336,7 @@ def stored(world: World, plc: Plc) -> list[float]:
         value
         for frame in world.disk.frames
         if record.decode_producer(frame.body)[0] == known.producer_id and frame.header.kind == Kind.FLOAT64
-        for value in record.decode_samples(frame.body, frame.header.kind, frame.header.record_count).values()
+        for value in samples.decode_body(frame.body, frame.header.kind, frame.header.record_count).values()
         if isinstance(value, float)
     ]
 

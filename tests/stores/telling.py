@@ -23,7 +23,9 @@ from albireo.cli import cli
 from albireo.codec.frame import Frame, encode, frames
 from albireo.codec.record import Kind, Stream, decode_records
 from albireo.codec.reference import is_reference
-from albireo.log import Log, OsFileSystem, RecoveryReport, StoreIdentity
+from albireo.log import OsFileSystem, StoreIdentity
+from albireo.log.log import Log
+from albireo.log.segment.recovery import RecoveryReport
 from albireo.machine.fold.folds import Folds
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS

@@ -26,7 +26,8 @@ import numpy as np
 
 from albireo.client import Acknowledged, NodeClient, NodeUnreachable, PairProducer
 from albireo.model.item import AlarmSettings, DataItem
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 from albireo.runtime.link.lines import LineTo
 from tests.drill.test_pair_cli_drill import ALBIREO, ENVIRONMENT, VOTERS, Pair, until
 from tests.stores.archive import FOLDER, pack, told_beside, unpack

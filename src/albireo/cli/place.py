@@ -1,15 +1,19 @@
-"""Which node a command means: `--data DIR`, else the only one in `./var`."""
+"""Which node a command means: `--data DIR`, else the only one in `./var`.
+
+The client is imported where it is used: a command that runs a node or a witness must not keep it in memory.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from albireo.cli.output import ExitCode, Failure
-from albireo.cli.pair.members import Acting
-from albireo.client import NodeClient, NodeRefused, NodeUnreachable
+
+if TYPE_CHECKING:
+    from albireo.client import NodeClient
 
 VAR: Final = Path("var")
 MEMBERS: Final = ("primary", "backup")
@@ -34,6 +38,8 @@ def find_data(data: Path | None) -> Path:
     """
     if data is not None:
         if is_pair(data):
+            from albireo.cli.pair.members import Acting
+
             return Acting([data / member for member in MEMBERS])()
         if not is_store(data):
             raise Failure(
@@ -61,8 +67,10 @@ def is_store(directory: Path) -> bool:
 
 
 @contextlib.contextmanager
-def node_client(data: Path | None) -> Iterator[NodeClient]:
+def node_client(data: Path | None) -> "Iterator[NodeClient]":
     """A client of the node that is meant; its errors become failures with a remedy."""
+    from albireo.client import NodeClient, NodeRefused, NodeUnreachable
+
     directory = find_data(data)
     try:
         with NodeClient(directory) as client:

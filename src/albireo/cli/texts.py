@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from albireo.model import quality
-from albireo.model.samples import Value
+from albireo.model.value import Value
 
 
 def value_text(value: Value | None, unit: str = "") -> str:

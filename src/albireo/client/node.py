@@ -23,7 +23,8 @@ from albireo.machine.feed.follower import (
     Say,
     TimePassed,
 )
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.errors import NodeUnreachable as NoSuchNode
 from albireo.runtime.link.sockets import SyncLink

@@ -28,7 +28,8 @@ from albireo.machine.producer.sending import Acknowledged, Heard, PairSender, Re
 from albireo.machine.producer.waiting import queued_bytes
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
-from albireo.model.samples import SampleBatch, Strings, ValueType
+from albireo.model.samples import SampleBatch, Strings
+from albireo.model.value import ValueType
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.actor.tuning import show_large_block
 from albireo.runtime.link.keys import Keys

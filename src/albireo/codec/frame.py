@@ -38,8 +38,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
-from crc32c import crc32c
 
+from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.codec.record import BODY_BYTES_MAX, RECORDS_MAX
 from albireo.model.position import Position

@@ -20,10 +20,10 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Final
 
-import crc32c
 import msgspec
 import pyarrow as pa
 
+from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.model.position import EpochEntry, Position
 
@@ -111,7 +111,7 @@ GAPS: Final = _schema(
     _required("epoch", pa.int64()),
     _required("sequence", pa.int64()),
 )
-"""model.samples.Gap, and when CORE appended it. Empty item_ids: every item of `source`. Sorted by sequence."""
+"""model.value.Gap, and when CORE appended it. Empty item_ids: every item of `source`. Sorted by sequence."""
 
 EVENTS: Final = _schema(
     _required("at_ns", pa.int64()),
@@ -155,7 +155,7 @@ ITEMS: Final = _schema(
     _required("description", pa.string()),
     _required("adapter", pa.string()),
 )
-"""Sorted by item_id. value_type as in model.samples.ValueType. `adapter` says which gaps touch the item."""
+"""Sorted by item_id. value_type as in model.value.ValueType. `adapter` says which gaps touch the item."""
 
 
 class FileKind(StrEnum):
@@ -272,7 +272,7 @@ _CRC_FIELD: Final = re.compile(rb'"crc":\d+')
 def encode_manifest(manifest: Manifest) -> bytes:
     """JSON with its checksum set."""
     plain = msgspec.json.encode(msgspec.structs.replace(manifest, crc=0))
-    return _CRC_FIELD.sub(b'"crc":%d' % crc32c.crc32c(plain), plain, count=1)
+    return _CRC_FIELD.sub(b'"crc":%d' % crc32c(plain), plain, count=1)
 
 
 def decode_manifest(buffer: bytes) -> Manifest:
@@ -291,7 +291,7 @@ def decode_manifest(buffer: bytes) -> Manifest:
     if manifest.version != FORMAT_VERSION:
         raise DecodeError(0, f"manifest version {manifest.version}, this program reads {FORMAT_VERSION}")
     # Over the bytes as they stand: a later version's fields, which this one does not know, must not look like damage.
-    if crc32c.crc32c(_CRC_FIELD.sub(b'"crc":0', buffer, count=1)) != manifest.crc:
+    if crc32c(_CRC_FIELD.sub(b'"crc":0', buffer, count=1)) != manifest.crc:
         raise DecodeError(0, "the manifest's checksum does not fit its content")
     paths = [entry.path for entry in manifest.files] + [one.path for one in manifest.retired]
     for path in paths + [hole.gap for hole in manifest.holes]:

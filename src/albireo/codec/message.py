@@ -18,7 +18,7 @@ from albireo.model.case import Case
 from albireo.model.command import Receipt
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import EpochEntry, Position
-from albireo.model.samples import Value
+from albireo.model.value import Value
 
 MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 """Largest map or raw part taken from a socket (also the socket's ZMQ_MAXMSGSIZE)."""

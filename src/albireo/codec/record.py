@@ -13,21 +13,19 @@ from enum import IntEnum
 from typing import Final
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.model.case import Case
 from albireo.model.command import Command, Receipt
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.item import KnownItem
-from albireo.model.samples import Gap, SampleBatch, ValueType
+from albireo.model.value import Gap
 
 PRODUCER: Final = struct.Struct("<QQ")
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 """Largest body a frame may have; a reader allocates no more on a length it has read."""
-RECORDS_MAX: Final = samples.SAMPLES_MAX
+RECORDS_MAX: Final = 1_000_000
+"""Most records of one batch, samples too; a producer cuts larger ones."""
 
 
 class Stream(IntEnum):
@@ -188,13 +186,6 @@ def encode_body(producer_id: int, producer_sequence: int, payload: bytes) -> byt
     return PRODUCER.pack(producer_id, producer_sequence) + payload
 
 
-def encode_samples(
-    producer_id: int, producer_sequence: int, *batches: SampleBatch, ids: NDArray[np.uint32] | None = None
-) -> bytes:
-    """The rows of all batches as one body; see `samples.encode`."""
-    return samples.encode(*batches, before=PRODUCER.pack(producer_id, producer_sequence), ids=ids)
-
-
 def encode_records(producer_id: int, producer_sequence: int, records: list[Record]) -> bytes:
     return PRODUCER.pack(producer_id, producer_sequence) + _encoder.encode(records)
 
@@ -205,15 +196,6 @@ def decode_producer(body: bytes | memoryview) -> tuple[int, int]:
         raise DecodeError(len(body), "body shorter than its producer header")
     producer_id, producer_sequence = PRODUCER.unpack_from(body)
     return producer_id, producer_sequence
-
-
-def decode_samples(body: bytes | memoryview, kind: int, record_count: int) -> SampleBatch:
-    """The sample batch of a frame of stream SAMPLES and kind 1..4."""
-    try:
-        value_type = ValueType(kind)
-    except ValueError as error:
-        raise DecodeError(0, f"kind {kind} is not a value type") from error
-    return samples.decode(memoryview(body)[PRODUCER.size :], value_type, record_count)
 
 
 def decode_records(body: bytes | memoryview, record_count: int) -> list[Record]:

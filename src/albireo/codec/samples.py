@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
-from albireo.model.samples import Column, SampleBatch, Strings, ValueType
-
-SAMPLES_MAX: Final = 1_000_000
-"""Most rows of one batch; a producer cuts larger ones."""
+from albireo.codec.record import PRODUCER, RECORDS_MAX
+from albireo.model.samples import Column, SampleBatch, Strings
+from albireo.model.value import ValueType
 
 _BEHIND_IDS: Final = (("source_ns", "<i8"), ("node_ns", "<i8"), ("quality", "<u4"))
 _FIXED_BYTES: Final = 4 + 8 + 8 + 4
@@ -49,6 +48,22 @@ def encode(*batches: SampleBatch, before: bytes = b"", ids: NDArray[np.uint32] |
     return b"".join(parts)
 
 
+def encode_body(
+    producer_id: int, producer_sequence: int, *batches: SampleBatch, ids: NDArray[np.uint32] | None = None
+) -> bytes:
+    """The rows of all batches as the body of one frame; see `encode`."""
+    return encode(*batches, before=PRODUCER.pack(producer_id, producer_sequence), ids=ids)
+
+
+def decode_body(body: bytes | memoryview, kind: int, record_count: int) -> SampleBatch:
+    """The sample batch of a frame of stream SAMPLES and kind 1..4."""
+    try:
+        value_type = ValueType(kind)
+    except ValueError as error:
+        raise DecodeError(0, f"kind {kind} is not a value type") from error
+    return decode(memoryview(body)[PRODUCER.size :], value_type, record_count)
+
+
 def _joined(columns: Sequence[NDArray[Any]], dtype: str) -> NDArray[Any]:
     return np.concatenate(columns, dtype=dtype, casting="unsafe")
 
@@ -59,8 +74,8 @@ def decode(buffer: bytes | memoryview, value_type: ValueType, count: int) -> Sam
     Raises:
         DecodeError: the length does not fit `count`, strings overlap or are not UTF-8, a bool is neither 0 nor 1.
     """
-    if not 0 < count <= SAMPLES_MAX:
-        raise DecodeError(0, f"{count} samples, expected 1..{SAMPLES_MAX}")
+    if not 0 < count <= RECORDS_MAX:
+        raise DecodeError(0, f"{count} samples, expected 1..{RECORDS_MAX}")
     fixed = _FIXED_BYTES * count
     if len(buffer) < fixed:
         raise DecodeError(len(buffer), f"{count} samples need at least {fixed} bytes")

@@ -14,12 +14,14 @@ import msgspec
 import numpy as np
 
 from albireo.client import Acknowledged, Delivered, PairConsumer, PairProducer, QueueFull, Rewound
+from albireo.codec import samples
 from albireo.codec.frame import Frame
-from albireo.codec.record import Kind, Stream, decode_samples
+from albireo.codec.record import Kind, Stream
 from albireo.machine.producer.sending import PairSender
 from albireo.model.item import DataItem
 from albireo.model.position import BEGINNING, Position
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 from albireo.runtime.actor.clock import wall_ns
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.lines import LineTo
@@ -156,7 +158,7 @@ class Record:
         header = frame.header
         if header.stream != Stream.SAMPLES or header.kind != Kind.INT64:
             return
-        batch = decode_samples(frame.body, header.kind, header.record_count)
+        batch = samples.decode_body(frame.body, header.kind, header.record_count)
         for value in batch.values():
             owner = int(value) >> OWNER_SHIFT
             if 1 <= owner <= len(PRODUCERS):

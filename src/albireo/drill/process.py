@@ -13,6 +13,8 @@ import psutil
 
 from albireo.drill.ground import DrillError
 
+STARTER: Final = "albireo.cli.tied"
+"""Module that runs a command of this version and ends with whoever started it."""
 STOP_S: Final = 40.0
 """A member that hands over, drains its adapters and closes its log."""
 TAIL_LINES: Final = 12
@@ -37,7 +39,9 @@ class Group:
         """What this process is told beyond our own environment."""
         self.options: tuple[str, ...] = ()
         """More arguments, from the next start on."""
-        self._command = [*within, sys.executable, "-m", "albireo.cli.tied", *arguments]
+        self.starter = STARTER
+        self._within = within
+        self._arguments = arguments
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -55,8 +59,8 @@ class Group:
         environment: Mapping[str, str] = {**os.environ, **self.environment}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._command, *self.options],
-                stdin=subprocess.PIPE,  # It ends when we do; see cli/tied.py.
+                [*self._within, sys.executable, "-m", self.starter, *self._arguments, *self.options],
+                stdin=subprocess.PIPE,  # Closed when we end; the starter ends then.
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

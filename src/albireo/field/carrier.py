@@ -27,7 +27,7 @@ from albireo.field.role import STANDS_BY, Role
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import DataItem
-from albireo.model.samples import Value
+from albireo.model.value import Value
 from albireo.runtime.actor.actor import ActorContext
 
 TRY_AGAIN_NS: Final = 200 * MS

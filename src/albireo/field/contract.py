@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from albireo.model.command import Outcome
 from albireo.model.item import DataItem
-from albireo.model.samples import Column, Value, ValueType
+from albireo.model.samples import Column
+from albireo.model.value import Value, ValueType
 
 GOES_ON: Final = ""
 """What a `SendGuard` answers when nothing speaks against the write."""

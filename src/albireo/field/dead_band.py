@@ -19,7 +19,8 @@ from albireo.field.contract import Columns
 from albireo.machine.producer.flight import Loss
 from albireo.model.instant import Instant, WallTime
 from albireo.model.quality import BAD_CLASS, BAD_NO_COMMUNICATION, BAD_WAITING_FOR_INITIAL_DATA, SEVERITY_SHIFT
-from albireo.model.samples import Column, SampleBatch, Strings, ValueType
+from albireo.model.samples import Column, SampleBatch, Strings
+from albireo.model.value import ValueType
 
 GAP_ITEMS_MAX: Final = 4_096
 """Items that one gap record names; a gap of more is said of every item of the adapter."""

@@ -32,7 +32,7 @@ from albireo.model.command import Outcome
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.quality import BAD_NO_DATA, GOOD
-from albireo.model.samples import Value, ValueType
+from albireo.model.value import Value, ValueType
 from albireo.runtime.actor.directory import holder
 
 READ_TIMEOUT_S: Final = 10.0

@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final, cast
 
 import msgspec
 
+from albireo.field import ENTRY_POINTS
 from albireo.field.contract import Adapter, ConfigurationError
 from albireo.model.instant import Instant
-
-ENTRY_POINTS: Final = "albireo.adapters"
-"""Group under which another distribution offers adapters of its own: `kind = "module:create"`."""
 
 _OWN: Final = {"modbus": "albireo.field.modbus.adapter:create", "host": "albireo.field.host:create"}
 
@@ -41,6 +38,8 @@ def create_adapter(kind: str, arguments: Mapping[str, object], surroundings: Sur
 def _factory(kind: str) -> Create:
     place = _OWN.get(kind)
     if place is None:
+        from importlib.metadata import entry_points  # Takes 3 MB, which adapters of our own are spared.
+
         offered = {one.name: one for one in entry_points(group=ENTRY_POINTS)}
         if kind not in offered:
             known = ", ".join(sorted({*_OWN, *offered}))

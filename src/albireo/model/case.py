@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from albireo.model.item import Condition
-from albireo.model.samples import Value
+from albireo.model.value import Value
 
 
 class LifecycleStatus(StrEnum):

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from albireo.model.samples import Value
+from albireo.model.value import Value
 
 
 class Outcome(StrEnum):

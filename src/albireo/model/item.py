@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
-from albireo.model.samples import ItemId, Value, ValueType
+from albireo.model.value import ItemId, Value, ValueType
 
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.\-]{0,63}(/[A-Za-z][A-Za-z0-9_.\-]{0,63})?$"
 """Local name of an item; the diagnostics items of an adapter have its name before a slash (`p1/connected`)."""

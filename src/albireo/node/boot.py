@@ -18,11 +18,13 @@ from albireo.codec.topology.topology import LoadedTopology
 from albireo.log import LogConfig
 from albireo.machine.pair import PairConfig
 from albireo.model.feature import FEATURE_LEVEL
-from albireo.model.instant import MS, SECOND
-from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, RuntimeSettings, Topology
-from albireo.node.member.arguments import PairArguments
-from albireo.node.vote.plc_voters import PlcWaits
-from albireo.runtime import ActorSpec, SupervisionConfig, Supervisor, run_node
+from albireo.model.instant import SECOND
+from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology
+from albireo.node.lone import logger_of, supervision_of
+from albireo.node.member.arguments import PairArguments, PlcWaits
+from albireo.runtime import ActorSpec
+from albireo.runtime.actor.node import run_node
+from albireo.runtime.actor.supervisor import Supervisor
 
 HOST: Final = "host"
 """Kind, and name by default, of the adapter that every node has for its own machine."""
@@ -45,7 +47,7 @@ def run(
         keys: directory of the CURVE keys of a member; None: no keys, all endpoints on loopback.
         feature_level: to which the node is held back; None: what the topology says.
     Returns:
-        The exit code, as `runtime.run_node` says.
+        The exit code, as `run_node` says.
     """
     node = place.node
     return run_node(
@@ -68,15 +70,11 @@ def specs_of(
         adapters.append({**_all_fields(AdapterConfig(name=HOST, kind=HOST)), "items": []})
     core = _core(loaded.topology, place, keys) | {"feature_level": feature_level}
     return [
-        ActorSpec("logger", "albireo.node.logger:create", _logger(node.runtime), stage=0, is_essential=False),
+        logger_of(node.runtime),
         ActorSpec("core", "albireo.node.core.actor:create", core, stage=1),
         ActorSpec("history", "albireo.node.history:create", _history(node), stage=2, nice=HISTORY_NICE),
         *(_comm(one, begins_acting=not place.member) for one in adapters),
     ]
-
-
-def _logger(runtime: RuntimeSettings) -> dict[str, object]:
-    return {"target": runtime.log_target, "level": runtime.log_level, "file_mib": runtime.log_file_mib}
 
 
 def _history(node: NodeConfig) -> dict[str, object]:
@@ -150,17 +148,6 @@ def _comm(arguments: Mapping[str, Any], *, begins_acting: bool) -> ActorSpec:
     spec_arguments = msgspec.to_builtins({**arguments, "begins_acting": begins_acting})
     return ActorSpec(
         f"comm.{arguments['name']}", "albireo.field.comm:create", spec_arguments, stage=3, is_essential=False
-    )
-
-
-def supervision_of(runtime: RuntimeSettings) -> SupervisionConfig:
-    """The supervisor's configuration, from the topology's words."""
-    return SupervisionConfig(
-        intensity=runtime.restarts_max,
-        period_ns=runtime.restarts_within_s * SECOND,
-        ask_every_ns=runtime.alive_every_ms * MS,
-        silent_after_ns=runtime.alive_timeout_ms * MS,
-        stop_within_ns=runtime.stop_timeout_ms * MS,
     )
 
 

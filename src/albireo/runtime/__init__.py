@@ -8,10 +8,7 @@ Example:
 from albireo.runtime.actor.actor import ActorContext, Behaviour, Supervised, run_actor, running
 from albireo.runtime.actor.journal import Journal
 from albireo.runtime.actor.mailbox import Mailbox, Overflow
-from albireo.runtime.actor.node import run_node
 from albireo.runtime.actor.placement import ActorSpec
-from albireo.runtime.actor.supervision import Escalated, SupervisionConfig
-from albireo.runtime.actor.supervisor import ActorChanged, ActorState, Supervisor
 from albireo.runtime.errors import (
     ActorFailed,
     ActorHung,
@@ -34,19 +31,16 @@ from albireo.runtime.link.probe import Reach
 from albireo.runtime.link.sockets import Letter, Link, LinkLimits, SyncLink
 
 __all__ = [
-    "ActorChanged",
     "ActorContext",
     "ActorFailed",
     "ActorHung",
     "ActorSpec",
-    "ActorState",
     "AddressTaken",
     "Behaviour",
     "ConfigurationRefused",
     "DataLocked",
     "DirectoryUnsafe",
     "EndpointRefused",
-    "Escalated",
     "Journal",
     "Keys",
     "KeysRefused",
@@ -63,11 +57,8 @@ __all__ = [
     "StartFailed",
     "StoreRefused",
     "Supervised",
-    "SupervisionConfig",
-    "Supervisor",
     "SyncLink",
     "TurnLimits",
     "run_actor",
-    "run_node",
     "running",
 ]

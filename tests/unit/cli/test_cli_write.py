@@ -3,7 +3,7 @@
 import pytest
 
 from albireo.cli.node.write import parsed
-from albireo.model.samples import Value, ValueType
+from albireo.model.value import Value, ValueType
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from albireo.codec.record import Audited, GapFound, ItemDeclared, Stream
 from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
-from albireo.model.samples import ItemId, ValueType
+from albireo.model.value import ItemId, ValueType
 from albireo.node.history.files.store import Store
 from tests.history_parts import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
 

@@ -38,7 +38,8 @@ from albireo.model.instant import SECOND, Instant
 from albireo.model.item import Condition, DataItem, KnownItem
 from albireo.model.position import Position
 from albireo.model.quality import BAD_NO_COMMUNICATION, GOOD
-from albireo.model.samples import ItemId, SampleBatch, Strings, ValueType
+from albireo.model.samples import SampleBatch, Strings
+from albireo.model.value import ItemId, ValueType
 from albireo.plant.tunnel.scenario import Scenario
 
 WALL = 1_800_000_000 * SECOND

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from albireo.codec import record
+from albireo.codec import record, samples
 from albireo.codec.message import (
     Answer,
     AnyMessage,
@@ -58,7 +58,8 @@ from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairS
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.position import Position
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 
 SEEK = SeekConfig()
 SEEDS = 50
@@ -677,4 +678,4 @@ def test_records_of_a_batch_decode() -> None:
     one.step(Heard(0, welcome(0, 2)), at(0))
     (sent,) = one.step(Offered(batches=(numbers(1, 2),)), at(0))
     assert isinstance(sent, SayTo)
-    assert record.decode_samples(sent.raw[0], Kind.INT64, 2).values() == [1, 2]
+    assert samples.decode_body(sent.raw[0], Kind.INT64, 2).values() == [1, 2]

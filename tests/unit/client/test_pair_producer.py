@@ -13,7 +13,8 @@ from albireo.codec.record import Kind
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.machine.producer.waiting import queued_bytes
 from albireo.model.position import Position
-from albireo.model.samples import SampleBatch, Strings, ValueType
+from albireo.model.samples import SampleBatch, Strings
+from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.runtime.link.lines import LineTo
 from tests.core_pair_parts import aside, plant, until

@@ -5,7 +5,8 @@ import pytest
 
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
-from albireo.model.samples import SampleBatch, Strings, ValueType
+from albireo.model.samples import SampleBatch, Strings
+from albireo.model.value import ValueType
 
 FIXED = bytes(24)
 

@@ -13,8 +13,8 @@ from albireo.codec.topology.schema import schema_text
 from albireo.codec.topology.topology import LoadedTopology, load_topology
 from albireo.model import topology as model
 from albireo.model.item import AlarmSettings, DataItem
-from albireo.model.samples import ValueType
 from albireo.model.topology import Placement, UnknownPlace, children, find_place, places
+from albireo.model.value import ValueType
 
 ROOT = Path(__file__).resolve().parents[3]
 CLUSTER = 'cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"\n'

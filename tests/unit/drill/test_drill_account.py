@@ -17,7 +17,9 @@ from albireo.drill.fault.stores import damage_middle, damage_tail
 from albireo.drill.outputs import Outputs, Written
 from albireo.drill.plcs import GATED_ADDRESS, LEASE_ADDRESS, STAMP_ADDRESS
 from albireo.drill.rehearsal import Report, Round
-from albireo.log import Log, LogConfig, RecoveryReport, StoreIdentity
+from albireo.log import LogConfig, StoreIdentity
+from albireo.log.log import Log
+from albireo.log.segment.recovery import RecoveryReport
 from albireo.model.position import EpochEntry
 from albireo.plant.tunnel.plc.orders import Carried
 from albireo.runtime.actor.clock import SHIFT_VARIABLE, wall_ns, write_shift

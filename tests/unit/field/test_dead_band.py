@@ -8,7 +8,8 @@ from albireo.field.contract import Columns
 from albireo.field.dead_band import GAP_ITEMS_MAX, DeadBand, News
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.quality import BAD_NO_COMMUNICATION, BAD_SENSOR_FAILURE, BAD_WAITING_FOR_INITIAL_DATA, GOOD
-from albireo.model.samples import Strings, Value, ValueType
+from albireo.model.samples import Strings
+from albireo.model.value import Value, ValueType
 
 F, I, B, S = ValueType.FLOAT64, ValueType.INT64, ValueType.BOOL, ValueType.STRING  # noqa: E741  # Of a table.
 HEARTBEAT_NS = 10 * SECOND

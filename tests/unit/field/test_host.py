@@ -15,7 +15,8 @@ from albireo.field.kinds import Surroundings
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.quality import BAD_NO_DATA, GOOD
-from albireo.model.samples import Strings, ValueType
+from albireo.model.samples import Strings
+from albireo.model.value import ValueType
 from albireo.runtime.actor.clock import boot_ns
 from tests.waiting_parts import PATIENCE_S
 

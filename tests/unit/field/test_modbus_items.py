@@ -5,7 +5,7 @@ import pytest
 from albireo.field.contract import ConfigurationError
 from albireo.field.modbus.adapter import parse_table
 from albireo.field.modbus.items import COLUMNS, Kind, ModbusItem, RegisterType, data_item, parse_row
-from albireo.model.samples import ValueType
+from albireo.model.value import ValueType
 
 ROW = {"name": "co", "kind": "holding", "address": "0", "type": "float32"}
 

@@ -11,7 +11,6 @@ from albireo.log import (
     Backlogged,
     Corrupted,
     EntryTooLarge,
-    Log,
     LogConfig,
     LogStopped,
     OpenFailed,
@@ -23,6 +22,7 @@ from albireo.log import (
     WrongStore,
 )
 from albireo.log.files import IOV_MAX
+from albireo.log.log import Log
 from albireo.model.instant import MS, LogTime
 from albireo.model.position import EpochEntry, Position
 from albireo.sim.engine.disk import SimDisk

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from albireo.codec.frame import frames
-from albireo.log import Log, LogConfig, LogFailure
+from albireo.log import LogConfig
+from albireo.log.log import Log
+from albireo.log.write.commit import LogFailure
 from albireo.model.position import EpochEntry, Position
 from albireo.sim.engine.disk import SimDisk
 from tests.log_member_parts import ALL, IDENTITIES

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from albireo.log import Log, LogConfig, LogFailure, LogStopped, OsFileSystem, StoreLocked
+from albireo.log import LogConfig, LogStopped, OsFileSystem, StoreLocked
 from albireo.log.files import read_file, write_all, write_aside
+from albireo.log.log import Log
+from albireo.log.write.commit import LogFailure
 from albireo.model.position import EpochEntry, Position
 from albireo.sim.engine.disk import SimDisk
 from tests.log_parts import DIRECTORY, IDENTITY, SEGMENTS, entry_of

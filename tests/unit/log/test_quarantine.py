@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albireo.log import LogConfig, Quarantined
+from albireo.log import LogConfig
 from albireo.log.config import DAY_NS, MIB
-from albireo.log.store.quarantine import Quarantine, Trimmer
+from albireo.log.store.quarantine import Quarantine, Quarantined, Trimmer
 from albireo.sim.engine.disk import PowerCut, SimDisk
 from tests.log_parts import DIRECTORY, QUARANTINE, SMALL, World
 

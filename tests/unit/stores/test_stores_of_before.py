@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from albireo.log import Corrupted, Log, OpenRefused
+from albireo.log import Corrupted, OpenRefused
+from albireo.log.log import Log
 from albireo.node.history.files.store import Store
 from tests.stores.archive import kept, told_beside, unpack
 from tests.stores.later import COPIES, LATER, REMEDY, add_field, make_later, make_strange

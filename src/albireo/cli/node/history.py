@@ -16,7 +16,7 @@ from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_t
 from albireo.cli.place import data_option, find_data
 from albireo.cli.texts import quality_text, time_text, value_text
 from albireo.machine.history.trace import AggregateSettings, Intervals, averages, qualities
-from albireo.model.samples import Value, ValueType
+from albireo.model.value import Value, ValueType
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.errors import HistoryError, QueryRefused, UnknownItem
 from albireo.node.history.query import Reader, Span, value_type_of

@@ -9,7 +9,7 @@ import msgspec
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.place import data_option, find_data
 from albireo.cli.texts import time_text
-from albireo.log import LogError, Quarantined, StoreDamaged, WrongStore
+from albireo.log import LogError, StoreDamaged, WrongStore
 from albireo.log.store.inspection import (
     Comparison,
     StoreSeen,
@@ -19,6 +19,7 @@ from albireo.log.store.inspection import (
     inspect,
     quarantined,
 )
+from albireo.log.store.quarantine import Quarantined
 from albireo.runtime.actor.directory import holder
 
 PRIVATE = "private"

@@ -12,7 +12,7 @@ from albireo.cli.output import Failure, emit, json_option, say
 from albireo.cli.place import data_option, node_client
 from albireo.cli.texts import value_text
 from albireo.model.command import Outcome
-from albireo.model.samples import Value, ValueType
+from albireo.model.value import Value, ValueType
 
 GRACE_S = 5.0
 """The answer of a command that runs out comes this much later than its time at most."""

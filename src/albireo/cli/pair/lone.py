@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from albireo.cli.output import ExitCode, Failure, emit
-from albireo.client import ClientError, NodeClient
 from albireo.runtime.errors import DataLocked, DirectoryUnsafe
 
 
@@ -30,6 +29,8 @@ def run_until_stopped(kind: str, name: str, directory: Path, run: Callable[[], i
 
 def status_of(kind: str, directory: Path) -> dict[str, Any]:
     """What the one that runs on `directory` says of itself; Failure if none does."""
+    from albireo.client import ClientError, NodeClient  # The process that runs for months has no use for it.
+
     try:
         with NodeClient(directory) as client:
             answer = client.ask("status", of=kind)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 
 from albireo.codec.topology.item_table import AdapterKind, AddressSpan, Judged, RowMistake
-from albireo.field.kinds import ENTRY_POINTS
+from albireo.field import ENTRY_POINTS
 from albireo.field.modbus.items import COLUMNS, parse_row
 
 

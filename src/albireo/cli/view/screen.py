@@ -15,7 +15,7 @@ import msgspec
 from albireo.cli.view.state import LiveState, Order
 from albireo.model.case import Action, Case
 from albireo.model.item import KnownItem
-from albireo.model.samples import Value, ValueType
+from albireo.model.value import Value, ValueType
 from albireo.plant.tunnel.scenario import Scenario
 
 TEXT_MAX: Final = 40

@@ -16,7 +16,8 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
-from albireo.model.samples import SampleBatch, Value
+from albireo.model.samples import SampleBatch
+from albireo.model.value import Value
 
 RATE_WINDOW_NS: Final = 3 * SECOND
 """Rates are means over this: shorter ones flicker."""

@@ -17,8 +17,8 @@ import msgspec
 
 from albireo.codec.topology.mistakes import Findings, did_you_mean, shown
 from albireo.model.item import NAME_PATTERN, DataItem
-from albireo.model.samples import ValueType
 from albireo.model.topology import ITEMS_MAX
+from albireo.model.value import ValueType
 
 OWNER_COLUMN: Final = "adapter"
 """Column that names the adapter of a row, in a table of a whole node."""

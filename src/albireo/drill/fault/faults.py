@@ -17,6 +17,7 @@ from albireo.drill.fault.clocks import Clocks, Jump
 from albireo.drill.fault.disks import Disks
 from albireo.drill.fault.fault import Fault
 from albireo.drill.fault.network import Network
+from albireo.drill.fault.releases import LastRelease, Releases
 from albireo.drill.fault.storage import Broken, Damaged, Full, Hanging, OldDisk, PowerCut
 from albireo.drill.fault.stores import damage_middle, damage_tail
 from albireo.drill.fault.upgrade import Upgrade
@@ -162,6 +163,11 @@ FAULTS: Final[dict[str, Entry]] = {
     "upgrade": Entry(
         "the members get this feature level one by one; the newer one is killed while the other has the one before",
         lambda _: Upgrade(),
+    ),
+    "releases": Entry(
+        "one member runs the last release, the other one this version, and whoever leads is killed",
+        lambda _: Releases(),
+        LastRelease,
     ),
     "switchover": Entry("no fault: the planned handover", lambda _: Switchover(), is_orderly=True),
 }

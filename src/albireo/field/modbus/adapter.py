@@ -54,8 +54,8 @@ from albireo.model.quality import (
     BAD_WAITING_FOR_INITIAL_DATA,
     GOOD,
 )
-from albireo.model.samples import Value
 from albireo.model.topology import VOTER_REGISTERS, Guard
+from albireo.model.value import Value
 
 REFUSED_RETRY_NS: Final = 60 * SECOND
 """How often an item that the device does not know is tried again: somebody may have loaded another program."""

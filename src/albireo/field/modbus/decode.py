@@ -24,7 +24,8 @@ from albireo.field.contract import Columns
 from albireo.field.modbus.items import WORDS, ModbusItem, RegisterType
 from albireo.field.modbus.plan import Plan
 from albireo.model.quality import BAD_CLASS, BAD_OUT_OF_RANGE, BAD_SENSOR_FAILURE, SEVERITY_SHIFT, UNCERTAIN_SUB_NORMAL
-from albireo.model.samples import Strings, Value, ValueType
+from albireo.model.samples import Strings
+from albireo.model.value import Value, ValueType
 
 _DTYPES: Final[dict[RegisterType, str]] = {
     RegisterType.INT16: ">i2",

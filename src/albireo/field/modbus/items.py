@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from albireo.model.item import AlarmSettings, DataItem
-from albireo.model.samples import ValueType
+from albireo.model.value import ValueType
 
 TARGET_MAX: Final = 0xFFFF
 REGISTERS_MAX: Final = 125

@@ -17,7 +17,7 @@ from albireo.field.modbus.decode import Unencodable, decode_one, encode_one
 from albireo.field.modbus.items import Kind, ModbusItem
 from albireo.field.modbus.wire import ExceptionCode, Nonsense, NotSent, Refusal, Reply, Silence, Wire, WriteAnswer
 from albireo.model.command import Outcome
-from albireo.model.samples import Value
+from albireo.model.value import Value
 
 READ_BACKS_MAX: Final = 3
 READ_BACK_PAUSE_S: Final = 0.05

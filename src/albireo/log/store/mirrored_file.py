@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from crc32c import crc32c
 
+from albireo.codec.crc import crc32c
 from albireo.log.errors import NEWER, WrongStore
 from albireo.log.files import FileSystem, read_file, write_all
 

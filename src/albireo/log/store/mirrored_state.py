@@ -52,7 +52,7 @@ class MirroredState(Generic[Body]):
             foreign: names a body that is not the owner's; empty: it is the owner's.
             loss: says in the error what the owner no longer does once the disk has failed.
         Raises:
-            KeepsakeFailed: the disk refuses.
+            MirroredStateFailed: the disk refuses.
             WrongStore: the body is another owner's, or of a newer version.
         """
         self.directory = data / folder
@@ -81,7 +81,7 @@ class MirroredState(Generic[Body]):
         """Replace the body; durable in both copies when this returns.
 
         Raises:
-            KeepsakeFailed: nobody knows what is on the disk now; so does every later call.
+            MirroredStateFailed: nobody knows what is on the disk now; so does every later call.
         """
         if self._failure is not None:
             raise self._failure

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from crc32c import crc32c
 
+from albireo.codec.crc import crc32c
 from albireo.log.errors import SnapshotFailed
 from albireo.log.files import FileSystem, read_file, write_aside
 from albireo.model.instant import LogTime

@@ -66,7 +66,7 @@ from albireo.machine.fold.settings import AlarmConfig
 from albireo.model import quality as q
 from albireo.model.instant import MS, SECOND, LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition, KnownItem
-from albireo.model.samples import Value, ValueType
+from albireo.model.value import Value, ValueType
 
 Rows = NDArray[np.intp]
 

@@ -42,7 +42,8 @@ from albireo.machine.fold.columns import (
 from albireo.model import quality as q
 from albireo.model.instant import SECOND, LogTime
 from albireo.model.item import KnownItem, Reading
-from albireo.model.samples import Column, ItemId, SampleBatch, Strings, Value, ValueType
+from albireo.model.samples import Column, SampleBatch, Strings
+from albireo.model.value import ItemId, Value, ValueType
 
 ITEMS_MAX: Final = 1_000_000
 """Items a node knows; a declaration beyond is counted and ignored, CORE refuses it before."""
@@ -52,7 +53,6 @@ CLOCK_BACK_NS: Final = 5 * SECOND
 """ASSUMED: short enough that an operator is not misled for long, long enough to tell a replay from a clock.
 A field test with a PLC whose clock is set back would settle it."""
 REPLAY_FACTOR: Final = 1.5
-
 Rows = NDArray[np.intp]
 
 _NOT_FROM_DEVICE: Final = np.array(

@@ -257,5 +257,5 @@ def _raised_by(frame: Frame) -> int:
 def decode_content(header: FrameHeader, body: bytes | memoryview) -> Content:
     """The payload of a frame: sample columns, or records."""
     if header.stream == Stream.SAMPLES and header.kind != Kind.RECORDS:
-        return codec.decode_samples(body, header.kind, header.record_count)
+        return samples.decode_body(body, header.kind, header.record_count)
     return codec.decode_records(body, header.record_count)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from albireo.machine.fold.columns import NEVER, Columns, Field
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, Condition
-from albireo.model.samples import ValueType
+from albireo.model.value import ValueType
 
 SLOTS: Final = tuple(Condition)
 """An item has at most one rule of each condition; the place of a condition here is its slot."""

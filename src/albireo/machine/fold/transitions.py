@@ -35,7 +35,7 @@ from albireo.codec.record import CaseChanged
 from albireo.model.case import Action, Case, Cause, LifecycleStatus, Shelving
 from albireo.model.instant import LogTime, WallTime
 from albireo.model.item import Condition
-from albireo.model.samples import Value
+from albireo.model.value import Value
 
 COMMENT_CHARS_MAX: Final = 1_000
 USER_CHARS_MAX: Final = 100

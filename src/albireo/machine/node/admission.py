@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
-from crc32c import crc32c
 
-from albireo.codec import record
+from albireo.codec import record, samples
+from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused
 from albireo.codec.record import BODY_BYTES_MAX, GapFound, Kind, Record, Stream
@@ -120,7 +120,7 @@ def _checked(entry: AppendEntry, body: bytes | memoryview) -> SampleBatch | list
         return None
     try:
         if entry.kind != Kind.RECORDS:
-            return record.decode_samples(body, entry.kind, entry.record_count)
+            return samples.decode_body(body, entry.kind, entry.record_count)
         records = record.decode_records(body, entry.record_count)
     except DecodeError:
         return None

@@ -10,7 +10,8 @@ from albireo.machine.node.turn import Moment, Turn
 from albireo.model import quality
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 
 TURN_MS_MAX = 20.0
 """No turn of CORE is longer; a case above it (design/log-and-feed.md, The loop of CORE)."""

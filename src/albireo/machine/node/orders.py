@@ -26,7 +26,7 @@ from albireo.machine.node.turn import Moment, Turn
 from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import MS, Instant, LogTime
 from albireo.model.item import KnownItem
-from albireo.model.samples import Value, ValueType
+from albireo.model.value import Value, ValueType
 
 EXPIRES_MS_MAX: Final = 3_600_000
 TEXT_CHARS_MAX: Final = 1_000

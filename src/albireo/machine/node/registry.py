@@ -19,7 +19,8 @@ from albireo.machine.node.turn import Moment, Turn
 from albireo.model import quality
 from albireo.model.instant import Instant
 from albireo.model.item import DataItem, KnownItem
-from albireo.model.samples import ItemId, SampleBatch, Strings, ValueType
+from albireo.model.samples import SampleBatch, Strings
+from albireo.model.value import ItemId, ValueType
 
 OWN_ADAPTER: Final = "core"
 """Owner of CORE's diagnostics items."""

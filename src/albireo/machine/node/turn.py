@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from crc32c import crc32c
 
-from albireo.codec import record
+from albireo.codec import record, samples
+from albireo.codec.crc import crc32c
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import Kind, Record, Stream
 from albireo.model.feature import FIRST_LEVEL
@@ -94,7 +94,7 @@ class Turn:
 
     def samples(self, batch: SampleBatch) -> int:
         """Append samples of CORE's own (its diagnostics, or what it knows of a silent adapter)."""
-        body = record.encode_samples(OWN_PRODUCER, 0, batch)
+        body = samples.encode_body(OWN_PRODUCER, 0, batch)
         return self.append(
             Draft(Stream.SAMPLES, int(batch.value_type), len(batch), body, crc32c(body), OWN_PRODUCER, 0, batch)
         )

@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from crc32c import crc32c
 from numpy.typing import NDArray
 
-from albireo.codec import record
+from albireo.codec import record, samples
+from albireo.codec.crc import crc32c
 from albireo.codec.message import AppendEntry
 from albireo.codec.record import GapFound, Kind, Stream
 from albireo.model.samples import SampleBatch
@@ -60,7 +60,7 @@ def flight_of(
     batches: Sequence[SampleBatch], last: int, producer_id: int, sequence: int, ids: NDArray[np.uint32]
 ) -> Flight:
     """The rows of all batches as one body; `last`: number of the last batch; `ids`: of the rows of the hello."""
-    body = record.encode_samples(producer_id, sequence, *batches, ids=ids)
+    body = samples.encode_body(producer_id, sequence, *batches, ids=ids)
     count = sum(map(len, batches))
     entry = AppendEntry(int(Stream.SAMPLES), int(batches[0].value_type), count, crc32c(body))
     return Flight(sequence, entry, body, int(batches[-1].source_ns[-1]), last, batches)

@@ -32,9 +32,9 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from crc32c import crc32c
 from numpy.typing import NDArray
 
+from albireo.codec.crc import crc32c
 from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import PRODUCER
 from albireo.machine.producer.flight import MESSAGE_BYTES, Flight, Loss, batch_to, flight_of, flight_of_loss, messages

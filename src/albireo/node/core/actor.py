@@ -20,9 +20,7 @@ from albireo.codec.message import AnyMessage, Ask, Carry, HistoryTold, VoterLost
 from albireo.log import (
     Corrupted,
     FileSystem,
-    Log,
     LogConfig,
-    LogFailure,
     OpenRefused,
     OsFileSystem,
     Pruned,
@@ -30,6 +28,8 @@ from albireo.log import (
     StoreIdentity,
     WrongStore,
 )
+from albireo.log.log import Log
+from albireo.log.write.commit import LogFailure
 from albireo.machine.feed.leader import Pull, cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import (

@@ -10,7 +10,8 @@ from typing import Final
 import msgspec
 
 from albireo.codec.record import Stream
-from albireo.log import Corrupted, FileSystem, Log, LogConfig, ReadFailed
+from albireo.log import Corrupted, FileSystem, LogConfig, ReadFailed
+from albireo.log.log import Log
 from albireo.log.store.quarantine import Trimmer
 from albireo.machine.fold.folds import joined
 from albireo.machine.node.events import Measured

@@ -32,22 +32,14 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import HEADER_BYTES, Frame, body_crc, frames
 from albireo.codec.message import AnyMessage, Append, AppendEntry
 from albireo.codec.record import BODY_BYTES_MAX, PRODUCER, RECORDS_MAX, REFERENCE_LEVEL, Kind, Stream
-from albireo.log import (
-    Corrupted,
-    Entry,
-    FileSystem,
-    Log,
-    LogConfig,
-    LogFailure,
-    OpenFailed,
-    Pruned,
-    ReadFailed,
-    StoreIdentity,
-)
+from albireo.log import Corrupted, FileSystem, LogConfig, OpenFailed, Pruned, ReadFailed, StoreIdentity
+from albireo.log.log import Log
+from albireo.log.write.appending import Entry
+from albireo.log.write.commit import LogFailure
 from albireo.machine.node.turn import Draft
 from albireo.model.instant import LogTime
 from albireo.model.position import EpochEntry, Position
-from albireo.model.samples import ValueType
+from albireo.model.value import ValueType
 from albireo.node.member.arguments import PairArguments
 from albireo.runtime import ActorContext
 

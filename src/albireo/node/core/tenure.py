@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from albireo.codec.message import AnyMessage
-from albireo.log import FileSystem, Log
+from albireo.log import FileSystem
+from albireo.log.log import Log
 from albireo.machine.node.events import Event, PairFigures
 from albireo.machine.node.root import Root
 from albireo.model.instant import Instant

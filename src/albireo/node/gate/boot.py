@@ -15,9 +15,9 @@ from albireo.field.contract import ConfigurationError
 from albireo.field.modbus.gate.gate import GateActor, GateArguments
 from albireo.log import OsFileSystem, WrongStore
 from albireo.model.topology import AdapterConfig, NodeConfig
-from albireo.node.boot import supervision_of
 from albireo.node.gate.store import GateDisk
-from albireo.runtime import ActorSpec, ConfigurationRefused, run_node
+from albireo.node.lone import run_alone
+from albireo.runtime import ActorSpec, ConfigurationRefused
 
 KIND: Final = "modbus"
 """The one protocol that a gate speaks."""
@@ -74,25 +74,15 @@ def run(loaded: LoadedTopology, name: str, data: Path, listen: str = "") -> int:
     """Run a gate in this process until a signal stops it.
 
     Returns:
-        The exit code, as `runtime.run_node` says; 1 after a disk error.
+        The exit code, as `run_node` says; 1 after a disk error.
     Raises:
         NoSuchGate, ConfigurationError: before anything was started.
-        DataLocked, DirectoryUnsafe: so does `runtime.run_node`.
+        DataLocked, DirectoryUnsafe: so does `run_node`.
     """
     arguments = msgspec.to_builtins(arguments_of(loaded, name, listen))
     _made(arguments)
-    runtime = loaded.topology.runtime
-    logger: dict[str, object] = {
-        "target": runtime.log_target,
-        "level": runtime.log_level,
-        "file_mib": runtime.log_file_mib,
-    }
-    specs = [
-        ActorSpec("logger", "albireo.node.logger:create", logger, stage=0, is_essential=False),
-        ActorSpec("gate", "albireo.node.gate.boot:create", arguments, stage=1),
-    ]
-    config = msgspec.structs.replace(supervision_of(runtime), intensity=0)
-    return run_node(data, specs, "thread", config=config, log_level=runtime.log_level.value)
+    spec = ActorSpec("gate", "albireo.node.gate.boot:create", arguments, stage=1)
+    return run_alone(spec, data, loaded.topology.runtime)
 
 
 def create(arguments: Mapping[str, object]) -> GateActor:

@@ -41,6 +41,7 @@ from albireo.model.instant import Instant, soonest
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochHistory, Position
 from albireo.node.history import hot
+from albireo.node.history.arrow import leave_pandas_out
 from albireo.node.history.copies import Copies
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files.store import OpenReport, Store
@@ -71,6 +72,7 @@ class HistoryArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 def create(arguments: Mapping[str, object]) -> "History":
     """Factory for the runtime."""
+    leave_pandas_out()
     return History(msgspec.convert(arguments, HistoryArguments))
 
 

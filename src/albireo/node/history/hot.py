@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
 from albireo.codec.history import EVENTS, GAPS, ITEMS, SAMPLES, Hole, day_of
@@ -27,11 +28,11 @@ from albireo.codec.record import (
     Record,
     Stream,
     decode_records,
-    decode_samples,
 )
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
-from albireo.model.samples import SampleBatch, Strings, Value, ValueType
+from albireo.model.samples import SampleBatch, Strings
+from albireo.model.value import Value, ValueType
 from albireo.node.history.files import parquet
 from albireo.node.history.files.pieces import sorted_rows
 
@@ -102,7 +103,7 @@ class Hot:
             if header.kind == Kind.REFERENCE:
                 self._taken_elsewhere(header)
             elif header.stream == Stream.SAMPLES and header.kind != Kind.RECORDS:
-                batch = decode_samples(body, header.kind, header.record_count)
+                batch = samples.decode_body(body, header.kind, header.record_count)
                 self._chunks.append(Chunk(batch, header.epoch, header.first_sequence, day_of(header.node_ns)))
                 self.rows += len(batch)
                 self._gap_elsewhere = None

@@ -40,7 +40,7 @@ from albireo.machine.history.trace import (
     trace_of_rows,
     with_holes,
 )
-from albireo.model.samples import ValueType
+from albireo.model.value import ValueType
 from albireo.node.history import hot
 from albireo.node.history.errors import QueryRefused, UnknownItem
 from albireo.node.history.files import parquet

@@ -1,13 +1,41 @@
 """What boot tells a member of its pair."""
 
 import hashlib
+from typing import Final
 
 import msgspec
 
 from albireo.codec.record import Stream
 from albireo.machine.pair.config import PairConfig
-from albireo.node.member.status import Seats
-from albireo.node.vote.plc_voters import PlcWaits
+
+MEMBERS: Final = ("primary", "backup")
+
+
+class Seats(msgspec.Struct, frozen=True, kw_only=True):
+    """Names and addresses of the pair, as the topology has them."""
+
+    node: str
+    member: int
+    """Own index."""
+    clients: tuple[str, str]
+    """By index: where clients connect."""
+    peers: tuple[tuple[str, ...], tuple[str, ...]]
+    """By index: where the other member connects, one per path."""
+    guards: dict[str, str] = {}
+    """By adapter: what refuses a late order to its outputs."""
+
+    def place(self, index: int) -> str:
+        return f"{self.node}[{MEMBERS[index]}]"
+
+    def places(self, members: tuple[int, ...]) -> list[str]:
+        return [self.place(one) for one in members]
+
+
+class PlcWaits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `albireo doctor plc-voter` measured of one PLC, as the topology has it."""
+
+    settle_ms: int = 50
+    dead_time_ms: int = 2_000
 
 
 class PairArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3,7 +3,7 @@
 Spec: design/pair.md, rule 6; ADR-0119.
 """
 
-from albireo.log import Log
+from albireo.log.log import Log
 from albireo.machine.feed.leader import BEHIND_RECORDS
 from albireo.machine.pair.events import State
 from albireo.machine.pair.member import Member

@@ -15,7 +15,7 @@ Spec: design/pair.md, rule 11; Outputs; ADR-0121.
 
 from typing import Final
 
-from albireo.log import Log
+from albireo.log.log import Log
 from albireo.machine.node.root import Root
 from albireo.machine.pair.events import Event, OutputsEnded, State, SwitchoverAsked
 from albireo.machine.pair.member import Member

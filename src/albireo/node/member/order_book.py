@@ -21,7 +21,8 @@ import msgspec
 from albireo.codec.frame import Frame, frames
 from albireo.codec.pair_message import Heartbeat
 from albireo.codec.record import Audited, Stream, decode_records
-from albireo.log import Corrupted, Log, ReadFailed
+from albireo.log import Corrupted, ReadFailed
+from albireo.log.log import Log
 from albireo.machine.pair.member import Member
 from albireo.model.instant import WallTime
 from albireo.model.position import Position

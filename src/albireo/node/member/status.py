@@ -17,9 +17,9 @@ from albireo.machine.pair.levels import why_apart
 from albireo.machine.pair.member import Member
 from albireo.machine.vote.voter import Refusal
 from albireo.model.instant import MS, SECOND, Instant
+from albireo.node.member.arguments import Seats
 from albireo.node.member.marks import Case, Marks
 
-MEMBERS: Final = ("primary", "backup")
 VOTER_SILENT_NS: Final = 3 * SECOND
 """A voter is asked at least once a second; this long without an answer it counts as lost."""
 REASONS: Final = frozenset(one.value for one in Refusal)
@@ -32,26 +32,6 @@ CARRIED: Final = UNTIL_SEEN | {"store_refused"}
 """Cases that the other member shows too."""
 DETAIL_CHARS_MAX: Final = 200
 """Of what the other one says of a case."""
-
-
-class Seats(msgspec.Struct, frozen=True, kw_only=True):
-    """Names and addresses of the pair, as the topology has them."""
-
-    node: str
-    member: int
-    """Own index."""
-    clients: tuple[str, str]
-    """By index: where clients connect."""
-    peers: tuple[tuple[str, ...], tuple[str, ...]]
-    """By index: where the other member connects, one per path."""
-    guards: dict[str, str] = {}
-    """By adapter: what refuses a late order to its outputs."""
-
-    def place(self, index: int) -> str:
-        return f"{self.node}[{MEMBERS[index]}]"
-
-    def places(self, members: tuple[int, ...]) -> list[str]:
-        return [self.place(one) for one in members]
 
 
 class VoterSeen(msgspec.Struct):

@@ -12,7 +12,8 @@ import msgspec
 
 from albireo.codec.frame import frames
 from albireo.codec.pair_message import Frames, Heartbeat
-from albireo.log import Corrupted, Log, Pruned, ReadFailed
+from albireo.log import Corrupted, Pruned, ReadFailed
+from albireo.log.log import Log
 from albireo.machine.pair.events import Replicate
 from albireo.machine.pair.outflow import Outflow
 from albireo.machine.pair.own import Own

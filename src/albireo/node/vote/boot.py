@@ -11,9 +11,9 @@ import msgspec
 
 from albireo.machine.pair import PairConfig
 from albireo.model.topology import NodeConfig, Place, Topology
-from albireo.node.boot import supervision_of
+from albireo.node.lone import run_alone
 from albireo.node.vote.witness import WitnessArguments, WitnessMember, WitnessPair
-from albireo.runtime import ActorSpec, run_node
+from albireo.runtime import ActorSpec
 
 PREFIX: Final = "witness:"
 """Before its name in a voter list."""
@@ -69,21 +69,11 @@ def run(topology: Topology, name: str, data: Path, keys: Path | None = None) -> 
     Args:
         keys: directory of its CURVE keys; None: no keys, its endpoint on loopback.
     Returns:
-        The exit code, as `runtime.run_node` says; 1 after a disk error.
+        The exit code, as `run_node` says; 1 after a disk error.
     Raises:
         NoSuchWitness, NoPairs: before anything was started.
-        DataLocked, DirectoryUnsafe: so does `runtime.run_node`.
+        DataLocked, DirectoryUnsafe: so does `run_node`.
     """
     arguments = arguments_of(topology, name, keys)
-    runtime = topology.runtime
-    logger: dict[str, object] = {
-        "target": runtime.log_target,
-        "level": runtime.log_level,
-        "file_mib": runtime.log_file_mib,
-    }
-    specs = [
-        ActorSpec("logger", "albireo.node.logger:create", logger, stage=0, is_essential=False),
-        ActorSpec("witness", "albireo.node.vote.witness:create", msgspec.to_builtins(arguments), stage=1),
-    ]
-    config = msgspec.structs.replace(supervision_of(runtime), intensity=0)
-    return run_node(data, specs, "thread", config=config, log_level=runtime.log_level.value)
+    spec = ActorSpec("witness", "albireo.node.vote.witness:create", msgspec.to_builtins(arguments), stage=1)
+    return run_alone(spec, data, topology.runtime)

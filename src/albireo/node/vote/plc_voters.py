@@ -46,6 +46,7 @@ from albireo.machine.vote.events import (
 )
 from albireo.machine.vote.register import RegisterVoter
 from albireo.model.instant import MS, Instant, soonest
+from albireo.node.member.arguments import PlcWaits
 
 PREFIX: Final = "plc:"
 """Before the adapter's name in a voter list."""
@@ -53,13 +54,6 @@ WRITE_WITHIN_NS: Final = 500 * MS
 """A write that its adapter could not send by then is not sent: the member will have asked again."""
 
 _FromAdapter = VoterOffered | VoterLost | VoterRead | VoterWritten
-
-
-class PlcWaits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `albireo doctor plc-voter` measured of one PLC, as the topology has it."""
-
-    settle_ms: int = 50
-    dead_time_ms: int = 2_000
 
 
 class Outside(msgspec.Struct, frozen=True):

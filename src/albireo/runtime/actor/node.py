@@ -12,7 +12,7 @@ from albireo.runtime.actor.loop import ActorLoop, IdleCollection
 from albireo.runtime.actor.placement import ActorSpec
 from albireo.runtime.actor.supervision import SupervisionConfig
 from albireo.runtime.actor.supervisor import DEFAULT_CONFIG, ActorChanged, PlacementName, Supervisor
-from albireo.runtime.actor.tuning import tune_process
+from albireo.runtime.actor.tuning import end_of_start, tune_process
 from albireo.runtime.errors import StartFailed
 
 
@@ -65,6 +65,7 @@ async def _run(supervisor: Supervisor, on_started: Callable[[Supervisor], object
     try:
         if await supervisor.start():
             collection.start()
+            end_of_start()
             if on_started is not None:
                 on_started(supervisor)
         escalated = await supervisor.wait()

@@ -18,7 +18,7 @@ from albireo.runtime.actor.directory import DataLock
 from albireo.runtime.actor.exits import EXIT_CONFIGURATION
 from albireo.runtime.actor.loop import IdleCollection
 from albireo.runtime.actor.placement import EXIT_CRASHED, LAUNCH_BYTES_MAX, REASON_BYTES_MAX, Launch, live
-from albireo.runtime.actor.tuning import tune_process
+from albireo.runtime.actor.tuning import end_of_start, tune_process
 
 _PR_SET_PDEATHSIG: Final = 1
 """prctl(2)"""
@@ -62,6 +62,7 @@ def _settle(context: ActorContext) -> None:
     context.loop.add_signal_handler(signal.SIGTERM, context.stop)
     collection = IdleCollection(context.loop, lambda: context.turns.count)
     context.at_ready(collection.start)
+    context.at_ready(end_of_start)
     context.at_end(collection.stop)
 
 

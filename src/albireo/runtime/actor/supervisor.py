@@ -19,7 +19,6 @@ from random import Random
 from typing import Final, Literal
 
 import msgspec
-import psutil
 
 from albireo.codec import message
 from albireo.codec.message import AliveAnswered, AliveAsked, Answer, Started, StopAsked, Stopped
@@ -410,6 +409,7 @@ async def _lock(data: Path) -> DataLock:
 def _lives(pid: int) -> bool:
     """True if `pid` is a process that can still run; a killed one that nobody has waited for can't."""
     try:
-        return pid != 0 and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]  # proc(5): after the name.
+    except (FileNotFoundError, ProcessLookupError):
         return False
+    return state != "Z"

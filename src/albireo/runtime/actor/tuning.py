@@ -31,6 +31,12 @@ def tune_process() -> None:
         mallopt(_M_MMAP_THRESHOLD, MAPPED_FROM_BYTES)
 
 
+def end_of_start() -> None:
+    """What only the start needed goes back to the kernel, once: read module files, the launch, parsed topologies."""
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def show_large_block() -> None:
     """Show glibc a large block that is freed, in a program whose C library is not ours to set.
 

@@ -35,7 +35,8 @@ from albireo.machine.producer.sending import Acknowledged, Heard, PairSender, Re
 from albireo.model.instant import Instant
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 from albireo.runtime import LinkLimits
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.link import DEFAULT_LIMITS

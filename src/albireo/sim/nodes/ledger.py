@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from albireo.codec import record
+from albireo.codec import record, samples
 from albireo.codec.frame import Frame
 from albireo.codec.message import Appended
 from albireo.codec.pair_message import Record
@@ -156,7 +156,7 @@ class Ledger:
 
     def _check_values(self, frame: Frame) -> None:
         """Each producer of this world counts; its own number stands in the thousands."""
-        batch = record.decode_samples(frame.body, frame.header.kind, frame.header.record_count)
+        batch = samples.decode_body(frame.body, frame.header.kind, frame.header.record_count)
         for value in batch.values():
             count, producer = divmod(int(value), 10)
             if count != self.values.get(producer, 0) + 1:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from albireo.codec.frame import Frame, frames
-from albireo.log import Corrupted, FileSystem, Log, LogConfig, LogFailure
+from albireo.log import Corrupted, FileSystem, LogConfig
+from albireo.log.log import Log
 from albireo.log.store.opening import OpenedStore
-from albireo.log.write.commit import Task
+from albireo.log.write.commit import LogFailure, Task
 from albireo.log.write.writer import Queued
 from albireo.model.instant import LogTime
 from albireo.model.position import EpochHistory, Position

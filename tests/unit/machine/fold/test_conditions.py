@@ -10,7 +10,7 @@ from albireo.codec.record import ItemDeclared
 from albireo.machine.fold import AlarmConfig, Conditions, Dim
 from albireo.model import quality as q
 from albireo.model.item import AlarmSettings, Condition, DataItem
-from albireo.model.samples import ItemId, Value, ValueType
+from albireo.model.value import ItemId, Value, ValueType
 from tests.alarm_parts import WALL_0, AlarmNode, batch_of
 
 NEVER_CHATTER = AlarmConfig(chatter_window_ms=1, chatter_activations=16)

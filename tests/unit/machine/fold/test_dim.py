@@ -10,7 +10,8 @@ from albireo.machine.fold.dim import CLOCK_BACK_NS, ITEM_ID_MAX
 from albireo.model import quality as q
 from albireo.model.instant import SECOND, LogTime
 from albireo.model.item import AlarmSettings, DataItem, KnownItem
-from albireo.model.samples import ItemId, SampleBatch, Value, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ItemId, Value, ValueType
 from tests.alarm_parts import WALL_0, batch_of
 
 S = SECOND

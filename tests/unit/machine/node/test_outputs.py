@@ -14,7 +14,8 @@ from albireo.codec.message import (
     WriteOrder,
     WritesEnded,
 )
-from albireo.log import Log, StoreIdentity
+from albireo.log import StoreIdentity
+from albireo.log.log import Log
 from albireo.machine.node.events import (
     Answered,
     Committed,

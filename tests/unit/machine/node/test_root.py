@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from albireo.codec import record
+from albireo.codec import record, samples
 from albireo.codec.frame import Frame, body_crc
 from albireo.codec.message import (
     Answer,
@@ -53,7 +53,8 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
-from albireo.model.samples import ItemId, SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ItemId, ValueType
 from tests.drafted_parts import frames_of
 
 LOG = b"L" * 16
@@ -164,7 +165,7 @@ def batch(world: World, item_id: int, values: Sequence[float]) -> SampleBatch:
 
 
 def append(world: World, welcome: ProducerWelcome, sequence: int, values: Sequence[float], item: int = 0) -> None:
-    body = record.encode_samples(welcome.producer_id, sequence, batch(world, welcome.item_ids[item], values))
+    body = samples.encode_body(welcome.producer_id, sequence, batch(world, welcome.item_ids[item], values))
     entry = AppendEntry(Stream.SAMPLES, Kind.FLOAT64, len(values), body_crc(body))
     world.letter(b"plc", Append(entries=(entry,)), [body])
 
@@ -230,10 +231,10 @@ def test_a_gap_is_refused_with_the_number_wanted() -> None:
 
 
 def _hostile(world: World, welcome: ProducerWelcome) -> list[tuple[str, Append, list[bytes]]]:
-    good = record.encode_samples(welcome.producer_id, 1, batch(world, 1, [1.0]))
+    good = samples.encode_body(welcome.producer_id, 1, batch(world, 1, [1.0]))
     crc = body_crc(good)
     case = record.encode_records(welcome.producer_id, 1, [record.Marked()])
-    foreign = record.encode_samples(99, 1, batch(world, 1, [1.0]))
+    foreign = samples.encode_body(99, 1, batch(world, 1, [1.0]))
     short = good[:-3]
 
     def one(stream: int, kind: int, count: int, body: bytes, crc: int) -> tuple[Append, list[bytes]]:

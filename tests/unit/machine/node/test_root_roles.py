@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from albireo.codec import record
+from albireo.codec import record, samples
 from albireo.codec.frame import Frame, body_crc
 from albireo.codec.message import (
     Answer,
@@ -48,7 +48,8 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.item import DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 from tests.drafted_parts import frames_of
 
 LOG = b"P" * 16
@@ -130,7 +131,7 @@ class Side:
             value=np.array([value]),
             quality=np.zeros(1, np.uint32),
         )
-        body = record.encode_samples(welcome.producer_id, sequence, rows)
+        body = samples.encode_body(welcome.producer_id, sequence, rows)
         self.letter(Append(entries=(AppendEntry(Stream.SAMPLES, Kind.FLOAT64, 1, body_crc(body)),)), [body])
 
     def ask_write(self, command_id: str, value: float) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from albireo.codec import record
+from albireo.codec import record, samples
 from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import GapFound, Kind, Stream
 from albireo.machine.producer import gone
@@ -20,7 +20,8 @@ from albireo.machine.producer.producer import (
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.position import Position
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 
 ITEMS = (DataItem(name="a", value_type=ValueType.FLOAT64), DataItem(name="b", value_type=ValueType.FLOAT64))
 CONFIG = ProducerConfig(queue_bytes_max=MESSAGE_BYTES)
@@ -74,7 +75,7 @@ def sent(effects: list[Send]) -> list[tuple[int, float | str]]:
                 assert isinstance(gap, GapFound)
                 found.append((sequence, gap.reason))
             else:
-                values = record.decode_samples(body, entry.kind, entry.record_count)
+                values = samples.decode_body(body, entry.kind, entry.record_count)
                 assert set(values.item_id.tolist()) <= {41, 42}
                 found.append((sequence, values.values()[0]))
     return found
@@ -205,7 +206,7 @@ def test_while_two_messages_are_under_way_what_waits_becomes_one_body() -> None:
     assert isinstance(more.message, Append)
     (entry,) = more.message.entries
     assert record.decode_producer(more.raw[0]) == (3, 3)
-    rows = record.decode_samples(more.raw[0], entry.kind, entry.record_count)
+    rows = samples.decode_body(more.raw[0], entry.kind, entry.record_count)
     assert (rows.values(), rows.item_id.tolist(), rows.source_ns.tolist()) == ([3, 4, 5], [41, 41, 41], [3, 4, 5])
     one.step(appended(2), at(0))
     assert one.batch_acknowledged == 2

@@ -10,7 +10,8 @@ from albireo.machine.producer.sending import Acknowledged, Heard, PairSender, Sa
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.position import Position
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 
 ITEMS = (DataItem(name="a", value_type=ValueType.FLOAT64),)
 CONFIG = ProducerConfig()

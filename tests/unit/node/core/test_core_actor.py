@@ -11,8 +11,10 @@ from albireo.client import NodeClient
 from albireo.codec.frame import body_crc, frames
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, Logged
 from albireo.codec.record import Audited, GapFound, Kind, Marked, Record, Stream, decode_records, encode_records
-from albireo.log import Entry, FileSystem, Log, LogConfig, OsFileSystem, StoreIdentity
+from albireo.log import FileSystem, LogConfig, OsFileSystem, StoreIdentity
+from albireo.log.log import Log
 from albireo.log.store.inspection import quarantined
+from albireo.log.write.appending import Entry
 from albireo.machine.feed import Follower, FollowerConfig, Leader
 from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, Say, TimePassed
 from albireo.machine.node.events import OrdersGiven

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from albireo.client import Acknowledged, PairProducer, Refused
-from albireo.codec import record
+from albireo.codec import record, samples
 from albireo.codec.frame import frames
 from albireo.codec.record import Kind
 from albireo.machine.node.answers import status_of
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.runtime.actor.clock import boot_ns
 from tests.core_pair_parts import aside, plant, until
@@ -59,7 +60,7 @@ def stored(core: Core, name: str) -> list[int]:
         int(value)
         for frame in core.log.replay(0, core.log.committed.sequence)
         if frame.header.kind == Kind.INT64 and record.decode_producer(frame.body)[0] == known.producer_id
-        for value in record.decode_samples(frame.body, frame.header.kind, frame.header.record_count).values()
+        for value in samples.decode_body(frame.body, frame.header.kind, frame.header.record_count).values()
     ]
 
 
@@ -70,7 +71,7 @@ def on_one_disk(core: Core, after: int) -> list[int]:
         int(value)
         for header, body in frames(chunk)
         if header.kind == Kind.INT64 and header.last_sequence <= core.log.durable.sequence
-        for value in record.decode_samples(body, header.kind, header.record_count).values()
+        for value in samples.decode_body(body, header.kind, header.record_count).values()
     ]
 
 

@@ -11,12 +11,13 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albireo.codec import record, reference
+from albireo.codec import record, reference, samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, encode, frames
 from albireo.codec.message import AnyMessage, Append, AppendEntry, Ask
 from albireo.codec.record import REFERENCE_LEVEL, CaseChanged, ItemDeclared, Kind, Stream
-from albireo.log import Log, LogConfig, StoreIdentity
+from albireo.log import LogConfig, StoreIdentity
+from albireo.log.log import Log
 from albireo.log.store.opening import SEGMENTS
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.turn import Draft
@@ -24,7 +25,8 @@ from albireo.model import quality
 from albireo.model.instant import MS, SECOND, LogTime, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import BEGINNING, EpochEntry
-from albireo.model.samples import ItemId, SampleBatch, Value, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ItemId, Value, ValueType
 from albireo.node.core.private_log import OneLetter, PrivateLog
 from albireo.node.history.hot import Hot
 
@@ -47,7 +49,7 @@ def batch(*values: float, at_s: int = 0) -> SampleBatch:
 
 
 def draft(number: int, content: SampleBatch) -> Draft:
-    body = record.encode_samples(7, number, content)
+    body = samples.encode_body(7, number, content)
     return Draft(int(Stream.SAMPLES), int(Kind.FLOAT64), len(content), body, crc32c(body), 7, number, content)
 
 
@@ -100,7 +102,7 @@ def values(found: Sequence[Frame]) -> list[object]:
     return [
         None
         if reference.is_reference(one)
-        else list(record.decode_samples(one.body, one.header.kind, one.header.record_count).values())
+        else list(samples.decode_body(one.body, one.header.kind, one.header.record_count).values())
         for one in found
         if one.header.stream == Stream.SAMPLES
     ]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from albireo.client import Acknowledged, PairProducer, Refused
-from albireo.codec import record, reference
+from albireo.codec import record, reference, samples
 from albireo.codec.frame import Frame, frames
 from albireo.codec.record import REFERENCE_LEVEL, Kind
 from albireo.machine.node.answers import status_of
@@ -19,7 +19,8 @@ from albireo.model.case import Case
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import BEGINNING
-from albireo.model.samples import SampleBatch, ValueType
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.node.history.hot import Hot
 from albireo.runtime.actor.clock import boot_ns
@@ -79,7 +80,7 @@ def values(core: Core, name: str) -> list[int | None]:
         if reference.is_reference(frame):
             found += [None] * frame.header.record_count
         elif frame.header.kind == Kind.INT64:
-            found += map(int, record.decode_samples(frame.body, Kind.INT64, frame.header.record_count).values())
+            found += map(int, samples.decode_body(frame.body, Kind.INT64, frame.header.record_count).values())
     return found
 
 

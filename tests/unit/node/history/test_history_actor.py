@@ -16,7 +16,7 @@ from albireo.machine.history.sealing import PaceConfig
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
-from albireo.model.samples import ItemId, ValueType
+from albireo.model.value import ItemId, ValueType
 from albireo.node.history.actor import History, HistoryArguments
 from albireo.node.history.files.store import Store
 from albireo.runtime import ActorContext, Letter, Link, running

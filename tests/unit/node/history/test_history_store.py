@@ -36,7 +36,7 @@ from albireo.model.case import Case
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import Condition, DataItem
 from albireo.model.position import Position
-from albireo.model.samples import ItemId, ValueType
+from albireo.model.value import ItemId, ValueType
 from albireo.node.history.errors import HistoryDamaged, QueryRefused, UnknownItem
 from albireo.node.history.files.store import RETIRED_GRACE_NS, Store, read_manifest
 from albireo.node.history.hot import Hot, samples_table

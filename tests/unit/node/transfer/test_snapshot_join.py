@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from albireo.codec import record
+from albireo.codec import samples
 from albireo.codec.frame import body_crc
 from albireo.codec.message import (
     Append,
@@ -29,7 +29,8 @@ from albireo.machine.feed import Follower, FollowerConfig
 from albireo.machine.feed.follower import Digested, Effect, LinkUp, MadeDurable, Received, Say, TimePassed
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
-from albireo.model.samples import SampleBatch, Strings, ValueType
+from albireo.model.samples import SampleBatch, Strings
+from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.node.core.housekeeping import Retention
 from albireo.runtime import SyncLink
@@ -54,7 +55,7 @@ class Producer:
             welcome = self._hello(link)
             assert welcome.last_sequence == self.acknowledged, "the dedup state is that of the log"
             for _ in range(batches):
-                body = record.encode_samples(welcome.producer_id, self.acknowledged + 1, rows(welcome.item_ids[0]))
+                body = samples.encode_body(welcome.producer_id, self.acknowledged + 1, rows(welcome.item_ids[0]))
                 entry = AppendEntry(Stream.SAMPLES, Kind.STRING, ROWS, body_crc(body))
                 link.send(Append(entries=(entry,)), [body])
                 answer = self._answer(link)

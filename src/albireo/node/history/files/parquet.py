@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import crc32c
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from albireo.codec.crc import crc32c
 from albireo.codec.history import PARTIALS, SCHEMAS, FileKind
 from albireo.log.files import FileSystem
 from albireo.machine.history.aggregate import (
@@ -97,7 +97,7 @@ class _Sink(io.RawIOBase):
         with memoryview(self._waiting) as view:
             while taken < len(view):
                 taken += self._files.pwritev(self._handle, [view[taken:]], self._written + taken)
-        self.crc = crc32c.crc32c(self._waiting, self.crc)
+        self.crc = crc32c(self._waiting, self.crc)
         self._written += taken
         self._waiting.clear()
 

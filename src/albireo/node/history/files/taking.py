@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-import crc32c
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from albireo.codec.crc import crc32c
 from albireo.codec.history import SCHEMAS, FileEntry, FileKind, Hole, file_path, partials_path
 from albireo.machine.history.aggregate import Ints
 from albireo.node.history.errors import FileRefused, HistoryDamaged, MergeAbandoned
@@ -151,7 +151,7 @@ def _check_bytes(aside: Path, entry: FileEntry) -> None:
     with aside.open("rb") as file:
         while data := file.read(READ_BYTES):
             size_bytes += len(data)
-            crc = crc32c.crc32c(data, crc)
+            crc = crc32c(data, crc)
     if size_bytes != entry.size_bytes:
         raise FileRefused("wrong_size")
     if entry.content_crc and crc != entry.content_crc:

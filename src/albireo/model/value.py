@@ -1,0 +1,43 @@
+"""A value and its type, the number of an item, a gap: the parts of samples that need no columns.
+
+They stand apart from `model/samples.py` so that a process without samples (witness, logger, boot) loads no numpy.
+"""
+
+from enum import IntEnum
+from typing import NewType
+
+import msgspec
+
+ItemId = NewType("ItemId", int)
+"""Number of an item (u32), allotted by CORE at first sight of (node, name), never reused. 0 is no item."""
+
+
+class ValueType(IntEnum):
+    """Type of every value of one batch; the numbers are those of the stored format."""
+
+    FLOAT64 = 1
+    INT64 = 2
+    BOOL = 3
+    STRING = 4
+
+
+Value = float | int | bool | str
+"""A single value, used at the edges only (a command, a row of a table)."""
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """An interval in which samples were or may have been lost; written by whoever lost them."""
+
+    source: str
+    """Name of the adapter that lost them, or `core` or `history`."""
+    reason: str
+    """`device_lost`, `adapter_down`, `node_down`, `overflow`, `refused`, `log_damage`; `committed_lost`: a forced
+    promotion, or a lost disk, took them out of the log again; `not_replicated`: the other member has them."""
+    from_ns: int
+    """Wall time of the last sample known to be there."""
+    to_ns: int
+    """Wall time of the first sample after the gap."""
+    item_ids: tuple[int, ...] = ()
+    """Items concerned; empty: every item of `source`, of `core` and `history` every item there is."""
+    lost: int | None = None
+    """Number of samples dropped; None: nobody can know it."""
