@@ -25,7 +25,7 @@ PRODUCER: Final = struct.Struct("<QQ")
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 """Largest body a frame may have; a reader allocates no more on a length it has read."""
 RECORDS_MAX: Final = 1_000_000
-"""In one batch, samples too; a producer cuts before."""
+"""Most records of one batch, samples too; a producer cuts larger ones."""
 
 
 class Stream(IntEnum):

@@ -1,4 +1,4 @@
-"""A value and its type, the number of an item, a gap: the words about samples that need no columns of them.
+"""A value and its type, the number of an item, a gap: the parts of samples that need no columns.
 
 They stand apart from `model/samples.py` so that a process without samples (witness, logger, boot) loads no numpy.
 """
@@ -9,7 +9,7 @@ from typing import NewType
 import msgspec
 
 ItemId = NewType("ItemId", int)
-"""u32, allotted by CORE at first sight of (node, name), never reused. 0 is no item."""
+"""Number of an item (u32), allotted by CORE at first sight of (node, name), never reused. 0 is no item."""
 
 
 class ValueType(IntEnum):
@@ -22,25 +22,22 @@ class ValueType(IntEnum):
 
 
 Value = float | int | bool | str
-"""One value, at the edges only (a command, a row of a table)."""
+"""A single value, used at the edges only (a command, a row of a table)."""
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """An interval in which samples were or may have been lost; written by the owner of the loss.
-
-    Empty `item_ids` means every item of `source`.
-    """
+    """An interval in which samples were or may have been lost; written by whoever lost them."""
 
     source: str
-    """Who lost them: an adapter's name; `core` or `history` with no items named: of every item."""
+    """Name of the adapter that lost them, or `core` or `history`."""
     reason: str
-    """`device_lost`, `adapter_down`, `node_down`, `overflow`, `refused`, `log_damage`; `committed_lost`: what a forced
-    promotion, or a lost disk, took out of the log again;
-    `not_replicated`: the other member has them."""
+    """`device_lost`, `adapter_down`, `node_down`, `overflow`, `refused`, `log_damage`; `committed_lost`: a forced
+    promotion, or a lost disk, took them out of the log again; `not_replicated`: the other member has them."""
     from_ns: int
     """Wall time of the last sample known to be there."""
     to_ns: int
     """Wall time of the first sample after the gap."""
     item_ids: tuple[int, ...] = ()
+    """Items concerned; empty: every item of `source`, of `core` and `history` every item there is."""
     lost: int | None = None
-    """Number of samples dropped, None where nobody can know."""
+    """Number of samples dropped; None: nobody can know it."""
