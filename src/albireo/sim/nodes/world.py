@@ -238,7 +238,7 @@ class World(Surroundings):
         if not self.agenda.run_until(self.agenda.at + 10 * SECOND, self._is_drained):
             self.fail(f"batches wait: {[(p.offered, p.acknowledged) for p in self.producers]}")
         if not self.agenda.run_until(self.agenda.at + 20 * SECOND, self.is_level, every=10):
-            ends = [(m.state, str(m.log.end), str(m.core.root.committed)) for m in self.members]
+            ends = [(m.state, str(m.log.end), str(m.core.root.folded_to)) for m in self.members]
             self.fail(f"not level: {ends}, readers {[str(one.position) for one in self.readings()]}, {self.ledger.end}")
         self._compare()
 
@@ -256,7 +256,7 @@ class World(Surroundings):
         if not self.is_well():
             return False  # A member may just be starting.
         end = self.ledger.end
-        places = [(m.log.end, m.log.durable, m.log.committed, m.core.root.committed) for m in self.members]
+        places = [(m.log.end, m.log.durable, m.log.committed, m.core.root.folded_to) for m in self.members]
         is_read = all(one.position == end for one in self.readings())
         return is_read and all(one == end for place in places for one in place)
 
@@ -271,7 +271,7 @@ class World(Surroundings):
             missing = {self.ledger.facts[last].first for last in kept} - frames.keys()
             if missing or machine.log.corrupt:
                 self.fail(f"{machine.host.name} lacks {sorted(missing)[:3]}, damaged {machine.log.corrupt[:3]}")
-            self.ledger.check_folds(machine.index, machine.core.root.folds, machine.core.root.committed)
+            self.ledger.check_folds(machine.index, machine.core.root.folds, machine.core.root.folded_to)
         for producer in self.producers:
             if self.ledger.values.get(producer.number, 0) != producer.counted:
                 self.fail(f"{producer.name} has counted to {producer.counted}, the log to {self.ledger.values}")

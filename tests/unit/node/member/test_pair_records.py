@@ -165,7 +165,7 @@ class Reader:
 
     def read_to(self, core: Core) -> None:
         """Until it has what that one has committed."""
-        while self._consumer.position != core.root.committed:
+        while self._consumer.position != core.root.folded_to:
             for one in self._consumer.take(0.1):
                 self._take(one)
 
