@@ -136,7 +136,7 @@ class Plant:
     def is_level(self) -> bool:
         """Both have folded the same, to the byte."""
         one, two = (core.root for core in self.cores.values())
-        return one.committed == two.committed and one.folds.snapshot() == two.folds.snapshot()
+        return one.folded_to == two.folded_to and one.folds.snapshot() == two.folds.snapshot()
 
     async def wait_until_level(self) -> None:
         await until(self.is_level, "equal folds")

@@ -1,27 +1,36 @@
-"""What a log makes of drafts: frames, one behind the other, without a log."""
+"""What a log makes of drafts, without a log: frames, one behind the other, and a view of them."""
 
 from collections.abc import Sequence
 
 from albireo.codec.frame import Frame, FrameHeader
-from albireo.machine.node.root import Root
-from albireo.machine.node.turn import Draft, Moment
+from albireo.machine.node.turn import Moment, Turn
+from albireo.model.log_view import LogView
+from albireo.model.position import BEGINNING, EpochHistory, Position
+
+
+def end_of(frames: Sequence[Frame]) -> Position:
+    return frames[-1].header.last if frames else BEGINNING
+
+
+def view_of(
+    frames: Sequence[Frame], history: EpochHistory, committed: Position, durable: Position = BEGINNING
+) -> LogView:
+    return LogView(committed=committed, durable=max(durable, committed), end=end_of(frames), history=history)
 
 
 def frames_of(
-    drafts: Sequence[Draft], root: Root, last: Frame | None, epoch: int, moment: Moment, committed: int = 0
+    turn: Turn, log_id: bytes, last: Frame | None, epoch: int, moment: Moment, committed: int = 0
 ) -> list[Frame]:
     """
     Args:
-        root: whose drafts they are; the time since the frame before is taken from it.
         last: of the log so far.
     """
     found: list[Frame] = []
-    elapsed = root.elapsed_ms(moment.now) if drafts else 0
-    for draft in drafts:
+    for draft in turn.drafts:
         before = found[-1].header if found else last.header if last is not None else None
-        since = 0 if found else elapsed
+        since = 0 if found else turn.elapsed_ms
         header = FrameHeader(
-            root.log_id,
+            log_id,
             epoch,
             1 + (before.last_sequence if before else 0),
             draft.record_count,

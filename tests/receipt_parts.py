@@ -32,9 +32,10 @@ from albireo.machine.node.events import (
     Granted,
     LettersDrained,
     LogCut,
+    PairChanged,
     Served,
-    Started,
 )
+from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment
 from albireo.machine.producer.producer import Offered, ProducerConfig
@@ -42,10 +43,11 @@ from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairSender, SayTo
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import DataItem
+from albireo.model.log_view import LogView
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
-from tests.drafted_parts import frames_of
+from tests.drafted_parts import end_of, frames_of, view_of
 
 LOG = b"R" * 16
 T0 = 1_800_000_000 * SECOND
@@ -72,7 +74,7 @@ class Member:
 
     @property
     def end(self) -> Position:
-        return self.frames[-1].header.last if self.frames else Position()
+        return end_of(self.frames)
 
     def at(self, sequence: int) -> Position:
         """Last whole frame up to `sequence`."""
@@ -88,16 +90,19 @@ class Member:
         for frame in self.frames:
             if frame.header.last_sequence <= known.sequence:
                 folds.replay(self.whole(frame))
-        self.root = Root("root", folds, LOG, self.history, known, self.pair.moment())
-        self.root.role.local_streams, self.root.role.member = self.pair.local, self.index
-        self.root.role.private_streams = LOCAL if self.pair.is_private else frozenset()
+        local, private = self.pair.local, LOCAL if self.pair.is_private else frozenset[int]()
+        config = RootConfig(node="root", log_id=LOG, member=self.index, local_streams=local, private_streams=private)
+        self.root = Root(config, folds, known, self.pair.moment())
         above = [self.whole(one) for one in self.frames if one.header.last_sequence > known.sequence]
-        self.step(Started(1 << 26, above))
+        self.step(FramesFollowed(above))
+
+    def view(self) -> LogView:
+        return view_of(self.frames, self.history, self.at(self.committed), self.at(self.durable))
 
     def step(self, event: Event) -> None:
-        turn = self.root.step(event, self.pair.moment())
+        turn = self.root.step(event, self.view(), self.pair.moment())
         last = self.frames[-1] if self.frames else None
-        added = frames_of(turn.drafts, self.root, last, self.history.epoch, self.pair.moment(), self.committed)
+        added = frames_of(turn, LOG, last, self.history.epoch, self.pair.moment(), self.committed)
         self.frames += [self.stored(one) for one in added]
         if added:
             self.step(FramesAppended(added))
@@ -134,7 +139,7 @@ class Member:
         self.pair.leader = self
         if anew:
             self.pair.set = {self.index}  # Whoever may have more than this one has to be cut first.
-        self.step(Granted(self.history, "test"))
+        self.step(Granted("test"))
         self.sync()
         self.step(Served())
         self.sync()
@@ -146,16 +151,16 @@ class Member:
             self.durable = above[-1].header.last_sequence
         self.pair.commit()
         if self.root.waits_for_disk:
-            self.step(Durable(self.at(self.durable)))
+            self.step(Durable())
 
     def learns(self, position: Position) -> None:
         """What is committed, as far as it is here."""
         if position.sequence > self.committed:
             self.committed = position.sequence
-            self.step(Committed(position))
+            self.step(Committed())
             self.step(Answered())
             while self.root.has_unfolded:
-                self.step(Committed(position))
+                self.step(Committed())
                 self.step(Answered())
 
     def cut_to(self, sequence: int, history: EpochHistory) -> None:
@@ -163,7 +168,7 @@ class Member:
         self.frames = [one for one in self.frames if one.header.last_sequence <= position.sequence]
         self.durable = min(self.durable, position.sequence)
         self.history = history
-        self.step(LogCut(position, history))
+        self.step(LogCut())
 
     def values(self, to: int | None = None) -> list[int]:
         """Every sample in the log up to a sequence."""
@@ -368,7 +373,7 @@ class Pair:
         """Whatever is on every disk of the set; the one that leads learns of it at once."""
         leader = self.leader
         disks = [self.members[one].durable for one in self.set]
-        leader.root.role.members = tuple(sorted(self.set))
+        leader.step(PairChanged("active", tuple(sorted(self.set))))
         if leader.root.role.holds:
             leader.learns(leader.at(min(disks)))
 

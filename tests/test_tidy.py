@@ -56,7 +56,6 @@ LARGEST_FUNCTIONS: dict[str, int] = {
     "machine/history/aggregate.py:merge": 47,
     "field/modbus/items.py:parse_row": 42,
     "runtime/actor/actor.py:__init__": 41,
-    "machine/node/root.py:step": 40,
     "machine/history/aggregate.py:partials_of": 39,
     "log/segment/scan.py:scan": 39,
     "node/boot.py:specs_of": 38,
@@ -69,7 +68,6 @@ LARGEST_MODULES: dict[str, int] = {
     "machine/fold/dim.py": 481,
     "log/log.py": 476,
     "node/history/query.py": 466,
-    "machine/node/root.py": 461,
     "machine/pair/member.py": 455,
 }
 """The same for modules."""

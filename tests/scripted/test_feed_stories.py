@@ -33,7 +33,7 @@ import pytest
 
 from albireo.codec import frame as codec
 from albireo.codec import samples
-from albireo.codec.frame import Frame, FrameHeader
+from albireo.codec.frame import Frame
 from albireo.codec.message import AnyMessage, FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
 from albireo.machine.feed import Follower, FollowerConfig
 from albireo.machine.feed.follower import (
@@ -48,28 +48,30 @@ from albireo.machine.feed.follower import (
     TakeSnapshot,
     TellLeader,
 )
-from albireo.machine.feed.leader import cut
+from albireo.machine.feed.leader import Given, cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import (
     Answered,
     Committed,
     Deposed,
     Event,
+    FollowersServed,
     FramesAppended,
     FramesFollowed,
     Granted,
     LettersDrained,
-    LogCut,
     Measured,
     Served,
-    Started,
+    WakeUpEnded,
 )
+from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
-from albireo.machine.node.turn import Moment
+from albireo.machine.node.turn import Moment, Turn
 from albireo.model import quality
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 from albireo.model.value import ValueType
+from tests.drafted_parts import end_of, frames_of, view_of
 
 STORIES = sorted((Path(__file__).parent / "feed").glob("*.txt"))
 LOG = b"P" * 16
@@ -103,10 +105,10 @@ class Node:
 
     @property
     def end(self) -> Position:
-        return self.frames[-1].header.last if self.frames else BEGINNING
+        return end_of(self.frames)
 
     def committed(self) -> list[Frame]:
-        return [one for one in self.frames if one.header.last_sequence <= self.root.committed.sequence]
+        return [one for one in self.frames if one.header.last_sequence <= self.root.folded_to.sequence]
 
     def start(self, committed: Position) -> None:
         """A new run of CORE: folds by replay, nobody connected."""
@@ -114,37 +116,34 @@ class Node:
         known = [one for one in self.frames if one.header.last_sequence <= committed.sequence]
         for one in known:
             folds.replay(one)
-        self.root = Root("root", folds, LOG, self.history, committed, self.clock.moment())
-        self.step(Started(1 << 26, self.frames[len(known) :]))
+        self.known = committed
+        config = RootConfig(node="root", log_id=LOG, segment_bytes=1 << 26)
+        self.root = Root(config, folds, committed, self.clock.moment())
+        self.step(FramesFollowed(self.frames[len(known) :]))
 
-    def step(self, event: Event) -> None:
+    def step(self, event: Event) -> Turn:
         moment = self.clock.moment()
-        turn = self.root.step(event, moment)
+        turn = self.root.step(event, view_of(self.frames, self.history, self.known), moment)
         self.sent += [(one.to, one.message, one.raw) for one in turn.sends]
-        added = []
-        for draft in turn.drafts:
-            elapsed = self.root.elapsed_ms(moment.now)
-            before = self.frames[-1].header.log_time_ms if self.frames else 0
-            header = FrameHeader(
-                LOG, self.history.epoch, self.end.sequence + 1, draft.record_count, draft.stream, draft.kind,
-                len(draft.body), draft.body_crc, elapsed_ms=elapsed, log_time_ms=before + elapsed, node_ns=moment.wall,
-            )  # fmt: skip
-            self.frames.append(Frame(codec.seal(header)[0], draft.body))
-            added.append(self.frames[-1])
+        last = self.frames[-1] if self.frames else None
+        added = [sealed(one) for one in frames_of(turn, LOG, last, self.history.epoch, moment)]
+        self.frames += added
         if added:
             self.step(FramesAppended(added))
+        return turn
 
     def grant(self, jump: int = 0) -> None:
         above = self.history.epoch + jump + 1
         epoch = above + (above % 2 != self.index)
         kept = tuple(one for one in self.history.entries if one.first_sequence <= self.end.sequence)
         self.history = EpochHistory(kept).granted(EpochEntry(epoch, self.end.sequence + 1, epoch * 7))
-        self.step(Granted(self.history, "story"))
+        self.step(Granted("story"))
         self.step(Served())
 
     def commit(self) -> None:
-        while self.root.committed != self.end:
-            self.step(Committed(self.end))
+        while self.root.folded_to != self.end:
+            self.known = self.end
+            self.step(Committed())
             self.step(Answered())
 
     def append(self) -> None:
@@ -154,10 +153,9 @@ class Node:
         self.commit()
 
     def copy(self, other: "Node", *, is_heard: bool) -> None:
-        self.history = other.history
         if self.root.role.holds:
             self.step(Deposed("the other one leads"))
-        self.step(LogCut(self.end, other.history))
+        self.history = other.history
         missing = other.frames[len(self.frames) :]
         self.frames += missing
         self.step(FramesFollowed(missing))
@@ -172,18 +170,24 @@ class Node:
 
     def serve(self) -> None:
         """What the shell does after each turn: read what is asked for, send it."""
-        for pull in self.root.leader.pulls(self.root.committed, self.clock.now):
+        given = []
+        for pull in self.step(WakeUpEnded(0)).pulls:
             wanted = [one for one in self.committed() if one.header.last_sequence > pull.after]
-            data, raw, scanned = cut(b"".join(map(codec.encode, wanted)), pull, self.root.history.epoch)
+            data, raw, scanned = cut(b"".join(map(codec.encode, wanted)), pull, self.history.epoch)
             if data is not None:
                 self.sent.append((pull.to, data, [raw]))
-            self.root.leader.pulled(pull, scanned, data.last if data else None, len(raw), is_all=False)
+            given.append(Given(pull, scanned, data.last if data else None, len(raw)))
+        self.step(FollowersServed(given))
 
     def values(self) -> dict[int, object]:
         """Of every item that has a good one."""
         items = list(self.root.folds.dim)
         readings = zip(items, self.root.folds.readings(items), strict=True)
         return {item.item_id: one.value for item, one in readings if one.value is not None}
+
+
+def sealed(frame: Frame) -> Frame:
+    return Frame(codec.seal(frame.header)[0], frame.body)
 
 
 class Reader:
@@ -297,7 +301,7 @@ class Story:
             case ["cut", name, "to", other]:
                 nodes[name].cut(nodes[other])
             case ["start", name]:
-                nodes[name].start(nodes[name].root.committed)
+                nodes[name].start(nodes[name].root.folded_to)
             case ["mark", word, name]:
                 self.marks[word] = nodes[name].end
             case [reader, "knows", word]:
@@ -322,7 +326,7 @@ class Story:
                 node = self.nodes[name]
                 wanted = [(one.header, bytes(one.body)) for one in node.committed()]
                 assert [(one.header, bytes(one.body)) for one in reader.frames] == wanted
-                assert reader.machine.position == node.root.committed
+                assert reader.machine.position == node.root.folded_to
             case ["has", "the", "state", "of", name]:
                 assert reader.values == self.nodes[name].values()
             case ["noted", word]:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from albireo.codec import record, samples
-from albireo.codec.frame import Frame, FrameHeader, encode, encode_header, frames
+from albireo.codec.frame import Frame, encode, encode_header, frames
 from albireo.codec.message import (
     AnyMessage,
     Appended,
@@ -30,21 +30,23 @@ from albireo.codec.message import (
 from albireo.codec.record import Kind
 from albireo.machine.feed import Follower, FollowerConfig
 from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, TellLeader
-from albireo.machine.feed.leader import cut
+from albireo.machine.feed.leader import Given, cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import (
     Answered,
     Committed,
+    FollowersServed,
     FramesAppended,
     Granted,
     LettersDrained,
     PeerLost,
     Served,
-    Started,
+    WakeUpEnded,
 )
 from albireo.machine.node.events import Event as RootEvent
+from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
-from albireo.machine.node.turn import Moment
+from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
@@ -52,6 +54,7 @@ from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
+from tests.drafted_parts import end_of, frames_of, view_of
 from tests.long_form import some
 
 LOG = b"L" * 16
@@ -70,7 +73,7 @@ class Disk:
 
     @property
     def end(self) -> Position:
-        return self.frames[-1].header.last if self.frames else Position()
+        return end_of(self.frames)
 
 
 class Plc:
@@ -124,11 +127,12 @@ class World:
         for frame in self.disk.frames:
             folds.replay(frame)
         history = EpochHistory(tuple(self.disk.entries))
-        self.root = Root("root", folds, LOG, history, self.disk.end, self.moment())
+        self.history, self.committed = history, self.disk.end
+        config = RootConfig(node="root", log_id=LOG, segment_bytes=1 << 26)
+        self.root = Root(config, folds, self.disk.end, self.moment())
         self.inbox: list[tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]] = []
         self.outbox: list[tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]] = []
-        self.step(Started(segment_bytes=1 << 26))
-        self.step(Granted(history, "standalone start"))
+        self.step(Granted("standalone start"))
         self.step(Served())
 
     def kill_core(self) -> None:
@@ -139,52 +143,41 @@ class World:
     def moment(self) -> Moment:
         return Moment(self.now, WallTime(T0 + self.now))
 
-    def step(self, event: RootEvent) -> None:
-        turn = self.root.step(event, self.moment())
-        added = []
-        for place, draft in enumerate(turn.drafts):
-            before = self.disk.frames[-1].header if self.disk.frames else None
-            elapsed = self.root.elapsed_ms(self.now) if place == 0 else 0
-            header = FrameHeader(
-                LOG,
-                self.root.history.epoch,
-                1 + (before.last_sequence if before else 0),
-                draft.record_count,
-                draft.stream,
-                draft.kind,
-                len(draft.body),
-                draft.body_crc,
-                elapsed_ms=elapsed,
-                log_time_ms=elapsed + (before.log_time_ms if before else 0),
-                node_ns=T0 + self.now,
-                committed_sequence=self.root.committed.sequence,
-            )
-            self.disk.frames.append(Frame(header, draft.body))
-            added.append(self.disk.frames[-1])
+    def step(self, event: RootEvent) -> Turn:
+        durable = self.history.position(self.disk.durable)
+        turn = self.root.step(event, view_of(self.disk.frames, self.history, self.committed, durable), self.moment())
+        last = self.disk.frames[-1] if self.disk.frames else None
+        folded_to = self.root.folded_to.sequence
+        added = frames_of(turn, LOG, last, self.history.epoch, self.moment(), folded_to)
+        self.disk.frames += added
         if added:
             self.step(FramesAppended(added))
         self.outbox += [(one.to, one.message, one.raw) for one in turn.sends]
         self.sent_orders += [one.message.command_id for one in turn.sends if isinstance(one.message, WriteOrder)]
+        return turn
 
     def sync(self) -> None:
         if self.disk.end.sequence > self.disk.durable:
             self.disk.durable = self.disk.end.sequence
-            self.step(Committed(self.disk.end))
+            self.committed = self.disk.end
+            self.step(Committed())
             self.step(Answered())
 
     def serve(self) -> None:
-        for pull in self.root.leader.pulls(self.root.committed, self.now):
+        given = []
+        for pull in self.step(WakeUpEnded(0)).pulls:
             wanted = [one for one in self.disk.frames if one.header.first_sequence > pull.after]
-            wanted = [one for one in wanted if one.header.last_sequence <= self.root.committed.sequence]
+            wanted = [one for one in wanted if one.header.last_sequence <= self.root.folded_to.sequence]
             chunk = b""
             for frame in wanted:
                 if chunk and len(chunk) + len(frame.body) > pull.bytes_max:
                     break
                 chunk += encode(frame)
-            data, raw, scanned = cut(chunk, pull, self.root.history.epoch)
-            self.root.leader.pulled(pull, scanned, data.last if data else None, len(raw), is_all=False)
+            data, raw, scanned = cut(chunk, pull, self.history.epoch)
+            given.append(Given(pull, scanned, data.last if data else None, len(raw)))
             if data is not None:
                 self.outbox.append((pull.to, data, [raw]))
+        self.step(FollowersServed(given))
 
     # --- Everybody else ----------------------------------------------------------------------------------------------
 

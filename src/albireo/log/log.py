@@ -382,12 +382,12 @@ class Log:
     def view(self) -> LogView:
         """All positions at this instant, for the machines that decide about this log."""
         return LogView(
-            begin=self._stored.beginning(self.header),
+            begin=self._stored.beginning(self._store.header),
             committed=self.committed,
-            durable=self.durable,
-            end=self.end,
-            history=self.history,
-            damaged_from=min((one.first_sequence for one in self.corrupt), default=0),
+            durable=self._work.durable,
+            end=self._appender.end,
+            history=self._store.header.history,
+            damaged_from=self._stored.damaged_from,
             refuses_because=self.admission(),
         )
 

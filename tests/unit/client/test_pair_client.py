@@ -33,7 +33,7 @@ from albireo.machine.feed.roaming import Fed, Roaming
 from albireo.machine.fold.producers import Producers
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.receipts import Receipts
-from albireo.machine.node.role import Role
+from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Turn
 from albireo.machine.producer.asking import AnswerCame, GivenUp, PairAsker, QuestionAsked, Unanswered
 from albireo.machine.producer.flight import MESSAGE_BYTES
@@ -52,6 +52,7 @@ from albireo.machine.producer.seeking import (
 from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairSender, Refused, SayTo
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
+from albireo.model.log_view import LogView
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
@@ -375,7 +376,9 @@ class Member:
         for place, (producer_id, sequence, _) in enumerate(self.pair.log):
             self.producers.fold_batch(producer_id, sequence, 1, Position(1, place + 1))
         self.knows = False
-        receipts = Receipts(self.producers, lambda _: b"p" if self.knows else None, Role())
+        receipts = Receipts(
+            self.producers, lambda _: b"p" if self.knows else None, Role(RootConfig(node="root", log_id=b"L" * 16))
+        )
         self.admission = Admission(self.producers, lambda _: b"p" if self.knows else None, receipts.of)
         if self.standing_by:
             self.out.append(acts(epoch))
@@ -393,7 +396,7 @@ class Member:
             case Append() if not self.epoch:
                 self.out.append(AppendRefused(producer_id=0, producer_sequence=0, reason="passive"))
             case Append():
-                turn = Turn(0)
+                turn = Turn(LogView())
                 self.admission.append(b"p", message, raw, turn)
                 self.out += [one.message for one in turn.sends]
                 for draft in turn.drafts:

@@ -109,7 +109,7 @@ def test_a_stream_without_a_pause_does_not_leave_the_folds_of_the_passive_member
 
         def watched(position: Position) -> None:
             commit(position)
-            lags.append(position.sequence - core.root.committed.sequence)
+            lags.append(position.sequence - core.root.folded_to.sequence)
 
         core.commit = watched  # type: ignore[method-assign]
 

@@ -62,6 +62,11 @@ class StoredLog:
         return (*self._found, *self.reader.found)
 
     @property
+    def damaged_from(self) -> int:
+        """First sequence of that; 0: there is none. Looked at with each event, so nothing is built for it."""
+        return min(one.first_sequence for one in self.corrupt) if self._found or self.reader.found else 0
+
+    @property
     def size_bytes(self) -> int:
         return sum(segment.summary.end_offset for segment in self.table.segments)
 

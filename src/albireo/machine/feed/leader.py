@@ -19,6 +19,7 @@ Spec: design/log-and-feed.md, Feed.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -67,6 +68,21 @@ class Pull(msgspec.Struct, frozen=True):
     bytes_max: int
     streams: tuple[int, ...]
     previous: Position
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What became of a pull."""
+
+    pull: Pull
+    scanned: int = 0
+    """Everything up to here was looked at."""
+    last: Position | None = None
+    """Up to here frames were sent; nothing: none matched."""
+    size_bytes: int = 0
+    is_all: bool = False
+    """Nothing more is committed."""
+    is_lost: bool = False
+    """The follower is gone, or what it wants can't be read: it says hello again."""
 
 
 class Followed:
@@ -138,9 +154,9 @@ class Followed:
 class Leader:
     """The machine. Methods are its events; they return what has to be sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_catching_up: bool = False) -> None:
         self.followers: dict[bytes, Followed] = {}
-        self.is_catching_up = False
+        self.is_catching_up = is_catching_up
         """This log itself is far behind the holder's. A follower that may wait must not take the CPU from that: it gets
         one chunk per rest, however much is new."""
         self._alive_at = Instant(0)
@@ -234,6 +250,14 @@ class Leader:
             followed.previous = last
             followed.under_way.append((last, size_bytes))
             followed.under_way_bytes += size_bytes
+
+    def served(self, given: Sequence[Given]) -> None:
+        """What became of pulls."""
+        for one in given:
+            if one.is_lost:
+                self.lost(one.pull.to)
+            else:
+                self.pulled(one.pull, one.scanned, one.last, one.size_bytes, is_all=one.is_all)
 
     def lost(self, to: bytes) -> None:
         """A send found no such peer."""

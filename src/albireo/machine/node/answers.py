@@ -12,18 +12,19 @@ import msgspec
 
 from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.record import Audited, Stream
-from albireo.machine.feed.leader import Leader
 from albireo.machine.fold.cases import ActionAsked
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.transitions import ActionRefused
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.diagnostics import CommitTimes
+from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.orders import Orders, WriteAsked
 from albireo.machine.node.registry import Registry
-from albireo.machine.node.role import Role
+from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Moment, Turn
 from albireo.model.instant import MS, LogTime
 from albireo.model.item import KnownItem
+from albireo.model.log_view import LogView
 from albireo.model.position import Position
 
 ITEMS_MAX: Final = 100_000
@@ -33,16 +34,14 @@ ITEMS_MAX: Final = 100_000
 class Core(Protocol):
     """What an answer may look at: the root machine, as far as questions concern it."""
 
-    node: str
-    log_id: bytes
-    committed: Position
-    end: Position
+    config: RootConfig
+    folded_to: Position
     folds: Folds
     admission: Admission
     orders: Orders
     registry: Registry
     role: Role
-    leader: Leader
+    feeds: Feeds
     commit_times: CommitTimes
     samples_committed: int
     cases_raised: int
@@ -67,6 +66,16 @@ class CasesAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     include_closed: bool = False
 
 
+class Question(msgspec.Struct, frozen=True):
+    """Who asks, and when."""
+
+    sender: bytes
+    request_id: int
+    moment: Moment
+    pair: dict[str, object] | None = None
+    """The pair as this member sees it, if that was asked for."""
+
+
 class NotAnswered(Exception):
     """A question that is answered with an error."""
 
@@ -86,26 +95,25 @@ class Answers:
             "flood": (Nothing, self._flood),
         }
 
-    def ask(self, sender: bytes, ask: Ask, moment: Moment, turn: Turn) -> None:
+    def ask(self, question: Question, ask: Ask, turn: Turn) -> None:
         entry = self._known.get(ask.what)
         if entry is None:
             error = f"unknown question {ask.what!r}; known: {', '.join(sorted(self._known))}"
-            turn.send(sender, Answer(request_id=ask.request_id, error=error))
+            turn.send(question.sender, Answer(request_id=ask.request_id, error=error))
             return
         shape, handler = entry
         try:
-            arguments = msgspec.convert(ask.arguments, shape)
-            handler(sender, ask.request_id, arguments, moment, turn)
+            handler(question, msgspec.convert(ask.arguments, shape), turn)
         except (msgspec.ValidationError, NotAnswered) as error:
-            turn.send(sender, Answer(request_id=ask.request_id, error=str(error)))
+            turn.send(question.sender, Answer(request_id=ask.request_id, error=str(error)))
 
-    def _say(self, sender: bytes, request_id: int, result: object, turn: Turn) -> None:
-        turn.send(sender, Answer(request_id=request_id, result=msgspec.to_builtins(result)))
+    def _say(self, question: Question, result: object, turn: Turn) -> None:
+        turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
 
     # --- Handlers ------------------------------------------------------------------------------------------------
 
-    def _status(self, sender: bytes, request_id: int, _: Nothing, moment: Moment, turn: Turn) -> None:
-        self._say(sender, request_id, status_of(self._root, moment), turn)
+    def _status(self, question: Question, _: Nothing, turn: Turn) -> None:
+        self._say(question, status_of(self._root, turn.log, question.moment, question.pair), turn)
 
     def _known_items(self, names: tuple[str, ...]) -> list[KnownItem]:
         registry = self._root.registry
@@ -119,42 +127,43 @@ class Answers:
             raise NotAnswered(f"no item {', '.join(missing)}; `albireo items` lists them")
         return [item for _, item in found if item is not None]
 
-    def _items(self, sender: bytes, request_id: int, asked: ItemsAsked, moment: Moment, turn: Turn) -> None:
-        self._say(sender, request_id, self._known_items(asked.names), turn)
+    def _items(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
+        self._say(question, self._known_items(asked.names), turn)
 
-    def _read(self, sender: bytes, request_id: int, asked: ItemsAsked, moment: Moment, turn: Turn) -> None:
+    def _read(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
         items = self._known_items(asked.names)
-        self._say(sender, request_id, self._root.folds.readings(items), turn)
+        self._say(question, self._root.folds.readings(items), turn)
 
-    def _write(self, sender: bytes, request_id: int, asked: WriteAsked, moment: Moment, turn: Turn) -> None:
+    def _write(self, question: Question, asked: WriteAsked, turn: Turn) -> None:
         root = self._root
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now, so nothing is written: {root.admission.closed_because}")
         item = root.registry.find(asked.item)
-        refusal = root.orders.ask(sender, request_id, asked, item, moment, turn)
+        refusal = root.orders.ask(question.sender, question.request_id, asked, item, question.moment, turn)
         if refusal is not None:
             raise NotAnswered(refusal.reason)
 
-    def _cases(self, sender: bytes, request_id: int, asked: CasesAsked, moment: Moment, turn: Turn) -> None:
+    def _cases(self, question: Question, asked: CasesAsked, turn: Turn) -> None:
         folds = self._root.folds
         rows = []
         closed = folds.cases.closed() if asked.include_closed else ()
         for case in (*closed, *folds.cases):
             known = folds.dim.by_id(case.item_id)
             rows.append(msgspec.to_builtins(case) | {"item": "" if known is None else known.full_name})
-        self._say(sender, request_id, rows, turn)
+        self._say(question, rows, turn)
 
-    def _case_action(self, sender: bytes, request_id: int, asked: ActionAsked, moment: Moment, turn: Turn) -> None:
+    def _case_action(self, question: Question, asked: ActionAsked, turn: Turn) -> None:
         root = self._root
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
-        changes = root.folds.act(asked, moment.wall)
+        wall = question.moment.wall
+        changes = root.folds.act(asked, wall)
         if isinstance(changes, ActionRefused):
             raise NotAnswered(f"{changes.reason}: {changes.remedy}")
         if changes:
             turn.record(Stream.CASES, changes)
         audited = Audited(
-            at_ns=moment.wall,
+            at_ns=wall,
             user=asked.user,
             action=asked.action,
             subject=_subject(asked),
@@ -162,28 +171,28 @@ class Answers:
         )
         end = turn.record(Stream.AUDIT, [audited])
         result = [msgspec.to_builtins(change.case) for change in changes]
-        root.after(end, sender, Answer(request_id=request_id, result=result), turn)
+        root.after(end, question.sender, Answer(request_id=question.request_id, result=result), turn)
 
-    def _flood(self, sender: bytes, request_id: int, _: Nothing, moment: Moment, turn: Turn) -> None:
+    def _flood(self, question: Question, _: Nothing, turn: Turn) -> None:
         folds = self._root.folds
-        self._say(sender, request_id, folds.cases.metrics(LogTime(folds.log_time_ms * MS)), turn)
+        self._say(question, folds.cases.metrics(LogTime(folds.log_time_ms * MS)), turn)
 
 
-def status_of(root: Core, moment: Moment) -> dict[str, object]:
+def status_of(root: Core, log: LogView, moment: Moment, pair: dict[str, object] | None = None) -> dict[str, object]:
     """The node in one look; what `albireo status` prints."""
     folds = root.folds
     counters, times = root.admission.counters, root.commit_times
     return {
-        "node": root.node,
+        "node": root.config.node,
         "role": root.role.word,
-        "pair": root.role.describe() if root.role.describe is not None else None,
-        "durability": _durability(root.role),
-        "replication": _replication(root.role),
+        "pair": pair,
+        "durability": _durability(root.config),
+        "replication": _replication(root.config),
         "log": {
-            "log_id": root.log_id.hex(),
-            "epoch": root.committed.epoch,
-            "sequence": root.committed.sequence,
-            "end": root.end.sequence,
+            "log_id": root.config.log_id.hex(),
+            "epoch": root.folded_to.epoch,
+            "sequence": root.folded_to.sequence,
+            "end": log.end.sequence,
             "log_time_ms": folds.log_time_ms,
             "feature_level": folds.feature_level,
             "admission": root.admission.closed_because,
@@ -207,18 +216,18 @@ def status_of(root: Core, moment: Moment) -> dict[str, object]:
     }
 
 
-def _durability(role: Role) -> dict[str, str]:
+def _durability(config: RootConfig) -> dict[str, str]:
     """By stream; a node that stands alone has nothing to choose."""
-    if role.describe is None:
-        return {}
-    return {stream.name.lower(): "local" if stream in role.local_streams else "both" for stream in Stream}
+    return _by_stream(config, config.local_streams, "local", "both")
 
 
-def _replication(role: Role) -> dict[str, str]:
+def _replication(config: RootConfig) -> dict[str, str]:
     """By stream, as `_durability`."""
-    if role.describe is None:
-        return {}
-    return {stream.name.lower(): "configuration" if stream in role.private_streams else "all" for stream in Stream}
+    return _by_stream(config, config.private_streams, "configuration", "all")
+
+
+def _by_stream(config: RootConfig, chosen: frozenset[int], word: str, usual: str) -> dict[str, str]:
+    return {one.name.lower(): word if one in chosen else usual for one in Stream} if config.is_paired else {}
 
 
 def _adapters(root: Core, moment: Moment) -> list[dict[str, object]]:
@@ -236,10 +245,10 @@ def _followers(root: Core) -> list[dict[str, object]]:
     return [
         {
             "name": one.hello.follower,
-            "lag": root.committed.sequence - one.scanned,
+            "lag": root.folded_to.sequence - one.scanned,
             "durable": str(one.durable),
         }
-        for one in root.leader.followers.values()
+        for one in root.feeds.leader.followers.values()
     ]
 
 

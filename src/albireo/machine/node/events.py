@@ -1,5 +1,7 @@
 """What the root machine of CORE is told: one struct per event, and the whole of them as `Event`.
 
+Where the log stands is in no event: its view comes with each of them.
+
 Spec: design/log-and-feed.md, The loop of CORE; design/pair.md, rule 7.
 """
 
@@ -10,16 +12,22 @@ import msgspec
 from albireo.codec.frame import Frame
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import Audited
+from albireo.machine.feed.leader import Given
 from albireo.machine.fold.folds import Folds
 from albireo.machine.pair.events import Permit
 from albireo.model.instant import TimePassed
-from albireo.model.position import EpochHistory, Position
+from albireo.model.position import Position
+
+OneLetter = tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]
+"""Sender, message, raw parts."""
 
 
 class LettersDrained(msgspec.Struct, frozen=True, eq=False):
-    """All that one wake-up brought: (sender, message, raw parts)."""
+    """All that one wake-up brought."""
 
-    letters: Sequence[tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]]
+    letters: Sequence[OneLetter]
+    pair: dict[str, object] | None = None
+    """The pair as this member sees it, if one of the letters asks for the status."""
 
 
 class FramesAppended(msgspec.Struct, frozen=True, eq=False):
@@ -29,10 +37,8 @@ class FramesAppended(msgspec.Struct, frozen=True, eq=False):
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """Everything up to here is wherever it must be: alone on the own disk, in a pair on every member of the set. What
-    waited for it is answered."""
-
-    position: Position
+    """More is wherever it must be: alone on the own disk, in a pair on every member of the set. What waited for it is
+    answered."""
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -40,9 +46,7 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Durable(msgspec.Struct, frozen=True):
-    """The own disk has everything up to here. Told behind the commit that follows from it, if `Root.waits_for_disk`."""
-
-    position: Position
+    """The own disk has more. Told behind the commit that follows from it, if `Root.waits_for_disk`."""
 
 
 class AdmissionChanged(msgspec.Struct, frozen=True):
@@ -57,18 +61,22 @@ class PeerLost(msgspec.Struct, frozen=True):
     sender: bytes
 
 
-class Started(msgspec.Struct, frozen=True):
-    """The log is open and the folds are rebuilt up to the commit position."""
+class WakeUpEnded(msgspec.Struct, frozen=True):
+    """The wake-up brought nothing more: followers may be given what is new. Told only while there are followers."""
 
-    segment_bytes: int
-    uncommitted: Sequence[Frame] = ()
-    """Frames behind the commit position."""
+    busy_ns: int
+    """Spent in turns of the loop, ever."""
+
+
+class FollowersServed(msgspec.Struct, frozen=True):
+    """What became of the pulls of the last turn; one that is not named is waited for."""
+
+    given: Sequence[Given]
 
 
 class Granted(msgspec.Struct, frozen=True):
-    """This node leads in the last epoch of `history`, which is in the store header: append its first record."""
+    """This node leads in the last epoch of the history, which is in the store header: append its first record."""
 
-    history: EpochHistory
     reason: str
 
 
@@ -95,32 +103,36 @@ class Deposed(msgspec.Struct, frozen=True):
 
 
 class FramesFollowed(msgspec.Struct, frozen=True, eq=False):
-    """Frames of the holder stand in the log as they are, not yet committed."""
+    """Frames of the holder, or those that were found at the start, stand in the log as they are, not yet committed."""
 
     frames: Sequence[Frame]
 
 
 class LogCut(msgspec.Struct, frozen=True):
-    """The log ends at `position` now and goes on under another history; committed records are never cut."""
-
-    position: Position
-    history: EpochHistory
+    """The log ends earlier now; committed records are never cut."""
 
 
 class Restored(msgspec.Struct, frozen=True, eq=False):
-    """The log was begun anew behind another first record, and the folds are the holder's as of `position`.
+    """The log was begun anew behind another first record, and the folds are the holder's as of `folded_to`.
 
-    The log may still end below `position`; what it gets up to there is in the folds already.
+    The log may still end below that; what it gets up to there is in the folds already.
     """
 
     folds: Folds
-    position: Position
-    end: Position
-    """Of the log."""
-    first_sequence: int
-    history: EpochHistory
+    folded_to: Position
     has_folds: bool = True
     """False: the log begins anew, and the folds are still to come."""
+
+
+class PairChanged(msgspec.Struct, frozen=True):
+    """How this member stands in its pair, told when that changes."""
+
+    word: str
+    """Its state, for people."""
+    members: tuple[int, ...] = ()
+    """Confirmed in-sync set."""
+    is_catching_up: bool = False
+    """Its log is far behind the holder's."""
 
 
 class Permitted(msgspec.Struct, frozen=True):
@@ -191,9 +203,7 @@ class Stopping(msgspec.Struct, frozen=True):
     """A clean stop: the last record follows."""
 
 
-OfTheHouse = AdmissionChanged | Measured | DamagePassed | OrdersGiven | Stopping | Durable
-OfTheRole = (
-    Started | Granted | Served | Suspended | HandoverBegun | Deposed | FramesFollowed | LogCut | Restored | Permitted
-    | LevelAgreed
-)  # fmt: skip
-Event = OfTheHouse | OfTheRole | LettersDrained | FramesAppended | Committed | Answered | PeerLost | TimePassed
+OfTheLog = FramesAppended | FramesFollowed | LogCut | Committed | Answered | Durable | Restored
+OfTheHouse = AdmissionChanged | Measured | DamagePassed | OrdersGiven | Stopping
+OfTheRole = Granted | Served | Suspended | HandoverBegun | Deposed | PairChanged | Permitted | LevelAgreed
+Event = OfTheLog | OfTheHouse | OfTheRole | LettersDrained | WakeUpEnded | FollowersServed | PeerLost | TimePassed

@@ -1,8 +1,9 @@
 """Orders: carries a command from its request to its receipt.
 
 The steps are records of the `commands` fold; this machine decides which record comes next and sends the one order that
-belongs to it. Who waits for an answer is kept beside it (askers.py): a restart loses the waiting, never the command. An
-order that was not accepted before the restart expires: log time, by which it would run out, stood still meanwhile.
+belongs to it. Who waits for an answer is kept beside it (command_waiters.py): a restart loses the waiting, never the
+command. An order that was not accepted before the restart expires: log time, by which it would run out, stood still
+meanwhile.
 
     asked -> refused at once (unknown item, not writable, out of range, too many)
           -> CommandRequested --committed, owner connected--> CommandAccepted --committed--> WriteOrder
@@ -21,7 +22,7 @@ from albireo.codec.message import Answer, WriteDone, WriteOrder
 from albireo.codec.record import Audited, CommandAccepted, CommandFinished, CommandRequested, Stream
 from albireo.machine.fold.commands import OPEN_MAX, Commands, CommandState
 from albireo.machine.fold.dim import Dim
-from albireo.machine.node.askers import LATE_NS, WAITING_MAX, Askers
+from albireo.machine.node.command_waiters import LATE_NS, WAITING_MAX, CommandWaiters
 from albireo.machine.node.turn import Moment, Turn
 from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import MS, Instant, LogTime
@@ -55,10 +56,10 @@ class WriteAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Orders:
     """The machine around the fold."""
 
-    def __init__(self, commands: Commands, dim: Dim, askers: Askers) -> None:
+    def __init__(self, commands: Commands, dim: Dim, waiters: CommandWaiters) -> None:
         self.commands = commands
         self._dim = dim
-        self._askers = askers
+        self._waiters = waiters
         self._accepting: set[str] = set()
         """Accepted is appended, not yet committed: must not be appended twice."""
         self._finishing: set[str] = set()
@@ -72,10 +73,10 @@ class Orders:
             turn.send(sender, Answer(request_id=request_id, result=msgspec.to_builtins(known.receipt)))
             return None
         due = Instant(moment.now + asked.expires_ms * MS + LATE_NS)
-        if known is not None or asked.command_id in self._askers:
-            is_heard = self._askers.wait(asked.command_id, sender, request_id, due)
+        if known is not None or asked.command_id in self._waiters:
+            is_heard = self._waiters.wait(asked.command_id, sender, request_id, due)
             return None if is_heard else Refusal(f"{WAITING_MAX} questions wait for this command already")
-        is_full = max(self.commands.open_count, len(self._askers)) >= OPEN_MAX
+        is_full = max(self.commands.open_count, len(self._waiters)) >= OPEN_MAX
         refusal = Refusal(_TOO_MANY) if is_full else _refusal(asked, item)
         if refusal is not None or item is None:
             return refusal or Refusal(f"no item {asked.item!r}")
@@ -88,7 +89,7 @@ class Orders:
             requested_ns=moment.wall,
             expires_ms=asked.expires_ms,
         )
-        self._askers.wait(asked.command_id, sender, request_id, due)
+        self._waiters.wait(asked.command_id, sender, request_id, due)
         turn.record(Stream.COMMAND, [CommandRequested(command=command)])
         self._audit("write", command, f"{asked.value!r}", asked.reason, moment, turn)
         return None
@@ -126,7 +127,7 @@ class Orders:
                 self._accepting.add(command.command_id)
                 turn.record(Stream.COMMAND, [CommandAccepted(command_id=command.command_id)])
 
-    def accepted(self, state: CommandState, owner: bytes, epoch: int, not_after: int, turn: Turn) -> None:
+    def accepted(self, state: CommandState, owner: bytes, not_after: int, turn: Turn) -> None:
         """`CommandAccepted` is committed: send the one order, not to be carried out after `not_after`."""
         command = state.command
         self._accepting.discard(command.command_id)
@@ -134,7 +135,7 @@ class Orders:
             command_id=command.command_id,
             item_id=command.item_id,
             value=command.value,
-            epoch=epoch,
+            epoch=turn.epoch,
             not_after=not_after,
         )
         turn.send(owner, order)
@@ -168,7 +169,7 @@ class Orders:
         """`CommandFinished` is committed: answer everybody who waits."""
         self._accepting.discard(receipt.command_id)
         self._finishing.discard(receipt.command_id)
-        self._askers.answer(receipt, turn)
+        self._waiters.answer(receipt, turn)
 
 
 _TOO_MANY: Final = f"{OPEN_MAX} commands are on their way already; wait for some to finish"

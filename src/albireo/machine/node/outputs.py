@@ -38,7 +38,7 @@ class Outputs:
         self._awaited: set[bytes] = set()
         """Adapters that were told to stand by, and have not said yet that they write no more."""
 
-    def send(self, command_id: str, epoch: int, moment: Moment, turn: Turn) -> None:
+    def send(self, command_id: str, moment: Moment, turn: Turn) -> None:
         """Its `accepted` is committed: the order leaves, if it still may."""
         state = self._folds.commands.find(command_id)
         if state is None or state.receipt is not None:
@@ -51,7 +51,7 @@ class Outputs:
         left_ms = state.command.expires_ms - spent_ms
         if owner is not None and left_ms > 0 and self._role.may_write(moment.now):
             not_after = self._role.not_after(moment.now + left_ms * MS)
-            self._orders.accepted(state, owner, epoch, not_after, turn)
+            self._orders.accepted(state, owner, not_after, turn)
             self._forget(moment.now)
             self._lands_until[owner] = max(not_after, self._lands_until.get(owner, 0))
 

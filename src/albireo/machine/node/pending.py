@@ -39,31 +39,29 @@ class PendingFrame(NamedTuple):
 class Pending:
     """The queue between the log and the folds."""
 
-    def __init__(self, committed: Position, log_time_ms: int) -> None:
-        self.committed_to = committed
-        """Commit position; the folds may be behind."""
+    def __init__(self, log_time_ms: int) -> None:
         self.log_time_ms = log_time_ms
         """Log time at the end of the log."""
+        self.is_due_again = False
+        """More was committed than the last turn had time to fold."""
         self._frames: deque[PendingFrame] = deque()
         self._due: list[PendingFrame] = []
 
     def __bool__(self) -> bool:
         return bool(self._frames)
 
-    @property
-    def has_committed(self) -> bool:
-        """The first frame is committed."""
-        return bool(self._frames) and self._frames[0].frame.header.last_sequence <= self.committed_to.sequence
-
     def committed(self, position: Position) -> Sequence[PendingFrame]:
         """Everything up to here is committed; returns as much of it as one turn may fold."""
         assert not self._due, "what is due was not folded"
-        self.committed_to = max(self.committed_to, position)
         budget = FOLD_COST_MAX
-        while budget > 0 and self.has_committed:
+        while budget > 0 and self._is_first_within(position):
             self._due.append(self._frames.popleft())
             budget -= fold_cost(self._due[-1].frame)
+        self.is_due_again = self._is_first_within(position)
         return self._due
+
+    def _is_first_within(self, position: Position) -> bool:
+        return bool(self._frames) and self._frames[0].frame.header.last_sequence <= position.sequence
 
     def take_due(self) -> Sequence[PendingFrame]:
         """What `committed` returned, to be folded."""
@@ -94,5 +92,4 @@ class Pending:
         """The log ends at `position`; `folded_ms` is the log time of what is folded."""
         while self._frames and self._frames[-1].frame.header.last_sequence > position.sequence:
             self._frames.pop()
-        self.committed_to = min(self.committed_to, position)
         self.log_time_ms = self._frames[-1].frame.header.log_time_ms if self._frames else folded_ms

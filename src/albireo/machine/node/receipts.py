@@ -79,19 +79,19 @@ class Receipts:
 
     def appended(self, frames: Sequence[Frame], drafts: Sequence[Draft]) -> None:
         """Drafts stand in the log."""
-        streams = self._role.local_streams
+        streams = self._role.config.local_streams
         if not streams:
             return
         for frame, draft in zip(frames, drafts, strict=True):
             if draft.stream in streams and draft.producer_id != OWN_PRODUCER:
                 self._unsynced.append((draft.producer_id, Batch(draft.producer_sequence, frame.header.last)))
 
-    def durable(self, position: Position, committed: Position, turn: Turn) -> None:
-        """The own disk has everything up to `position`; of what is committed as well, the commit tells."""
+    def durable(self, turn: Turn) -> None:
+        """The own disk has more; of what is committed as well, the commit tells."""
         newest: dict[int, Batch] = {}
-        while self._unsynced and self._unsynced[0][1].position.sequence <= position.sequence:
+        while self._unsynced and self._unsynced[0][1].position.sequence <= turn.log.durable.sequence:
             producer_id, batch = self._unsynced.popleft()
-            if batch.position.sequence > committed.sequence:
+            if batch.position.sequence > turn.log.committed.sequence:
                 newest[producer_id] = batch
         for producer_id, batch in newest.items():
             sender = self._sender_of(producer_id)

@@ -6,15 +6,17 @@ producer that comes back with another run than before has lost something, and CO
 Spec: docs/ARCHITECTURE.md, Names and files; design/log-and-feed.md, Producers.
 """
 
+from collections import deque
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from albireo.codec.message import ProducerHello
+from albireo.codec.message import AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import GapFound, ItemDeclared, Record, Stream
 from albireo.machine.fold.dim import ITEMS_MAX
 from albireo.machine.fold.folds import Folds
+from albireo.machine.node.admission import CREDIT_BYTES, Admission
 from albireo.machine.node.turn import Moment, Turn
 from albireo.model import quality
 from albireo.model.instant import Instant
@@ -26,6 +28,8 @@ OWN_ADAPTER: Final = "core"
 """Owner of CORE's diagnostics items."""
 DECLARED_MAX: Final = 250
 """Declarations in one turn and frame: a node with 100,000 items starts in many short turns."""
+DECLARING_MAX: Final = 64
+"""Hellos being worked off; who is one too many says hello again."""
 TEXT_CHARS_MAX: Final = 10_000
 """Texts of one item or producer together; a record has to fit into a frame."""
 
@@ -90,13 +94,13 @@ class Registry:
                 return f"more than {ITEMS_MAX} items"
         return ""
 
-    def hello(self, sender: bytes, hello: ProducerHello, moment: Moment, epoch: int, turn: Turn) -> Declaring:
+    def hello(self, sender: bytes, hello: ProducerHello, moment: Moment, turn: Turn) -> Declaring:
         """A producer opens: its id, and the gap since its last run. Its items follow with `declare_more`."""
         opened, is_new_run = self._folds.producers.opened(hello.producer, hello.run)
         if is_new_run:
             records: list[Record] = [opened]
             turn.record(Stream.CONTROL, records)
-            self._gap_since_last_run(hello.producer, moment, epoch, turn)
+            self._gap_since_last_run(hello.producer, moment, turn)
         self._senders[opened.producer_id] = sender
         if hello.items or hello.takes_orders:
             self._adapters[hello.producer] = Adapter(
@@ -111,11 +115,11 @@ class Registry:
         if declaring.is_done:
             self._retire(hello.producer, {one.name for one in hello.items}, moment, turn)
 
-    def _gap_since_last_run(self, name: str, moment: Moment, epoch: int, turn: Turn) -> None:
+    def _gap_since_last_run(self, name: str, moment: Moment, turn: Turn) -> None:
         known = self._folds.producers.find(name)
         if known is None or known.last_node_ns == 0:
             return
-        reason = "node_down" if known.last_epoch < epoch else "adapter_down"
+        reason = "node_down" if known.last_epoch < turn.epoch else "adapter_down"
         from_ns = min(known.last_node_ns, moment.wall)  # The wall clock may have been set back meanwhile.
         turn.record(Stream.SAMPLES, [GapFound(source=name, reason=reason, from_ns=from_ns, to_ns=moment.wall)])
 
@@ -210,6 +214,53 @@ class Registry:
 
     def adapters(self) -> list[Adapter]:
         return list(self._adapters.values())
+
+
+class Hellos:
+    """Producers of one tenure that open, one after another, their items declared in slices; a welcome ends each."""
+
+    def __init__(self, registry: Registry, admission: Admission) -> None:
+        self._registry = registry
+        self._admission = admission
+        self._declaring: deque[Declaring] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._declaring)
+
+    def take(self, sender: bytes, hello: ProducerHello, moment: Moment, turn: Turn) -> None:
+        """Refuse it, or put it in the queue; `more` works it off."""
+        producers = self._admission.producers
+        is_one_too_many = producers.is_full and producers.find(hello.producer) is None
+        if self._admission.closed_because or is_one_too_many:
+            turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="admission"))
+            return
+        objection = self._registry.objection(hello)
+        if objection:
+            turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="malformed"))
+            turn.note("warning", "hello_refused", reason=objection)
+            return
+        if any(one.sender == sender and one.hello == hello for one in self._declaring):
+            return  # Asked again out of impatience: its welcome is on the way.
+        if len(self._declaring) < DECLARING_MAX:
+            self._declaring.append(self._registry.hello(sender, hello, moment, turn))
+
+    def more(self, moment: Moment, turn: Turn) -> tuple[bytes, ProducerWelcome] | None:
+        """Declare one slice of the first hello; its welcome once it is through, to be said after `turn.end` commits."""
+        if not self._declaring:
+            return None
+        declaring = self._declaring[0]
+        self._registry.declare_more(declaring, moment, turn)
+        if not declaring.is_done:
+            return None
+        self._declaring.popleft()
+        welcome = ProducerWelcome(
+            producer_id=declaring.producer_id,
+            last_sequence=self._admission.producers.last_appended(declaring.producer_id) or 0,
+            item_ids=tuple(declaring.item_ids),
+            epoch=turn.epoch,
+            credit_bytes=CREDIT_BYTES,
+        )
+        return declaring.sender, welcome
 
 
 def _text_chars(item: DataItem) -> int:

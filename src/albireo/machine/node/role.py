@@ -14,8 +14,9 @@ Not decided here: who leads (machine.pair).
 Spec: design/pair.md, rule 7.
 """
 
-from collections.abc import Callable
 from typing import Final
+
+import msgspec
 
 from albireo.codec.message import (
     AnyMessage,
@@ -27,6 +28,7 @@ from albireo.codec.message import (
     RoleTold,
     WriteDone,
 )
+from albireo.codec.record import BODY_BYTES_MAX
 from albireo.machine.node.turn import Turn
 from albireo.machine.pair.events import Permit
 from albireo.model.instant import Instant
@@ -36,10 +38,27 @@ STANDING_BY_MAX: Final = 512
 """Producers that said hello to a node that does not serve, and are told when it does; one too many asks again."""
 
 
+class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What the root machine is told once, at its start."""
+
+    node: str
+    log_id: bytes
+    segment_bytes: int = BODY_BYTES_MAX
+    """Of the log: no frame is larger."""
+    member: int = 0
+    """Index in the pair."""
+    is_paired: bool = False
+    local_streams: frozenset[int] = frozenset()
+    """Their producers are answered when the own disk has a batch (durability `local`)."""
+    private_streams: frozenset[int] = frozenset()
+    """Their samples stay with the member that took them (replication `configuration`)."""
+
+
 class Role:
     """What the root machine asks before it appends anything of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: RootConfig) -> None:
+        self.config = config
         self.is_serving = False
         self.is_draining = False
         self.stand_down = 0
@@ -48,16 +67,8 @@ class Role:
         """Why it does not serve."""
         self.word = "standalone"
         """For people."""
-        self.describe: Callable[[], dict[str, object]] | None = None
-        """The pair as this member sees it; nothing: no pair."""
-        self.member = 0
-        """Index in the pair."""
         self.members: tuple[int, ...] = ()
         """Confirmed in-sync set; empty: no pair."""
-        self.local_streams: frozenset[int] = frozenset()
-        """Their producers are answered when the own disk has a batch (durability `local`)."""
-        self.private_streams: frozenset[int] = frozenset()
-        """Their samples stay with the member that took them (replication `configuration`)."""
         self.permit: Permit | None = None
         """Bounds of output orders; none: nobody bounds them."""
         self.first_sequence = 0
@@ -114,8 +125,8 @@ class Role:
 
     def receipt(self, producer_id: int, producer_sequence: int, position: Position, uncommitted: int = 0) -> Appended:
         """What is told of a batch: how many disks have it, and how many before it are not committed."""
-        members = (self.member,) if uncommitted else self.members
-        if self.private_streams and members:
+        members = (self.config.member,) if uncommitted else self.members
+        if self.config.private_streams and members:
             members = (position.epoch % 2,)  # Epochs of one member never are another's: who took it has it.
         return Appended(
             producer_id=producer_id,
@@ -136,20 +147,20 @@ class Role:
 
     # --- Producers ----------------------------------------------------------------------------------------------
 
-    def turns_away(self, sender: bytes, message: AnyMessage, epoch: int, turn: Turn) -> bool:
+    def turns_away(self, sender: bytes, message: AnyMessage, turn: Turn) -> bool:
         """A node that does not serve sends producers home, and remembers who wanted to come."""
         if isinstance(message, RoleAsked):
             self._remember(sender)
             if len(self.reaches) < STANDING_BY_MAX:
                 self.reaches[message.adapter] = message.reaches is True
-            turn.send(sender, self._told(epoch))
+            turn.send(sender, self._told(turn.epoch))
             return True
         if self.is_serving:
             return False
         match message:
             case ProducerHello():
                 self._remember(sender)
-                turn.send(sender, self._told(epoch))
+                turn.send(sender, self._told(turn.epoch))
             case Append():
                 turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="passive"))
             case WriteDone() if not self.is_draining:
@@ -158,10 +169,10 @@ class Role:
                 return False
         return True
 
-    def tell_waiting(self, epoch: int, turn: Turn) -> None:
+    def tell_waiting(self, turn: Turn) -> None:
         """Serving begins: everybody who waited may say hello."""
         for sender in self._standing_by:
-            turn.send(sender, self._told(epoch))
+            turn.send(sender, self._told(turn.epoch))
         self._standing_by.clear()
 
     def _remember(self, sender: bytes) -> None:
@@ -173,17 +184,17 @@ class Role:
         return RoleTold(
             is_acting=self.is_serving,
             epoch=epoch,
-            member=self.member,
+            member=self.config.member,
             not_before=permit.not_before if self.is_serving and permit is not None else 0,
             not_after=permit.not_after if self.is_serving and permit is not None else 0,
             stand_down=self.stand_down,
         )
 
-    def stand_by(self, senders: list[bytes], epoch: int, turn: Turn) -> None:
+    def stand_by(self, senders: list[bytes], turn: Turn) -> None:
         """Serving is over: no adapter writes from now on."""
         for sender in senders:
             self._remember(sender)
-            turn.send(sender, self._told(epoch))
+            turn.send(sender, self._told(turn.epoch))
 
     def lost(self, sender: bytes) -> None:
         self._standing_by.pop(sender, None)

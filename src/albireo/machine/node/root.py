@@ -1,9 +1,11 @@
 """The root machine of CORE: admission, folds, orders and feeds, driven by one `step`.
 
 An event is everything one wake-up brought; the answer is one `Turn` of effects. The log's writer is outside: the
-machine drafts batches, the shell appends them and says where they stand (`FramesAppended`), and later how far they are
-committed (`Committed`). Folds and feeds see committed records only; what waits for a commit waits here. Answers leave
-before the folds are done (`Answered`): nobody waits for a fold.
+machine drafts batches, the shell appends them and says so (`FramesAppended`), and later that more is committed
+(`Committed`). The view that comes with each event says where the log begins and ends, what of it is durable and
+committed, and under which epoch; the machine itself keeps only how far its folds are. Folds and feeds see committed
+records only; what waits for a commit waits here. Answers leave before the folds are done (`Answered`): nobody waits for
+a fold.
 
     letters --> admission / orders / cases / answers --> drafts
     drafts  --> [log] --> pending frames --> committed --> answers, then folds --> new drafts, feeds
@@ -19,12 +21,11 @@ Not decided here: where the bytes are (log), who may be holder (machine.pair), h
 Spec: design/log-and-feed.md, The loop of CORE.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import astuple
 
-from albireo.codec.frame import HEADER_BYTES, Frame
+from albireo.codec.frame import HEADER_BYTES
 from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, WriteDone, WritesEnded
 from albireo.codec.record import (
     BODY_BYTES_MAX,
@@ -38,12 +39,10 @@ from albireo.codec.record import (
     NodeStopped,
     Stream,
 )
-from albireo.machine.feed.leader import Leader, LogFacts
-from albireo.machine.feed.state import StateFeed
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.admission import Admission
-from albireo.machine.node.answers import Answers
-from albireo.machine.node.askers import Askers
+from albireo.machine.node.answers import Answers, Question
+from albireo.machine.node.command_waiters import CommandWaiters
 from albireo.machine.node.diagnostics import CommitTimes, Diagnostics
 from albireo.machine.node.events import (
     AdmissionChanged,
@@ -53,6 +52,7 @@ from albireo.machine.node.events import (
     Deposed,
     Durable,
     Event,
+    FollowersServed,
     FramesAppended,
     FramesFollowed,
     Granted,
@@ -62,26 +62,30 @@ from albireo.machine.node.events import (
     LogCut,
     Measured,
     OfTheHouse,
+    OfTheLog,
     OfTheRole,
+    OneLetter,
     OrdersGiven,
+    PairChanged,
     PeerLost,
     Permitted,
     Restored,
     Served,
-    Started,
     Stopping,
     Suspended,
+    WakeUpEnded,
 )
-from albireo.machine.node.hellos import Hellos
+from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.orders import Orders
 from albireo.machine.node.outputs import Outputs
 from albireo.machine.node.pending import Pending
 from albireo.machine.node.receipts import Receipts
-from albireo.machine.node.registry import OWN_ADAPTER, Registry
-from albireo.machine.node.role import Role
+from albireo.machine.node.registry import OWN_ADAPTER, Hellos, Registry
+from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import OWN_PRODUCER, Draft, Moment, Turn
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
-from albireo.model.position import EpochHistory, Position
+from albireo.model.log_view import LogView
+from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 
 IDLE_MARK_NS: Final = 50 * MS
@@ -94,34 +98,27 @@ CLOSED_MARK_NS: Final = SECOND
 
 
 class Root:
-    """The machine. `folds` has been rebuilt (snapshot and replay) up to `committed` before the first step."""
+    """The machine. `folds` has been rebuilt (snapshot and replay) up to `folded_to` before the first step."""
 
     def __init__(
-        self, node: str, folds: Folds, log_id: bytes, history: EpochHistory, committed: Position, moment: Moment
+        self, config: RootConfig, folds: Folds, folded_to: Position, moment: Moment, *, has_folds: bool = True
     ) -> None:
-        self.node = node
+        self.config = config
         self.folds = folds
-        self.log_id = log_id
-        self.history = history
-        self.committed = committed
-        self.end = committed
-        self.first_sequence = 1
-        self.has_folds = True  # Otherwise `folds` is no state to serve feeds from: the holder will give another.
-        self.role = Role()
-        self._askers = Askers()
+        self.folded_to = folded_to
+        self.role = Role(config)
+        self._waiters = CommandWaiters()
         self._begin_afresh(moment)
-        self.leader = Leader()
-        self.state_feed = StateFeed(folds)
+        self.feeds = Feeds(config.log_id, folds, is_complete=has_folds)
         self.answers = Answers(self)
         self.diagnostics = Diagnostics()
         self.commit_times = CommitTimes()
         self.samples_committed = 0
         """Rows of producers in this run, CORE's own not counted."""
         self.cases_raised = 0
-        self._pending = Pending(committed, folds.log_time_ms)
+        self._pending = Pending(folds.log_time_ms)
         self._log_reason = ""
         """Why the log takes nothing."""
-        self._segment_bytes = BODY_BYTES_MAX
         self._drafted: list[Draft] = []
         self._last_append = moment.now
         self._is_marked = True
@@ -129,10 +126,10 @@ class Root:
 
     def _begin_afresh(self, moment: Moment) -> None:
         """What is known of producers and orders, from the folds: nobody is connected yet."""
-        self.registry = Registry(self.node, self.folds, moment.now)
+        self.registry = Registry(self.config.node, self.folds, moment.now)
         self._receipts = Receipts(self.folds.producers, self.registry.sender_of, self.role)
         self.admission = Admission(self.folds.producers, self.registry.sender_of, self._receipts.of)
-        self.orders = Orders(self.folds.commands, self.folds.dim, self._askers)
+        self.orders = Orders(self.folds.commands, self.folds.dim, self._waiters)
         self.outputs = Outputs(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission)
         self.admission.closed_because = self.role.cause
@@ -140,41 +137,71 @@ class Root:
 
     # --- Events --------------------------------------------------------------------------------------------------
 
-    def step(self, event: Event, moment: Moment) -> Turn:
-        turn = Turn(self.end.sequence, self.folds.feature_level)
+    def step(self, event: Event, log: LogView, moment: Moment) -> Turn:
+        turn = Turn(log, self.folds.feature_level)
         match event:
-            case LettersDrained(letters):
-                for sender, message, raw in letters:
-                    self._letter(sender, message, raw, moment, turn)
-            case FramesAppended(frames):
-                self._appended(frames)
-            case Committed(position):
-                self._answer(position, turn)
-            case Answered():
-                self._fold(moment, turn)
+            case LettersDrained(letters, pair):
+                for letter in letters:
+                    self._letter(letter, pair, moment, turn)
+            case FramesAppended() | FramesFollowed() | LogCut() | Committed() | Answered() | Durable() | Restored():
+                self._of_the_log(event, moment, turn)
             case TimePassed():
                 self._time_passed(moment, turn)
+            case WakeUpEnded(busy_ns):
+                self.feeds.pull(self.readable(log.committed), busy_ns, moment.now, turn)
+            case FollowersServed(given):
+                self.feeds.leader.served(given)
             case PeerLost(sender):
-                for one in (self.leader, self.state_feed, self.registry, self.role, self.outputs):
+                for one in (self.feeds, self.registry, self.role, self.outputs):
                     one.lost(sender)
-            case AdmissionChanged() | Measured() | DamagePassed() | OrdersGiven() | Stopping() | Durable():
+            case AdmissionChanged() | Measured() | DamagePassed() | OrdersGiven() | Stopping():
                 self._of_the_house(event, moment, turn)
             case _:
                 self._role_changed(event, moment, turn)
-        self._drafted += turn.drafts
-        self.end = Position(self.history.epoch, turn.end) if turn.drafts else self.end
+        if turn.drafts:
+            self._drafted += turn.drafts
+            turn.elapsed_ms = self._elapsed_ms(moment.now)
         return turn
 
+    def _of_the_log(self, event: OfTheLog, moment: Moment, turn: Turn) -> None:
+        match event:
+            case FramesAppended(frames):
+                self._pending.appended(frames, self._drafted)
+                self._receipts.appended(frames, self._drafted)
+                last = self._drafted[-1].content
+                self._is_marked = isinstance(last, tuple) and isinstance(last[0], Marked)
+                self._drafted.clear()
+            case FramesFollowed(frames):
+                self._pending.followed([one for one in frames if one.header.last_sequence > self.folded_to.sequence])
+            case Committed():
+                self._receipts.committed(self._pending.committed(turn.log.committed), turn)
+            case Answered():
+                self._fold(moment, turn)
+            case Durable():
+                if self.role.is_serving:
+                    self._receipts.durable(turn)
+            case LogCut():
+                end = turn.log.end
+                assert end.sequence >= self.folded_to.sequence, f"cut to {end}, folded to {self.folded_to}"
+                self._pending.cut(end, self.folds.log_time_ms)
+            case Restored():
+                self._restore(event, moment)
+
+    def _restore(self, event: Restored, moment: Moment) -> None:
+        """Go on from folds of somebody else."""
+        self.folds, self.folded_to = event.folds, event.folded_to
+        self._pending = Pending(event.folds.log_time_ms)
+        self.feeds.restored(event.folds, is_complete=event.has_folds)
+        self._begin_afresh(moment)
+
     def _of_the_house(self, event: OfTheHouse, moment: Moment, turn: Turn) -> None:
-        """What the shell tells of log and machine."""
+        """What the shell tells of the machine and of people."""
         if isinstance(event, AdmissionChanged):
             self._admission_changed(event.reason, turn)
             return
         if not self.role.is_serving:
             return
         match event:
-            case Durable(position):
-                self._receipts.durable(position, self._pending.committed_to, turn)
             case Measured():
                 if not self.admission.closed_because:
                     p99 = self.commit_times.quantile(0.99)
@@ -194,13 +221,9 @@ class Root:
     def _role_changed(self, event: OfTheRole, moment: Moment, turn: Turn) -> None:
         role = self.role
         match event:
-            case Started(segment_bytes, uncommitted):
-                self._segment_bytes = segment_bytes
-                self._followed(uncommitted)
-            case Granted(history, reason):
-                self.history = history
-                entry = history.entries[-1]
-                granted = EpochGranted(epoch=entry.epoch, branch_id=entry.branch_id, node=self.node, reason=reason)
+            case Granted(reason):
+                entry, node = turn.log.history.entries[-1], self.config.node
+                granted = EpochGranted(epoch=entry.epoch, branch_id=entry.branch_id, node=node, reason=reason)
                 role.granted(turn.record(Stream.CONTROL, [granted]))
             case Served():
                 self.outputs.goes_on(turn)
@@ -215,12 +238,9 @@ class Root:
                 self._pending.disown()
                 self._receipts.give_up(turn)
                 self._begin_afresh(moment)
-            case FramesFollowed(frames):
-                self._followed(frames)
-            case LogCut(position, history):
-                self._cut(position, history)
-            case Restored():
-                self._restore(event, moment)
+            case PairChanged(word, members, is_catching_up):
+                role.word, role.members = word, members
+                self.feeds.leader.is_catching_up = is_catching_up
             case Permitted(permit):
                 role.permit = permit
             case LevelAgreed(level):
@@ -230,47 +250,27 @@ class Root:
 
     def _serve(self, moment: Moment, turn: Turn) -> None:
         """Begin to serve, once the epoch's first record and everything before it is folded."""
-        if not self.role.begins(self.committed.sequence):
+        if not self.role.begins(self.folded_to.sequence):
             return
         if self.role.is_new_tenure():
             self._begin_afresh(moment)
             self.folds.producers.forget_pending()
-            is_paired = self.role.describe is not None
-            self.diagnostics.declare(self.registry, self._segment_bytes, moment, turn, is_paired=is_paired)
+            is_paired, segment_bytes = self.config.is_paired, self.config.segment_bytes
+            self.diagnostics.declare(self.registry, segment_bytes, moment, turn, is_paired=is_paired)
             self.orders.restarted(moment, turn)
-        self.admission.body_bytes_max = min(BODY_BYTES_MAX, self._segment_bytes - HEADER_BYTES)
+        self.admission.body_bytes_max = min(BODY_BYTES_MAX, self.config.segment_bytes - HEADER_BYTES)
         self.admission.closed_because = self._log_reason
-        self.role.tell_waiting(self.history.epoch, turn)
+        self.role.tell_waiting(turn)
 
     def _stand_by(self, was_serving: bool, turn: Turn) -> None:
         self.admission.closed_because = self.role.cause
         if was_serving:
             present = [one.sender for one in self.registry.adapters() if one.sender is not None]
             self.outputs.stand_down()
-            self.role.stand_by(present, self.history.epoch, turn)
+            self.role.stand_by(present, turn)
 
-    def _followed(self, frames: Sequence[Frame]) -> None:
-        if frames:
-            self.end = frames[-1].header.last
-            self._pending.followed([one for one in frames if one.header.last_sequence > self.committed.sequence])
-
-    def _restore(self, event: Restored, moment: Moment) -> None:
-        """Go on from folds of somebody else; whoever followed this log says hello again, for it is another one now."""
-        self.folds, self.history, self.first_sequence = event.folds, event.history, event.first_sequence
-        self.committed, self.end, self.has_folds = event.position, event.end, event.has_folds
-        self._pending = Pending(event.position, event.folds.log_time_ms)
-        self.leader, self.state_feed = Leader(), StateFeed(event.folds)
-        self._begin_afresh(moment)
-
-    def _cut(self, position: Position, history: EpochHistory) -> None:
-        kept = min(self.committed.sequence, self.end.sequence)  # After a snapshot the folds are ahead of the log.
-        assert position.sequence >= kept, f"cut to {position}, folded to {self.committed}"
-        self._pending.cut(position, self.folds.log_time_ms)
-        self.end = position
-        self.history = history
-
-    def elapsed_ms(self, now: Instant) -> int:
-        """Boot-clock milliseconds since the frame before; takes them: the next call counts from here."""
+    def _elapsed_ms(self, now: Instant) -> int:
+        """Boot-clock milliseconds since the last drafts; takes them: the next call counts from here."""
         elapsed = max(0, now - self._last_append) // MS
         self._last_append = Instant(self._last_append + elapsed * MS)
         return elapsed
@@ -281,7 +281,7 @@ class Root:
         if self._hellos and is_serving:
             return self._last_append
         mark = None if self._is_marked or not is_serving else Instant(self._last_append + IDLE_MARK_NS)
-        due = soonest(self._log_due(), mark, self.leader.deadline(), self.state_feed.deadline())
+        due = soonest(self._log_due(), mark, self.feeds.deadline())
         return self._tick_at if due is None else min(due, self._tick_at)
 
     def _log_due(self) -> Instant | None:
@@ -294,80 +294,59 @@ class Root:
 
     # --- Letters -------------------------------------------------------------------------------------------------
 
-    def _letter(
-        self, sender: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview], moment: Moment, turn: Turn
-    ) -> None:
-        if self.role.turns_away(sender, message, self.history.epoch, turn):
+    def _letter(self, letter: OneLetter, pair: dict[str, object] | None, moment: Moment, turn: Turn) -> None:
+        sender, message, raw = letter
+        if self.role.turns_away(sender, message, turn):
             return
         match message:
             case Append():
                 self.registry.heard(sender, moment.now)
                 self.admission.append(sender, message, raw, turn)
             case ProducerHello():
-                self._hellos.take(sender, message, self.history.epoch, moment, turn)
+                self._hellos.take(sender, message, moment, turn)
                 self._declare_more(moment, turn)
             case WriteDone():
                 self.orders.done(message, moment, turn)
             case WritesEnded():
                 self.outputs.ended(sender, message)
-            case FeedHello() if not self.has_folds:
-                pass  # It will ask again; what it would be told now is wrong a moment later.
             case FeedHello():
-                turn.send(sender, self.feed_hello(sender, message, moment.now))
+                is_serving = self.role.is_serving
+                self.feeds.hello(sender, message, self.folded_to, moment.now, turn, is_serving=is_serving)
             case FeedAck():
-                if not self.leader.ack(sender, message, moment.now):
-                    self.state_feed.ack(sender, message, moment.now)
+                self.feeds.ack(sender, message, moment.now)
             case Ask():
-                self.answers.ask(sender, message, moment, turn)
+                self.answers.ask(Question(sender, message.request_id, moment, pair), message, turn)
             case _:
                 turn.note("warning", "unexpected_message", kind=type(message).__name__)
 
-    def feed_hello(self, sender: bytes, hello: FeedHello, now: Instant) -> AnyMessage:
-        # What is durable is committed and may have left already, although the folds have still to take it.
-        known, leads = self._pending.committed_to, self.role.is_serving
-        facts = LogFacts(self.log_id, self.history, self.first_sequence, known, leads)
-        feed = self.state_feed if hello.mode == "state" else self.leader
-        return feed.hello(sender, hello, facts, now)
-
     def _declare_more(self, moment: Moment, turn: Turn) -> None:
-        welcome = self._hellos.more(self.history.epoch, moment, turn)
+        welcome = self._hellos.more(moment, turn)
         if welcome is not None:
             self.after(turn.end, *welcome, turn)
 
     def after(self, sequence: int, to: bytes, message: AnyMessage, turn: Turn) -> None:
         """Say `message` once everything up to `sequence` is committed."""
-        if sequence <= self.committed.sequence:
+        if sequence <= self.folded_to.sequence:
             turn.send(to, message)
         else:
             self._receipts.after(sequence, to, message)
 
-    # --- Log -----------------------------------------------------------------------------------------------------
-
-    def _appended(self, frames: Sequence[Frame]) -> None:
-        self._pending.appended(frames, self._drafted)
-        self._receipts.appended(frames, self._drafted)
-        last = self._drafted[-1].content
-        self._is_marked = isinstance(last, tuple) and isinstance(last[0], Marked)
-        self._drafted.clear()
-
-    def _answer(self, position: Position, turn: Turn) -> None:
-        """Say what waited for the commit of what this turn folds."""
-        self._receipts.committed(self._pending.committed(position), turn)
+    # --- Folding -------------------------------------------------------------------------------------------------
 
     def _fold(self, moment: Moment, turn: Turn) -> None:
         """Fold what was answered, and draft what follows from it."""
         for frame, draft in self._pending.take_due():
-            self.committed = frame.header.last
+            self.folded_to = frame.header.last
             if draft is None:
                 self.folds.replay(frame)
                 continue
             self.folds.fold(frame.header, draft.content)
             if draft.producer_id != OWN_PRODUCER:
                 self.folds.producers.fold_batch(
-                    draft.producer_id, draft.producer_sequence, frame.header.node_ns, self.committed
+                    draft.producer_id, draft.producer_sequence, frame.header.node_ns, self.folded_to
                 )
             self._after_fold(draft, moment, turn)
-        self._askers.followed(self.folds.commands, turn)
+        self._waiters.followed(self.folds.commands, turn)
         self._serve(moment, turn)
         self._consequences(moment, turn)
 
@@ -377,9 +356,14 @@ class Root:
         return self._receipts.waits_for_disk
 
     @property
+    def has_all_folded(self) -> bool:
+        """Nothing that stands in the log is still to be folded, committed or not."""
+        return not self._pending
+
+    @property
     def has_unfolded(self) -> bool:
         """Frames are committed that the last turn had no time to fold: give it another `Committed`."""
-        return self._pending.has_committed
+        return self._pending.is_due_again
 
     def _after_fold(self, draft: Draft, moment: Moment, turn: Turn) -> None:
         content = draft.content
@@ -393,7 +377,7 @@ class Root:
                 case CaseChanged(cause="raised"):
                     self.cases_raised += 1
                 case CommandAccepted():
-                    self.outputs.send(record.command_id, self.history.epoch, moment, turn)
+                    self.outputs.send(record.command_id, moment, turn)
                 case CommandFinished():
                     self.orders.finished(record.receipt, turn)
                 case _:
@@ -426,19 +410,17 @@ class Root:
         is_serving = self.role.is_serving
         if now >= self._tick_at:
             self._tick_at = Instant(now + SECOND)
-            self._askers.time_passed(now, self.folds.commands if is_serving else None, turn)
+            self._waiters.time_passed(now, self.folds.commands if is_serving else None, turn)
             if is_serving:
                 self.registry.find_silent(moment, SILENT_NS, turn)
             elif self.role.is_draining:  # Who is gone is noticed when it is told something.
-                self.role.stand_by(self.outputs.awaited, self.history.epoch, turn)
+                self.role.stand_by(self.outputs.awaited, turn)
         if is_serving:
             self._declare_more(moment, turn)
             if not self.has_unfolded:  # The next fold has its own.
                 self._consequences(moment, turn)
             self._mark_if_due(now, turn)
-        for to, alive in self.leader.alive(self.history.epoch, self.committed, self.end, now, is_acting=is_serving):
-            turn.send(to, alive)
-        self.state_feed.time_passed(self.history.epoch, self.committed, self.end, now, turn, is_acting=is_serving)
+        self.feeds.time_passed(self.folded_to, now, turn, is_acting=is_serving)
 
     def _mark_if_due(self, now: Instant, turn: Turn) -> None:
         log_due = self._log_due()
@@ -451,4 +433,4 @@ class Root:
 
     def readable(self, stored: Position) -> Position:
         """Followers are given what is folded; `stored`: what of the commit position is on this disk already."""
-        return min(self.committed, stored)
+        return min(self.folded_to, stored)

@@ -1,7 +1,8 @@
 """What one turn of CORE wants done: what to append, what to send, what to tell.
 
-A turn's effects are carried out in this order: everything is appended, then everything is sent. Nothing that depends
-on an append is sent in the turn that appended it; such answers wait in the root machine for the commit.
+A turn's effects are carried out in this order: everything is appended, then everything is sent, then followers are
+given what they pull. Nothing that depends on an append is sent in the turn that appended it; such answers wait in the
+root machine for the commit.
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,10 @@ from albireo.codec import record, samples
 from albireo.codec.crc import crc32c
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import Kind, Record, Stream
+from albireo.machine.feed.leader import Pull
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant, WallTime
+from albireo.model.log_view import LogView
 from albireo.model.samples import SampleBatch
 
 OWN_PRODUCER: Final = 0
@@ -63,16 +66,27 @@ class Note(msgspec.Struct, frozen=True):
 class Turn:
     """Collects the effects of one turn and foretells the sequence of each draft."""
 
-    __slots__ = ("drafts", "end", "level", "notes", "sends")
+    __slots__ = ("drafts", "elapsed_ms", "end", "level", "log", "notes", "pulls", "sends")
 
-    def __init__(self, end: int, level: int = FIRST_LEVEL) -> None:
-        self.end = end
+    def __init__(self, log: LogView, level: int = FIRST_LEVEL) -> None:
+        self.log = log
+        """As it stood when the turn began."""
+        self.end = log.end.sequence
         """Sequence of the last record appended, drafts of this turn included."""
         self.level = level
         """Feature level of the log."""
         self.drafts: list[Draft] = []
+        self.elapsed_ms = 0
+        """Boot-clock time from the last drafts to these: the log time that passes with them."""
         self.sends: list[Send] = []
         self.notes: list[Note] = []
+        self.pulls: list[Pull] = []
+        """What to read from the log and give to followers; `FollowersServed` says what became of it."""
+
+    @property
+    def epoch(self) -> int:
+        """The one under which records are appended."""
+        return self.log.history.epoch
 
     def append(self, draft: Draft) -> int:
         """Take a draft; its last record will have the sequence returned."""

@@ -23,20 +23,16 @@ from albireo.log import (
     LogConfig,
     OpenRefused,
     OsFileSystem,
-    Pruned,
-    ReadFailed,
     StoreIdentity,
     WrongStore,
 )
 from albireo.log.log import Log
 from albireo.log.write.commit import LogFailure
-from albireo.machine.feed.leader import Pull, cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import (
     AdmissionChanged,
     Answered,
     Committed,
-    DamagePassed,
     Durable,
     Event,
     FramesAppended,
@@ -44,15 +40,16 @@ from albireo.machine.node.events import (
     LettersDrained,
     PeerLost,
     Restored,
-    Started,
     Stopping,
 )
+from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Send, Turn
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
 from albireo.node.core.alone import Alone
+from albireo.node.core.feeding import Feeding
 from albireo.node.core.housekeeping import Housekeeping, Retention
 from albireo.node.core.level_check import check_level
 from albireo.node.core.private_log import OneLetter, PrivateLog, append_all, opened, whole
@@ -108,6 +105,7 @@ class Core:
         self._link: Link
         self._tenure: Tenure
         self._house: Housekeeping
+        self._feeding: Feeding
         self.log: Log
         self.private: PrivateLog | None = None  # Samples that are not replicated.
         self.root: Root
@@ -117,7 +115,6 @@ class Core:
         self._is_durable_posted = False
         self._is_disk_awaited = True
         self._durable_told = Position()
-        self._is_serving_posted = False
         self._is_folding_posted = False
         self._may_fold = False
         """Behind a sync, or now and then: who follows folds."""
@@ -148,19 +145,33 @@ class Core:
         self._tenure = Alone(self) if pair is None else MemberTenure(self, actor, pair)
         folds = self._rebuild()
         check_level(folds, self._uncommitted(), self.feature_level)
-        self.root = Root(arguments.node, folds, self.log.log_id, self.log.history, self.log.committed, self._moment())
-        self.root.first_sequence, self.root.has_folds = self.log.begin_sequence, self.is_complete
+        config = self._root_config()
+        self.root = Root(config, folds, self.log.committed, self._moment(), has_folds=self.is_complete)
         settings = (self.root, arguments.log, arguments.retention)
         self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._tenure)
         self._link = actor.bind("core")
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
             self.private.start(actor.call, self._released, self._log_failed)
-        self.tell(Started(arguments.log.segment_bytes, self._uncommitted()))
+        self._feeding = Feeding(actor, self, self._feed, self._arm)
+        self.tell(FramesFollowed(self._uncommitted()))
         self._tenure.begin()
         self._end_turn()
         if pair is None:
-            await self._committed(self.root.end.sequence)
+            await self._folded(self.log.end.sequence)
+
+    def _root_config(self) -> RootConfig:
+        arguments, pair = self._arguments, self._arguments.pair
+        local, private = (frozenset[int](), frozenset[int]()) if pair is None else pair.stream_numbers
+        return RootConfig(
+            node=arguments.node,
+            log_id=self.log.log_id,
+            segment_bytes=arguments.log.segment_bytes,
+            member=0 if pair is None else pair.member,
+            is_paired=pair is not None,
+            local_streams=local,
+            private_streams=private,
+        )
 
     @property
     def feature_level(self) -> int:
@@ -208,9 +219,8 @@ class Core:
 
     def fold_anew(self) -> None:
         """What the log says was not all read: rebuild the folds from it."""
-        folds, log = self._rebuild(), self.log
-        begun = Restored(folds, log.committed, log.end, log.begin_sequence, log.history, self.is_complete)
-        self.tell(begun)
+        folds = self._rebuild()
+        self.tell(Restored(folds, self.log.committed, self.is_complete))
         self.tell(FramesFollowed(self._uncommitted()))
 
     async def stop(self) -> None:
@@ -219,7 +229,7 @@ class Core:
         self.tell(Stopping())
         self._end_turn()
         if not self.root.admission.closed_because:  # On a full disk it may never be; closing writes what finds room.
-            await self._committed(self.root.end.sequence)
+            await self._folded(self.log.end.sequence)
         await self._house.stop()
         self._actor.arm(None)
         self._tenure.close()
@@ -235,8 +245,8 @@ class Core:
                 with contextlib.suppress(OSError):
                     log.close(clean=False)
 
-    async def _committed(self, sequence: int) -> None:
-        if self.root.committed.sequence < sequence:
+    async def _folded(self, sequence: int) -> None:
+        if self.root.folded_to.sequence < sequence:
             done: asyncio.Future[None] = self._actor.loop.create_future()
             self._waiters.append((sequence, done))
             await done
@@ -256,12 +266,16 @@ class Core:
         if self.private is not None:
             own = self.private.hold(own, self._actor.wall_ns(), is_open=not self.root.admission.closed_because)
         if own:
-            self.tell(LettersDrained(own))
+            self._tell_letters(own)
         self._end_turn()
+
+    def _tell_letters(self, letters: Sequence[OneLetter]) -> None:
+        is_described = any(isinstance(one, Ask) and one.what == "status" for _, one, _ in letters)
+        self.tell(LettersDrained(letters, self._tenure.describe() if is_described else None))
 
     def _released(self, letters: Sequence[OneLetter]) -> None:
         """What they bring to be kept here only is on the disk."""
-        self.tell(LettersDrained(letters))
+        self._tell_letters(letters)
         self._end_turn()
 
     def ticked(self, now: Instant) -> None:
@@ -293,7 +307,7 @@ class Core:
         self._may_fold = True
         self._tenure.synced(durable)
         if self.root.waits_for_disk:
-            self.tell(Durable(durable))
+            self.tell(Durable())
 
     def commit(self, position: Position) -> None:
         """While committed frames wait for a turn to be folded in, more of them wait with them. Who follows folds at the
@@ -303,7 +317,7 @@ class Core:
             self._fold()
 
     def _fold(self) -> None:
-        self.tell(Committed(self.log.committed))
+        self.tell(Committed())
         self.tell(Answered())
 
     def _fold_more(self) -> None:
@@ -323,20 +337,22 @@ class Core:
     def tell(self, event: Event) -> None:
         """One step of the root machine, and what it wants done."""
         moment = self._moment()
-        self._perform(self.root.step(event, moment), moment)
+        self._perform(self.root.step(event, self.log.view(), moment), moment)
 
     def _perform(self, turn: Turn, moment: Moment) -> None:
         """Append, then send; see machine.node.turn for why the order is enough."""
         appended: list[Frame] = []
         if turn.drafts:
-            appended = append_all(self.log, self.private, turn.drafts, self.root.elapsed_ms(moment.now), moment.wall)
-            self.root.step(FramesAppended(appended), moment)
+            appended = append_all(self.log, self.private, turn.drafts, turn.elapsed_ms, moment.wall)
+            self.root.step(FramesAppended(appended), self.log.view(), moment)
         for send in turn.sends:
             self._send(send, moment)
         for note in turn.notes:
             getattr(self._actor.log, note.level)(note.event, **note.fields)
         if appended:
             self._tenure.appended()
+        if turn.pulls:
+            self._feeding.give(turn.pulls, moment.now)
 
     def save_snapshot(self) -> None:
         """Begin one soon."""
@@ -350,11 +366,14 @@ class Core:
         """Send to an actor of this node; False: it is gone."""
         return self._link.send(message, raw, to=to)
 
+    def _feed(self, to: bytes, message: AnyMessage, raw: bytes) -> bool:
+        return self._links.get(to, self._link).send(message, [raw], to=to)
+
     def _send(self, send: Send, moment: Moment) -> None:
         link = self._links.get(send.to, self._link)
         if not link.send(send.message, send.raw, to=send.to):
             self._links.pop(send.to, None)
-            self.root.step(PeerLost(send.to), moment)
+            self.root.step(PeerLost(send.to), self.log.view(), moment)
 
     def _end_turn(self) -> None:
         """What every wake-up ends with: admission looked at, followers served, the next deadline armed."""
@@ -362,15 +381,15 @@ class Core:
         if admission != self._admission:
             self._admission = admission
             self.tell(AdmissionChanged(admission))
-        is_behind = self.root.committed < self.log.committed and not self._is_folding_posted
+        is_behind = self.root.folded_to < self.log.committed and not self._is_folding_posted
         if is_behind and not self.root.has_unfolded and (self._may_fold or self.log.durable == self.log.end):
             self._fold()
         self._may_fold = False
-        self._serve()
+        self._feeding.look()
         if self.root.has_unfolded and not self._is_folding_posted:
             self._is_folding_posted = True
             self._actor.call(self._fold_more)
-        while self._waiters and self._waiters[0][0] <= self.root.committed.sequence:
+        while self._waiters and self._waiters[0][0] <= self.root.folded_to.sequence:
             self._waiters.pop(0)[1].set_result(None)
         self._is_disk_awaited = self.root.waits_for_disk or self._tenure.awaits_disk()
         if self._is_disk_awaited and self.log.durable != self._durable_told:
@@ -378,61 +397,5 @@ class Core:
         self._arm()
 
     def _arm(self) -> None:
-        rested = None if self._is_serving_posted else self.root.leader.rest_ends(self.root.readable(self.log.committed))
-        self._actor.arm(soonest(self.root.deadline(), self._house.deadline(), self._tenure.deadline(), rested))
-
-    def _serve(self) -> None:
-        """One chunk to every follower that lags and has room; the next one in a turn of its own."""
-        root, leader = self.root, self.root.leader
-        readable, now = root.readable(self.log.committed), self._actor.now()
-        leader.passed(self.log.end.sequence, readable.sequence, self._actor.turns.total_ns, now)
-        pulls, waiting = leader.pulls(readable, now), 0
-        for pull in pulls:
-            try:
-                chunk = (self.private or self.log).read(pull.after, pull.bytes_max)
-            except Pruned:
-                leader.lost(pull.to)  # It says hello again, and is told SNAPSHOT.
-                continue
-            except ReadFailed as error:
-                self._actor.log.limited("log_unreadable", "feed", reason=str(error))
-                leader.lost(pull.to)  # The disk is asked again when it says hello.
-                continue
-            except Corrupted as damage:
-                if root.role.holds:
-                    self._pass_damage(pull, damage)
-                else:
-                    waiting += 1  # The holder has these records, and gives them soon.
-                continue
-            data, raw, scanned = cut(chunk, pull, root.history.epoch)
-            is_all = scanned >= readable.sequence
-            if data is None:
-                leader.pulled(pull, scanned, None, 0, is_all=is_all)
-            elif self._links.get(pull.to, self._link).send(data, [raw], to=pull.to):
-                leader.pulled(pull, scanned, data.last, len(raw), is_all=is_all)
-            else:
-                leader.lost(pull.to)
-        if pulls and not self._is_serving_posted and leader.ready_count(readable, now) > waiting:
-            self._is_serving_posted = True
-            self._actor.call(self._serve_more)
-
-    def _pass_damage(self, pull: Pull, damage: Corrupted) -> None:
-        """Go on behind records that can't be read. What the history will lack is a gap from here on."""
-        self._actor.log.limited("log_corrupt", "feed", reason=str(damage))
-        followed = self.root.leader.followers[pull.to]
-        self.root.leader.pulled(pull, damage.last_sequence, None, 0, is_all=False)
-        if followed.hello.is_named:
-            wall = self._actor.wall_ns()
-            from_ns = self._node_ns_at(damage.first_sequence - 1, wall)
-            self.tell(DamagePassed(from_ns, self._node_ns_at(damage.last_sequence + 1, wall)))
-
-    def _node_ns_at(self, sequence: int, otherwise: int) -> int:
-        """Node time of a record beside a damaged range."""
-        try:
-            return self.log.header_at(sequence).node_ns
-        except (Corrupted, Pruned, ReadFailed, ValueError):
-            return otherwise
-
-    def _serve_more(self) -> None:
-        self._is_serving_posted = False
-        self._serve()
-        self._arm()  # Who had its share is not ready, and nothing else may come.
+        deadlines = (self.root.deadline(), self._house.deadline(), self._tenure.deadline(), self._feeding.deadline())
+        self._actor.arm(soonest(*deadlines))

@@ -25,7 +25,7 @@ class Alone:
         log = self._core.log
         first = log.end.sequence + 1
         log.grant(EpochEntry(epoch=log.history.epoch + 1, first_sequence=first, branch_id=secrets.randbits(64)))
-        self._core.tell(Granted(log.history, "standalone start"))
+        self._core.tell(Granted("standalone start"))
         self._core.tell(Served())
 
     def hears(self, letter: Letter) -> bool:
@@ -46,6 +46,8 @@ class Alone:
 
     def deadline(self) -> Instant | None:
         return None
+
+    def describe(self) -> None: ...
 
     def figures(self) -> PairFigures | None:
         return None

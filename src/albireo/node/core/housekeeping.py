@@ -66,7 +66,7 @@ class Housekeeping:
         self._at = Instant(0)
         self._snapshot_at = Instant(0)
         self._prune_at = Instant(0)
-        self._snapshot_sequence = root.committed.sequence
+        self._snapshot_sequence = root.folded_to.sequence
         self._saving: asyncio.Task[None] | None = None
         self._is_saving = False
         self._trouble = ""
@@ -88,7 +88,7 @@ class Housekeeping:
                 pair=self._tenure.figures(),
             )
         )
-        due = self._root.committed.sequence - self._snapshot_sequence >= SNAPSHOT_RECORDS
+        due = self._root.folded_to.sequence - self._snapshot_sequence >= SNAPSHOT_RECORDS
         if (due or now >= self._snapshot_at) and not self._is_saving:
             self._snapshot_at = Instant(now + self._retention.snapshot_every_s * SECOND)
             self._is_saving = True
@@ -135,7 +135,7 @@ class Housekeeping:
 
     async def _save_snapshot(self) -> None:
         """Copy the folds as they are at the commit position, encode them between turns, hand them to the log."""
-        folds, position = self._root.folds, self._root.committed
+        folds, position = self._root.folds, self._root.folded_to
         log_time, drawn = LogTime(folds.log_time_ms * MS), []
         for one in folds.snapshot_slices():
             drawn.append(one)
@@ -173,7 +173,7 @@ class Housekeeping:
 
     def _prune(self, size_bytes: int) -> None:
         """Let go of segments that history has (snapshots bound it too) and that are old, or too much."""
-        history = self._root.leader.wanted_from("history")
+        history = self._root.feeds.leader.wanted_from("history")
         retention = self._retention
         begin, end = self._log.begin_sequence, self._log.committed.sequence
         cut = self._first_since(self._actor.wall_ns() - round(retention.keep_h * 3600 * SECOND))
@@ -184,7 +184,6 @@ class Housekeeping:
             cut = min(cut, lagging + 1)
         low_water = dict.fromkeys((int(stream) for stream in Stream), min(history + 1, cut))
         for segment in self._log.prune(low_water):
-            self._root.first_sequence = self._log.begin_sequence
             self._actor.log.info("segment_pruned", last=segment.last_sequence)
         if self._private is not None and (count := self._private.prune()):
             self._actor.log.info("private_segments_pruned", count=count)

@@ -30,12 +30,13 @@ from albireo.codec import frame as codec
 from albireo.codec import reference
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import HEADER_BYTES, Frame, body_crc, frames
-from albireo.codec.message import AnyMessage, Append, AppendEntry
+from albireo.codec.message import Append, AppendEntry
 from albireo.codec.record import BODY_BYTES_MAX, PRODUCER, RECORDS_MAX, REFERENCE_LEVEL, Kind, Stream
 from albireo.log import Corrupted, FileSystem, LogConfig, OpenFailed, Pruned, ReadFailed, StoreIdentity
 from albireo.log.log import Log
 from albireo.log.write.appending import Entry
 from albireo.log.write.commit import LogFailure
+from albireo.machine.node.events import OneLetter
 from albireo.machine.node.turn import Draft
 from albireo.model.instant import LogTime
 from albireo.model.position import EpochEntry, Position
@@ -51,8 +52,6 @@ READ_BYTES: Final = 256 << 10
 LOOKED_BYTES: Final = 1 << 20
 """Of the pair's log, looked through in one go for the oldest reference."""
 
-OneLetter = tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]
-"""Sender, message, raw parts."""
 Body = bytes | memoryview
 _VALUES: Final = frozenset(int(one) for one in ValueType)
 

@@ -82,6 +82,9 @@ class Tenure(Protocol):
     def deadline(self) -> Instant | None:
         """When `ticked` is due."""
 
+    def describe(self) -> dict[str, object] | None:
+        """The pair as this member sees it, for `status`; nothing: no pair."""
+
     def figures(self) -> PairFigures | None:
         """What the pair looks like, for its diagnostics items."""
 

@@ -68,7 +68,7 @@ class HandingOver:
 
     def _news(self) -> tuple[int, Instant] | None:
         root = self._root
-        if not root.role.is_draining or root.committed != root.end:
+        if not root.role.is_draining or not root.has_all_folded:
             return None  # What is not folded yet may be an order that was to leave, or the outcome of one.
         until = root.outputs.until()
         news = None if until is None else (root.role.stand_down, until)
@@ -79,7 +79,7 @@ class HandingOver:
         role = self._root.role
         if not role.is_serving:
             return sum(role.reaches.values())
-        names = [f"{self._root.node}:{one.name}/connected" for one in self._root.registry.adapters()]
+        names = [f"{self._root.config.node}:{one.name}/connected" for one in self._root.registry.adapters()]
         items = [known for name in names if (known := self._root.folds.dim.by_name(name)) is not None]
         readings = self._root.folds.readings(items)
         return sum(bool(one.value) and quality.is_good(one.quality) for one in readings)

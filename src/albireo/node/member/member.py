@@ -109,6 +109,7 @@ class MemberTenure:
         self._replication: Replication
         self._restoring: Restoring
         self._relay: HistoryRelay
+        self._told: root_events.PairChanged | None = None
         self._todo: deque[Effect] = deque()
         self._is_busy = False
         self._stopped = asyncio.Event()
@@ -139,9 +140,6 @@ class MemberTenure:
         run = 1 + int.from_bytes(self._core.entropy(4)) % RUN_MAX
         levels = (self._core.feature_level, self._core.root.folds.feature_level)
         facts = facts_of(log, self._arguments.member, run, is_complete=self._core.is_complete, levels=levels)
-        role = self._core.root.role
-        role.describe, role.member = self.describe, self._arguments.member
-        role.local_streams, role.private_streams = self._arguments.stream_numbers
         outside = Outside(self._core.say, log.keep_registers, self._heard_voter)
         self._plcs = PlcVoters(
             self._arguments.config,
@@ -284,7 +282,7 @@ class MemberTenure:
         if not root.role.is_serving:
             return 0
         self._core.tell(root_events.OrdersGiven(records))
-        return root.end.sequence
+        return self._core.log.end.sequence
 
     def figures(self) -> root_events.PairFigures | None:
         return self._status.figures(self._member, self._actor.now())
@@ -332,11 +330,12 @@ class MemberTenure:
 
     def _stand_down(self) -> None:
         """What the machine may not do any more, the folds stop first."""
-        state, role = self._member.state, self._core.root.role
-        role.word = state
-        leading = self._member.leading
-        role.members = () if leading is None else leading.changes.confirmed
-        self._core.root.leader.is_catching_up = is_far_behind(self._core.log, self._member)
+        state, leading, role = self._member.state, self._member.leading, self._core.root.role
+        members = () if leading is None else leading.changes.confirmed
+        changed = root_events.PairChanged(state.value, members, is_far_behind(self._core.log, self._member))
+        if changed != self._told:
+            self._told = changed
+            self._core.tell(changed)
         if role.holds and state not in LEADING:
             self._replication.end()
             self._restoring.given()
@@ -399,18 +398,16 @@ class MemberTenure:
         match effect:
             case PersistStore(tried_epoch, accepted_epoch, history):
                 core.log.promise(tried_epoch, accepted_epoch, history)
-                if history != core.root.history and not core.root.role.holds:
-                    core.tell(root_events.LogCut(core.log.end, history))
             case GrantEpoch(entry):
                 self._replication.end()  # Who followed under the epoch before asks again.
                 self._restoring.given()
                 core.log.grant(entry)
             case AppendNoOp():
-                core.tell(root_events.Granted(core.log.history, self._status.cause))
+                core.tell(root_events.Granted(self._status.cause))
             case CutTo(sequence):
                 end = core.log.cut_to(sequence, why="not in the holder's log", node_ns=self._actor.wall_ns())
-                if end.sequence == sequence >= core.root.committed.sequence:
-                    core.tell(root_events.LogCut(end, core.log.history))
+                if end.sequence == sequence >= core.root.folded_to.sequence:
+                    core.tell(root_events.LogCut())
                     self._step(Synced(core.log.durable))  # No sync is under way that would tell it.
                 else:
                     self._actor.fail(f"the log is cut to {end}, below what is folded or asked for: start anew")

@@ -51,7 +51,7 @@ class FoldsGiven:
             self.end()
             self._for = (ask.to_run, ask.session)
             root = self._core.root
-            self._position, self._log_time_ms = root.committed, root.folds.log_time_ms
+            self._position, self._log_time_ms = root.folded_to, root.folds.log_time_ms
             self._drawing = self._actor.loop.create_task(self._draw(root.folds.snapshot_slices()))
             self._drawing.add_done_callback(self._drawn)
         self._wanted = ask
@@ -129,7 +129,7 @@ class FoldsTaken:
             node_ns=self._actor.wall_ns(),
         )
         self._slices, self._position = [], None
-        self._restore(Folds(), begin.position, has_folds=False)
+        core.tell(Restored(Folds(), begin.position, has_folds=False))
         self._actor.log.warning("log_started_over", begin=str(begin.position))
 
     def _take(self, effect: TakeFolds) -> None:
@@ -145,13 +145,9 @@ class FoldsTaken:
         folds = Folds.restore(sections, sent.log_time_ms)
         if self._core.private is not None:
             folds.elsewhere.took(sent.position.sequence, self._actor.wall_ns())
-        self._restore(folds, sent.position)
+        self._core.tell(Restored(folds, sent.position))
         self._position = sent.position
         self._actor.log.info("folds_taken", position=str(sent.position))
-
-    def _restore(self, folds: Folds, position: Position, *, has_folds: bool = True) -> None:
-        log = self._core.log
-        self._core.tell(Restored(folds, position, log.end, log.begin_sequence, log.history, has_folds))
 
     def is_completed(self, now: Instant) -> bool:
         """True once: a snapshot that a restart would go on from has what was taken. Asks for one when it is time."""

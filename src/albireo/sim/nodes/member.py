@@ -210,7 +210,7 @@ class MemberMachine(Machine):
         if root.role.is_serving and not self.is_serving:
             self.ledger.check_server(self.index, root.folds)
         if root.role.is_serving != self.is_serving:
-            self.ledger.check_folds(self.index, root.folds, root.committed)
+            self.ledger.check_folds(self.index, root.folds, root.folded_to)
         self.is_serving = root.role.is_serving
         if self.is_ready != (self.state == "ready"):
             self.is_ready = not self.is_ready

@@ -196,7 +196,7 @@ class NodeWorld(World[NodeStage]):
         return [machine.state for machine in self.members]
 
     def _ends(self) -> str:
-        ends = [(m.state, str(m.log.end), str(m.core.root.committed)) for m in self.members]
+        ends = [(m.state, str(m.log.end), str(m.core.root.folded_to)) for m in self.members]
         return f"{ends}, readers {[str(one.position) for one in self.readings()]}, {self.ledger.end}"
 
     def readings(self) -> list[Reading]:
@@ -207,7 +207,7 @@ class NodeWorld(World[NodeStage]):
         if not self.is_well():
             return False  # A member may just be starting.
         end = self.ledger.end
-        places = [(m.log.end, m.log.durable, m.log.committed, m.core.root.committed) for m in self.members]
+        places = [(m.log.end, m.log.durable, m.log.committed, m.core.root.folded_to) for m in self.members]
         is_read = all(one.position == end for one in self.readings())
         return is_read and all(one == end for place in places for one in place)
 
@@ -222,7 +222,7 @@ class NodeWorld(World[NodeStage]):
             missing = {self.ledger.facts[last].first for last in kept} - frames.keys()
             if missing or machine.log.corrupt:
                 self.stage.fail(f"{machine.host.name} lacks {sorted(missing)[:3]}, damaged {machine.log.corrupt[:3]}")
-            self.ledger.check_folds(machine.index, machine.core.root.folds, machine.core.root.committed)
+            self.ledger.check_folds(machine.index, machine.core.root.folds, machine.core.root.folded_to)
         for producer in self.producers:
             if self.ledger.values.get(producer.number, 0) != producer.counted:
                 self.stage.fail(f"{producer.name} has counted to {producer.counted}, the log to {self.ledger.values}")

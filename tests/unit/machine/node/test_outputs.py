@@ -110,11 +110,12 @@ def test_an_order_that_was_accepted_and_not_sent_ends_as_never_sent() -> None:
     one = serving()
     ask = Ask(request_id=1, what="write", arguments={"item": "fan", "value": 1.0, "command_id": "w"})
     one.letter(ask, sender=b"cli")
-    one.step(Committed(one.end))
+    one.committed = one.end
+    one.step(Committed())
     one.step(Answered())
     assert outcome_of(one, "w") is Outcome.REQUESTED
     one.step(HandoverBegun("switchover"))
-    assert one.root.committed != one.root.end, "so nobody is told yet that nothing is open"
+    assert one.root.folded_to != one.end, "so nobody is told yet that nothing is open"
     one.commit()
     assert one.take(WriteOrder) == []
     state = one.root.folds.commands.find("w")
@@ -136,7 +137,7 @@ def test_with_the_lead_gone_it_hears_no_more() -> None:
 def test_given_up_it_serves_on_and_says_which_adapters_kept_silent() -> None:
     one = serving()
     one.step(HandoverBegun("switchover"))
-    turn = one.root.step(Served(), one.moment())
+    turn = one.root.step(Served(), one.view(), one.moment())
     assert [(note.event, note.fields) for note in turn.notes] == [("adapters_silent", {"adapters": ["p"]})]
     assert one.root.role.is_serving
     ordered(one, "w")

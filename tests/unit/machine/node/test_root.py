@@ -29,7 +29,7 @@ from albireo.codec.message import (
 from albireo.codec.record import GapFound, Kind, Record, Stream
 from albireo.machine.fold.commands import OPEN_MAX
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.askers import WAITING_MAX
+from albireo.machine.node.command_waiters import WAITING_MAX
 from albireo.machine.node.events import (
     AdmissionChanged,
     Answered,
@@ -41,10 +41,10 @@ from albireo.machine.node.events import (
     Measured,
     PeerLost,
     Served,
-    Started,
     Stopping,
 )
 from albireo.machine.node.registry import Registry
+from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import SILENT_NS, Root
 from albireo.machine.node.turn import RECORDS_BYTES, Moment
 from albireo.model import quality
@@ -54,7 +54,7 @@ from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ItemId, ValueType
-from tests.drafted_parts import frames_of
+from tests.drafted_parts import end_of, frames_of, view_of
 
 LOG = b"L" * 16
 T0 = 1_800_000_000 * SECOND
@@ -78,33 +78,42 @@ class World:
         """Wall time at instant 0: a test that moves it makes the clock jump."""
         self.sent: list[tuple[bytes, AnyMessage]] = []
         self.notes: list[str] = []
-        end = self.frames[-1].header.last if self.frames else Position()
-        history = EpochHistory(tuple(EpochEntry(n, 1 if n == 1 else end.sequence + 1, n) for n in range(1, epoch + 1)))
-        self.root = Root("root", folds or Folds(), LOG, history, end, self.moment())
-        self.step(Started(segment_bytes=segment_bytes))
-        self.step(Granted(history, "standalone start"))
+        self.committed = self.end
+        first = self.end.sequence + 1
+        self.history = EpochHistory(tuple(EpochEntry(n, 1 if n == 1 else first, n) for n in range(1, epoch + 1)))
+        config = RootConfig(node="root", log_id=LOG, segment_bytes=segment_bytes)
+        self.root = Root(config, folds or Folds(), self.end, self.moment())
+        self.step(Granted("standalone start"))
         self.step(Served())
         self.sync()
 
     def moment(self) -> Moment:
         return Moment(self.now, WallTime(self.wall_began + self.now))
 
+    @property
+    def end(self) -> Position:
+        return end_of(self.frames)
+
     def step(self, event: Event) -> None:
         moment = self.moment()
-        turn = self.root.step(event, moment)
+        turn = self.root.step(event, view_of(self.frames, self.history, self.committed), moment)
         self.sent += [(one.to, one.message) for one in turn.sends]
         self.notes += [one.event for one in turn.notes]
         last = self.frames[-1] if self.frames else None
-        added = frames_of(turn.drafts, self.root, last, self.root.history.epoch, moment)
+        added = frames_of(turn, LOG, last, self.history.epoch, moment)
         self.frames += added
         if added:
             self.step(FramesAppended(added))
 
     def sync(self) -> None:
         """Everything appended becomes durable, and what follows from that too."""
-        while self.root.committed != self.root.end:
-            self.step(Committed(self.root.end))
+        while self.root.folded_to != self.end:
+            self.commit()
             self.step(Answered())
+
+    def commit(self) -> None:
+        self.committed = self.end
+        self.step(Committed())
 
     def letter(self, sender: bytes, message: AnyMessage, raw: Sequence[bytes] = ()) -> None:
         self.step(LettersDrained([(sender, message, raw)]))
@@ -202,16 +211,16 @@ def test_nothing_is_acknowledged_before_it_is_durable() -> None:
     world.sync()
     (appended,) = world.take(Appended)
     assert isinstance(appended, Appended)
-    assert (appended.producer_sequence, appended.position) == (1, world.root.committed)
+    assert (appended.producer_sequence, appended.position) == (1, world.root.folded_to)
 
 
 def test_a_repeat_is_answered_only_once_its_original_is_committed_and_never_stored() -> None:
     world = World()
     welcome = hello(world)
     append(world, welcome, 1, [1.0])
-    end = world.root.end
+    end = world.end
     append(world, welcome, 1, [1.0])
-    assert world.root.end == end
+    assert world.end == end
     assert world.take(Appended) == []
     world.sync()
     assert len(world.take(Appended)) == 1
@@ -257,12 +266,12 @@ def test_what_is_not_what_it_claims_is_refused_by_name_and_leaves_no_trace(index
     world = World()
     welcome = hello(world)
     reason, message, raw = _hostile(world, welcome)[index]
-    end = world.root.end
+    end = world.end
     world.letter(b"plc", message, raw)
     (refused,) = world.take(AppendRefused)
     assert isinstance(refused, AppendRefused)
     assert refused.reason == reason
-    assert world.root.end == end
+    assert world.end == end
     append(world, welcome, 1, [1.0])
     world.sync()
     assert len(world.take(Appended)) == 1
@@ -303,13 +312,13 @@ def test_no_admission_takes_nothing_and_resumes() -> None:
     world = World()
     welcome = hello(world)
     world.step(AdmissionChanged("disk full"))
-    end = world.root.end
+    end = world.end
     append(world, welcome, 1, [1.0])
     (refused,) = world.take(AppendRefused)
     assert isinstance(refused, AppendRefused)
     assert refused.reason == "admission"
     assert "disk full" in world.ask("write", item="fan_set", value=1.0, command_id="c").error
-    assert world.root.end == end
+    assert world.end == end
     world.step(AdmissionChanged(""))
     append(world, welcome, 1, [1.0])
     world.sync()
@@ -479,10 +488,10 @@ def test_a_write_that_can_not_be_meant_is_refused_and_leaves_no_record(
 ) -> None:
     world = World()
     hello(world)
-    end = world.root.end
+    end = world.end
     answer = world.ask("write", **arguments)
     assert reason in answer.error
-    assert world.root.end == end
+    assert world.end == end
 
 
 def test_an_unknown_question_is_refused_by_name() -> None:
@@ -552,9 +561,9 @@ def test_many_declarations_take_many_turns_and_the_welcome_comes_after_the_last(
     world.letter(b"plc", ProducerHello(producer="p1", items=items, run=1))
     turns = 0
     while not (welcomes := world.take(ProducerWelcome)):
-        before = world.root.end.sequence
+        before = world.end.sequence
         world.step(TimePassed())
-        assert world.root.end.sequence - before <= 250
+        assert world.end.sequence - before <= 250
         world.sync()
         turns += 1
     (welcome,) = welcomes
@@ -569,16 +578,16 @@ def test_nobody_waits_for_a_fold_and_a_fold_waits_for_the_answers() -> None:
     welcome = hello(world)
     for number in range(1, 200):
         append(world, welcome, number, [1.0] * 10)
-    told, folded = 0, world.root.committed
-    while folded != world.root.end:
-        world.step(Committed(world.root.end))
-        assert world.root.committed == folded, "folded before the answers have left"
+    told, folded = 0, world.root.folded_to
+    while folded != world.end:
+        world.commit()
+        assert world.root.folded_to == folded, "folded before the answers have left"
         (receipt,) = world.take(Appended)
         world.step(Answered())
         assert isinstance(receipt, Appended)
         assert receipt.producer_sequence > told
-        assert receipt.position == world.root.committed, "answered for more, or less, than is folded then"
-        told, folded = receipt.producer_sequence, world.root.committed
+        assert receipt.position == world.root.folded_to, "answered for more, or less, than is folded then"
+        told, folded = receipt.producer_sequence, world.root.folded_to
     assert told == 199
 
 
@@ -587,10 +596,10 @@ def test_what_is_durable_is_folded_over_several_turns() -> None:
     welcome = hello(world)
     for number in range(1, 200):
         append(world, welcome, number, [1.0] * 10)
-    world.step(Committed(world.root.end))
+    world.commit()
     world.step(Answered())
     assert world.root.has_unfolded
-    assert world.root.committed < world.root.end
+    assert world.root.folded_to < world.end
     world.sync()
     assert not world.root.has_unfolded
     assert world.root.samples_committed == 1990
@@ -672,10 +681,10 @@ def test_an_endless_text_is_refused_and_not_recorded(arguments: dict[str, object
     """A record larger than a frame may be would end CORE."""
     world = World()
     hello(world)
-    end = world.root.end
+    end = world.end
     answer = world.ask("write", item="fan_set", value=1.0, **arguments)
     assert "characters" in answer.error
-    assert world.root.end == end
+    assert world.end == end
 
 
 def test_an_endless_set_point_is_refused() -> None:
@@ -704,12 +713,12 @@ def test_an_endless_receipt_is_cut() -> None:
 
 def test_a_hello_with_endless_texts_is_refused() -> None:
     world = World()
-    end = world.root.end
+    end = world.end
     world.letter(b"plc", ProducerHello(producer="p1", items=(DataItem(name=LONG, value_type=ValueType.BOOL),), run=1))
     world.letter(b"plc", ProducerHello(producer=LONG, run=1))
     world.letter(b"plc", ProducerHello(producer="", run=1))
     assert [one.reason for one in world.take(AppendRefused) if isinstance(one, AppendRefused)] == ["malformed"] * 3
-    assert world.root.end == end
+    assert world.end == end
 
 
 def test_while_nothing_is_admitted_a_due_shelve_makes_no_marks() -> None:
@@ -753,11 +762,11 @@ def test_a_follower_ahead_of_the_folds_is_not_told_that_it_knows_too_much() -> N
     welcome = hello(world)
     for number in range(1, 400):
         append(world, welcome, number, [1.0] * 10)
-    world.step(Committed(world.root.end))
+    world.commit()
     world.step(Answered())
     assert world.root.has_unfolded
-    position = world.root.end
-    world.letter(b"h", FeedHello(follower="history", log_id=LOG, history=world.root.history.entries, position=position))
+    position = world.end
+    world.letter(b"h", FeedHello(follower="history", log_id=LOG, history=world.history.entries, position=position))
     (answer,) = world.take(FeedAnswer)
     assert isinstance(answer, FeedAnswer)
     assert answer.verdict == "resume"

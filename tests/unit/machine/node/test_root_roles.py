@@ -35,51 +35,59 @@ from albireo.machine.node.events import (
     LettersDrained,
     LogCut,
     OrdersGiven,
+    PairChanged,
     Permitted,
     Served,
-    Started,
     Suspended,
 )
+from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.pair.events import Permit
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import DataItem
+from albireo.model.log_view import LogView
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
-from tests.drafted_parts import frames_of
+from tests.drafted_parts import end_of, frames_of, view_of
 
 LOG = b"P" * 16
 T0 = 1_800_000_000 * SECOND
 ITEMS = (DataItem(name="fan", value_type=ValueType.FLOAT64, is_writable=True),)
 
 
+ALONE = RootConfig(node="root", log_id=LOG)
+
+
 class Side:
     """One member: a root machine and its log, which a test commits, cuts and copies by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: RootConfig = ALONE) -> None:
         self.now = Instant(5 * SECOND)
         self.frames: list[Frame] = []
         self.history = EpochHistory()
         self.sent: list[AnyMessage] = []
-        self.root = Root("root", Folds(), LOG, self.history, Position(), self.moment())
-        self.step(Started(segment_bytes=1 << 26))
+        self.committed = Position()
+        self.root = Root(config, Folds(), self.committed, self.moment())
 
     def moment(self) -> Moment:
         return Moment(self.now, WallTime(T0 + self.now))
 
     @property
     def end(self) -> Position:
-        return self.frames[-1].header.last if self.frames else Position()
+        return end_of(self.frames)
+
+    def view(self) -> LogView:
+        return view_of(self.frames, self.history, self.committed)
 
     def step(self, event: Event) -> None:
         moment = self.moment()
-        turn = self.root.step(event, moment)
+        turn = self.root.step(event, self.view(), moment)
         self.sent += [one.message for one in turn.sends]
         last = self.frames[-1] if self.frames else None
-        added = frames_of(turn.drafts, self.root, last, self.history.epoch, moment)
+        added = frames_of(turn, LOG, last, self.history.epoch, moment)
         self.frames += added
         if added:
             self.step(FramesAppended(added))
@@ -87,20 +95,23 @@ class Side:
     def lead(self) -> None:
         epoch = self.history.epoch + 1
         self.history = self.history.granted(EpochEntry(epoch, self.end.sequence + 1, epoch * 7))
-        self.step(Granted(self.history, "test"))
+        self.step(Granted("test"))
         self.commit()
         self.step(Served())
         self.commit()
 
     def commit(self) -> None:
-        while self.root.committed != self.end:
-            self.step(Committed(self.end))
-            self.step(Answered())
+        while self.root.folded_to != self.end:
+            self.commit_to(self.end)
+
+    def commit_to(self, position: Position) -> None:
+        self.committed = position
+        self.step(Committed())
+        self.step(Answered())
 
     def follow(self, other: "Side") -> None:
         """Take from the other whatever is missing here."""
         self.history = other.history
-        self.step(LogCut(self.end, other.history))
         missing = other.frames[len(self.frames) :]
         self.frames += missing
         self.step(FramesFollowed(missing))
@@ -233,11 +244,10 @@ def test_it_serves_only_when_everything_before_is_folded() -> None:
     one.hello()
     two.follow(one)
     two.history = two.history.granted(EpochEntry(2, two.end.sequence + 1, 5))
-    two.step(Granted(two.history, "test"))
+    two.step(Granted("test"))
     two.step(Served())
     assert not two.root.role.is_serving
-    two.step(Committed(Position(1, two.end.sequence - 1)))
-    two.step(Answered())
+    two.commit_to(Position(1, two.end.sequence - 1))
     assert not two.root.role.is_serving
     two.commit()
     assert two.root.role.is_serving
@@ -282,8 +292,7 @@ def test_a_cut_takes_back_what_was_not_committed() -> None:
     two.lead()
     common = two.history.entries[-1].first_sequence - 1
     one.frames = [frame for frame in one.frames if frame.header.last_sequence <= common]
-    one.step(LogCut(one.end, two.history))
-    one.history = two.history
+    one.step(LogCut())
     one.follow(two)
     one.commit()
     assert one.root.folds.snapshot() == two.root.folds.snapshot()
@@ -343,7 +352,7 @@ def test_an_order_whose_request_was_cut_is_unknown_in_the_end() -> None:
     two.lead()
     common = two.history.entries[-1].first_sequence - 1
     one.frames = [frame for frame in one.frames if frame.header.last_sequence <= common]
-    one.step(LogCut(one.end, two.history))
+    one.step(LogCut())
     one.follow(two)
     one.commit()
     one.pass_to(12)
@@ -363,7 +372,7 @@ def test_a_suspended_member_does_not_keep_who_ordered_waiting_for_ever() -> None
 
 def test_a_question_that_waits_for_a_commit_hears_that_the_lead_is_gone() -> None:
     one, _ = pair()
-    turn = Turn(one.end.sequence)
+    turn = Turn(one.view())
     one.root.after(one.end.sequence + 1, b"me", Answer(request_id=3, result=[]), turn)
     one.step(Deposed("higher epoch"))
     (answer,) = one.take(Answer)
@@ -386,10 +395,10 @@ def test_an_adapter_that_asks_is_told_the_role_and_the_permit() -> None:
 
 def test_the_status_of_a_pair_names_the_durability_of_each_stream() -> None:
     one, _ = pair()
-    assert status_of(one.root, one.moment())["durability"] == {}, "alone there is nothing to choose"
-    one.root.role.describe = dict
-    one.root.role.local_streams = frozenset({int(Stream.SAMPLES)})
-    told = status_of(one.root, one.moment())["durability"]
+    assert status_of(one.root, one.view(), one.moment())["durability"] == {}, "alone there is nothing to choose"
+    local = frozenset({int(Stream.SAMPLES)})
+    one = Side(RootConfig(node="root", log_id=LOG, is_paired=True, local_streams=local))
+    told = status_of(one.root, one.view(), one.moment())["durability"]
     assert told == {one.name.lower(): "local" if one is Stream.SAMPLES else "both" for one in Stream}
 
 
@@ -412,7 +421,7 @@ def test_a_receipt_says_how_many_disks_have_it() -> None:
     welcome = one.hello()
     one.append(welcome, 1)
     one.commit()
-    one.root.role.members = (0, 1)
+    one.step(PairChanged("active", (0, 1)))
     one.append(welcome, 2)
     one.commit()
     one.append(welcome, 2)
@@ -421,14 +430,15 @@ def test_a_receipt_says_how_many_disks_have_it() -> None:
 
 
 def test_receipts_of_private_samples_name_the_member_that_took_them() -> None:
-    one, _ = pair()
-    role = one.root.role
-    role.member, role.members = 1, (0, 1)
+    role = Role(RootConfig(node="root", log_id=LOG, member=1, is_paired=True))
+    role.members = (0, 1)
     assert role.receipt(7, 1, Position(4, 9)).members == (0, 1)
-    role.private_streams = frozenset({int(Stream.SAMPLES)})
-    role.describe = dict
+    private = frozenset({int(Stream.SAMPLES)})
+    one = Side(RootConfig(node="root", log_id=LOG, member=1, is_paired=True, private_streams=private))
+    one.step(PairChanged("active", (0, 1)))
+    role = one.root.role
     told = [role.receipt(7, 1, Position(epoch, 9)) for epoch in (4, 5)]
     assert [(receipt.durability, receipt.members) for receipt in told] == [("local", (0,)), ("local", (1,))]
-    assert status_of(one.root, one.moment())["replication"] == {
+    assert status_of(one.root, one.view(), one.moment())["replication"] == {
         name.name.lower(): "configuration" if name is Stream.SAMPLES else "all" for name in Stream
     }

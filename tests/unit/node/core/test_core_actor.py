@@ -9,7 +9,7 @@ import pytest
 
 from albireo.client import NodeClient
 from albireo.codec.frame import body_crc, frames
-from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, Logged
+from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedHello, Logged
 from albireo.codec.record import Audited, GapFound, Kind, Marked, Record, Stream, decode_records, encode_records
 from albireo.log import FileSystem, LogConfig, OsFileSystem, StoreIdentity
 from albireo.log.log import Log
@@ -17,10 +17,11 @@ from albireo.log.store.inspection import quarantined
 from albireo.log.write.appending import Entry
 from albireo.machine.feed import Follower, FollowerConfig, Leader
 from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, TellLeader
+from albireo.machine.feed.leader import Followed
 from albireo.machine.node.events import OrdersGiven
 from albireo.machine.node.pending import FOLD_COST_MAX, RECORD_COST
 from albireo.model.instant import SECOND, Instant, TimePassed
-from albireo.model.position import EpochEntry, Position
+from albireo.model.position import BEGINNING, EpochEntry, Position
 from albireo.node.core.actor import Core, CoreArguments, create
 from albireo.runtime import SyncLink, running
 from albireo.runtime.actor.clock import boot_ns
@@ -169,10 +170,10 @@ class Watched(Core):
         self.waited = 0
 
     def commit(self, position: Position) -> None:
-        waits, before = self._is_folding_posted, self.root.committed
+        waits, before = self._is_folding_posted, self.root.folded_to
         super().commit(position)
         if waits:
-            assert self.root.committed == before, "folded beside the fold that was due"
+            assert self.root.folded_to == before, "folded beside the fold that was due"
             self.waited += 1
 
 
@@ -191,7 +192,7 @@ def test_what_is_committed_while_a_fold_waits_for_its_turn_waits_with_it(tmp_pat
                 core.commit(core.log.committed)
 
     asyncio.run(story())
-    assert core.root.committed == core.root.end, "it is folded in the end"
+    assert core.root.folded_to == core.log.end, "it is folded in the end"
 
 
 def test_the_pace_of_followers_hears_how_busy_the_loop_is_and_where_the_log_ends(
@@ -210,6 +211,10 @@ def test_the_pace_of_followers_hears_how_busy_the_loop_is_and_where_the_log_ends
 
     async def story() -> None:
         async with running(core, tmp_path) as context:
+            await status(tmp_path)
+            hello = FeedHello(follower="f", credit_bytes=0)
+            core.root.feeds.leader.followers[b"f"] = Followed(b"f", hello, BEGINNING, context.now())
+            core.drained([])
             await status(tmp_path)
             end = core.log.end.sequence
             core.tell(OrdersGiven([Audited(at_ns=1, user="ada", action="test", subject="", detail="")]))

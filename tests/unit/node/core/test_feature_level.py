@@ -20,6 +20,7 @@ from albireo.machine.pair.events import FromPeer, State
 from albireo.machine.pair.levels import LOG_ABOVE_OWN, OTHER_BELOW_LOG, TOO_FAR_APART
 from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL
 from albireo.model.instant import SECOND
+from albireo.model.log_view import LogView
 from albireo.node.core.actor import create
 from albireo.runtime import running
 from albireo.runtime.errors import ConfigurationRefused
@@ -68,8 +69,8 @@ def test_every_kind_of_record_has_a_level() -> None:
 def test_a_kind_is_drafted_at_its_level_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LEVELS, Marked, 3)
     with pytest.raises(AssertionError, match="level 2"):
-        Turn(0, 2).record(Stream.CONTROL, [Marked()])
-    assert Turn(0, 3).record(Stream.CONTROL, [Marked()]) == 1
+        Turn(LogView(), 2).record(Stream.CONTROL, [Marked()])
+    assert Turn(LogView(), 3).record(Stream.CONTROL, [Marked()]) == 1
 
 
 @pytest.mark.parametrize(("level", "raised", "is_taken"), [(1, 2, True), (1, 3, False), (2, 2, False), (2, 3, True)])

@@ -101,9 +101,9 @@ def test_it_is_in_the_set_while_nothing_is_copied_and_shows_that(tmp_path: Path)
                 await until(lambda: manifest(made, 1).holes, "it knows what it lacks")
 
                 def said() -> str:
-                    role = made.cores[1].root.role
-                    assert role.describe is not None
-                    return str(role.describe()["cases"])
+                    told = made.cores[1]._tenure.describe()
+                    assert told is not None
+                    return str(told["cases"])
 
                 await until(lambda: "history does not answer" in said(), "it says so")
                 assert (made.state(0), made.state(1)) == ("active", "ready")

@@ -181,8 +181,8 @@ class Reader:
     def read_to(self, core: Core) -> None:
         """Until it has what that member has committed."""
         ends = boot_ns() + PATIENCE_S * SECOND
-        while self._consumer.position != core.root.committed:
-            assert boot_ns() < ends, f"{self._consumer.position}, wanted {core.root.committed}"
+        while self._consumer.position != core.root.folded_to:
+            assert boot_ns() < ends, f"{self._consumer.position}, wanted {core.root.folded_to}"
             for one in self._consumer.take(0.1):
                 self._take(one)
 

@@ -1,4 +1,4 @@
-"""Askers: who waits to hear what became of a command, while this node leads and after it.
+"""Command waiters: who waits to hear what became of a command, while this node leads and after it.
 
 A node that leads answers when the outcome is committed. One that leads no more follows the log of the one that does:
 the outcome comes by there, under the same command id, and is told as if nothing had happened. If it does not come in
@@ -22,20 +22,20 @@ LATE_NS: Final = 3 * SECOND
 _UNKNOWN: Final = "the lead has changed, and this member has not heard what became of it"
 
 
-class Asker(msgspec.Struct, frozen=True):
+class CommandWaiter(msgspec.Struct, frozen=True):
     """Somebody who waits."""
 
     sender: bytes
     request_id: int
     due: Instant
-    """He is told then, if only that nobody knows."""
+    """They are told then, if only that nobody knows."""
 
 
-class Askers:
+class CommandWaiters:
     """By command id; outlives a tenure."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[Asker]] = {}
+        self._waiting: dict[str, list[CommandWaiter]] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -48,7 +48,7 @@ class Askers:
         waiting = self._waiting.setdefault(command_id, [])
         if len(waiting) >= WAITING_MAX:
             return False
-        waiting.append(Asker(sender, request_id, due))
+        waiting.append(CommandWaiter(sender, request_id, due))
         return True
 
     def answer(self, receipt: Receipt, turn: Turn) -> None:

@@ -1,0 +1,71 @@
+"""Feeds of one log: frames for whoever stores them, the latest state for whoever looks.
+
+Followers are given what is folded, and never more. Between the folds of two logs there is nothing to serve: a hello is
+left unanswered then and comes again, because what it would be told is wrong a moment later.
+
+Spec: design/log-and-feed.md, Feed.
+"""
+
+from albireo.codec.message import FeedAck, FeedHello
+from albireo.machine.feed.leader import Leader, LogFacts
+from albireo.machine.feed.state import StateFeed
+from albireo.machine.fold.folds import Folds
+from albireo.machine.node.turn import Turn
+from albireo.model.instant import Instant, soonest
+from albireo.model.position import Position
+
+
+class Feeds:
+    """The leader of each feed."""
+
+    def __init__(self, log_id: bytes, folds: Folds, *, is_complete: bool) -> None:
+        """
+        Args:
+            is_complete: False: `folds` is no state to serve from, the holder will give another.
+        """
+        self.leader = Leader()
+        self._log_id = log_id
+        self._begin(folds, is_complete=is_complete)
+
+    def _begin(self, folds: Folds, *, is_complete: bool) -> None:
+        self._state = StateFeed(folds)
+        self._is_complete = is_complete
+
+    def restored(self, folds: Folds, *, is_complete: bool) -> None:
+        """Whoever followed this log says hello again, for it is another one now."""
+        self.leader = Leader(is_catching_up=self.leader.is_catching_up)
+        self._begin(folds, is_complete=is_complete)
+
+    def hello(
+        self, sender: bytes, hello: FeedHello, folded_to: Position, now: Instant, turn: Turn, *, is_serving: bool
+    ) -> None:
+        if not self._is_complete:
+            return
+        log = turn.log
+        # The folds have still to take some of what is committed, or are ahead of a log that begins anew.
+        known = max(log.committed, folded_to)
+        facts = LogFacts(self._log_id, log.history, log.first_sequence, known, is_serving)
+        feed = self._state if hello.mode == "state" else self.leader
+        turn.send(sender, feed.hello(sender, hello, facts, now))
+
+    def ack(self, sender: bytes, ack: FeedAck, now: Instant) -> None:
+        if not self.leader.ack(sender, ack, now):
+            self._state.ack(sender, ack, now)
+
+    def lost(self, sender: bytes) -> None:
+        self.leader.lost(sender)
+        self._state.lost(sender)
+
+    def pull(self, readable: Position, busy_ns: int, now: Instant, turn: Turn) -> None:
+        """Whoever lags and has room is to be given what is readable."""
+        self.leader.passed(turn.log.end.sequence, readable.sequence, busy_ns, now)
+        turn.pulls = self.leader.pulls(readable, now)
+
+    def time_passed(self, folded_to: Position, now: Instant, turn: Turn, *, is_acting: bool) -> None:
+        end = turn.log.end
+        for to, alive in self.leader.alive(turn.epoch, folded_to, end, now, is_acting=is_acting):
+            turn.send(to, alive)
+        self._state.time_passed(turn.epoch, folded_to, end, now, turn, is_acting=is_acting)
+
+    def deadline(self) -> Instant | None:
+        return soonest(self.leader.deadline(), self._state.deadline())

@@ -1,0 +1,101 @@
+"""What CORE's followers pull is read from its log here, and sent.
+
+    end of a wake-up --> root machine --> pulls --> log read, sent --> root machine: what became of them
+
+Spec: design/log-and-feed.md, Feed.
+"""
+
+from collections.abc import Callable, Sequence
+
+from albireo.codec.message import AnyMessage
+from albireo.log import Corrupted, Pruned, ReadFailed
+from albireo.machine.feed.leader import Given, Pull, cut
+from albireo.machine.node.events import DamagePassed, FollowersServed, WakeUpEnded
+from albireo.model.instant import Instant
+from albireo.model.position import Position
+from albireo.node.core.tenure import LogAndFolds
+from albireo.runtime import ActorContext
+
+
+class Feeding:
+    """One run of CORE's; its state is the root machine's, but for the turn that is posted."""
+
+    def __init__(
+        self,
+        actor: ActorContext,
+        core: LogAndFolds,
+        send: Callable[[bytes, AnyMessage, bytes], bool],
+        arm: Callable[[], None],
+    ) -> None:
+        """
+        Args:
+            send: on the link where this peer is heard; False: it is gone.
+            arm: has `deadline` looked at again.
+        """
+        self._actor = actor
+        self._core = core
+        self._send = send
+        self._arm = arm
+        self._is_posted = False
+
+    @property
+    def _readable(self) -> Position:
+        return self._core.root.readable(self._core.log.committed)
+
+    def deadline(self) -> Instant | None:
+        """When somebody has rested; a turn that is posted sees to it before."""
+        return None if self._is_posted else self._core.root.feeds.leader.rest_ends(self._readable)
+
+    def look(self) -> None:
+        """A wake-up has brought all it had."""
+        if self._core.root.feeds.leader.followers:
+            self._core.tell(WakeUpEnded(self._actor.turns.total_ns))
+
+    def give(self, pulls: Sequence[Pull], now: Instant) -> None:
+        """One chunk to every follower that lags and has room; the next one in a turn of its own."""
+        readable = self._readable
+        given = [one for pull in pulls if (one := self._given(pull, readable)) is not None]
+        self._core.tell(FollowersServed(given))
+        waiting = len(pulls) - len(given)
+        if not self._is_posted and self._core.root.feeds.leader.ready_count(readable, now) > waiting:
+            self._is_posted = True
+            self._actor.call(self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_posted = False
+        self.look()
+        self._arm()  # Who had its share is not ready, and nothing else may come.
+
+    def _given(self, pull: Pull, readable: Position) -> Given | None:
+        """Read and send; nothing: the holder has these records, and gives them soon."""
+        try:
+            chunk = (self._core.private or self._core.log).read(pull.after, pull.bytes_max)
+        except Pruned:
+            return Given(pull, is_lost=True)  # It says hello again, and is told SNAPSHOT.
+        except ReadFailed as error:
+            self._actor.log.limited("log_unreadable", "feed", reason=str(error))
+            return Given(pull, is_lost=True)  # The disk is asked again when it says hello.
+        except Corrupted as damage:
+            return self._pass_damage(pull, damage) if self._core.root.role.holds else None
+        data, raw, scanned = cut(chunk, pull, self._core.log.history.epoch)
+        is_all = scanned >= readable.sequence
+        if data is None:
+            return Given(pull, scanned, is_all=is_all)
+        is_lost = not self._send(pull.to, data, raw)
+        return Given(pull, scanned, data.last, len(raw), is_all, is_lost)
+
+    def _pass_damage(self, pull: Pull, damage: Corrupted) -> Given:
+        """Go on behind records that can't be read. What the history will lack is a gap from here on."""
+        self._actor.log.limited("log_corrupt", "feed", reason=str(damage))
+        if self._core.root.feeds.leader.followers[pull.to].hello.is_named:
+            wall = self._actor.wall_ns()
+            from_ns = self._node_ns_at(damage.first_sequence - 1, wall)
+            self._core.tell(DamagePassed(from_ns, self._node_ns_at(damage.last_sequence + 1, wall)))
+        return Given(pull, damage.last_sequence)
+
+    def _node_ns_at(self, sequence: int, otherwise: int) -> int:
+        """Node time of a record beside a damaged range."""
+        try:
+            return self._core.log.header_at(sequence).node_ns
+        except (Corrupted, Pruned, ReadFailed, ValueError):
+            return otherwise
