@@ -39,7 +39,7 @@ from albireo.machine.pair.events import (
     Transitioned,
 )
 from albireo.machine.pair.member import Member
-from albireo.machine.pair.own import MemberFacts
+from albireo.machine.pair.party import MemberFacts
 from albireo.machine.vote.voter import Answer, Asked, Voter
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.position import BEGINNING, EpochHistory, Position

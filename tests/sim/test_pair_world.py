@@ -117,7 +117,7 @@ def both_in(world: World) -> bool:
 def test_killed_holder_is_replaced_within_a_third_of_a_second_when_its_port_refuses(voters: int) -> None:
     """Rule 12. The process comes back 2 s later, so what serves meanwhile is the other one."""
     world = quiet(voters)
-    holder = next(m for m in world.members if m.machine.leading is not None)
+    holder = next(m for m in world.members if m.machine.holder is not None)
     other = world.members[1 - holder.index]
     before, killed_at = len(world.acknowledged), world.at
     world.stop_member(holder, keeps_cache=True)
@@ -130,7 +130,7 @@ def test_killed_holder_is_replaced_within_a_third_of_a_second_when_its_port_refu
 
 def test_silent_holder_is_replaced_after_its_lease() -> None:
     world = quiet()
-    holder = next(m for m in world.members if m.machine.leading is not None)
+    holder = next(m for m in world.members if m.machine.holder is not None)
     cut_at = world.at
     for name in (*world.voters, "A", "B", "client"):
         world.cut(holder.name, name, 60_000)
@@ -156,7 +156,7 @@ def test_voters_away_the_pair_goes_on_and_changes_nothing() -> None:
 def test_solo_recorded_then_voters_away_goes_on_solo() -> None:
     """Ground (c): the recorded set is the holder alone."""
     world = quiet(voters=1)
-    passive = next(m for m in world.members if m.machine.leading is None)
+    passive = next(m for m in world.members if m.machine.holder is None)
     holder = world.members[1 - passive.index]
     world.stop_member(passive, keeps_cache=False)
     assert world.run_until(world.at + 2_000_000_000, lambda: holder.machine.state is State.SOLO)
@@ -169,7 +169,7 @@ def test_solo_recorded_then_voters_away_goes_on_solo() -> None:
 
 def test_solo_member_dies_and_the_other_is_not_promoted() -> None:
     world = quiet()
-    passive = next(m for m in world.members if m.machine.leading is None)
+    passive = next(m for m in world.members if m.machine.holder is None)
     holder = world.members[1 - passive.index]
     world.stop_member(passive, keeps_cache=False)
     assert world.run_until(world.at + 2_000_000_000, lambda: holder.machine.state is State.SOLO)
@@ -178,4 +178,4 @@ def test_solo_member_dies_and_the_other_is_not_promoted() -> None:
     world.start_member(passive)
     world.run_until(world.at + 20_000_000_000)
     assert passive.machine.state is State.JOINING
-    assert passive.machine.standing.last_stop == "not_in_set"
+    assert passive.machine.candidate.last_stop == "not_in_set"

@@ -2,6 +2,6 @@
 
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.member import Member
-from albireo.machine.pair.own import MemberFacts
+from albireo.machine.pair.party import MemberFacts
 
 __all__ = ["Member", "MemberFacts", "PairConfig"]

@@ -38,7 +38,7 @@ class State(StrEnum):
 
 
 ACTING = frozenset({State.ACTIVE, State.SOLO})
-LEADING = ACTING | {State.RECOVERING, State.SUSPENDED}
+HOLDING = ACTING | {State.RECOVERING, State.SUSPENDED}
 FOLLOWING = frozenset({State.CATCHING_UP, State.READY})
 
 
@@ -345,7 +345,7 @@ TAKES: dict[type[Event], frozenset[State]] = {
     Started: frozenset({State.JOINING}),
     FromVoter: _LIVE,
     FromPeer: _LIVE,
-    Appended: LEADING,
+    Appended: HOLDING,
     Synced: _LIVE,
     LogBroken: _LIVE,
     Completed: _LIVE,
@@ -366,15 +366,15 @@ TAKES: dict[type[Event], frozenset[State]] = {
 HEARS: dict[type[PeerMessage], frozenset[State]] = {
     Heartbeat: _LIVE,
     HeartbeatAnswered: _LIVE,
-    FollowAsked: LEADING & _LIVE,
+    FollowAsked: HOLDING & _LIVE,
     FollowAnswered: frozenset({State.JOINING, *FOLLOWING}),
     Frames: FOLLOWING,
-    FollowAcked: LEADING & _LIVE,
-    FoldsAsked: LEADING & _LIVE,
+    FollowAcked: HOLDING & _LIVE,
+    FoldsAsked: HOLDING & _LIVE,
     FoldsSent: FOLLOWING,
-    RangeAsked: LEADING & _LIVE,
+    RangeAsked: HOLDING & _LIVE,
     RangeSent: FOLLOWING,
-    Leaving: LEADING & _LIVE,
+    Leaving: HOLDING & _LIVE,
     Yielded: frozenset({State.READY}),
 }
 """The same for the other member's messages. A late one is no error: it is refused and forgotten."""

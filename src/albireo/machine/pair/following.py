@@ -35,7 +35,7 @@ from albireo.machine.pair.events import (
     StartOver,
     TakeFolds,
 )
-from albireo.machine.pair.own import Own
+from albireo.machine.pair.party import Party
 from albireo.model.instant import Instant
 from albireo.model.log_view import Beginning
 from albireo.model.position import BEGINNING, EpochHistory, Position
@@ -44,7 +44,7 @@ from albireo.model.position import BEGINNING, EpochHistory, Position
 class Following:
     """One attempt to follow one run in one epoch."""
 
-    def __init__(self, own: Own, holder: Heartbeat, now: Instant) -> None:
+    def __init__(self, own: Party, holder: Heartbeat, now: Instant) -> None:
         self.own = own
         self.run = holder.run
         self.epoch = holder.epoch

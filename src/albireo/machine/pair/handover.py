@@ -34,7 +34,7 @@ from albireo.machine.pair.events import (
 from albireo.model.instant import Instant
 
 if TYPE_CHECKING:
-    from albireo.machine.pair.leading import Leading
+    from albireo.machine.pair.holder import Holder
     from albireo.machine.pair.member import Member
 
 FORCE_JUMP: Final = 2_000_000
@@ -73,7 +73,7 @@ class Handover:
             case ForceAsked() if not member.own.is_complete:
                 member.own.refuse("state_incomplete")
             case ForceAsked():
-                self.force_at = max(after(now, member.config.silence_ns), member.standing.promise_until)
+                self.force_at = max(after(now, member.config.silence_ns), member.candidate.promise_until)
             case HoldAsked(is_on):
                 member.own.is_held = is_on
             case StopAsked(is_joint):
@@ -85,8 +85,8 @@ class Handover:
         return self.member.own.is_held or self.stop_until is not None
 
     def drain(self, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
-        leading = self.member.leading
-        if leading is None or leading.changes.confirmed != (0, 1) or leading.changes.has_unresolved:
+        holder = self.member.holder
+        if holder is None or holder.changes.confirmed != (0, 1) or holder.changes.has_unresolved:
             self.member.own.refuse(OTHER_NOT_IN_SET)
             return
         other = self.member.peer.last
@@ -108,47 +108,47 @@ class Handover:
         """When a drain may go on by itself; in the past: nothing is due."""
         return Instant(0) if self.drain_until is None or self.writes_until is None else self.writes_until
 
-    def _why_not_yet(self, leading: "Leading", now: Instant) -> str:
+    def _why_not_yet(self, holder: "Holder", now: Instant) -> str:
         """What the lead is not given away for; empty: nothing."""
         own = self.member.own
         if self.writes_until is None or now < self.writes_until:
             return OUTPUTS_NOT_ENDED
-        is_level = own.committed == own.end and leading.match >= own.end.sequence
+        is_level = own.committed == own.end and holder.match >= own.end.sequence
         return "" if is_level else OTHER_NOT_LEVEL
 
     def yield_if_level(self, now: Instant) -> None:
         """Switchover: no write under way, both logs end at one committed position, RELEASE, then the other stands."""
-        leading = self.member.leading
-        if leading is None or self.drain_until is None or leading.has_yielded:
+        holder = self.member.holder
+        if holder is None or self.drain_until is None or holder.has_yielded:
             return
         state = self.member.state
         if state is not State.ACTIVE:
             self._give_up(OTHER_NOT_IN_SET if state is State.SOLO else LEASE_OVER)
-        elif not (why_not := self._why_not_yet(leading, now)):
-            self._yield(leading, now)
+        elif not (why_not := self._why_not_yet(holder, now)):
+            self._yield(holder, now)
         elif now >= self.drain_until:
             self._give_up(why_not)
 
-    def _yield(self, leading: "Leading", now: Instant) -> None:
+    def _yield(self, holder: "Holder", now: Instant) -> None:
         own = self.member.own
-        leading.has_yielded = True
-        leading.lease.drop(now)
+        holder.has_yielded = True
+        holder.lease.drop(now)
         self.member.move(State.SUSPENDED, "yielded")
-        leading.may_renew = False
+        holder.may_renew = False
         pause_ns = self.member.config.drain_ns if self.is_for_stop else 2 * self.member.config.lease_and_drift
-        self.member.standing.retry_at = after(now, pause_ns)
-        own.ask_all(Release(**own.voter_head, round=own.next_round(), epoch=leading.epoch))
+        self.member.candidate.retry_at = after(now, pause_ns)
+        own.ask_all(Release(**own.voter_head, round=own.next_round(), epoch=holder.epoch))
         if not self.is_for_stop:
-            own.tell(Yielded(**own.peer_head, epoch=leading.epoch, position=own.end))
+            own.tell(Yielded(**own.peer_head, epoch=holder.epoch, position=own.end))
 
     def _give_up(self, reason: str) -> None:
         """Lead on. Under a lease that is over nothing is served, and a later one begins without this drain."""
-        own, leading = self.member.own, self.member.leading
-        assert leading is not None
+        own, holder = self.member.own, self.member.holder
+        assert holder is not None
         self.drain_until, self.given_up = None, reason
         own.refuse(reason)
         if self.member.state in ACTING:
-            own.out.append(Serve(leading.epoch))
+            own.out.append(Serve(holder.epoch))
 
     def force(self, now: Instant) -> None:
         """The operator says that the other machine is off; any sign of life says otherwise."""
@@ -162,20 +162,20 @@ class Handover:
             epoch = own.next_epoch(own.tried_epoch + FORCE_JUMP)
             own.tried_epoch = own.accepted_epoch = epoch
             own.persist()
-            self.member.standing.candidacy = None
+            self.member.candidate.candidacy = None
             own.out.append(CaseTold("history_at_risk", True, f"forced to lead from {own.end} on"))
             self.member.begin(forced_grant(epoch, own.index), now)
 
     def _is_counted_on(self, now: Instant) -> bool:
         """A holder waits for this member: it has just taken over from it, or has not noticed that it leaves."""
         own, peer = self.member.own, self.member.peer
-        is_led = self.member.leading is None and peer.is_led_by(now, own.config)
+        is_led = self.member.holder is None and peer.is_led_by(now, own.config)
         return is_led and peer.last is not None and own.index in peer.last.members
 
     def stop(self, now: Instant) -> None:
         """Out of the set first; a holder hands over first (rule 8)."""
         assert self.stop_until is not None
-        own, leading = self.member.own, self.member.leading
+        own, holder = self.member.own, self.member.holder
         in_set = self.member.state in (State.READY, State.ACTIVE) or self._is_counted_on(now)
         if in_set and not self.is_joint and now < self.stop_until:
             if self.member.state is State.ACTIVE and self.drain_until is None:
@@ -185,9 +185,9 @@ class Handover:
             return
         if self.member.state is State.SUSPENDED and not self.is_joint and now < self.stop_until:
             return
-        if leading is not None:
-            own.out.append(StopServing(leading.epoch, "stop"))
-            leading.has_yielded = True
-            leading.lease.drop(now)
+        if holder is not None:
+            own.out.append(StopServing(holder.epoch, "stop"))
+            holder.has_yielded = True
+            holder.lease.drop(now)
         own.out.append(StopNow())
         self.stop_until = None

@@ -12,7 +12,7 @@ from typing import Final
 
 from albireo.codec.pair_message import Heartbeat
 from albireo.machine.pair.events import RaiseLevel
-from albireo.machine.pair.own import Own
+from albireo.machine.pair.party import Party
 
 TOO_FAR_APART: Final = "feature_levels_too_far_apart"
 LOG_ABOVE_OWN: Final = "log_above_own_feature_level"
@@ -22,7 +22,7 @@ OTHER_BELOW_LOG: Final = "other_below_feature_level_of_log"
 class Levels:
     """What the holder of one tenure makes of the other one's level."""
 
-    def __init__(self, own: Own, other: Heartbeat | None) -> None:
+    def __init__(self, own: Party, other: Heartbeat | None) -> None:
         self.own = own
         self.apart = "" if other is None else why_apart(own, other)
         """Why the other can't follow this log; empty: it can."""
@@ -38,7 +38,7 @@ class Levels:
         self.apart = why_apart(own, other, self._raises_to)
 
 
-def why_apart(own: Own, other: Heartbeat, raises_to: int = 0) -> str:
+def why_apart(own: Party, other: Heartbeat, raises_to: int = 0) -> str:
     """Why these two can't have one log; empty: they can. `raises_to`: of the own log, soon."""
     if abs(own.feature_level - other.feature_level) > 1:
         return TOO_FAR_APART

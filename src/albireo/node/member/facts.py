@@ -7,7 +7,7 @@ from albireo.log import Log
 from albireo.machine.feed.leader import BEHIND_RECORDS
 from albireo.machine.pair.events import State
 from albireo.machine.pair.member import Member
-from albireo.machine.pair.own import MemberFacts
+from albireo.machine.pair.party import MemberFacts
 from albireo.model.feature import FIRST_LEVEL
 
 

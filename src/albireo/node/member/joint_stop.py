@@ -79,13 +79,13 @@ class JointStop:
         if refused:
             return Reply(error=f"this member is {self._member.state.value}, alone in the set", remedy=_NOT_BOTH)
         member = self._member
-        leading = member.leading
-        assert leading is not None
+        holder = member.holder
+        assert holder is not None
 
         def outcome(now: Instant) -> Reply | None:
-            if member.leading is leading and leading.has_yielded:
+            if member.holder is holder and holder.has_yielded:
                 return Reply({"position": member.own.end})
-            if member.leading is leading and member.handover.drain_until is not None:
+            if member.holder is holder and member.handover.drain_until is not None:
                 return None
             error, remedy = GIVEN_UP.get(member.handover.given_up, GIVEN_UP[OTHER_NOT_LEVEL])
             return Reply(error=error, remedy=remedy)
@@ -110,7 +110,7 @@ class JointStop:
         """What keeps this member from stopping level with the other."""
         member, own = self._member, self._member.own
         is_passive = member.state is State.READY and self._held_until is not None
-        is_active = member.state is State.SUSPENDED and member.leading is not None and member.leading.has_yielded
+        is_active = member.state is State.SUSPENDED and member.holder is not None and member.holder.has_yielded
         if not (is_passive or is_active):
             return f"this member is {member.state.value} and was not made ready for it"
         if own.end != position or own.durable.sequence < position.sequence or own.committed != position:

@@ -38,7 +38,7 @@ from albireo.log import FramesRefused
 from albireo.machine.node import events as root_events
 from albireo.machine.pair.events import (
     ACTING,
-    LEADING,
+    HOLDING,
     Appended,
     AppendFrames,
     AppendNoOp,
@@ -239,8 +239,8 @@ class MemberTenure:
         self._step(Synced(position))
 
     def awaits_disk(self) -> bool:
-        leading = self._member.leading
-        return leading is None or leading.awaits_disk
+        holder = self._member.holder
+        return holder is None or holder.awaits_disk
 
     def ticked(self, now: Instant) -> None:
         self._look_at_log(now)
@@ -255,7 +255,7 @@ class MemberTenure:
 
     def _look_at_log(self, now: Instant) -> None:
         """What retention, scrub, the housekeeper and repairs did to it, and the level that it was raised to."""
-        for event in self._restoring.news(now, is_leading=self._member.leading is not None):
+        for event in self._restoring.news(now, is_leading=self._member.holder is not None):
             self._step(event)
 
     def deadline(self) -> Instant | None:
@@ -291,12 +291,12 @@ class MemberTenure:
         return self._status.figures(self._member, self._actor.now())
 
     def wanted_from(self) -> int | None:
-        leading = self._member.leading
-        return None if leading is None else leading.wanted_from(self._actor.now())
+        holder = self._member.holder
+        return None if holder is None else holder.wanted_from(self._actor.now())
 
     def has_all_folded(self) -> bool:
         """Not while records are damaged that the other member has; who leads has nobody to get them from."""
-        return self._member.own.is_whole or self._member.leading is not None
+        return self._member.own.is_whole or self._member.holder is not None
 
     async def stop(self) -> None:
         self._step(StopAsked(is_joint=bool(self.shutdown_id)))
@@ -335,10 +335,10 @@ class MemberTenure:
         """What the machine may not do any more, the folds stop first."""
         state, role = self._member.state, self._core.root.role
         role.word = state
-        leading = self._member.leading
-        role.members = () if leading is None else leading.changes.confirmed
+        holder = self._member.holder
+        role.members = () if holder is None else holder.changes.confirmed
         self._core.root.leader.is_catching_up = is_far_behind(self._core.log, self._member)
-        if role.holds and state not in LEADING:
+        if role.holds and state not in HOLDING:
             self._replication.end()
             self._restoring.given()
             self._core.tell(root_events.Deposed(f"this member is {state.value}"))

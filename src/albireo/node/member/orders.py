@@ -22,7 +22,7 @@ from albireo.codec.frame import Frame
 from albireo.codec.message import Answer, Ask
 from albireo.codec.pair_message import Heartbeat, Question, Voted
 from albireo.codec.record import Audited
-from albireo.machine.pair.events import LEADING, Event, ForceAsked, HoldAsked, State, SwitchoverAsked
+from albireo.machine.pair.events import HOLDING, Event, ForceAsked, HoldAsked, State, SwitchoverAsked
 from albireo.machine.pair.member import Member
 from albireo.model.instant import MS, SECOND, Instant, WallTime, soonest
 from albireo.model.position import Position
@@ -230,18 +230,18 @@ class PairOrders:
         if refused:
             return refusal(refused, _SWITCHOVER)
         member, until = self._member, Instant(now + HANDOVER_NS)
-        leading = member.leading
-        assert leading is not None, "only a leading member hands over"
+        holder = member.holder
+        assert holder is not None, "only a holder hands over"
 
         def outcome(now: Instant) -> Reply | None:
-            if member.leading is not leading and member.peer.is_led_by(now, member.config):
+            if member.holder is not holder and member.peer.is_led_by(now, member.config):
                 heard = member.peer.last
                 assert heard is not None
                 return Reply({"active": self._status.seats.place(member.own.other), "epoch": heard.epoch})
             given_up = GIVEN_UP.get(member.handover.given_up)
             if given_up is not None:
                 return Reply(error=given_up[0], remedy=given_up[1])
-            is_over = member.leading is leading and member.handover.drain_until is None and not leading.has_yielded
+            is_over = member.holder is holder and member.handover.drain_until is None and not holder.has_yielded
             if is_over or now >= until:
                 return Reply(error="the other member did not take over, so this one leads on", remedy=_NOT_TAKEN)
             return None
@@ -254,7 +254,7 @@ class PairOrders:
         if not asked.is_on:
             return self._end_drain()
         state = self._member.state
-        if state in LEADING and state is not State.ACTIVE:
+        if state in HOLDING and state is not State.ACTIVE:
             error = f"this member is {state.value} and the other one could not take over"
             return Reply(error=error, remedy=_WAIT_FOR_OTHER)
         try:
@@ -299,9 +299,9 @@ class PairOrders:
             return refusal(refused, _PROMOTE)
 
         def outcome(now: Instant) -> Reply | None:
-            if member.state in LEADING and member.leading is not None:
-                is_forced = member.leading.grant.is_forced
-                return Reply({"epoch": member.leading.epoch, "end": member.own.end.sequence, "is_forced": is_forced})
+            if member.state in HOLDING and member.holder is not None:
+                is_forced = member.holder.grant.is_forced
+                return Reply({"epoch": member.holder.epoch, "end": member.own.end.sequence, "is_forced": is_forced})
             if self._status.refused["other_is_alive"] > before:
                 return refusal(["other_is_alive"], _PROMOTE)
             late = Reply(error="it did not begin to lead", remedy="`albireo status` shows its state and why")

@@ -39,7 +39,7 @@ class Seats(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     member: int
-    """Own index."""
+    """Party index."""
     clients: tuple[str, str]
     """By index: where clients connect."""
     peers: tuple[tuple[str, ...], tuple[str, ...]]
@@ -133,11 +133,11 @@ class MemberStatus:
 
     def figures(self, member: Member, now: Instant) -> PairFigures:
         """The pair as its items have it; asked of the active member."""
-        own, leading = member.own, member.leading
-        granted = () if leading is None else leading.grant.members
+        own, holder = member.own, member.holder
+        granted = () if holder is None else holder.grant.members
         epochs = [one.epoch for one in own.history.entries[-2:]]
         was_other = len(epochs) == 2 and epochs[0] % 2 == own.other  # An epoch's parity is its member.
-        is_alone = leading is not None and leading.changes.confirmed == (own.index,)
+        is_alone = holder is not None and holder.changes.confirmed == (own.index,)
         shown = self._cases.keys() | self._unmeasured | _heard_cases(member).keys()
         self._unmeasured.clear()
         silent = sum(now - seen.at > VOTER_SILENT_NS for seen in self.voters.values())
@@ -163,8 +163,8 @@ class MemberStatus:
 
     def describe(self, member: Member, now: Instant) -> dict[str, object]:
         """The pair as this member sees it. Ages in ms; null: never."""
-        own, leading, other = member.own, member.leading, member.peer.last
-        confirmed = leading.changes.confirmed if leading is not None else (other.members if other else ())
+        own, holder, other = member.own, member.holder, member.peer.last
+        confirmed = holder.changes.confirmed if holder is not None else (other.members if other else ())
         return {
             "member": own.index,
             "place": self.seats.place(own.index),
@@ -182,8 +182,8 @@ class MemberStatus:
             "feature_level": own.feature_level,
             "log_level": own.log_level,
             "apart": "" if other is None else why_apart(own, other),
-            "lag": own.end.sequence - leading.match if leading is not None else None,
-            "lease_left_ms": max(0, leading.lease.until - now) // MS if leading is not None else None,
+            "lag": own.end.sequence - holder.match if holder is not None else None,
+            "lease_left_ms": max(0, holder.lease.until - now) // MS if holder is not None else None,
             "client": self.seats.clients[own.index],
             "peer": list(self.seats.peers[own.index]),
             "guards": dict(self.seats.guards),
@@ -242,8 +242,8 @@ def _missing(copy: CopyTold) -> int:
 
 
 def _epoch(member: Member) -> int:
-    if member.leading is not None:
-        return member.leading.epoch
+    if member.holder is not None:
+        return member.holder.epoch
     return member.following.epoch if member.following is not None else member.own.history.epoch
 
 

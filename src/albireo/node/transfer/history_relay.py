@@ -12,7 +12,7 @@ from typing import Final
 
 from albireo.codec.message import Carry, HistoryTold
 from albireo.codec.pair_message import Carried
-from albireo.machine.pair.own import Own, Peer
+from albireo.machine.pair.party import Party, Peer
 from albireo.node.core.tenure import LogAndFolds
 from albireo.node.member.status import MemberStatus
 from albireo.runtime import ActorContext, Letter, Link
@@ -28,7 +28,7 @@ class HistoryRelay:
         self,
         actor: ActorContext,
         core: LogAndFolds,
-        own: Own,
+        own: Party,
         peer: Peer,
         links: Sequence[Link],
         status: MemberStatus,

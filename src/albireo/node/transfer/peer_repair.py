@@ -12,7 +12,7 @@ from typing import Final
 from albireo.codec.pair_message import RangeSent
 from albireo.log import Corrupted, FramesRefused, Pruned, ReadFailed, RepairFailed
 from albireo.machine.pair.events import RepairLog, SendRange
-from albireo.machine.pair.own import Own
+from albireo.machine.pair.party import Party
 from albireo.node.core.tenure import LogAndFolds
 from albireo.runtime import ActorContext, Link
 
@@ -24,7 +24,7 @@ class PeerRepair:
     """Both sides of one run of CORE."""
 
     def __init__(
-        self, actor: ActorContext, core: LogAndFolds, own: Own, links: Sequence[Link], refuse: Callable[[str], None]
+        self, actor: ActorContext, core: LogAndFolds, own: Party, links: Sequence[Link], refuse: Callable[[str], None]
     ) -> None:
         """`refuse`: told why a range is not sent, or not put in place."""
         self._actor = actor

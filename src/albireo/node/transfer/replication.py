@@ -15,7 +15,7 @@ from albireo.codec.pair_message import Frames, Heartbeat
 from albireo.log import Corrupted, Log, Pruned, ReadFailed
 from albireo.machine.pair.events import Replicate
 from albireo.machine.pair.outflow import Outflow
-from albireo.machine.pair.own import Own
+from albireo.machine.pair.party import Party
 from albireo.model.instant import Instant
 from albireo.runtime import ActorContext, Link
 
@@ -29,7 +29,7 @@ class Replication:
         self,
         actor: ActorContext,
         log: Log,
-        own: Own,
+        own: Party,
         links: list[Link],
         refuse: Callable[[str], None],
         lost: Callable[[int], None],

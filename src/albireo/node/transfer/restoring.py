@@ -19,7 +19,7 @@ from albireo.machine.pair.events import (
     StartOver,
     TakeFolds,
 )
-from albireo.machine.pair.own import Own
+from albireo.machine.pair.party import Party
 from albireo.model.instant import Instant
 from albireo.node.core.tenure import LogAndFolds
 from albireo.node.transfer.folds import FoldsGiven, FoldsTaken
@@ -31,7 +31,7 @@ class Restoring:
     """Snapshot and repair of one run of CORE, both sides."""
 
     def __init__(
-        self, actor: ActorContext, core: LogAndFolds, own: Own, links: Sequence[Link], refuse: Callable[[str], None]
+        self, actor: ActorContext, core: LogAndFolds, own: Party, links: Sequence[Link], refuse: Callable[[str], None]
     ) -> None:
         self._actor = actor
         self._core = core

@@ -146,7 +146,7 @@ class VoterAdmission:
     def _why_not(self, voter: str, now: Instant) -> Reply | None:
         """What speaks against a re-admission; looked at before and after the wait."""
         member, seen = self._member, self._status.voters[voter]
-        if member.state not in ACTING or member.leading is None:
+        if member.state not in ACTING or member.holder is None:
             error = f"only the active member admits a voter; this one is {member.state.value}"
             return Reply(error=error, remedy="order it with --data of the active one")
         if seen.last is None or now - seen.at > HEARD_NS:
@@ -159,24 +159,24 @@ class VoterAdmission:
     def _admit_again(self, voter: str, since: Instant, now: Instant) -> Reply | None:
         """Send INSTALL if it is certain what the voter may have promised; else say what is missing."""
         member, own = self._member, self._member.own
-        leading = member.leading
-        assert leading is not None, "checked by `_why_not`"
+        holder = member.holder
+        assert holder is not None, "checked by `_why_not`"
         others = [seen for name, seen in self._status.voters.items() if name != voter]
         told = [seen.last for seen in others if seen.last is not None]
-        if any(one.record is not None and one.record.epoch > leading.epoch for one in told):
+        if any(one.record is not None and one.record.epoch > holder.epoch for one in told):
             return Reply(error="the other member was given a higher epoch", remedy="order it there")
         heard_since = sum(_is_known(seen, since) for seen in others)
-        if leading.lease.from_peer <= now and heard_since < member.config.majority:
+        if holder.lease.from_peer <= now and heard_since < member.config.majority:
             return Reply(error="it is not certain what this voter had promised", remedy=_NOT_CERTAIN)
         heard = member.peer.last
         promised = max(
-            leading.epoch,
+            holder.epoch,
             own.tried_epoch,
             own.accepted_epoch,
             0 if heard is None else heard.accepted_epoch,
             *[one.promised for one in told],
         )
-        self._install(voter, leading.record, promised)
+        self._install(voter, holder.record, promised)
         return None
 
     def _readmitted(self, voter: str, now: Instant, until: Instant) -> Reply | None:
@@ -209,8 +209,8 @@ class VoterAdmission:
         """What this member promised there stands in its store header, so its own word is enough."""
         member, own = self._member, self._member.own
         record = None
-        if member.leading is not None and member.state in ACTING:
-            record = member.leading.record
+        if member.holder is not None and member.state in ACTING:
+            record = member.holder.record
         elif member.following is not None and member.state is State.READY:
             seen = (one.last.record for one in self._status.voters.values() if one.last is not None)
             followed = [one for one in seen if one is not None and one.epoch == member.following.epoch]

@@ -67,7 +67,7 @@ class Clients:
 
     def _offered(self, node: MemberNode, producer: Producer, number: int) -> None:
         """Admission of one batch."""
-        leading = node.machine.leading
+        leading = node.machine.holder
         if not node.is_up or not node.is_open or leading is None or node.machine.state not in ACTING:
             return
         last, variant = node.appended.get(producer.number, 0), self.world.variant

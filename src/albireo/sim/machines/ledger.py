@@ -64,7 +64,7 @@ class Ledger:
 
     def _needed(self, node: MemberNode) -> set[int]:
         """Members that must have what this holder commits now."""
-        leading = node.machine.leading
+        leading = node.machine.holder
         assert leading is not None
         if leading.grant.is_decided:
             return {node.index}
@@ -87,7 +87,7 @@ class Ledger:
             elif self.committed[sequence - 1] != fact:
                 was = self.committed[sequence - 1]
                 self.world.fail(f"{node.name} commits {fact} at {sequence}, committed was {was}")
-        if node.machine.leading is not None:
+        if node.machine.holder is not None:
             self._check_disks(node, position)
 
     def _first_commit(self, fact: tuple[int, int, int, int]) -> None:
@@ -126,7 +126,7 @@ class Ledger:
 
     def granted(self, node: MemberNode) -> None:
         """A member leads from now on; the other may be alive and under its lease if a refusal was forged."""
-        leading, other = node.machine.leading, self.world.members[1 - node.index]
+        leading, other = node.machine.holder, self.world.members[1 - node.index]
         if leading is not None and other.is_leading and self.world.has_forged:
             self.overtaken_epoch = leading.epoch
             self.overtaken_until = self.world.at + self.world.config.lease_and_drift
@@ -144,8 +144,8 @@ class Ledger:
 
     def check_end(self) -> None:
         for node in self.world.members:
-            if node.is_leading and node.machine.leading is not None:
-                self.check_holder(node, node.machine.leading.epoch)
+            if node.is_leading and node.machine.holder is not None:
+                self.check_holder(node, node.machine.holder.epoch)
         if self.world.clients.local:
             self.world.clients.local.check_end()
         stored = {(producer, number) for _, producer, number, _ in self.committed}

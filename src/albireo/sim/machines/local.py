@@ -158,7 +158,7 @@ class LocalStream:
         return node.is_up and node.is_open and node.is_leading and node.machine.state in ACTING
 
     def _hello(self, node: MemberNode, run: int) -> None:
-        leading = node.machine.leading
+        leading = node.machine.holder
         if not self._serves(node) or leading is None:
             return
         place = next((at for at, one in enumerate(reversed(node.log)) if one.producer == LOCAL and one.body < 0), None)
@@ -172,7 +172,7 @@ class LocalStream:
             self._say(node, partial(self._welcomed, run, node.appended.get(LOCAL, 0)))
 
     def _offered(self, node: MemberNode, run: int, number: int, body: int) -> None:
-        leading = node.machine.leading
+        leading = node.machine.holder
         if not self._serves(node) or leading is None:
             return
         if self._heard.get(node.index) != (node.life, leading.epoch, run):
@@ -184,10 +184,10 @@ class LocalStream:
             self._repeat(node, run, number, body)
 
     def _append(self, node: MemberNode, number: int, body: int) -> None:
-        assert node.machine.leading is not None
+        assert node.machine.holder is not None
         committed = node.machine.own.committed.sequence
         node.appended[LOCAL] = number
-        self.world.shell.append(node, Entry(node.machine.leading.epoch, LOCAL, number, committed, body))
+        self.world.shell.append(node, Entry(node.machine.holder.epoch, LOCAL, number, committed, body))
         if self.world.variant.early_before_sync:
             self._tell(node, len(node.log))
         self.world.shell.tell_appended(node)

@@ -79,7 +79,7 @@ class Outputs:
                     found.append((node, permit.epoch, (permit.not_after - now) // MS))
         return found
 
-    # --- Standing by ---------------------------------------------------------------------------------------------
+    # --- Candidate by ---------------------------------------------------------------------------------------------
 
     def serve(self, node: MemberNode, epoch: int) -> None:
         """Its adapters act, also after a handover that was given up."""
@@ -189,6 +189,6 @@ class Outputs:
     def check_end(self) -> None:
         """Nothing stale stands in the stamped output once everything was well for a while."""
         holder = next(node for node in self.world.members if node.is_leading)
-        leading = holder.machine.leading
+        leading = holder.machine.holder
         if leading is not None and self.stamp != leading.epoch:
             self.world.fail(f"the stamped output stands at epoch {self.stamp}, {leading.epoch} leads")

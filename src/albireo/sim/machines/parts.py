@@ -186,7 +186,7 @@ class MemberNode(Node):
 
     @property
     def is_leading(self) -> bool:
-        return self.is_up and self.machine.leading is not None
+        return self.is_up and self.machine.holder is not None
 
     def position(self, sequence: int) -> Position:
         return Position(self.log[sequence - 1].epoch, sequence) if sequence else BEGINNING

@@ -148,7 +148,7 @@ class Shell:
 
     def _raise_level(self, node: MemberNode, effect: RaiseLevel) -> None:
         """Unless it does not serve, or the record stands in the log already."""
-        leading = node.machine.leading
+        leading = node.machine.holder
         if node.is_open and leading is not None and level_of(node.log) < effect.level:
             committed = node.machine.own.committed.sequence
             self.append(node, Entry(leading.epoch, NOOP, effect.level, committed, level=effect.level))
@@ -170,7 +170,7 @@ class Shell:
             world.call_at(world.at, lambda: world.deliver(node, Synced(end)) if node.life == life else None)
 
     def _replicate(self, node: MemberNode, effect: Replicate) -> None:
-        """Own frames after a position, in pieces."""
+        """Party frames after a position, in pieces."""
         world, other, own = self.world, self.world.members[1 - node.index], node.machine.own
         for start in range(effect.after, len(node.log), FRAMES_MAX):
             piece = tuple(node.log[start : start + FRAMES_MAX])
@@ -193,14 +193,14 @@ class Shell:
         self.world.ledger.granted(node)
         if self.world.clients.local:
             self.world.clients.local.granted(node, effect.entry.epoch)
-        if node.machine.leading is not None and node.machine.leading.grant.is_forced:
+        if node.machine.holder is not None and node.machine.holder.grant.is_forced:
             self.world.ledger.forced(node)
             self.world.clients.forced(node)
 
     def _commit(self, node: MemberNode, effect: Commit) -> None:
         world, position = self.world, effect.position
         world.ledger.commits(node, position)
-        if node.machine.leading is not None:
+        if node.machine.holder is not None:
             for entry in node.log[node.folded : position.sequence]:
                 world.clients.committed(node, entry)
         level = max(node.machine.own.log_level, level_of(node.log[node.folded : position.sequence]))

@@ -20,7 +20,7 @@ from functools import partial
 
 from albireo.codec.pair_message import Accept, Question, Record
 from albireo.machine.pair.events import Event, FromVoter, PeerGone, Started, State, TimePassed
-from albireo.machine.pair.own import MemberFacts
+from albireo.machine.pair.party import MemberFacts
 from albireo.machine.vote.voter import Answer, Asked, HolderGone, Persist, VoterStore
 from albireo.model.instant import MS, SECOND
 from albireo.sim.machines.clients import Clients
@@ -361,7 +361,7 @@ class World:
     def _check_permits(self) -> None:
         acting = [m for m in self.members if m.machine.permit(m.local(self.at)) is not None]
         if len(acting) > 1:
-            self.fail(f"both act, epochs {[m.machine.leading.epoch for m in acting if m.machine.leading]}")
+            self.fail(f"both act, epochs {[m.machine.holder.epoch for m in acting if m.machine.holder]}")
 
     # --- Faults --------------------------------------------------------------------------------------------------
 

@@ -66,12 +66,12 @@ class Faults:
     def _pick(self) -> MemberMachine:
         """The holder more often than not: that is where it hurts."""
         members = self.world.members
-        leaders = [one for one in members if one.member is not None and one.member.leading is not None]
+        leaders = [one for one in members if one.member is not None and one.member.holder is not None]
         return self.chance.choice(leaders if leaders and self.chance.random() < 0.6 else members)
 
     def _passive(self) -> MemberMachine:
         members = self.world.members
-        followers = [one for one in members if one.member is not None and one.member.leading is None]
+        followers = [one for one in members if one.member is not None and one.member.holder is None]
         return self.chance.choice(followers or members)
 
     def _any(self) -> Machine:

@@ -356,8 +356,8 @@ class MemberMachine(Machine):
         member = self.member
         if not frames:
             return
-        if member is not None and member.leading is not None:
-            self.world.ledger.commits(self.index, member.own.run, member.leading.epoch, frames)
+        if member is not None and member.holder is not None:
+            self.world.ledger.commits(self.index, member.own.run, member.holder.epoch, frames)
         else:
             self.world.ledger.follows(self.index, frames)
 
@@ -438,7 +438,7 @@ class MemberMachine(Machine):
         if self.is_ready != (self.state == "ready"):
             self.is_ready = not self.is_ready
             self._check_restart()
-        if member.leading is not None:
+        if member.holder is not None:
             self.world.check_permits()
 
     def _check_restart(self) -> None:

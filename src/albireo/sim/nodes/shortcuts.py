@@ -14,7 +14,7 @@ from albireo.codec.pair_message import FollowAnswered
 from albireo.machine.node.pending import Pending
 from albireo.machine.node.role import Role
 from albireo.machine.pair.following import Following
-from albireo.machine.pair.leading import Leading
+from albireo.machine.pair.holder import Holder
 from albireo.node.core.private_log import OneLetter, PrivateLog
 from albireo.node.member.member import MemberTenure
 from albireo.node.transfer.folds import FoldsTaken
@@ -40,7 +40,7 @@ def _folds_backwards(self: Pending, frames: Sequence[Frame]) -> None:
     _followed(self, list(reversed(frames)))
 
 
-def _begins_at_the_end(self: Leading, hello: Any) -> None:
+def _begins_at_the_end(self: Holder, hello: Any) -> None:
     """A snapshot without the frames that the holder still has."""
     tell = self.own.tell
 
@@ -82,7 +82,7 @@ def _as_it_stands(self: PrivateLog, frame: Frame) -> Frame:
 
 
 _hold = PrivateLog.hold
-_appended, _followed, _answer = MemberTenure.appended, Pending.followed, Leading._answer
+_appended, _followed, _answer = MemberTenure.appended, Pending.followed, Holder._answer
 _begins = Role.begins
 
 _KILLS: Final = Swarm(faults=("kill", "power"), fault_every_ms=600.0, batch_every_ms=20.0, sync_ms=10.0)
@@ -100,7 +100,7 @@ SHORTCUTS: Final[Mapping[str, tuple[Shortcut, Swarm]]] = {
     "commit before the follower has synced": ((Following, "_verified_durable", _durable_is_what_came), _KILLS),
     "commit before the own sync": ((MemberTenure, "appended", _tells_before_the_sync), _KILLS),
     "a follower folds its frames in another order": ((Pending, "followed", _folds_backwards), _KILLS),
-    "snapshot without the retained frames": ((Leading, "_answer", _begins_at_the_end), _AWAY),
+    "snapshot without the retained frames": ((Holder, "_answer", _begins_at_the_end), _AWAY),
     "in the set before a restart could go on": ((FoldsTaken, "is_completed", _complete_at_once), _AWAY),
     "serves before its folds are those of its log": ((Role, "begins", _serves_before_it_has_folded), _SLOW_FOLDS),
     "damage is forgotten instead of repaired": ((PeerRepair, "_repair", _repairs_nothing), _ROT),

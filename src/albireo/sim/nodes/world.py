@@ -145,10 +145,10 @@ class World(Surroundings):
             case Appended():
                 machine = next(one for one in self.members if one.host is actor.host)
                 member = machine.member
-                if member is None or member.leading is None:
+                if member is None or member.holder is None:
                     self.fail(f"{actor.host.name} acknowledges and does not lead")
                 else:
-                    self.ledger.answers(machine.index, member.own.run, member.leading.epoch, message)
+                    self.ledger.answers(machine.index, member.own.run, member.holder.epoch, message)
 
     def has_sick_disk(self, machine: Machine) -> bool:
         """Its disk was made to refuse something."""

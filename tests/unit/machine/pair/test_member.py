@@ -29,7 +29,7 @@ from albireo.machine.pair.events import (
     Transitioned,
 )
 from albireo.machine.pair.member import Member
-from albireo.machine.pair.own import MemberFacts
+from albireo.machine.pair.party import MemberFacts
 from albireo.machine.pair.set_changes import SetChanges
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import BEGINNING, EpochHistory, Position
@@ -168,8 +168,8 @@ def test_epoch_is_on_the_disk_before_prepare_and_before_accept_and_is_of_this_me
     machine = member()
     effects = elect(machine, Instant(SECOND))
     assert machine.state is State.RECOVERING
-    assert machine.leading is not None
-    assert machine.leading.epoch == 4
+    assert machine.holder is not None
+    assert machine.holder.epoch == 4
     moved = next(effect for effect in effects if isinstance(effect, Transitioned))
     assert moved.cause == "epoch 4 granted"
 
@@ -194,7 +194,7 @@ def test_candidacy_stops_after_reading(record: Record, reason: str) -> None:
     machine.step(voted("v0", 1, "pair_read", record, **changes), now)
     effects = machine.step(voted("v1", 1, "pair_read", record, **changes), now)
     assert not asked(effects, Prepare)
-    assert machine.standing.last_stop == reason
+    assert machine.candidate.last_stop == reason
 
 
 def test_write_or_sync_error_fences_and_nothing_leaves_any_more() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from albireo.codec.pair_message import Heartbeat
 from albireo.machine.pair.config import PairConfig
-from albireo.machine.pair.own import MemberFacts, Own
+from albireo.machine.pair.party import MemberFacts, Party
 from albireo.machine.pair.reasons import FEWER, FULL, Reasons, holding
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import BEGINNING, EpochHistory
@@ -60,7 +60,7 @@ def test_a_full_disk_is_acted_on_again_sooner_than_a_device_less() -> None:
     [(True, 2, 2, []), (False, 2, 2, [FULL]), (True, 1, 2, [FEWER]), (False, 1, 2, [FULL, FEWER]), (True, 2, 1, [])],
 )
 def test_what_holds(has_room: bool, reaches: int, other_reaches: int, held: list[object]) -> None:
-    own = Own(PairConfig(cluster="c", voters=("v0",)), FACTS, random.Random(1))
+    own = Party(PairConfig(cluster="c", voters=("v0",)), FACTS, random.Random(1))
     own.has_room, own.reaches = has_room, reaches
     found = holding(own, msgspec.structs.replace(BEAT, reaches=other_reaches))
     assert [reason for reason, holds in found.items() if holds] == held

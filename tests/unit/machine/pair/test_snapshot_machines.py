@@ -45,9 +45,9 @@ from albireo.machine.pair.events import (
 )
 from albireo.machine.pair.following import Following
 from albireo.machine.pair.hold_off import HoldOff
-from albireo.machine.pair.leading import SESSION_LOST, Leading
+from albireo.machine.pair.holder import SESSION_LOST, Holder
 from albireo.machine.pair.member import Member
-from albireo.machine.pair.own import MemberFacts, Own, Peer
+from albireo.machine.pair.party import MemberFacts, Party, Peer
 from albireo.model.instant import SECOND, Instant
 from albireo.model.log_view import Beginning
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
@@ -72,13 +72,13 @@ BEAT = Heartbeat(
 )  # fmt: skip
 
 
-def leading(members: tuple[int, ...] = (0,), **facts: object) -> Leading:
-    own = Own(CONFIG, msgspec.structs.replace(LEAD, **facts), random.Random(1))
+def leading(members: tuple[int, ...] = (0,), **facts: object) -> Holder:
+    own = Party(CONFIG, msgspec.structs.replace(LEAD, **facts), random.Random(1))
     peer = Peer()
     beat = msgspec.structs.replace(BEAT, member=1, run=20, store="b", is_holder=False, is_acting=False, session=0)
     peer.hear(beat, NOW)
     own.out.clear()
-    tenure = Leading(own, peer, grant(members), HoldOff(), NOW)
+    tenure = Holder(own, peer, grant(members), HoldOff(), NOW)
     tenure.noop = 501
     return tenure
 
@@ -245,7 +245,7 @@ def frames(following: Following, previous: int = 300, last: int = 400) -> Frames
 
 
 def following(**facts: object) -> Following:
-    made = Following(Own(CONFIG, msgspec.structs.replace(EMPTY, **facts), random.Random(1)), BEAT, NOW)
+    made = Following(Party(CONFIG, msgspec.structs.replace(EMPTY, **facts), random.Random(1)), BEAT, NOW)
     made.own.out.clear()
     return made
 

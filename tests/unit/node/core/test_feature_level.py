@@ -176,7 +176,7 @@ def test_members_that_cannot_have_one_log_part_and_who_leads_goes_on(
     table.sides[0].append(epoch)
     table.pass_time(SECOND)
     assert not [one for one in table.told if isinstance(one, FollowAsked | FollowAnswered | Frames)]
-    leading = table.sides[0].member.leading
+    leading = table.sides[0].member.holder
     assert leading is not None and leading.wanted_from(table.now) is None, "the log is not kept for it"
     set_levels(table, (2, 1), (2, 1))
     table.wait_for(State.ACTIVE, State.READY)
@@ -186,7 +186,7 @@ def test_a_hello_of_a_version_before_is_refused_by_name(table: Table) -> None:
     """It knows nothing of levels, and asks; the holder of a raised log does not answer."""
     set_levels(table, (2, 2), (1, 1))
     holder, other = table.sides[0], table.sides[1].member.own
-    leading = holder.member.leading
+    leading = holder.member.holder
     assert leading is not None
     asked = FollowAsked(
         **other.peer_head, to_run=holder.member.own.run, epoch=leading.epoch, session=99, history=(), end=other.end

@@ -115,9 +115,9 @@ def test_voter_that_lost_its_store_takes_the_record_and_the_highest_promise_know
     done(primary, "voter_reset", voter="w2")
     assert begun.now - started_at >= begun.config.lease_and_drift, "whoever had asked it before has given up by then"
     store = begun.voters[W2].store
-    assert store is not None and primary.member.leading is not None
-    assert store.record == primary.member.leading.record
-    assert store.promised >= primary.member.leading.epoch
+    assert store is not None and primary.member.holder is not None
+    assert store.record == primary.member.holder.record
+    assert store.promised >= primary.member.holder.epoch
     begun.pass_time(2 * SECOND)
     begun.silent = {W1}
     done(primary, "switchover")
@@ -127,8 +127,8 @@ def test_voter_that_lost_its_store_takes_the_record_and_the_highest_promise_know
 def test_reset_promises_the_highest_epoch_that_any_voter_has_promised(begun: Table) -> None:
     """The holder can't raise its epoch above it, for want of a majority: the re-admitted voter is what it lacks."""
     primary = begun.sides[0]
-    assert primary.member.leading is not None
-    epoch = primary.member.leading.epoch + 101
+    assert primary.member.holder is not None
+    epoch = primary.member.holder.epoch + 101
     begun.silent = {W1, W3}
     begun.pass_time(SECOND)
     question = Prepare(cluster=begun.config.cluster, generation=1, member=1, run=99, round=1, epoch=epoch)
@@ -142,7 +142,7 @@ def test_reset_promises_the_highest_epoch_that_any_voter_has_promised(begun: Tab
     installs = [one for one in begun.asked if isinstance(one, Install)]
     assert installs[-1].promised == epoch > installs[-1].record.epoch
     begun.pass_time(2 * SECOND)
-    assert primary.member.leading.epoch > epoch, "with two of three it leads on, above what was promised"
+    assert primary.member.holder.epoch > epoch, "with two of three it leads on, above what was promised"
 
 
 def test_lone_voter_is_not_reset_while_the_other_member_may_have_been_promised_something(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ class MemberFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Feature level of the log, as far as it is committed."""
 
 
-class Own:
+class Party:
     """This member: its positions, its promises on disk, and the effects of the step under way."""
 
     def __init__(self, config: PairConfig, facts: MemberFacts, chance: random.Random) -> None:
@@ -196,7 +196,7 @@ class Peer:
         self._beats: dict[int, int] = {}
         self._clone_run = 0
 
-    def why_refused(self, message: Between, own: Own) -> str:
+    def why_refused(self, message: Between, own: Party) -> str:
         """Name of what is wrong with the sender; empty if nothing is."""
         if message.cluster != own.config.cluster:
             return "foreign_cluster"

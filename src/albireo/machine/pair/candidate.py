@@ -1,4 +1,4 @@
-"""Standing for the lead: when a member may, and how READ, PREPARE and ACCEPT are driven to a grant or withdrawn.
+"""Candidate for the lead: when a member may, and how READ, PREPARE and ACCEPT are driven to a grant or withdrawn.
 
 Invariants
     promise:    no candidacy is open, and none is opened, before `promise_until`, save when the holder is known to be
@@ -16,7 +16,7 @@ from typing import ClassVar
 from albireo.codec.pair_message import Accept, Prepare, Read, Record, Voted
 from albireo.machine.pair.candidacy import Candidacy, Grant, Kind, Phase, Tally
 from albireo.machine.pair.config import after
-from albireo.machine.pair.own import Own, Peer
+from albireo.machine.pair.party import Party, Peer
 from albireo.model.instant import Instant
 
 
@@ -29,12 +29,12 @@ class Outcome(Enum):
     """A majority promised; the member says when ACCEPT goes out."""
 
 
-class Standing:
+class Candidate:
     """Candidacies of one run, one at a time."""
 
     candidacy_type: ClassVar[type[Candidacy]] = Candidacy
 
-    def __init__(self, own: Own, peer: Peer, now: Instant) -> None:
+    def __init__(self, own: Party, peer: Peer, now: Instant) -> None:
         self.own = own
         self.peer = peer
         self.started_at = now

@@ -1,4 +1,4 @@
-"""Leading: what the holder of an epoch does for its set, its lease and its follower.
+"""Holder: what the holder of an epoch does for its set, its lease and its follower.
 
     confirmed record -> no-op appended -> no-op committed -> acting
     other lost       -> ask {self}, acknowledge nothing until confirmed
@@ -35,7 +35,7 @@ from albireo.machine.pair.events import CaseTold, Commit, Permit, Replicate, Sen
 from albireo.machine.pair.hold_off import HoldOff
 from albireo.machine.pair.lease import Lease
 from albireo.machine.pair.levels import Levels
-from albireo.machine.pair.own import Own, Peer
+from albireo.machine.pair.party import Party, Peer
 from albireo.machine.pair.set_changes import SetChanges
 from albireo.model.instant import Instant
 from albireo.model.log_view import Beginning
@@ -45,13 +45,13 @@ SESSION_LOST: Final = -1
 """In a heartbeat: nothing more comes in the session that was; ask again."""
 
 
-class Leading:
+class Holder:
     """One tenure. Its methods are events; effects go to `own.out`."""
 
     changes_type: ClassVar[type[SetChanges]] = SetChanges
     lease_type: ClassVar[type[Lease]] = Lease
 
-    def __init__(self, own: Own, peer: Peer, grant: Grant, hold_off: HoldOff, now: Instant) -> None:
+    def __init__(self, own: Party, peer: Peer, grant: Grant, hold_off: HoldOff, now: Instant) -> None:
         config = own.config
         self.own = own
         self.peer = peer
