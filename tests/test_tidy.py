@@ -224,7 +224,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 def _known(name: str) -> bool:
     """Circles of today that are about to go."""
-    return name.startswith(("machine/pair/", "node/", "sim/", "plant/", "drill/", "cli/"))
+    return name.startswith(("node/", "sim/", "plant/", "drill/", "cli/"))
 
 
 def test_no_module_is_a_drawer() -> None:

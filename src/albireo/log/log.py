@@ -10,8 +10,6 @@ Positions, from left to right:
       |  these         |  yet told     |  or being |
       |                |               |  written  |
 
-A follower of a pair may be told that more is committed than it has on its disk; its readers see the lesser of the two.
-
 Threads: everything is called from one thread (CORE's loop), but for the callbacks given to `start`, which come from the
 sync thread, and for `save_snapshot`, which any one thread may call. Without `start` the log has no threads: `flush` and
 `keep_house` do the work in the caller's thread. That is how simulations and crash tests run it.
@@ -209,8 +207,7 @@ class Log:
             return
         if entry.epoch <= self.history.epoch:
             raise ValueError(f"epoch {entry.epoch} granted after epoch {self.history.epoch}")
-        kept = tuple(one for one in self.history.entries if one.first_sequence < first)
-        self._update_store(history=EpochHistory((*kept, entry)))
+        self._update_store(history=self.history.granted(entry))
 
     def append(self, entries: Sequence[Entry], *, elapsed_ms: int, node_ns: int) -> list[Frame]:
         """Assign epoch and sequences and queue for the sync thread; all of the entries or none.
@@ -448,13 +445,15 @@ class Log:
 
     def view(self) -> LogView:
         """All positions at this instant, for the machines that decide about this log."""
+        header, told, durable = self._store.header, self._told, self._work.durable
         return LogView(
-            begin=self._stock.beginning(self.header),
-            committed=self.committed,
-            durable=self.durable,
-            end=self.end,
-            history=self.history,
-            damaged_from=min((one.first_sequence for one in self.corrupt), default=0),
+            begin=self._stock.beginning(header),
+            committed=told if told.sequence <= durable.sequence else durable,
+            told=told,
+            durable=durable,
+            end=self._appender.end,
+            history=header.history,
+            damaged_from=self._stock.damaged_from,
             refuses_because=self.admission(),
         )
 

@@ -49,7 +49,9 @@ class EpochHistory(msgspec.Struct, frozen=True, array_like=True):
         return self.entries[-1].epoch if self.entries else 0
 
     def granted(self, entry: EpochEntry) -> "EpochHistory":
-        return EpochHistory((*self.entries, entry))
+        """With an epoch that begins after the last record; entries that begin there or later have none, and go."""
+        kept = tuple(one for one in self.entries if one.first_sequence < entry.first_sequence)
+        return EpochHistory((*kept, entry))
 
     def epoch_of(self, sequence: int) -> int:
         """Epoch under which `sequence` was written; 0 before the first entry."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from albireo.cli.texts import time_text
-from albireo.machine.pair.levels import TOO_FAR_APART
+from albireo.machine.pair.events import Refusal
 from albireo.model.feature import FIRST_LEVEL
 
 ROLES: Final = {
@@ -233,7 +233,7 @@ def apart_text(rows: Sequence[Row]) -> list[str]:
     older = min(rows, key=lambda row: row.feature_level)
     newer = max(rows, key=lambda row: row.feature_level)
     known = f"{older.member} knows feature level {older.feature_level}"
-    if why == TOO_FAR_APART:
+    if why == Refusal.TOO_FAR_APART:
         steps = f"{newer.member} {newer.feature_level}: more than one step, so neither follows the other"
         return [f"{known}, {steps}; start a version between on {older.member} first"]
     log_level = max(row.log_level for row in rows)

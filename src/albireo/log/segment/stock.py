@@ -61,6 +61,12 @@ class Stock:
         return (*self._found, *self.reader.found)
 
     @property
+    def damaged_from(self) -> int:
+        """First sequence of `corrupt`; 0: there is none."""
+        ranges = self.corrupt
+        return min(one.first_sequence for one in ranges) if ranges else 0
+
+    @property
     def size_bytes(self) -> int:
         return sum(segment.summary.end_offset for segment in self.table.segments)
 

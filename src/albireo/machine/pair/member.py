@@ -24,7 +24,7 @@ Spec: design/pair.md.
 """
 
 import random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from albireo.codec.pair_message import (
     FoldsAsked,
@@ -52,12 +52,10 @@ from albireo.machine.pair.events import (
     HOLDING,
     MOVES,
     TAKES,
-    Appended,
     AppendNoOp,
-    BeginMoved,
     CaseTold,
     Completed,
-    DamageFound,
+    DevicesReached,
     Effect,
     Event,
     ForceAsked,
@@ -67,18 +65,21 @@ from albireo.machine.pair.events import (
     HoldAsked,
     LevelFolded,
     LogBroken,
+    LogChanged,
     OutputsEnded,
     PeerGone,
     Permit,
+    Refusal,
     Serve,
     SessionLost,
     State,
     StopAsked,
     StopServing,
     SwitchoverAsked,
-    Synced,
     TellPeer,
     Transitioned,
+    Untimely,
+    Why,
 )
 from albireo.machine.pair.following import Following
 from albireo.machine.pair.handover import Handover
@@ -87,8 +88,17 @@ from albireo.machine.pair.hold_off import HoldOff
 from albireo.machine.pair.holder import Holder
 from albireo.machine.pair.levels import why_apart
 from albireo.machine.pair.party import MemberFacts, Party, Peer
+from albireo.machine.vote import voter
 from albireo.model.instant import Instant
-from albireo.model.position import Position
+from albireo.model.log_view import LogView
+from albireo.model.position import EpochEntry
+
+COUNTED: Final = {
+    voter.Refusal.EMPTY.value: Refusal.VOTER_EMPTY,
+    voter.Refusal.OTHER_LIST.value: Refusal.VOTER_OF_OTHER_LIST,
+    voter.Refusal.FOREIGN_CLUSTER.value: Refusal.VOTER_OF_FOREIGN_CLUSTER,
+}
+"""Words of a voter that somebody has to do something about."""
 
 
 class Member:
@@ -115,8 +125,7 @@ class Member:
         self.holder: Holder | None = None
         self.following: Following | None = None
         self.hold_off = HoldOff()
-        self.handover = self.handover_type(self)
-        self.refusals: dict[str, int] = {}
+        self.handover = self.handover_type(self.own, self.peer, self.candidate)
         self._beat = 0
         self._beat_at = now
         self._stepped_at = now
@@ -125,17 +134,21 @@ class Member:
 
     # --- The one door --------------------------------------------------------------------------------------------
 
-    def step(self, event: Event, now: Instant) -> list[Effect]:
-        out: list[Effect] = []
-        self.own.out = out
+    def step(self, event: Event, log: LogView, now: Instant) -> list[Effect]:
+        """
+        Args:
+            log: as it is now, with all that earlier steps had done to it.
+        """
+        own = self.own
+        own.log, own.out = log, []
         self._stepped_at = now
         if self.state not in TAKES[type(event)]:
-            self.own.refuse(f"{type(event).__name__} while {self.state.value}")
-            return out
+            own.refuse(Untimely(type(event), self.state))
+            return own.out
         self._take(event, now)
         if self.state is not State.FENCED:
             self._settle(now)
-        return out
+        return own.out
 
     def _take(self, event: Event, now: Instant) -> None:
         own = self.own
@@ -144,24 +157,24 @@ class Member:
                 self._from_peer(message, path, now)
             case FromVoter(message):
                 self._voted(message, now)
-            case Appended(end):
-                before, own.end = own.end.sequence, end
-                if self.holder is not None and end.epoch == self.holder.epoch:
-                    self.holder.appended(before, now)
-            case Synced(position):
-                self._synced(position, now)
+            case LogChanged() if self.holder is not None:
+                self.holder.log_changed(now)
+            case LogChanged() if self.following is not None:
+                self.following.log_changed()
             case LogBroken(reason):
                 self._fence(reason)
-            case Completed() | BeginMoved() | LevelFolded():
-                own.told(event)
-            case DamageFound(first_sequence) if self.holder is None:
-                self._damaged(first_sequence)
+            case Completed(is_complete):
+                own.completed(is_complete)
+            case LevelFolded(level):
+                own.log_level = level
+            case DevicesReached(count):
+                own.reaches = count
             case SessionLost(session) if self.holder is not None:
                 self.holder.lost(session)
             case PeerGone(run):
                 self.peer.gone_run = run
             case SwitchoverAsked() | OutputsEnded() | ForceAsked() | HoldAsked() | StopAsked():
-                self.handover.asked(event, now)
+                self.handover.asked(event, self.holder, now)
             case _:
                 pass  # Started and TimePassed: what they bring is done in `_settle`.
 
@@ -183,12 +196,12 @@ class Member:
 
     def _from_peer(self, message: PeerMessage, path: int, now: Instant) -> None:
         own = self.own
-        reason = self.peer.why_refused(message, own)
-        if not reason and self.state not in HEARS[type(message)]:
-            reason = f"{type(message).__name__} while {self.state.value}"
-        if reason:
-            own.refuse(reason)
-            if reason == "cloned_store" and self.peer.is_new_clone(message.run):
+        why: Why | None = self.peer.why_refused(message, own)
+        if why is None and self.state not in HEARS[type(message)]:
+            why = Untimely(type(message), self.state)
+        if why is not None:
+            own.refuse(why)
+            if why is Refusal.CLONED_STORE and self.peer.is_new_clone(message.run):
                 own.out.append(CaseTold("store_refused", True, "the other member has a copy of this store"))
             return
         match message:
@@ -202,7 +215,7 @@ class Member:
             case FollowAnswered():
                 if self.following is not None and self.following.answered(message):
                     self.candidate.is_warm = True
-                    self.move(State.CATCHING_UP, f"follows epoch {message.epoch}")
+                    self._move(State.CATCHING_UP, f"follows epoch {message.epoch}")
             case Frames() | FoldsSent() | RangeSent():
                 if self.following is not None:
                     self.following.hears(message)
@@ -213,7 +226,7 @@ class Member:
         if self.peer.hear(heartbeat, now):
             self._consider(heartbeat, now)
         elif heartbeat != self.peer.last:
-            self.own.refuse("old_heartbeat")
+            self.own.refuse(Refusal.OLD_HEARTBEAT)
             return
         self.own.out.append(TellPeer(path, self._answer_to(heartbeat, now)))
 
@@ -253,7 +266,7 @@ class Member:
             self._unfollow("session lost")
         else:
             is_in = self.own.index in holder.members
-            self.move(State.READY if is_in else State.CATCHING_UP, "in the set" if is_in else "out of the set")
+            self._move(State.READY if is_in else State.CATCHING_UP, "in the set" if is_in else "out of the set")
 
     def _answer_to(self, heartbeat: Heartbeat, now: Instant) -> HeartbeatAnswered:
         own, candidate, following = self.own, self.candidate, self.following
@@ -275,22 +288,22 @@ class Member:
 
     def _yielded(self, message: Yielded, now: Instant) -> None:
         own, following = self.own, self.following
-        is_level = own.end == message.position and own.durable.sequence >= message.position.sequence
+        is_level = own.log.end == own.log.durable == message.position
         if following is None or following.epoch != message.epoch or not is_level:
-            own.refuse("not_level")
+            own.refuse(Refusal.NOT_LEVEL)
             return
         self.candidate.yielded_until = after(now, self.config.lease_ns)
         self.candidate.retry_at = now
 
     def _voted(self, voted: Voted, now: Instant) -> None:
         if voted.cluster != self.config.cluster or voted.voter not in self.config.voters:
-            self.own.refuse("foreign_voter")
+            self.own.refuse(Refusal.FOREIGN_VOTER)
             return
         if voted.to_run != self.own.run:
-            self.own.refuse("not_for_this_run")
+            self.own.refuse(Refusal.NOT_FOR_THIS_RUN)
             return
-        if voted.reason in ("empty", "other_list", "foreign_cluster"):
-            self.own.refuse(f"voter_{voted.reason}")
+        if voted.reason in COUNTED:
+            self.own.refuse(COUNTED[voted.reason])
         holder = self.holder
         if holder is not None and voted.question == "pair_accept":
             cause = holder.voted(voted, now)
@@ -298,7 +311,7 @@ class Member:
                 self._depose(cause)
         outcome = self.candidate.voted(voted, now)
         if isinstance(outcome, Grant):
-            self.begin(outcome, now)
+            self._begin(outcome, now)
         else:
             self._proceed(outcome, now)
 
@@ -314,7 +327,7 @@ class Member:
                 self._unfollow("stands")
                 if self.holder is not None:
                     self.hold_off = self.holder.hold_off
-                    self.move(State.SUSPENDED, "prepares again")
+                    self._move(State.SUSPENDED, "prepares again")
                     self.holder = None
                 self.candidate.accept(now)
             case Outcome.WITHDRAWN if self.holder is not None and self.candidate.last_stop == "higher_record":
@@ -322,13 +335,13 @@ class Member:
             case Outcome.WITHDRAWN if self.state in FOLLOWING and self.candidate.last_stop == "not_in_set":
                 self._unfollow("out of the set, as a majority of voters says")
             case Outcome.WITHDRAWN if self.holder is None and self.state is State.SUSPENDED:
-                self.move(State.JOINING, "could not prepare again")
+                self._move(State.JOINING, "could not prepare again")
             case _:
                 pass
 
     # --- Tenure --------------------------------------------------------------------------------------------------
 
-    def begin(self, grant: Grant, now: Instant) -> None:
+    def _begin(self, grant: Grant, now: Instant) -> None:
         """The record is confirmed: own log to its end, then the no-op of the new epoch (rule 7)."""
         self.following = None
         self.handover.drain_until = None
@@ -336,33 +349,24 @@ class Member:
         if self.holder is not None:
             self.hold_off = self.holder.hold_off
         self.holder = self.holder_type(self.own, self.peer, grant, self.hold_off, now)
-        entry = self.own.granted(grant.epoch)
-        self.move(State.RECOVERING, f"epoch {grant.epoch} {'taken by force' if grant.is_forced else 'granted'}")
+        entry = EpochEntry(grant.epoch, self.own.log.end.sequence + 1, self.own.chance.getrandbits(64))
+        self._move(State.RECOVERING, f"epoch {grant.epoch} {'taken by force' if grant.is_forced else 'granted'}")
         self.own.out += [GrantEpoch(entry), AppendNoOp(grant.epoch)]
 
     def _depose(self, cause: str) -> None:
         if self.holder is not None:
             self.hold_off = self.holder.hold_off
-        self.move(State.JOINING, cause)
+        self._move(State.JOINING, cause)
         self.holder = None
         self.handover.drain_until = None
 
     def _unfollow(self, cause: str) -> None:
         self.following = None
         if self.state in FOLLOWING:
-            self.move(State.JOINING, cause)
-
-    def _damaged(self, first_sequence: int) -> None:
-        """New damage: out of the set first, so ask anew. Some of it, or all, repaired: go on."""
-        was_whole = self.own.is_whole
-        self.own.damaged(first_sequence)
-        if was_whole and first_sequence:
-            self._unfollow("records are damaged")
-        elif self.following is not None:
-            self.following.ask_range()
+            self._move(State.JOINING, cause)
 
     def _fence(self, reason: str) -> None:
-        self.move(State.FENCED, reason)
+        self._move(State.FENCED, reason)
         self.holder = self.following = None
         self.candidate.candidacy = None
 
@@ -372,15 +376,17 @@ class Member:
         outcome = self.candidate.tick(now)
         if outcome is not Outcome.OPEN:
             self._proceed(outcome, now)
-        if self.handover.force_at is not None:
-            self.handover.force(now)
+        if self.following is not None and self.following.has_new_damage:
+            self._unfollow("records are damaged")  # Out of the set first, so ask anew.
+        forced = self.handover.forced(now)
+        if forced is not None:
+            self._begin(forced, now)
         if self.holder is not None:
             self._lead(self.holder, now)
         elif self.state not in HOLDING and not self.handover.keeps_back and self.candidate.may_stand(now):
             has_yielded = now < self.candidate.yielded_until
             self.candidate.begin(Kind.SWITCHOVER if has_yielded else Kind.TAKEOVER, now)
-        if self.handover.stop_until is not None:
-            self.handover.stop(now)
+        self.handover.stop(self.holder, self.state, now)
         if now >= self._beat_at:
             self._beat_all(now)
         self._tell_permit(now)
@@ -391,7 +397,9 @@ class Member:
         holder.tick(now)
         holder.commit()
         self._show(holder, now)
-        self.handover.yield_if_level(now)
+        if self.handover.is_due(holder, self.state, now):
+            self._move(State.SUSPENDED, "yielded")
+            self.handover.give_away(holder, now)
         if not self.candidate.is_free(now) or holder.is_stalled(now):
             return
         if holder.must_raise:
@@ -406,9 +414,9 @@ class Member:
         new = holder.state(now)
         if new is State.SUSPENDED and self.state is not State.SUSPENDED:
             holder.may_renew = False  # Not before a READ shows that nobody else holds.
-            self.move(new, "lease over")
+            self._move(new, "lease over")
         elif new is not State.SUSPENDED:
-            self.move(new, "in charge" if new in ACTING else "epoch granted")
+            self._move(new, "in charge" if new in ACTING else "epoch granted")
 
     def _beat_all(self, now: Instant) -> None:
         """Heartbeats leave over every path with the same number; none while the own disk hangs (rule 5)."""
@@ -418,17 +426,6 @@ class Member:
             beat = heartbeat_of(self.own, self.state, self.holder, self.following, self._beat, now)
             self.own.out += [TellPeer(path, beat) for path in range(self.config.paths)]
 
-    def _synced(self, position: Position, now: Instant) -> None:
-        own = self.own
-        is_here = position.sequence <= own.end.sequence and own.position(position.sequence) == position
-        if not is_here or position.sequence <= own.durable.sequence:
-            return  # Of a tail that was cut since, or told before.
-        own.durable = position
-        if self.holder is not None:
-            self.holder.synced(now)
-        elif self.following is not None and self.following.is_verified:
-            self.following.acknowledge()
-
     def _tell_permit(self, now: Instant) -> None:
         permit = self.permit(now)
         if permit is not None and permit != self._permit:
@@ -437,13 +434,13 @@ class Member:
 
     # --- The one place where the state changes -------------------------------------------------------------------
 
-    def move(self, new: State, cause: str) -> None:
+    def _move(self, new: State, cause: str) -> None:
         old = self.state
         if new is old:
             return
         assert new in MOVES[old], f"{old} -> {new}: {cause}"
         out = self.own.out
-        epoch = self.holder.epoch if self.holder is not None else self.own.history.epoch
+        epoch = self.holder.epoch if self.holder is not None else self.own.log.history.epoch
         if old in ACTING and new not in ACTING:
             out.append(StopServing(epoch, cause))
         self.state = new
@@ -451,4 +448,4 @@ class Member:
         if new in ACTING and old not in ACTING:
             out.append(Serve(epoch))
         if (old is State.SOLO) != (new is State.SOLO):
-            out.append(CaseTold("at_risk", new is State.SOLO, f"since {self.own.committed}"))
+            out.append(CaseTold("at_risk", new is State.SOLO, f"since {self.own.log.told}"))

@@ -21,9 +21,9 @@ class PairArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     witnesses: dict[str, str] = {}
     """Endpoint by voter name."""
     client: str
-    """Party endpoint for clients."""
+    """Own endpoint for clients."""
     peer: tuple[str, ...]
-    """Party endpoints for the other member, one per path."""
+    """Own endpoints for the other member, one per path."""
     other: tuple[str, ...]
     """The other member's, in the same order."""
     other_place: str

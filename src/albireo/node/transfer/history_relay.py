@@ -56,10 +56,10 @@ class HistoryRelay:
 
     def from_peer(self, message: Carried, raw: Sequence[bytes | memoryview]) -> None:
         """A letter of the other member."""
-        reason = self._peer.why_refused(message, self._own)
-        if not reason and not 0 < len(raw) <= PARTS_MAX:
-            reason = "carried_parts"
-        if reason:
-            self._refuse(reason)
+        why = self._peer.why_refused(message, self._own)
+        if why is not None:
+            self._refuse(why)
+        elif not 0 < len(raw) <= PARTS_MAX:
+            self._refuse("carried_parts")
         elif self._history is not None:
             self._core.say(self._history, Carry(), raw)

@@ -32,7 +32,7 @@ class Replication:
         own: Party,
         links: list[Link],
         refuse: Callable[[str], None],
-        lost: Callable[[int], None],
+        lost: Callable[[int], object],
     ) -> None:
         """`refuse`: told why nothing more is sent in this session; `lost`: told it if only a new one helps."""
         self._actor = actor
@@ -65,7 +65,7 @@ class Replication:
 
     def pump(self) -> None:
         """Send what fits; the rest in a turn of its own."""
-        end, committed = self._log.end.sequence, self._own.committed.sequence
+        end, committed = self._log.end.sequence, self._log.committed.sequence
         self._outflow.passed(end, committed, self._actor.turns.total_ns, self._actor.now())
         for _ in range(PIECES_PER_TURN):
             size = self._wanted()
@@ -77,7 +77,7 @@ class Replication:
             self._actor.call(self._pump_more)
 
     def _wanted(self) -> int:
-        return self._outflow.wanted(self._log.end.sequence, self._own.committed.sequence)
+        return self._outflow.wanted(self._log.end.sequence, self._log.committed.sequence)
 
     def _pump_more(self) -> None:
         self._is_posted = False
@@ -106,7 +106,7 @@ class Replication:
             session=outflow.session,
             previous=outflow.sent,
             last=last,
-            committed=own.committed,
+            committed=self._log.committed,
         )
         if not self._links[own.path].send(message, [piece]):
             return False

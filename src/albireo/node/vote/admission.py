@@ -26,6 +26,7 @@ from albireo.machine.pair.events import ACTING, State
 from albireo.machine.pair.member import Member
 from albireo.machine.vote.voter import Refusal
 from albireo.model.instant import SECOND, Instant
+from albireo.model.log_view import LogView
 from albireo.node.member.order_replies import Poll, Reply
 from albireo.node.member.status import MemberStatus, VoterSeen
 
@@ -38,6 +39,8 @@ PROBE_NS: Final = SECOND
 HEARD_NS: Final = 3 * SECOND
 ANSWER_NS: Final = 2 * SECOND
 PLC: Final = "plc:"
+NO_ROUND: Final = 0
+"""In these questions: the member machine counts the rounds of its own, from 1 on, and takes no answer of another."""
 
 
 class InitAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,8 +60,15 @@ class ResetAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class VoterAdmission:
     """One per run of CORE."""
 
-    def __init__(self, member: Member, status: MemberStatus, ask_voter: Callable[[str, Question], None]) -> None:
+    def __init__(
+        self,
+        member: Member,
+        log: Callable[[], LogView],
+        status: MemberStatus,
+        ask_voter: Callable[[str, Question], None],
+    ) -> None:
         self._member = member
+        self._log = log
         self._status = status
         self._ask_voter = ask_voter
         self._installed: dict[str, Voted] = {}
@@ -73,11 +83,11 @@ class VoterAdmission:
 
     def init(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         msgspec.convert(arguments, InitAsked)
-        own, config = self._member.own, self._member.config
+        own, config, log = self._member.own, self._member.config, self._log()
         if own.index != 0:
             primary = self._status.seats.place(0)
             return Reply(error="only the primary begins a pair", remedy=f"ask {primary}, with --data of its directory")
-        if own.end.sequence or own.history.epoch:
+        if log.end.sequence or log.history.epoch:
             return Reply(error="this log is not empty, so the pair is not new; nothing was done", remedy=_NOT_NEW)
         if not config.voters:
             return Reply(error="this pair has no voters", remedy="begin it with: albireo promote --force")
@@ -203,11 +213,11 @@ class VoterAdmission:
             if voter.startswith(PLC) and seen.last is not None and seen.last.reason == Refusal.EMPTY.value:
                 self._admit_own_block(voter)
             if now - seen.at >= PROBE_NS:
-                self._ask_voter(voter, Read(**own.voter_head, round=own.next_round()))
+                self._ask_voter(voter, Read(**own.voter_head, round=NO_ROUND))
 
     def _admit_own_block(self, voter: str) -> None:
         """What this member promised there stands in its store header, so its own word is enough."""
-        member, own = self._member, self._member.own
+        member, own, log = self._member, self._member.own, self._log()
         record = None
         if member.holder is not None and member.state in ACTING:
             record = member.holder.record
@@ -215,7 +225,7 @@ class VoterAdmission:
             seen = (one.last.record for one in self._status.voters.values() if one.last is not None)
             followed = [one for one in seen if one is not None and one.epoch == member.following.epoch]
             record = max(followed, key=lambda one: one.rank, default=None)
-        elif own.index == 1 and not own.end.sequence and not own.history.epoch:
+        elif own.index == 1 and not log.end.sequence and not log.history.epoch:
             # A new pair's PLC has no vote before both blocks are there, and nobody to follow before it has. This member
             # has promised nothing and is in no set, so the first record in its own block gives nobody a vote too much.
             record = _first_record(member.config)
@@ -224,7 +234,7 @@ class VoterAdmission:
 
     def _install(self, voter: str, record: Record, promised: int) -> None:
         own = self._member.own
-        question = Install(**own.voter_head, round=own.next_round(), record=record, promised=promised)
+        question = Install(**own.voter_head, round=NO_ROUND, record=record, promised=promised)
         self._ask_voter(voter, question)
 
 

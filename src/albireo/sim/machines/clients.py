@@ -73,9 +73,9 @@ class Clients:
         last, variant = node.appended.get(producer.number, 0), self.world.variant
         if number == last + 1 or (variant.accepts_gap and number > last):
             node.appended[producer.number] = number
-            committed = node.machine.own.committed.sequence
+            committed = node.folded
             self.world.shell.append(node, Entry(leading.epoch, producer.number, number, committed))
-            self.world.shell.tell_appended(node)
+            self.world.shell.tell_changed(node)
         elif number <= last:
             recent = node.log[max(0, node.folded - RECENT) : node.folded]
             done = any(entry.producer == producer.number and entry.number == number for entry in recent)

@@ -185,12 +185,12 @@ class LocalStream:
 
     def _append(self, node: MemberNode, number: int, body: int) -> None:
         assert node.machine.holder is not None
-        committed = node.machine.own.committed.sequence
+        committed = node.folded
         node.appended[LOCAL] = number
         self.world.shell.append(node, Entry(node.machine.holder.epoch, LOCAL, number, committed, body))
         if self.world.variant.early_before_sync:
             self._tell(node, len(node.log))
-        self.world.shell.tell_appended(node)
+        self.world.shell.tell_changed(node)
 
     def _repeat(self, node: MemberNode, run: int, number: int, body: int) -> None:
         """Answered as its original was; else by what is on its way."""

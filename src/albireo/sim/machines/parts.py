@@ -8,12 +8,12 @@ from typing import Final
 
 import msgspec
 
-from albireo.machine.pair.events import PersistStore
 from albireo.machine.pair.member import Member
 from albireo.machine.vote.register import RegisterVoter
 from albireo.machine.vote.voter import Voter, VoterStore
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant
+from albireo.model.log_view import LogView
 from albireo.model.position import BEGINNING, EpochHistory, Position
 
 NOOP: Final = -1
@@ -143,14 +143,22 @@ class VoterNode(Node):
         self.machine: Voter
 
 
+class Header(msgspec.Struct, frozen=True):
+    """Store header of a member."""
+
+    tried_epoch: int = 0
+    accepted_epoch: int = 0
+    history: EpochHistory = EpochHistory()
+
+
 class Disk(msgspec.Struct, frozen=True):
     """What a disk held at one time."""
 
     log: tuple[Entry, ...]
-    header: PersistStore
+    header: Header
 
 
-EMPTY_DISK: Final = Disk((), PersistStore(0, 0, EpochHistory()))
+EMPTY_DISK: Final = Disk((), Header())
 
 
 class MemberNode(Node):
@@ -162,6 +170,8 @@ class MemberNode(Node):
         self.store = f"store {self.name}"
         self.log: list[Entry] = []
         self.synced = 0
+        self.believed = 0
+        """Records that count as synced although they are not: a shortcut."""
         self.header = EMPTY_DISK.header
         self.image = EMPTY_DISK
         """A backup of the disk, taken now and then."""
@@ -171,7 +181,8 @@ class MemberNode(Node):
         self.runs = 0
         self.hung_until = 0
         self.cuts = 0
-        self.untold: Position | None = None
+        self.has_untold = False
+        """Something was appended, and the machine has not heard of it."""
         self.machine: Member
         self.folded = 0
         self.appended: dict[int, int] = {}
@@ -183,6 +194,20 @@ class MemberNode(Node):
     @property
     def end(self) -> Position:
         return Position(self.log[-1].epoch, len(self.log)) if self.log else BEGINNING
+
+    def view(self) -> LogView:
+        """The log at this instant."""
+        length = len(self.log)
+        told = self.position(min(self.folded, length))
+        durable = self.position(min(max(self.synced, self.believed), length))
+        return LogView(
+            committed=min(told, durable),
+            told=told,
+            durable=durable,
+            end=self.end,
+            history=self.header.history,
+            damaged_from=length + 1 if self.is_damaged else 0,
+        )
 
     @property
     def is_leading(self) -> bool:

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from albireo.codec.pair_message import Accept, Frames, Yielded
 from albireo.machine.pair.events import (
-    Appended,
     AppendFrames,
     AppendNoOp,
     AskVoter,
@@ -24,6 +25,7 @@ from albireo.machine.pair.events import (
     FromPeer,
     GrantEpoch,
     LevelFolded,
+    LogChanged,
     PersistStore,
     RaiseLevel,
     Refused,
@@ -32,13 +34,11 @@ from albireo.machine.pair.events import (
     State,
     StopNow,
     StopServing,
-    Synced,
     TellPeer,
     Transitioned,
 )
 from albireo.model.instant import MS
-from albireo.model.position import Position
-from albireo.sim.machines.parts import FRAMES_MAX, NO_FOLD, NOOP, Entry, MemberNode, level_of
+from albireo.sim.machines.parts import FRAMES_MAX, NO_FOLD, NOOP, Entry, Header, MemberNode, level_of
 
 if TYPE_CHECKING:
     from albireo.sim.machines.world import World
@@ -80,7 +80,9 @@ class Shell:
     # --- Others --------------------------------------------------------------------------------------------------
 
     def _persist(self, node: MemberNode, effect: PersistStore) -> None:
-        node.header = effect
+        history = node.header.history if effect.history is None else effect.history
+        node.header = Header(effect.tried_epoch, effect.accepted_epoch, history)
+        node.has_untold = node.has_untold or effect.history is not None
 
     def _ask_voter(self, node: MemberNode, effect: AskVoter) -> None:
         question = effect.question
@@ -113,26 +115,28 @@ class Shell:
             self.world.fail(f"{node.name}: history at risk: {effect.detail}")
 
     def _refused(self, node: MemberNode, effect: Refused) -> None:
-        self.world.refused[effect.reason] += 1
-        self.world.tell(node.name, f"refuses: {effect.reason}")
+        self.world.refused[str(effect.why)] += 1
+        self.world.tell(node.name, f"refuses: {effect.why}")
 
     # --- Log -----------------------------------------------------------------------------------------------------
 
     def append(self, node: MemberNode, entry: Entry) -> None:
         node.log.append(entry)
         self._sync(node)
-        node.untold = Position(entry.epoch, len(node.log))
+        node.has_untold = True
 
-    def tell_appended(self, node: MemberNode) -> None:
-        """The machine hears of an append before anything else: the shell does both in one turn."""
-        end, node.untold = node.untold, None
-        if end is not None and node.is_up:
-            self.world.step(node, Appended(end))
+    def tell_changed(self, node: MemberNode) -> None:
+        """The machine hears of an append or a cut before anything else: the shell does both in one turn."""
+        has_untold, node.has_untold = node.has_untold, False
+        if has_untold and node.is_up:
+            self.world.step(node, LogChanged())
 
     def _cut_log(self, node: MemberNode, effect: CutTo) -> None:
         self.world.note(node.name, f"cuts {len(node.log)} to {effect.sequence}")
         del node.log[effect.sequence :]
         node.synced = min(node.synced, effect.sequence)
+        node.believed = min(node.believed, effect.sequence)
+        node.folded = min(node.folded, effect.sequence)
         node.cuts += 1
         if node.snapshot.sequence > effect.sequence and not self.world.variant.snapshots_uncommitted:
             node.snapshot = NO_FOLD
@@ -144,13 +148,13 @@ class Shell:
         self._sync(node)
 
     def _append_noop(self, node: MemberNode, effect: AppendNoOp) -> None:
-        self.append(node, Entry(effect.epoch, NOOP, effect.epoch, node.machine.own.committed.sequence))
+        self.append(node, Entry(effect.epoch, NOOP, effect.epoch, node.folded))
 
     def _raise_level(self, node: MemberNode, effect: RaiseLevel) -> None:
         """Unless it does not serve, or the record stands in the log already."""
         leading = node.machine.holder
         if node.is_open and leading is not None and level_of(node.log) < effect.level:
-            committed = node.machine.own.committed.sequence
+            committed = node.folded
             self.append(node, Entry(leading.epoch, NOOP, effect.level, committed, level=effect.level))
 
     def _sync(self, node: MemberNode) -> None:
@@ -159,31 +163,32 @@ class Shell:
 
         def done() -> None:
             if node.is_up and node.life == life and node.cuts == cuts:
-                node.synced = max(node.synced, end.sequence)
-                world.deliver(node, Synced(end))
+                if end.sequence > node.synced:
+                    node.synced = end.sequence
+                    world.deliver(node, LogChanged())
                 if world.clients.local:
                     world.awake(node, life, partial(world.clients.local.synced, node))
 
         wait_ms = 0.2 + world.chance.random() * 2
         world.call_at(max(world.at + int(wait_ms * MS), node.hung_until), done)
         if world.variant.told_before_sync:
-            world.call_at(world.at, lambda: world.deliver(node, Synced(end)) if node.life == life else None)
+            node.believed = len(node.log)
+            world.call_at(world.at, lambda: world.deliver(node, LogChanged()) if node.life == life else None)
 
     def _replicate(self, node: MemberNode, effect: Replicate) -> None:
-        """Party frames after a position, in pieces."""
+        """Own frames after a position, in pieces."""
         world, other, own = self.world, self.world.members[1 - node.index], node.machine.own
         for start in range(effect.after, len(node.log), FRAMES_MAX):
             piece = tuple(node.log[start : start + FRAMES_MAX])
             message = Frames(
                 cluster="c", member=node.index, run=own.run, store=own.store, to_run=effect.to_run, epoch=effect.epoch,
                 session=effect.session, previous=start, last=node.position(start + len(piece)),
-                committed=own.committed, payload=piece,
+                committed=node.position(node.folded), payload=piece,
             )  # fmt: skip
             world.send(node.name, other.name, own.path, partial(world.deliver, other, FromPeer(message, own.path)))
 
     def _grant(self, node: MemberNode, effect: GrantEpoch) -> None:
-        own = node.machine.own
-        node.header = PersistStore(own.tried_epoch, own.accepted_epoch, own.history)
+        node.header = msgspec.structs.replace(node.header, history=node.header.history.granted(effect.entry))
         if not self.world.variant.no_dedup_rebuild:
             fold = node.snapshot.over(node.log[node.snapshot.sequence :])
             node.appended = dict(fold.last)

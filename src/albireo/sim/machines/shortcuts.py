@@ -31,7 +31,7 @@ class LeadsAlone(Holder):
     """Acknowledges before the passive member has it."""
 
     def _committable(self) -> int:
-        return self.own.durable.sequence
+        return self.own.log.durable.sequence
 
 
 class AsksNobody(Holder):
@@ -71,7 +71,7 @@ class BelievesHello(Holder):
     def asked(self, hello: FollowAsked, now: Instant) -> None:
         super().asked(hello, now)
         if self.session == hello.session:
-            self.match = max(self.match, min(hello.end.sequence, self.own.end.sequence))
+            self.match = max(self.match, min(hello.end.sequence, self.own.log.end.sequence))
 
 
 class OneIsEnough(Candidacy):
@@ -97,8 +97,8 @@ class KeepsTail(Following):
     """Acknowledges its own length instead of what was verified: never cuts."""
 
     def answered(self, answer: FollowAnswered) -> bool:
-        if answer.position < self.own.end.sequence:
-            answer = msgspec.structs.replace(answer, position=self.own.end.sequence)
+        if answer.position < self.own.log.end.sequence:
+            answer = msgspec.structs.replace(answer, position=self.own.log.end.sequence)
         return super().answered(answer)
 
 
@@ -137,8 +137,8 @@ class IgnoresFloor(Candidate):
 class YieldsOverWrites(Handover):
     """Gives the lead away while an output write may be under way."""
 
-    def drain(self, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
-        super().drain(cause, now, is_for_stop=is_for_stop)
+    def drain(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
+        super().drain(holder, cause, now, is_for_stop=is_for_stop)
         self.writes_until = now
 
 
@@ -152,11 +152,10 @@ class TakesTheWordForTheEnd(Handover):
 class TakesSilenceForTheEnd(Handover):
     """Waits for the end of the permit only, as a takeover does, although an adapter has not said a word."""
 
-    def drain(self, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
-        super().drain(cause, now, is_for_stop=is_for_stop)
-        permit = self.member.permit(now)
-        if self.writes_until is None and permit is not None:
-            self.writes_until = permit.not_after
+    def drain(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
+        super().drain(holder, cause, now, is_for_stop=is_for_stop)
+        if self.writes_until is None and holder is not None:
+            self.writes_until = holder.permit(now).not_after
 
 
 class NeverWaits(Voter):
@@ -229,5 +228,5 @@ class ReusesEpoch(Party):
     """Continues with the epoch that the run before had."""
 
     def next_epoch(self, promised: int) -> int:
-        last = max((e.epoch for e in self.history.entries if e.epoch % 2 == self.index), default=0)
+        last = max((e.epoch for e in self.log.history.entries if e.epoch % 2 == self.index), default=0)
         return last or super().next_epoch(promised)

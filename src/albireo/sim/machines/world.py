@@ -263,12 +263,14 @@ class World:
         node.runs += 1
         node.up_since = self.at
         node.timer_at = 0
+        node.believed = len(node.log) if self.variant.recovered_is_durable else 0
         if not self.variant.recovered_is_durable:
             node.synced = len(node.log)
+        committed = max((entry.committed for entry in node.log), default=0)
+        node.folded = min(committed, len(node.log))
         facts = self._facts(node)
         seed = random.Random(f"{self.seed} {node.name} {node.runs}")
         node.machine = self.variant.member(self.config, facts, seed, node.local(self.at))
-        node.folded = facts.committed.sequence
         node.appended = {}
         node.is_open = False
         self.note(node.name, f"starts, run {facts.run}, end {node.end}")
@@ -277,20 +279,14 @@ class World:
         self.step(node, Started())
 
     def _facts(self, node: MemberNode) -> MemberFacts:
-        committed = max((entry.committed for entry in node.log), default=0)
         return MemberFacts(
             index=node.index,
             run=node.runs * 2 + node.index + 1000,
             store=node.store,
-            history=node.header.history,
-            end=node.end,
-            durable=node.end,
-            committed=node.position(min(committed, len(node.log))),
             tried_epoch=node.header.tried_epoch,
             accepted_epoch=node.header.accepted_epoch,
-            is_whole=not node.is_damaged,
             feature_level=node.feature_level,
-            log_level=level_of(node.log[:committed]),
+            log_level=level_of(node.log[: node.folded]),
         )
 
     def stop_member(self, node: MemberNode, *, keeps_cache: bool) -> None:
@@ -315,7 +311,7 @@ class World:
 
     def _ends(self, node: MemberNode) -> None:
         node.is_up = False
-        node.untold = None
+        node.has_untold = False
 
     def _tell_gone(self, node: MemberNode, run: int) -> None:
         """Connections were closed and a new one is refused."""
@@ -331,7 +327,7 @@ class World:
         self.steps += 1
         self.timers += isinstance(event, TimePassed)
         life = node.life
-        effects = node.machine.step(event, node.local(self.at))
+        effects = node.machine.step(event, node.view(), node.local(self.at))
         for effect in effects:
             if not node.is_up or node.life != life:
                 return
@@ -341,7 +337,7 @@ class World:
             self.shell.do(node, effect)
         if node.is_up and node.life == life:
             self._arm(node)
-            self.shell.tell_appended(node)
+            self.shell.tell_changed(node)
 
     def _crashes(self, crash: float) -> bool:
         return crash > 0.0 and self.has_faults and not self.is_shielded and self.chance.random() < crash

@@ -28,7 +28,7 @@ Shortcut = tuple[type, str, Callable[..., Any]]
 
 
 def _durable_is_what_came(self: Following) -> int:
-    return self.own.end.sequence
+    return self.own.log.end.sequence
 
 
 def _tells_before_the_sync(self: MemberTenure) -> None:
@@ -46,7 +46,7 @@ def _begins_at_the_end(self: Holder, hello: Any) -> None:
 
     def later(message: Any) -> None:
         if isinstance(message, FollowAnswered) and message.is_snapshot:
-            message = msgspec.structs.replace(message, position=self.own.committed.sequence)
+            message = msgspec.structs.replace(message, position=self.own.log.told.sequence)
         tell(message)
 
     self.own.tell = later  # type: ignore[method-assign]  # For this one answer.
