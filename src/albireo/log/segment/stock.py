@@ -63,8 +63,9 @@ class Stock:
     @property
     def damaged_from(self) -> int:
         """First sequence of `corrupt`; 0: there is none."""
-        ranges = self.corrupt
-        return min(one.first_sequence for one in ranges) if ranges else 0
+        if not self._found and not self.reader.found:
+            return 0
+        return min(one.first_sequence for one in self.corrupt)
 
     @property
     def size_bytes(self) -> int:

@@ -310,8 +310,7 @@ class Holder:
             own.out.append(CaseTold("store_refused", True, "records below its commit position are damaged"))
         self._lost_by, self.is_peer_leaving = 0, False
         self.session = hello.session
-        self._given = log.begin if is_too_old else None
-        self._flows = not is_too_old
+        self._given, self._flows = (log.begin, False) if is_too_old else (None, True)
         if is_too_old:
             common, self.is_peer_complete = log.begin.position.sequence, False
         self._was_level = False
@@ -321,8 +320,7 @@ class Holder:
         if not self.needs_peer:
             self.match = min(self.match, common)
             self.admitting_since = None
-        self._session_run = hello.run
-        self._session_start = common
+        self._session_run, self._session_start = hello.run, common
         self._answer(hello)
         self._send_more()
 
