@@ -66,7 +66,7 @@ class Plant:
         await until(lambda: voter.store is not None, "begun")
         tenure = self.cores[0]._tenure
         assert isinstance(tenure, MemberTenure)
-        voter.starts_until = tenure._member.standing.promise_until = Instant(0)
+        voter.starts_until = tenure._member.candidate.promise_until = Instant(0)
 
     def _made_witness(self) -> Witness:
         members = tuple(

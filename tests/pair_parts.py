@@ -1,13 +1,16 @@
 """Two member machines and their voters on one table: messages arrive at once, the clock is moved by hand.
 
-Real machines, a log that is two numbers, and no faults but those a test makes: who wants these looks at
+Real machines, a log that is its own view, and no faults but those a test makes: who wants these looks at
 `sim.machines.world`.
 """
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from albireo.codec.frame import Frame, FrameHeader, body_crc
 from albireo.codec.pair_message import Frames, Heartbeat, PeerMessage, Question, Voted
@@ -15,33 +18,37 @@ from albireo.codec.record import Audited, Kind, Stream, encode_records
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import (
     ACTING,
-    Appended,
     AppendFrames,
     AppendNoOp,
     AskVoter,
     CaseTold,
     CloseAdmission,
     Commit,
+    CutTo,
     Effect,
     Event,
     FromPeer,
     FromVoter,
+    GrantEpoch,
+    LogChanged,
     OutputsEnded,
+    PersistStore,
     RaiseLevel,
     Refused,
     Replicate,
     Started,
     State,
     StopNow,
-    Synced,
     TellPeer,
     Transitioned,
+    Why,
 )
 from albireo.machine.pair.member import Member
-from albireo.machine.pair.own import MemberFacts
+from albireo.machine.pair.party import MemberFacts
 from albireo.machine.vote.voter import SendVote, VoteAsked, Voter
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
-from albireo.model.position import BEGINNING, EpochHistory, Position
+from albireo.model.log_view import LogView
+from albireo.model.position import Position
 from albireo.node.member.arguments import Seats
 from albireo.node.member.marks import Marks
 from albireo.node.member.orders import Orders, PairOrders
@@ -69,15 +76,8 @@ class Side:
         self.journal: list[str] = []
         self.audits: list[tuple[int, Audited]] = []
         """Appended here, with their sequence."""
-        facts = MemberFacts(
-            index=index,
-            run=10 + index,
-            store=f"store {index}",
-            history=EpochHistory(),
-            end=BEGINNING,
-            durable=BEGINNING,
-            committed=BEGINNING,
-        )
+        self.log = LogView()
+        facts = MemberFacts(index=index, run=10 + index, store=f"store {index}")
         seats = Seats(
             node="root",
             member=index,
@@ -93,12 +93,14 @@ class Side:
         self.marks = Marks(self.data)
         self.status = MemberStatus(self.seats, self.table.config.voters, self.marks)
         records = (self.note, self.append_audit)
-        orders = Orders(self.ordered, self.table.asks(self), lambda: WallTime(WALL), self.stop_node, *records)
+        orders = Orders(
+            lambda: self.log, self.ordered, self.table.asks(self), lambda: WallTime(WALL), self.stop_node, *records
+        )
         self.orders = PairOrders(self.member, self.status, self.marks, orders)
 
     def on_record(self) -> list[tuple[Audited, Position]]:
         """What its log has, with where it stands."""
-        return [(one, self.member.own.position(sequence)) for sequence, one in self.audits]
+        return [(one, self.log.history.position(sequence)) for sequence, one in self.audits]
 
     def stop_node(self) -> None:
         self.stop_asked += 1
@@ -109,24 +111,34 @@ class Side:
     def append_audit(self, records: Sequence[Audited]) -> int:
         if self.member.state not in ACTING:
             return 0
-        own = self.member.own
-        end = Position(own.history.epoch, own.end.sequence + len(records))
-        self.audits += [(end.sequence - len(records) + number, one) for number, one in enumerate(records, 1)]
-        self.step(Appended(end))
-        self.table.post(self, Synced(end))
-        return end.sequence
+        last = self.log.end.sequence
+        self.audits += [(last + number, one) for number, one in enumerate(records, 1)]
+        self.append(self.log.history.epoch, len(records))
+        return self.log.end.sequence
 
-    def ordered(self, event: Event) -> list[str]:
-        before = self.status.refused.copy()
-        self.step(event)
-        return list(self.status.refused - before)
+    def ordered(self, event: Event) -> list[Why]:
+        return [effect.why for effect in self.step(event) if isinstance(effect, Refused)]
 
-    def step(self, event: Event) -> None:
-        for effect in self.member.step(event, self.table.now):
+    def stepped(self, event: Event, now: Instant | None = None) -> list[Effect]:
+        """What the machine wants done; none of it is done."""
+        return self.member.step(event, self.log, self.table.now if now is None else now)
+
+    def step(self, event: Event) -> list[Effect]:
+        effects = self.stepped(event)
+        for effect in effects:
             self._do(effect)
+        return effects
+
+    def changed(self, **positions: object) -> None:
+        """The log is another now; whoever changed it tells the machine."""
+        self.log = msgspec.structs.replace(self.log, **positions)
+
+    def synced(self) -> None:
+        """Everything is on the disk."""
+        self.changed(durable=self.log.end, committed=self.log.told)
+        self.step(LogChanged())
 
     def _do(self, effect: Effect) -> None:
-        own = self.member.own
         match effect:
             case AskVoter(voter, question):
                 self.table.ask(self, voter, question)
@@ -140,29 +152,39 @@ class Side:
                 self.table.tell(1 - self.index, FromPeer(self._frames(session, to_run, epoch, after)))
             case AppendFrames(_, last):
                 self.orders.followed(self.table.audit_frames(1 - self.index, last))
-                self.table.post(self, Synced(last))
+                self.changed(end=last)
+                self.table.call(self, self.synced)
+            case GrantEpoch(entry):
+                self.changed(history=self.log.history.granted(entry))
+            case CutTo(sequence):
+                at = self.log.history.position(sequence)
+                self.changed(end=at, durable=min(self.log.durable, at), told=min(self.log.told, at))
+            case PersistStore(history=history) if history is not None:
+                self.changed(history=history)
+                self.table.call(self, self.synced)
             case Transitioned(_, new, cause):
                 self.status.moved(new, cause, WALL)
             case CaseTold():
                 self.status.told(effect, WALL)
             case RaiseLevel(level):
                 self.raised_to.add(level)
-            case Refused(reason):
-                self.status.refused[reason] += 1
+            case Refused(why):
+                self.status.refused[str(why)] += 1
             case StopNow():
                 self.has_stopped = True
             case CloseAdmission() if self.writes_for_ns is not None:
                 self.table.post(self, OutputsEnded(Instant(self.table.now + self.writes_for_ns)))
-            case Commit():
-                assert own.committed.sequence <= own.end.sequence
+            case Commit(position):
+                assert position.sequence <= self.log.end.sequence
+                self.changed(told=position, committed=min(position, self.log.durable))
             case _:
                 pass
 
-    def append(self, epoch: int) -> None:
-        """One record of its own, and its sync."""
-        end = Position(epoch, self.member.own.end.sequence + 1)
-        self.table.post(self, Appended(end))
-        self.table.post(self, Synced(end))
+    def append(self, epoch: int, count: int = 1) -> None:
+        """Records of its own, and their sync."""
+        self.changed(end=Position(epoch, self.log.end.sequence + count))
+        self.table.post(self, LogChanged())
+        self.table.call(self, self.synced)
 
     def _frames(self, session: int, to_run: int, epoch: int, after: int) -> Frames:
         own = self.member.own
@@ -175,8 +197,8 @@ class Side:
             epoch=epoch,
             session=session,
             previous=after,
-            last=own.end,
-            committed=own.committed,
+            last=self.log.end,
+            committed=self.log.told,
             payload=b"",
         )
 
@@ -187,7 +209,7 @@ class Table:
     def __init__(self, data: Path, voters: tuple[str, ...] = ("witness:w1", "witness:w2", "witness:w3")) -> None:
         self.now = Instant(SECOND)
         self.config = PairConfig(cluster=CLUSTER, voters=voters)
-        self._posted: deque[tuple[Side, Event]] = deque()
+        self._posted: deque[tuple[Side, Callable[[], object]]] = deque()
         self.voters = {name: self._voter(name) for name in voters}
         self.silent: set[str] = set()
         """Voters that nobody reaches."""
@@ -223,14 +245,18 @@ class Table:
             self.post(self.sides[index], event)
 
     def post(self, side: Side, event: Event) -> None:
-        self._posted.append((side, event))
+        self.call(side, partial(self._take, side, event))
+
+    def call(self, side: Side, what: Callable[[], object]) -> None:
+        """Something happens there, in its turn."""
+        self._posted.append((side, what))
 
     def audit_frames(self, index: int, last: Position) -> list[Frame]:
         """What that member put on record, up to there."""
         found = []
         for sequence, one in self.sides[index].audits:
             body = encode_records(0, 0, [one])
-            epoch = self.sides[index].member.own.history.epoch_of(sequence)
+            epoch = self.sides[index].log.history.epoch_of(sequence)
             header = FrameHeader(b"", epoch, sequence, 1, Stream.AUDIT, Kind.RECORDS, len(body), body_crc(body))
             found += [Frame(header, body)] if sequence <= last.sequence else []
         return found
@@ -242,16 +268,18 @@ class Table:
     def deliver(self) -> None:
         """Everything that is on its way, and what follows from it."""
         while self._posted:
-            side, event = self._posted.popleft()
-            if not side.is_up:
-                continue
-            if isinstance(event, FromVoter):
-                self._voted(side, event.message)
-            if isinstance(event, FromPeer):
-                side.status.heard(event.path, event.message, self.now)
-            side.step(event)
-            if isinstance(event, FromPeer) and event.message is side.member.peer.last:
-                side.orders.heard(side.member.peer.last)
+            side, what = self._posted.popleft()
+            if side.is_up:
+                what()
+
+    def _take(self, side: Side, event: Event) -> None:
+        if isinstance(event, FromVoter):
+            self._voted(side, event.message)
+        if isinstance(event, FromPeer):
+            side.status.heard(event.path, event.message, self.now)
+        side.step(event)
+        if isinstance(event, FromPeer) and event.message is side.member.peer.last:
+            side.orders.heard(side.member.peer.last)
 
     def _voted(self, side: Side, voted: Voted) -> None:
         side.status.voted(voted, self.now)

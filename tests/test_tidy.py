@@ -215,18 +215,13 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     while loose := _outside(graph):
         for name in loose:
             del graph[name]
-    assert {name: sorted(wanted & graph.keys()) for name, wanted in graph.items() if not _known(name)} == {}
+    assert {name: sorted(wanted & graph.keys()) for name, wanted in graph.items()} == {}
 
 
 def _outside(graph: dict[str, set[str]]) -> list[str]:
     """Modules that are in no circle, as they import none that is left, or no one that is left imports them."""
     imported = {name for wanted in graph.values() for name in wanted}
     return [name for name, wanted in graph.items() if name not in imported or not wanted & graph.keys()]
-
-
-def _known(name: str) -> bool:
-    """Circles of today that are about to go."""
-    return name.startswith("machine/pair/")
 
 
 def test_no_module_is_a_drawer() -> None:

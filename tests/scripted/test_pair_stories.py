@@ -90,7 +90,7 @@ class Story:
         self.refused_writes = self.world.outputs.refused
 
     def epoch(self) -> int:
-        return max((n.machine.leading.epoch for n in self.world.members if n.is_up and n.machine.leading), default=0)
+        return max((n.machine.holder.epoch for n in self.world.members if n.is_up and n.machine.holder), default=0)
 
     def node(self, name: str) -> MemberNode:
         return {"active": self.active, "passive": self.passive}[name]
@@ -245,7 +245,7 @@ class Story:
                 told = [line for line in world.trace[self.marked_trace :] if f"case {name} on" in line]
                 return "" if told else f"no case {name}"
             case ["stop", reason]:
-                found = {node.machine.standing.last_stop for node in world.members if node.is_up}
+                found = {node.machine.candidate.last_stop for node in world.members if node.is_up}
                 return "" if reason in found else f"stop {found}"
             case ["lost", which]:
                 return "" if bool(world.ledger.lost) == (which == "some") else f"lost {world.ledger.lost[:5]}"
@@ -263,7 +263,7 @@ class Story:
         return pytest.fail(f"no such expectation: {text}")
 
     def set_is(self, which: str) -> str:
-        leading = next(node.machine.leading for node in self.world.members if node.is_leading)
+        leading = next(node.machine.holder for node in self.world.members if node.is_leading)
         assert leading is not None
         wanted = (0, 1) if which == "both" else (self.node(which).index,)
         return "" if leading.changes.confirmed == wanted else f"set {leading.changes.confirmed}"

@@ -120,7 +120,7 @@ def both_in(world: PairWorld) -> bool:
 def test_killed_holder_is_replaced_within_a_third_of_a_second_when_its_port_refuses(voters: int) -> None:
     """Rule 12. The process comes back 2 s later, so what serves meanwhile is the other one."""
     world = quiet(voters)
-    holder = next(m for m in world.members if m.machine.leading is not None)
+    holder = next(m for m in world.members if m.machine.holder is not None)
     other = world.members[1 - holder.index]
     before, killed_at = len(world.ledger.acknowledged), world.agenda.at
     world.shell.stop(holder, keeps_cache=True)
@@ -133,7 +133,7 @@ def test_killed_holder_is_replaced_within_a_third_of_a_second_when_its_port_refu
 
 def test_silent_holder_is_replaced_after_its_lease() -> None:
     world = quiet()
-    holder = next(m for m in world.members if m.machine.leading is not None)
+    holder = next(m for m in world.members if m.machine.holder is not None)
     cut_at = world.agenda.at
     for name in (*world.voters.witnesses, "A", "B", "client"):
         world.network.cut(holder.name, name, 60_000)
@@ -159,7 +159,7 @@ def test_voters_away_the_pair_goes_on_and_changes_nothing() -> None:
 def test_solo_recorded_then_voters_away_goes_on_solo() -> None:
     """Ground (c): the recorded set is the holder alone."""
     world = quiet(voters=1)
-    passive = next(m for m in world.members if m.machine.leading is None)
+    passive = next(m for m in world.members if m.machine.holder is None)
     holder = world.members[1 - passive.index]
     world.shell.stop(passive, keeps_cache=False)
     assert world.agenda.play_until(world.agenda.at + 2_000_000_000, lambda: holder.machine.state is State.SOLO)
@@ -172,7 +172,7 @@ def test_solo_recorded_then_voters_away_goes_on_solo() -> None:
 
 def test_solo_member_dies_and_the_other_is_not_promoted() -> None:
     world = quiet()
-    passive = next(m for m in world.members if m.machine.leading is None)
+    passive = next(m for m in world.members if m.machine.holder is None)
     holder = world.members[1 - passive.index]
     world.shell.stop(passive, keeps_cache=False)
     assert world.agenda.play_until(world.agenda.at + 2_000_000_000, lambda: holder.machine.state is State.SOLO)
@@ -181,4 +181,4 @@ def test_solo_member_dies_and_the_other_is_not_promoted() -> None:
     world.shell.start(passive)
     world.agenda.play_until(world.agenda.at + 20_000_000_000)
     assert passive.machine.state is State.JOINING
-    assert passive.machine.standing.last_stop == "not_in_set"
+    assert passive.machine.candidate.last_stop == "not_in_set"

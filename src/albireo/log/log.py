@@ -10,8 +10,6 @@ Positions, from left to right:
       |  these         |  yet told     |  or being |
       |                |               |  written  |
 
-A follower of a pair may be told that more is committed than it has on its disk; its readers see the lesser of the two.
-
 Threads: everything is called from one thread (CORE's loop), but for the callbacks given to `start`, which come from the
 sync thread, and for `save_snapshot`, which any one thread may call. Without `start` the log has no threads: `flush` and
 `keep_house` do the work in the caller's thread. That is how simulations and crash tests run it.
@@ -381,12 +379,14 @@ class Log:
 
     def view(self) -> LogView:
         """All positions at this instant, for the machines that decide about this log."""
+        header, told, durable = self._store.header, self._told, self._work.durable
         return LogView(
-            begin=self._stored.beginning(self._store.header),
-            committed=self.committed,
-            durable=self._work.durable,
+            begin=self._stored.beginning(header),
+            committed=told if told.sequence <= durable.sequence else durable,
+            told=told,
+            durable=durable,
             end=self._appender.end,
-            history=self._store.header.history,
+            history=header.history,
             damaged_from=self._stored.damaged_from,
             refuses_because=self.admission(),
         )

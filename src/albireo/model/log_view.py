@@ -27,6 +27,9 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     begin: Beginning = Beginning()
     committed: Position = BEGINNING
     """Position of the last record that readers see; never above `durable`."""
+    told: Position = BEGINNING
+    """Commit position as the log was told, by the own member machine or by the holder: readers see the lesser of it
+    and `durable`."""
     durable: Position = BEGINNING
     """Position of the last record on this disk."""
     end: Position = BEGINNING

@@ -46,7 +46,7 @@ SMALL = LogConfig(segment_bytes=8192, pending_bytes_max=1 << 20, free_bytes_min=
 
 
 def view_of(side: Side) -> dict[str, Any]:
-    return side.status.describe(side.member, side.table.now)
+    return side.status.describe(side.member, side.log, side.table.now)
 
 
 @pytest.fixture
@@ -192,9 +192,9 @@ def test_force_names_what_it_states_and_what_may_be_lost(table: Table) -> None:
     table.sides[1].is_up = False
     table.wait_for(State.SOLO, State.READY)
     for _ in range(5):
-        table.sides[0].append(table.sides[0].member.own.end.epoch)
+        table.sides[0].append(table.sides[0].log.end.epoch)
         table.pass_time(200 * MS)
-    end = table.sides[1].member.own.end.sequence
+    end = table.sides[1].log.end.sequence
     table.sides[0].is_up, table.sides[1].is_up = False, True
     table.pass_time(2 * SECOND)
     assert f"Lost for certain: 5 acknowledged records, {end + 1} to {end + 5}." in said()

@@ -38,7 +38,7 @@ class State(StrEnum):
 
 
 ACTING = frozenset({State.ACTIVE, State.SOLO})
-LEADING = ACTING | {State.RECOVERING, State.SUSPENDED}
+HOLDING = ACTING | {State.RECOVERING, State.SUSPENDED}
 FOLLOWING = frozenset({State.CATCHING_UP, State.READY})
 
 
@@ -55,16 +55,8 @@ class FromPeer(msgspec.Struct, frozen=True):
     path: int = 0
 
 
-class Appended(msgspec.Struct, frozen=True):
-    """Records of this member's own stand in its log, not yet durable."""
-
-    end: Position
-
-
-class Synced(msgspec.Struct, frozen=True):
-    """The log is on the disk up to here."""
-
-    position: Position
+class LogChanged(msgspec.Struct, frozen=True):
+    """More was appended here, or is durable, or the log was cut, begun anew or repaired: its view says what holds."""
 
 
 class LogBroken(msgspec.Struct, frozen=True):
@@ -77,19 +69,6 @@ class Completed(msgspec.Struct, frozen=True):
     """Whether every retained frame and every sealed history file below the log's end is here."""
 
     is_complete: bool
-
-
-class BeginMoved(msgspec.Struct, frozen=True):
-    """Retention let go of records."""
-
-    begin: Beginning
-
-
-class DamageFound(msgspec.Struct, frozen=True):
-    """Committed records of this member's log can't be read, or all of them can again."""
-
-    first_sequence: int
-    """Of the damage; 0: there is none."""
 
 
 class LevelFolded(msgspec.Struct, frozen=True):
@@ -144,9 +123,15 @@ class OutputsEnded(msgspec.Struct, frozen=True):
     until: Instant
 
 
+class DevicesReached(msgspec.Struct, frozen=True):
+    """How many devices the adapters of this member reach."""
+
+    count: int
+
+
 Event = (
-    Started | FromVoter | FromPeer | Appended | Synced | LogBroken | Completed | BeginMoved | DamageFound | LevelFolded
-    | SessionLost | PeerGone | SwitchoverAsked | ForceAsked | HoldAsked | StopAsked | OutputsEnded | TimePassed
+    Started | FromVoter | FromPeer | LogChanged | LogBroken | Completed | LevelFolded | SessionLost | PeerGone
+    | SwitchoverAsked | ForceAsked | HoldAsked | StopAsked | OutputsEnded | DevicesReached | TimePassed
 )  # fmt: skip
 
 
@@ -155,7 +140,8 @@ class PersistStore(msgspec.Struct, frozen=True):
 
     tried_epoch: int
     accepted_epoch: int
-    history: EpochHistory
+    history: EpochHistory | None = None
+    """The holder's, after what this log had more is cut: tell `LogChanged`. None: the log's own stays."""
 
 
 class AskVoter(msgspec.Struct, frozen=True):
@@ -169,7 +155,10 @@ class TellPeer(msgspec.Struct, frozen=True):
 
 
 class CutTo(msgspec.Struct, frozen=True):
-    """Put everything above `sequence` into quarantine, delete snapshots above it, zero the rest, sync."""
+    """Put everything above `sequence` into quarantine, delete snapshots above it, zero the rest, sync.
+
+    A `PersistStore` with the holder's history follows in the same step.
+    """
 
     sequence: int
 
@@ -209,13 +198,13 @@ class SendRange(msgspec.Struct, frozen=True):
 
 
 class RepairLog(msgspec.Struct, frozen=True):
-    """Put the holder's frames where the damage begins; tell by `DamageFound` what is left of it."""
+    """Put the holder's frames where the damage begins; then `LogChanged`: the view says what is left of it."""
 
     payload: object
 
 
 class AppendFrames(msgspec.Struct, frozen=True):
-    """Write the frames of the holder as they are; tell by `Synced` when they are durable."""
+    """Write the frames of the holder as they are; tell `LogChanged` when they are durable."""
 
     payload: object
     last: Position
@@ -298,10 +287,64 @@ class CaseTold(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Refused(msgspec.Struct, frozen=True):
-    """A message was not taken; counted by reason, shown in `status`."""
+class Refusal(StrEnum):
+    """Why a message, an answer or an order was not taken; its text is what `status` counts it under."""
 
-    reason: str
+    FOREIGN_CLUSTER = "foreign_cluster"
+    SAME_MEMBER = "same_member"
+    CLONED_STORE = "cloned_store"
+    UNKNOWN_RUN = "unknown_run"
+    NOT_FOR_THIS_RUN = "not_for_this_run"
+    OLD_HEARTBEAT = "old_heartbeat"
+    FOREIGN_VOTER = "foreign_voter"
+    VOTER_EMPTY = "voter_empty"
+    VOTER_OF_OTHER_LIST = "voter_other_list"
+    VOTER_OF_FOREIGN_CLUSTER = "voter_foreign_cluster"
+    # Feature levels, ADR-0127.
+    TOO_FAR_APART = "feature_levels_too_far_apart"
+    LOG_ABOVE_OWN = "log_above_own_feature_level"
+    OTHER_BELOW_LOG = "other_below_feature_level_of_log"
+    # Holder and follower.
+    NOT_HOLDER = "not_holder"
+    OLD_SESSION = "old_session"
+    OTHER_SESSION = "other_session"
+    BEGINNING_UNREADABLE = "beginning_unreadable"
+    IMPOSSIBLE_ANSWER = "impossible_answer"
+    FOLDS_OF_ANOTHER_BRANCH = "folds_of_another_branch"
+    FOLDS_FIRST = "folds_first"
+    FOLDS_MOVED = "folds_moved"
+    IMPOSSIBLE_FOLDS = "impossible_folds"
+    OTHER_PART = "other_part"
+    OTHER_RANGE = "other_range"
+    # Orders.
+    NOT_LEVEL = "not_level"
+    STATE_INCOMPLETE = "state_incomplete"
+    OTHER_IS_HELD = "other_is_held"
+    OTHER_IS_ALIVE = "other_is_alive"
+    OTHER_NOT_IN_SET = "other_not_in_set"
+    OTHER_NOT_LEVEL = "other_not_level"
+    OUTPUTS_NOT_ENDED = "outputs_not_ended"
+    """An adapter did not say that it writes no more, so it may stand right before a send."""
+    LEASE_OVER = "lease_over"
+
+
+class Untimely(msgspec.Struct, frozen=True):
+    """An event or a message that the state does not take, by `TAKES` and `HEARS`."""
+
+    what: type
+    state: State
+
+    def __str__(self) -> str:
+        return f"{self.what.__name__} while {self.state.value}"
+
+
+Why = Refusal | Untimely
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Not taken; counted by the text of `why`, shown in `status`."""
+
+    why: Why
 
 
 class StopNow(msgspec.Struct, frozen=True):
@@ -341,12 +384,9 @@ TAKES: dict[type[Event], frozenset[State]] = {
     Started: frozenset({State.JOINING}),
     FromVoter: _LIVE,
     FromPeer: _LIVE,
-    Appended: LEADING,
-    Synced: _LIVE,
+    LogChanged: _LIVE,
     LogBroken: _LIVE,
     Completed: _LIVE,
-    BeginMoved: _ALL,
-    DamageFound: _LIVE,
     LevelFolded: _ALL,
     SessionLost: _LIVE,
     PeerGone: _LIVE,
@@ -355,6 +395,7 @@ TAKES: dict[type[Event], frozenset[State]] = {
     HoldAsked: _ALL,
     StopAsked: _ALL,
     OutputsEnded: _ALL,
+    DevicesReached: _ALL,
     TimePassed: _LIVE,
 }
 """In which states an event is looked at; elsewhere it is refused by name. Complete over states x events."""
@@ -362,15 +403,15 @@ TAKES: dict[type[Event], frozenset[State]] = {
 HEARS: dict[type[PeerMessage], frozenset[State]] = {
     Heartbeat: _LIVE,
     HeartbeatAnswered: _LIVE,
-    FollowAsked: LEADING & _LIVE,
+    FollowAsked: HOLDING & _LIVE,
     FollowAnswered: frozenset({State.JOINING, *FOLLOWING}),
     Frames: FOLLOWING,
-    FollowAcked: LEADING & _LIVE,
-    FoldsAsked: LEADING & _LIVE,
+    FollowAcked: HOLDING & _LIVE,
+    FoldsAsked: HOLDING & _LIVE,
     FoldsSent: FOLLOWING,
-    RangeAsked: LEADING & _LIVE,
+    RangeAsked: HOLDING & _LIVE,
     RangeSent: FOLLOWING,
-    Leaving: LEADING & _LIVE,
+    Leaving: HOLDING & _LIVE,
     Yielded: frozenset({State.READY}),
 }
 """The same for the other member's messages. A late one is no error: it is refused and forgotten."""

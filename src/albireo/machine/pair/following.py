@@ -29,13 +29,13 @@ from albireo.machine.pair.config import after
 from albireo.machine.pair.events import (
     AppendFrames,
     CaseTold,
-    Commit,
     CutTo,
+    Refusal,
     RepairLog,
     StartOver,
     TakeFolds,
 )
-from albireo.machine.pair.own import Own
+from albireo.machine.pair.party import Party
 from albireo.model.instant import Instant
 from albireo.model.log_view import Beginning
 from albireo.model.position import BEGINNING, EpochHistory, Position
@@ -44,25 +44,36 @@ from albireo.model.position import BEGINNING, EpochHistory, Position
 class Following:
     """One attempt to follow one run in one epoch."""
 
-    def __init__(self, own: Own, holder: Heartbeat, now: Instant) -> None:
+    def __init__(self, own: Party, holder: Heartbeat, now: Instant) -> None:
         self.own = own
         self.run = holder.run
         self.epoch = holder.epoch
         self.session = own.next_round()
         self.is_verified = False
+        self._told_damaged = False
+        """The holder was told, when it was asked, that records here can't be read."""
+        self._range_from = 0
+        """First damaged sequence that the holder was asked for."""
         self.ask_at = now
         self.wants_part: int | None = None
         """Of the folds, after a snapshot; None: they are all here."""
         self._folds: Position | None = None
         """Where the parts that came stand."""
+        self._part_asked: int | None = None
         self._part_looked_at = 0
 
     def is_of(self, holder: Heartbeat) -> bool:
         return (self.run, self.epoch) == (holder.run, holder.epoch)
 
+    @property
+    def has_new_damage(self) -> bool:
+        """The holder counts on records that can't be read here any more."""
+        return not self._told_damaged and not self.own.log.is_whole
+
     def ask(self, now: Instant) -> None:
         """Say what this log has; again until answered."""
         own = self.own
+        self._told_damaged = not own.log.is_whole
         self.ask_at = after(now, own.config.silence_ns)
         own.tell(
             FollowAsked(
@@ -70,67 +81,73 @@ class Following:
                 to_run=self.run,
                 epoch=self.epoch,
                 session=self.session,
-                history=own.history.entries,
-                end=own.end,
-                is_damaged=not own.is_whole,
+                history=own.log.history.entries,
+                end=own.log.end,
+                is_damaged=self._told_damaged,
                 lacks_folds=own.lacks_folds,
             )
         )
 
     def answered(self, answer: FollowAnswered) -> bool:
-        """Cut back to the common point, or start over; False if the answer is not for this attempt."""
-        own = self.own
+        """Have the log cut back to the common point, or begun over; False if the answer is not for this attempt.
+
+        What the log is then, the next step sees: it tells the holder.
+        """
+        own, log = self.own, self.own.log
         if (answer.epoch, answer.session) != (self.epoch, self.session) or self.is_verified:
-            own.refuse("other_session")
+            own.refuse(Refusal.OTHER_SESSION)
             return False
         theirs, is_snapshot = EpochHistory(answer.history), answer.is_snapshot
-        is_possible = is_snapshot or (answer.position <= own.end.sequence and not own.lacks_folds)
+        is_possible = is_snapshot or (answer.position <= log.end.sequence and not own.lacks_folds)
         if not is_possible or answer.epoch < own.accepted_epoch:
-            own.refuse("impossible_answer")
+            own.refuse(Refusal.IMPOSSIBLE_ANSWER)
             return False
         if not is_snapshot and own.folds_at != BEGINNING and not own.has_folds_of(theirs):
             own.lacks_folds = True  # Of a branch that is no more: ask again, and say so.
-            own.refuse("folds_of_another_branch")
+            own.refuse(Refusal.FOLDS_OF_ANOTHER_BRANCH)
             self.session = own.next_round()
             return False
-        end = own.end.sequence
-        common = own.history.common_point(theirs, end, end) if is_snapshot else answer.position
-        if common < own.committed.sequence:
-            own.out.append(CaseTold("history_at_risk", True, f"cut to {common}, committed {own.committed}"))
+        end = log.end.sequence
+        common = log.history.common_point(theirs, end, end) if is_snapshot else answer.position
+        if common < log.told.sequence:
+            own.out.append(CaseTold("history_at_risk", True, f"cut to {common}, committed {log.told}"))
         if is_snapshot:
             self._start_over(answer, theirs)
         elif common < end:
             own.out.append(CutTo(common))
         if common < end:
             own.out.append(CaseTold("tail_quarantined", True, f"{common + 1} to {end}"))
-        if not is_snapshot:
-            own.history = theirs
-            own.cut(common)
-        own.damaged(own.damaged_from if own.damaged_from <= own.end.sequence and not is_snapshot else 0)
         own.accepted_epoch = max(own.accepted_epoch, answer.epoch)
-        own.persist()
+        own.persist(theirs)
         self.is_verified = True
-        self.acknowledge()
-        self.ask_range()
+        self._range_from = 0
         return True
+
+    def log_changed(self) -> None:
+        """Tell the holder what of it is here now, and ask for what is missing."""
+        if not self.is_verified:
+            return
+        self._told_damaged = self._told_damaged and not self.own.log.is_whole
+        if self.wants_part is None or self.wants_part != self._part_asked:
+            self.acknowledge()
+        if self.own.log.damaged_from != self._range_from:
+            self.ask_range()
 
     # --- Repair --------------------------------------------------------------------------------------------------
 
     def ask_range(self) -> None:
         """Fetch what can't be read here; nothing if all of it can."""
-        own = self.own
-        if own.is_whole or not self.is_verified:
-            return
-        own.tell(
-            RangeAsked(
-                **own.peer_head, to_run=self.run, epoch=self.epoch, session=self.session, after=own.damaged_from - 1
+        own, first = self.own, self.own.log.damaged_from
+        if first and self.is_verified:
+            self._range_from = first
+            own.tell(
+                RangeAsked(**own.peer_head, to_run=self.run, epoch=self.epoch, session=self.session, after=first - 1)
             )
-        )
 
     def _range(self, sent: RangeSent) -> None:
-        own = self.own
-        if own.is_whole or (sent.epoch, sent.session, sent.after) != (self.epoch, self.session, own.damaged_from - 1):
-            own.refuse("other_range")
+        own, first = self.own, self.own.log.damaged_from
+        if not first or (sent.epoch, sent.session, sent.after) != (self.epoch, self.session, first - 1):
+            own.refuse(Refusal.OTHER_RANGE)
         elif sent.is_gone:
             own.lacks_folds = True  # Only a snapshot helps: ask again, and say so.
             self.is_verified = False
@@ -142,30 +159,28 @@ class Following:
 
     def _start_over(self, answer: FollowAnswered, theirs: EpochHistory) -> None:
         """Nothing of this log goes on from here: it begins where the holder's does, without folds."""
-        own = self.own
-        own.history = theirs
-        position = own.position(answer.position)
-        own.begin = Beginning(position=position, header_crc=answer.header_crc, log_time_ms=answer.log_time_ms)
-        own.end = own.durable = own.committed = position
+        own, position = self.own, theirs.position(answer.position)
+        begin = Beginning(position=position, header_crc=answer.header_crc, log_time_ms=answer.log_time_ms)
         own.is_complete, own.lacks_folds, own.folds_at = False, True, BEGINNING
-        own.out.append(StartOver(own.begin, theirs))
-        self.wants_part = 0
+        own.out.append(StartOver(begin, theirs))
+        self.wants_part, self._part_asked = 0, None
 
     def _ask_folds(self, part: int) -> None:
         own = self.own
+        self._part_asked = part
         own.tell(FoldsAsked(**own.peer_head, to_run=self.run, epoch=self.epoch, session=self.session, part=part))
 
     def folds(self, sent: FoldsSent) -> None:
         """One part of the folds; the next one is asked for when it is here."""
         own = self.own
         if (sent.epoch, sent.session) != (self.epoch, self.session) or sent.part != self.wants_part:
-            own.refuse("other_part")
+            own.refuse(Refusal.OTHER_PART)
             return
         if sent.part and sent.position != self._folds:
             self.wants_part = 0
-            own.refuse("folds_moved")
-        elif sent.position < own.begin.position or not 0 <= sent.part < sent.parts:
-            own.refuse("impossible_folds")
+            own.refuse(Refusal.FOLDS_MOVED)
+        elif sent.position < own.log.begin.position or not 0 <= sent.part < sent.parts:
+            own.refuse(Refusal.IMPOSSIBLE_FOLDS)
         else:
             self._folds = sent.position
             own.out.append(TakeFolds(sent))
@@ -197,19 +212,18 @@ class Following:
                 self._range(message)
 
     def frames(self, frames: Frames) -> None:
-        own = self.own
+        own, end = self.own, self.own.log.end.sequence
         if (frames.epoch, frames.session) != (self.epoch, self.session) or not self.is_verified:
-            own.refuse("other_session")
+            own.refuse(Refusal.OTHER_SESSION)
         elif self.wants_part is not None:
-            own.refuse("folds_first")
-        elif frames.previous > own.end.sequence:
+            own.refuse(Refusal.FOLDS_FIRST)
+        elif frames.previous > end:
             self.acknowledge(has_gap=True)
-        elif frames.previous < own.end.sequence:
+        elif frames.previous < end:
             self.acknowledge()  # A repeat: the acknowledgement got lost.
         else:
-            own.end = frames.last
             own.out.append(AppendFrames(frames.payload, frames.last))
-            self.commit(frames.committed)
+            self.commit(frames.committed, frames.last)
 
     def heartbeat(self, heartbeat: Heartbeat, now: Instant) -> None:
         """The holder says what it sent and what is committed."""
@@ -221,16 +235,19 @@ class Following:
         if now >= self.ask_at:
             self.ask_at = after(now, self.own.config.silence_ns)
             self.ask_range()
-        self.commit(heartbeat.committed)
-        self.acknowledge(has_gap=heartbeat.sent_to > self.own.end.sequence)
+        end = self.own.log.end
+        self.commit(heartbeat.committed, end)
+        self.acknowledge(has_gap=heartbeat.sent_to > end.sequence)
 
-    def commit(self, committed: Position) -> None:
-        """The follower folds what its disk has up to the commit position: a promotion replays next to nothing."""
-        own = self.own
-        sequence = min(committed.sequence, own.end.sequence)
-        if sequence > own.committed.sequence:
-            own.committed = committed if sequence == committed.sequence else own.position(sequence)
-            own.out.append(Commit(own.committed))
+    def commit(self, committed: Position, end: Position) -> None:
+        """The follower folds what its disk has up to the commit position: a promotion replays next to nothing.
+
+        Args:
+            end: of the log, with what this step appends.
+        """
+        position = committed if committed.sequence <= end.sequence else end
+        if position.sequence > self.own.log.told.sequence:
+            self.own.commit(position)
 
     def acknowledge(self, *, has_gap: bool = False) -> None:
         """Say what was verified; while folds are missing, ask for them instead."""
@@ -244,13 +261,13 @@ class Following:
                 to_run=self.run,
                 epoch=self.epoch,
                 session=self.session,
-                received=own.end.sequence,
+                received=own.log.end.sequence,
                 durable=self._verified_durable(),
                 has_gap=has_gap,
-                is_complete=own.is_complete and own.is_whole,
+                is_complete=own.is_complete and own.log.is_whole,
             )
         )
 
     def _verified_durable(self) -> int:
         """Everything up to the end was verified in this session, so what of it is synced counts."""
-        return min(self.own.durable.sequence, self.own.end.sequence)
+        return self.own.log.durable.sequence

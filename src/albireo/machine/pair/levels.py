@@ -8,24 +8,18 @@ None of it changes who leads: a member that is apart is out of the set, and stay
 Spec: design/pair.md, rule 11; ADR-0127.
 """
 
-from typing import Final
-
 from albireo.codec.pair_message import Heartbeat
-from albireo.machine.pair.events import RaiseLevel
-from albireo.machine.pair.own import Own
-
-TOO_FAR_APART: Final = "feature_levels_too_far_apart"
-LOG_ABOVE_OWN: Final = "log_above_own_feature_level"
-OTHER_BELOW_LOG: Final = "other_below_feature_level_of_log"
+from albireo.machine.pair.events import RaiseLevel, Refusal
+from albireo.machine.pair.party import Party
 
 
 class Levels:
     """What the holder of one tenure makes of the other one's level."""
 
-    def __init__(self, own: Own, other: Heartbeat | None) -> None:
+    def __init__(self, own: Party, other: Heartbeat | None) -> None:
         self.own = own
-        self.apart = "" if other is None else why_apart(own, other)
-        """Why the other can't follow this log; empty: it can."""
+        self.apart = None if other is None else why_apart(own, other)
+        """Why the other can't follow this log, if it can't."""
         self._raises_to = 0
         """What was asked for: whoever does not know it follows no more."""
 
@@ -38,10 +32,10 @@ class Levels:
         self.apart = why_apart(own, other, self._raises_to)
 
 
-def why_apart(own: Own, other: Heartbeat, raises_to: int = 0) -> str:
-    """Why these two can't have one log; empty: they can. `raises_to`: of the own log, soon."""
+def why_apart(own: Party, other: Heartbeat, raises_to: int = 0) -> Refusal | None:
+    """Why these two can't have one log, if they can't. `raises_to`: of the own log, soon."""
     if abs(own.feature_level - other.feature_level) > 1:
-        return TOO_FAR_APART
+        return Refusal.TOO_FAR_APART
     if own.feature_level < other.log_level:
-        return LOG_ABOVE_OWN
-    return OTHER_BELOW_LOG if other.feature_level < max(own.log_level, raises_to) else ""
+        return Refusal.LOG_ABOVE_OWN
+    return Refusal.OTHER_BELOW_LOG if other.feature_level < max(own.log_level, raises_to) else None

@@ -6,9 +6,9 @@ after a `PersistStore` leaves only once that is durable.
 
     joining -> catching_up -> ready                       follows (following.py)
        |            |           |
-       +------------+-----------+--> grant                stands (standing.py, candidacy.py)
+       +------------+-----------+--> grant                stands (candidate.py, candidacy.py)
                                        |
-                                   recovering -> active <-> solo      leads (leading.py)
+                                   recovering -> active <-> solo      leads (holder.py)
                                        |           |         |
                                        +------- suspended ---+        lease over: acts on nothing
     a write or sync error, in any state: fenced           a node without a pair has no such machine (node/core/actor.py)
@@ -24,7 +24,7 @@ Spec: design/pair.md.
 """
 
 import random
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from albireo.codec.pair_message import (
     FoldsAsked,
@@ -43,20 +43,19 @@ from albireo.codec.pair_message import (
     Yielded,
 )
 from albireo.machine.pair.candidacy import Grant, Kind
+from albireo.machine.pair.candidate import Candidate, Outcome
 from albireo.machine.pair.config import PairConfig, after
 from albireo.machine.pair.events import (
     ACTING,
     FOLLOWING,
     HEARS,
-    LEADING,
+    HOLDING,
     MOVES,
     TAKES,
-    Appended,
     AppendNoOp,
-    BeginMoved,
     CaseTold,
     Completed,
-    DamageFound,
+    DevicesReached,
     Effect,
     Event,
     ForceAsked,
@@ -66,29 +65,40 @@ from albireo.machine.pair.events import (
     HoldAsked,
     LevelFolded,
     LogBroken,
+    LogChanged,
     OutputsEnded,
     PeerGone,
     Permit,
+    Refusal,
     Serve,
     SessionLost,
     State,
     StopAsked,
     StopServing,
     SwitchoverAsked,
-    Synced,
     TellPeer,
     Transitioned,
+    Untimely,
+    Why,
 )
 from albireo.machine.pair.following import Following
 from albireo.machine.pair.handover import Handover
 from albireo.machine.pair.heartbeat import answer_of, heartbeat_of
 from albireo.machine.pair.hold_off import HoldOff
-from albireo.machine.pair.leading import Leading
+from albireo.machine.pair.holder import Holder
 from albireo.machine.pair.levels import why_apart
-from albireo.machine.pair.own import MemberFacts, Own, Peer
-from albireo.machine.pair.standing import Outcome, Standing
+from albireo.machine.pair.party import MemberFacts, Party, Peer
+from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import Instant
-from albireo.model.position import Position
+from albireo.model.log_view import LogView
+from albireo.model.position import EpochEntry
+
+COUNTED: Final = {
+    VoterRefusal.EMPTY.value: Refusal.VOTER_EMPTY,
+    VoterRefusal.OTHER_LIST.value: Refusal.VOTER_OF_OTHER_LIST,
+    VoterRefusal.FOREIGN_CLUSTER.value: Refusal.VOTER_OF_FOREIGN_CLUSTER,
+}
+"""Words of a voter that somebody has to do something about."""
 
 
 class Member:
@@ -99,24 +109,23 @@ class Member:
         chance: seeded by the shell; draws branch ids, sessions and pauses.
     """
 
-    own_type: ClassVar[type[Own]] = Own
-    leading_type: ClassVar[type[Leading]] = Leading
+    party_type: ClassVar[type[Party]] = Party
+    holder_type: ClassVar[type[Holder]] = Holder
     following_type: ClassVar[type[Following]] = Following
-    standing_type: ClassVar[type[Standing]] = Standing
+    candidate_type: ClassVar[type[Candidate]] = Candidate
     handover_type: ClassVar[type[Handover]] = Handover
     """The parts; the simulator puts broken ones in their place, to show that it would notice."""
 
     def __init__(self, config: PairConfig, facts: MemberFacts, chance: random.Random, now: Instant) -> None:
         self.config = config
         self.state = State.JOINING
-        self.own = self.own_type(config, facts, chance)
+        self.own = self.party_type(config, facts, chance)
         self.peer = Peer()
-        self.standing = self.standing_type(self.own, self.peer, now)
-        self.leading: Leading | None = None
+        self.candidate = self.candidate_type(self.own, self.peer, now)
+        self.holder: Holder | None = None
         self.following: Following | None = None
         self.hold_off = HoldOff()
-        self.handover = self.handover_type(self)
-        self.refusals: dict[str, int] = {}
+        self.handover = self.handover_type(self.own, self.peer, self.candidate)
         self._beat = 0
         self._beat_at = now
         self._stepped_at = now
@@ -125,17 +134,21 @@ class Member:
 
     # --- The one door --------------------------------------------------------------------------------------------
 
-    def step(self, event: Event, now: Instant) -> list[Effect]:
-        out: list[Effect] = []
-        self.own.out = out
+    def step(self, event: Event, log: LogView, now: Instant) -> list[Effect]:
+        """
+        Args:
+            log: as it is now, with all that earlier steps had done to it.
+        """
+        own = self.own
+        own.log, own.out = log, []
         self._stepped_at = now
         if self.state not in TAKES[type(event)]:
-            self.own.refuse(f"{type(event).__name__} while {self.state.value}")
-            return out
+            own.refuse(Untimely(type(event), self.state))
+            return own.out
         self._take(event, now)
         if self.state is not State.FENCED:
             self._settle(now)
-        return out
+        return own.out
 
     def _take(self, event: Event, now: Instant) -> None:
         own = self.own
@@ -144,51 +157,51 @@ class Member:
                 self._from_peer(message, path, now)
             case FromVoter(message):
                 self._voted(message, now)
-            case Appended(end):
-                before, own.end = own.end.sequence, end
-                if self.leading is not None and end.epoch == self.leading.epoch:
-                    self.leading.appended(before, now)
-            case Synced(position):
-                self._synced(position, now)
+            case LogChanged() if self.holder is not None:
+                self.holder.log_changed(now)
+            case LogChanged() if self.following is not None:
+                self.following.log_changed()
             case LogBroken(reason):
                 self._fence(reason)
-            case Completed() | BeginMoved() | LevelFolded():
-                own.told(event)
-            case DamageFound(first_sequence) if self.leading is None:
-                self._damaged(first_sequence)
-            case SessionLost(session) if self.leading is not None:
-                self.leading.lost(session)
+            case Completed(is_complete):
+                own.completed(is_complete)
+            case LevelFolded(level):
+                own.log_level = level
+            case DevicesReached(count):
+                own.reaches = count
+            case SessionLost(session) if self.holder is not None:
+                self.holder.lost(session)
             case PeerGone(run):
                 self.peer.gone_run = run
             case SwitchoverAsked() | OutputsEnded() | ForceAsked() | HoldAsked() | StopAsked():
-                self.handover.asked(event, now)
+                self.handover.asked(event, self.holder, now)
             case _:
                 pass  # Started and TimePassed: what they bring is done in `_settle`.
 
     def permit(self, now: Instant) -> Permit | None:
         """What an output order made now carries; None: none may be made. The adapter checks it again."""
-        if self.leading is None or self.state not in ACTING:
+        if self.holder is None or self.state not in ACTING:
             return None
-        permit = self.leading.permit(now)
+        permit = self.holder.permit(now)
         return permit if permit.allows(now) else None
 
     def deadline(self) -> Instant:
         """When `TimePassed` is due. What was due at the last step was looked at then: the next beat looks again."""
-        due = [self.standing.deadline(), self.standing.promise_until, self.handover.deadline()]
-        if self.leading is not None:
-            due += [self.leading.renew_at, self.leading.lease.until]
+        due = [self.candidate.deadline(), self.candidate.promise_until, self.handover.deadline()]
+        if self.holder is not None:
+            due += [self.holder.renew_at, self.holder.lease.until]
         return Instant(min((at for at in due if self._stepped_at < at < self._beat_at), default=self._beat_at))
 
     # --- Messages ------------------------------------------------------------------------------------------------
 
     def _from_peer(self, message: PeerMessage, path: int, now: Instant) -> None:
         own = self.own
-        reason = self.peer.why_refused(message, own)
-        if not reason and self.state not in HEARS[type(message)]:
-            reason = f"{type(message).__name__} while {self.state.value}"
-        if reason:
-            own.refuse(reason)
-            if reason == "cloned_store" and self.peer.is_new_clone(message.run):
+        why: Why | None = self.peer.why_refused(message, own)
+        if why is None and self.state not in HEARS[type(message)]:
+            why = Untimely(type(message), self.state)
+        if why is not None:
+            own.refuse(why)
+            if why is Refusal.CLONED_STORE and self.peer.is_new_clone(message.run):
                 own.out.append(CaseTold("store_refused", True, "the other member has a copy of this store"))
             return
         match message:
@@ -197,12 +210,12 @@ class Member:
             case HeartbeatAnswered():
                 self._answered(message, path, now)
             case FollowAsked() | FollowAcked() | FoldsAsked() | RangeAsked() | Leaving():
-                if self.leading is not None:
-                    self.leading.hears(message, now)
+                if self.holder is not None:
+                    self.holder.hears(message, now)
             case FollowAnswered():
                 if self.following is not None and self.following.answered(message):
-                    self.standing.is_warm = True
-                    self.move(State.CATCHING_UP, f"follows epoch {message.epoch}")
+                    self.candidate.is_warm = True
+                    self._move(State.CATCHING_UP, f"follows epoch {message.epoch}")
             case Frames() | FoldsSent() | RangeSent():
                 if self.following is not None:
                     self.following.hears(message)
@@ -213,33 +226,33 @@ class Member:
         if self.peer.hear(heartbeat, now):
             self._consider(heartbeat, now)
         elif heartbeat != self.peer.last:
-            self.own.refuse("old_heartbeat")
+            self.own.refuse(Refusal.OLD_HEARTBEAT)
             return
         self.own.out.append(TellPeer(path, self._answer_to(heartbeat, now)))
 
     def _consider(self, heartbeat: Heartbeat, now: Instant) -> None:
         """Follow a holder, give way to a higher one, notice that the followed one is no more."""
-        own, leading, following = self.own, self.leading, self.following
-        if leading is not None:
-            leading.compare(heartbeat)
-            if heartbeat.is_holder and heartbeat.epoch > leading.epoch:
+        own, holder, following = self.own, self.holder, self.following
+        if holder is not None:
+            holder.compare(heartbeat)
+            if heartbeat.is_holder and heartbeat.epoch > holder.epoch:
                 self._depose(f"holder of epoch {heartbeat.epoch} heard")
-            elif heartbeat.accepted_epoch > leading.epoch:
-                leading.must_raise = True
+            elif heartbeat.accepted_epoch > holder.epoch:
+                holder.must_raise = True
         if following is not None and following.run != heartbeat.run:
             self._unfollow("holder restarted")
-        if self.leading is None and (apart := why_apart(own, heartbeat)):
+        if self.holder is None and (apart := why_apart(own, heartbeat)):
             own.refuse(apart)
             self._unfollow(apart)
-        elif self.leading is None and heartbeat.is_holder and heartbeat.epoch >= own.accepted_epoch:
+        elif self.holder is None and heartbeat.is_holder and heartbeat.epoch >= own.accepted_epoch:
             self._follow(heartbeat, now)
         elif self.following is not None:
             self.following.heartbeat(heartbeat, now)
 
     def _follow(self, holder: Heartbeat, now: Instant) -> None:
-        if self.standing.candidacy is not None:
-            self.standing.withdraw("holder_heard", now)
-        if self.state in LEADING:
+        if self.candidate.candidacy is not None:
+            self.candidate.withdraw("holder_heard", now)
+        if self.state in HOLDING:
             self._depose(f"holder of epoch {holder.epoch} heard")
         following = self.following
         if following is None or not following.is_of(holder):
@@ -253,181 +266,165 @@ class Member:
             self._unfollow("session lost")
         else:
             is_in = self.own.index in holder.members
-            self.move(State.READY if is_in else State.CATCHING_UP, "in the set" if is_in else "out of the set")
+            self._move(State.READY if is_in else State.CATCHING_UP, "in the set" if is_in else "out of the set")
 
     def _answer_to(self, heartbeat: Heartbeat, now: Instant) -> HeartbeatAnswered:
-        own, standing, following = self.own, self.standing, self.following
+        own, candidate, following = self.own, self.candidate, self.following
         follows = following is not None and following.is_verified and following.is_of(heartbeat)
-        is_leading = heartbeat.is_acting or (heartbeat.is_holder and standing.is_out_of_reach)
-        is_promised = follows and is_leading and standing.candidacy is None and self.handover.force_at is None
+        is_leading = heartbeat.is_acting or (heartbeat.is_holder and candidate.is_out_of_reach)
+        is_promised = follows and is_leading and candidate.candidacy is None and self.handover.force_at is None
         if is_promised:
-            standing.promise(now)
+            candidate.promise(now)
         return answer_of(own, heartbeat, follows=follows, is_promised=is_promised)
 
     def _answered(self, answer: HeartbeatAnswered, path: int, now: Instant) -> None:
-        self.own.path, leading = path, self.leading
-        if leading is None:
+        self.own.path, holder = path, self.holder
+        if holder is None:
             return
-        if answer.is_promised and answer.following_epoch == leading.epoch:
-            leading.lease.promised(answer.echo, now)
-        elif answer.accepted_epoch > leading.epoch:
-            leading.must_raise = True
+        if answer.is_promised and answer.following_epoch == holder.epoch:
+            holder.lease.promised(answer.echo, now)
+        elif answer.accepted_epoch > holder.epoch:
+            holder.must_raise = True
 
     def _yielded(self, message: Yielded, now: Instant) -> None:
         own, following = self.own, self.following
-        is_level = own.end == message.position and own.durable.sequence >= message.position.sequence
+        is_level = own.log.end == own.log.durable == message.position
         if following is None or following.epoch != message.epoch or not is_level:
-            own.refuse("not_level")
+            own.refuse(Refusal.NOT_LEVEL)
             return
-        self.standing.yielded_until = after(now, self.config.lease_ns)
-        self.standing.retry_at = now
+        self.candidate.yielded_until = after(now, self.config.lease_ns)
+        self.candidate.retry_at = now
 
     def _voted(self, voted: Voted, now: Instant) -> None:
         if voted.cluster != self.config.cluster or voted.voter not in self.config.voters:
-            self.own.refuse("foreign_voter")
+            self.own.refuse(Refusal.FOREIGN_VOTER)
             return
         if voted.to_run != self.own.run:
-            self.own.refuse("not_for_this_run")
+            self.own.refuse(Refusal.NOT_FOR_THIS_RUN)
             return
-        if voted.reason in ("empty", "other_list", "foreign_cluster"):
-            self.own.refuse(f"voter_{voted.reason}")
-        leading = self.leading
-        if leading is not None and voted.question == "pair_accept":
-            cause = leading.voted(voted, now)
+        if voted.reason in COUNTED:
+            self.own.refuse(COUNTED[voted.reason])
+        holder = self.holder
+        if holder is not None and voted.question == "pair_accept":
+            cause = holder.voted(voted, now)
             if cause:
                 self._depose(cause)
-        outcome = self.standing.voted(voted, now)
+        outcome = self.candidate.voted(voted, now)
         if isinstance(outcome, Grant):
-            self.begin(outcome, now)
+            self._begin(outcome, now)
         else:
             self._proceed(outcome, now)
 
     def _proceed(self, outcome: Outcome, now: Instant) -> None:
         match outcome:
-            case Outcome.RENEWABLE if self.leading is not None:
-                self.leading.may_renew = True
-                self.leading.has_yielded = False
+            case Outcome.RENEWABLE if self.holder is not None:
+                self.holder.may_renew = True
+                self.holder.has_yielded = False
                 self.handover.drain_until = None
-                self.standing.retry_at = self._stand_again_at = after(now, self.config.attempt_ns)
-                self.leading.renew(now)
+                self.candidate.retry_at = self._stand_again_at = after(now, self.config.attempt_ns)
+                self.holder.renew(now)
             case Outcome.ACCEPTABLE:
                 self._unfollow("stands")
-                if self.leading is not None:
-                    self.hold_off = self.leading.hold_off
-                    self.move(State.SUSPENDED, "prepares again")
-                    self.leading = None
-                self.standing.accept(now)
-            case Outcome.WITHDRAWN if self.leading is not None and self.standing.last_stop == "higher_record":
+                if self.holder is not None:
+                    self.hold_off = self.holder.hold_off
+                    self._move(State.SUSPENDED, "prepares again")
+                    self.holder = None
+                self.candidate.accept(now)
+            case Outcome.WITHDRAWN if self.holder is not None and self.candidate.last_stop == "higher_record":
                 self._depose("higher record read")
-            case Outcome.WITHDRAWN if self.state in FOLLOWING and self.standing.last_stop == "not_in_set":
+            case Outcome.WITHDRAWN if self.state in FOLLOWING and self.candidate.last_stop == "not_in_set":
                 self._unfollow("out of the set, as a majority of voters says")
-            case Outcome.WITHDRAWN if self.leading is None and self.state is State.SUSPENDED:
-                self.move(State.JOINING, "could not prepare again")
+            case Outcome.WITHDRAWN if self.holder is None and self.state is State.SUSPENDED:
+                self._move(State.JOINING, "could not prepare again")
             case _:
                 pass
 
     # --- Tenure --------------------------------------------------------------------------------------------------
 
-    def begin(self, grant: Grant, now: Instant) -> None:
+    def _begin(self, grant: Grant, now: Instant) -> None:
         """The record is confirmed: own log to its end, then the no-op of the new epoch (rule 7)."""
         self.following = None
         self.handover.drain_until = None
-        self.standing.is_warm = True
-        if self.leading is not None:
-            self.hold_off = self.leading.hold_off
-        self.leading = self.leading_type(self.own, self.peer, grant, self.hold_off, now)
-        entry = self.own.granted(grant.epoch)
-        self.move(State.RECOVERING, f"epoch {grant.epoch} {'taken by force' if grant.is_forced else 'granted'}")
+        self.candidate.is_warm = True
+        if self.holder is not None:
+            self.hold_off = self.holder.hold_off
+        self.holder = self.holder_type(self.own, self.peer, grant, self.hold_off, now)
+        entry = EpochEntry(grant.epoch, self.own.log.end.sequence + 1, self.own.chance.getrandbits(64))
+        self._move(State.RECOVERING, f"epoch {grant.epoch} {'taken by force' if grant.is_forced else 'granted'}")
         self.own.out += [GrantEpoch(entry), AppendNoOp(grant.epoch)]
 
     def _depose(self, cause: str) -> None:
-        if self.leading is not None:
-            self.hold_off = self.leading.hold_off
-        self.move(State.JOINING, cause)
-        self.leading = None
+        if self.holder is not None:
+            self.hold_off = self.holder.hold_off
+        self._move(State.JOINING, cause)
+        self.holder = None
         self.handover.drain_until = None
 
     def _unfollow(self, cause: str) -> None:
         self.following = None
         if self.state in FOLLOWING:
-            self.move(State.JOINING, cause)
-
-    def _damaged(self, first_sequence: int) -> None:
-        """New damage: out of the set first, so ask anew. Some of it, or all, repaired: go on."""
-        was_whole = self.own.is_whole
-        self.own.damaged(first_sequence)
-        if was_whole and first_sequence:
-            self._unfollow("records are damaged")
-        elif self.following is not None:
-            self.following.ask_range()
+            self._move(State.JOINING, cause)
 
     def _fence(self, reason: str) -> None:
-        self.move(State.FENCED, reason)
-        self.leading = self.following = None
-        self.standing.candidacy = None
+        self._move(State.FENCED, reason)
+        self.holder = self.following = None
+        self.candidate.candidacy = None
 
     # --- What every step ends with ------------------------------------------------------------------------------
 
     def _settle(self, now: Instant) -> None:
-        outcome = self.standing.tick(now)
+        outcome = self.candidate.tick(now)
         if outcome is not Outcome.OPEN:
             self._proceed(outcome, now)
-        if self.handover.force_at is not None:
-            self.handover.force(now)
-        if self.leading is not None:
-            self._lead(self.leading, now)
-        elif self.state not in LEADING and not self.handover.keeps_back and self.standing.may_stand(now):
-            has_yielded = now < self.standing.yielded_until
-            self.standing.begin(Kind.SWITCHOVER if has_yielded else Kind.TAKEOVER, now)
-        if self.handover.stop_until is not None:
-            self.handover.stop(now)
+        if self.following is not None and self.following.has_new_damage:
+            self._unfollow("records are damaged")  # Out of the set first, so ask anew.
+        forced = self.handover.forced(now)
+        if forced is not None:
+            self._begin(forced, now)
+        if self.holder is not None:
+            self._lead(self.holder, now)
+        elif self.state not in HOLDING and not self.handover.keeps_back and self.candidate.may_stand(now):
+            has_yielded = now < self.candidate.yielded_until
+            self.candidate.begin(Kind.SWITCHOVER if has_yielded else Kind.TAKEOVER, now)
+        self.handover.stop(self.holder, self.state, now)
         if now >= self._beat_at:
             self._beat_all(now)
         self._tell_permit(now)
 
-    def _lead(self, leading: Leading, now: Instant) -> None:
+    def _lead(self, holder: Holder, now: Instant) -> None:
         """Effects first if the lease is over; renew, change the set, commit; then see what state that amounts to."""
-        self._show(leading, now)
-        leading.tick(now)
-        leading.commit()
-        self._show(leading, now)
-        self.handover.yield_if_level(now)
-        if not self.standing.is_free(now) or leading.is_stalled(now):
+        self._show(holder, now)
+        holder.tick(now)
+        holder.commit()
+        self._show(holder, now)
+        if self.handover.is_due(holder, self.state, now):
+            self._move(State.SUSPENDED, "yielded")
+            self.handover.give_away(holder, now)
+        if not self.candidate.is_free(now) or holder.is_stalled(now):
             return
-        if leading.must_raise:
-            leading.must_raise = False
-            self.standing.begin(Kind.RAISE, now)
-        elif not leading.may_renew or (self.state is State.SUSPENDED and now >= self._stand_again_at):
-            leading.may_renew = False
-            self.standing.begin(Kind.RENEWAL, now)
+        if holder.must_raise:
+            holder.must_raise = False
+            self.candidate.begin(Kind.RAISE, now)
+        elif not holder.may_renew or (self.state is State.SUSPENDED and now >= self._stand_again_at):
+            holder.may_renew = False
+            self.candidate.begin(Kind.RENEWAL, now)
 
-    def _show(self, leading: Leading, now: Instant) -> None:
+    def _show(self, holder: Holder, now: Instant) -> None:
         """Take the state that the tenure amounts to."""
-        new = leading.state(now)
+        new = holder.state(now)
         if new is State.SUSPENDED and self.state is not State.SUSPENDED:
-            leading.may_renew = False  # Not before a READ shows that nobody else holds.
-            self.move(new, "lease over")
+            holder.may_renew = False  # Not before a READ shows that nobody else holds.
+            self._move(new, "lease over")
         elif new is not State.SUSPENDED:
-            self.move(new, "in charge" if new in ACTING else "epoch granted")
+            self._move(new, "in charge" if new in ACTING else "epoch granted")
 
     def _beat_all(self, now: Instant) -> None:
         """Heartbeats leave over every path with the same number; none while the own disk hangs (rule 5)."""
         self._beat_at = after(now, self.config.heartbeat_ns)
-        if self.leading is None or not self.leading.is_stalled(now):  # They would keep the other from standing.
+        if self.holder is None or not self.holder.is_stalled(now):  # They would keep the other from standing.
             self._beat += 1
-            beat = heartbeat_of(self.own, self.state, self.leading, self.following, self._beat, now)
+            beat = heartbeat_of(self.own, self.state, self.holder, self.following, self._beat, now)
             self.own.out += [TellPeer(path, beat) for path in range(self.config.paths)]
-
-    def _synced(self, position: Position, now: Instant) -> None:
-        own = self.own
-        is_here = position.sequence <= own.end.sequence and own.position(position.sequence) == position
-        if not is_here or position.sequence <= own.durable.sequence:
-            return  # Of a tail that was cut since, or told before.
-        own.durable = position
-        if self.leading is not None:
-            self.leading.synced(now)
-        elif self.following is not None and self.following.is_verified:
-            self.following.acknowledge()
 
     def _tell_permit(self, now: Instant) -> None:
         permit = self.permit(now)
@@ -437,13 +434,13 @@ class Member:
 
     # --- The one place where the state changes -------------------------------------------------------------------
 
-    def move(self, new: State, cause: str) -> None:
+    def _move(self, new: State, cause: str) -> None:
         old = self.state
         if new is old:
             return
         assert new in MOVES[old], f"{old} -> {new}: {cause}"
         out = self.own.out
-        epoch = self.leading.epoch if self.leading is not None else self.own.history.epoch
+        epoch = self.holder.epoch if self.holder is not None else self.own.log.history.epoch
         if old in ACTING and new not in ACTING:
             out.append(StopServing(epoch, cause))
         self.state = new
@@ -451,4 +448,4 @@ class Member:
         if new in ACTING and old not in ACTING:
             out.append(Serve(epoch))
         if (old is State.SOLO) != (new is State.SOLO):
-            out.append(CaseTold("at_risk", new is State.SOLO, f"since {self.own.committed}"))
+            out.append(CaseTold("at_risk", new is State.SOLO, f"since {self.own.log.told}"))

@@ -6,7 +6,6 @@ from typing import Final
 import msgspec
 
 from albireo.codec.pair_message import Heartbeat
-from albireo.machine.pair.own import Own
 from albireo.model.instant import SECOND, Duration, Instant
 
 
@@ -26,9 +25,9 @@ FEWER: Final = Reason("the other member reaches more devices", Duration(5 * SECO
 """A device that both lose is lost at different moments; its adapters try again within this time."""
 
 
-def holding(own: Own, other: Heartbeat) -> dict[Reason, bool]:
-    """Which of them hold."""
-    return {FULL: not own.has_room, FEWER: other.reaches > own.reaches}
+def holding(other: Heartbeat, reaches: int, *, has_room: bool) -> dict[Reason, bool]:
+    """Which of them hold for a member that reaches so many devices."""
+    return {FULL: not has_room, FEWER: other.reaches > reaches}
 
 
 class Reasons:

@@ -17,7 +17,7 @@ from typing import Final
 
 from albireo.log.log import Log
 from albireo.machine.node.root import Root
-from albireo.machine.pair.events import Event, OutputsEnded, State, SwitchoverAsked
+from albireo.machine.pair.events import DevicesReached, Event, OutputsEnded, State, SwitchoverAsked
 from albireo.machine.pair.member import Member
 from albireo.machine.pair.reasons import Reasons, holding
 from albireo.model import quality
@@ -40,20 +40,21 @@ class HandingOver:
 
     def events(self, now: Instant) -> list[Event]:
         """What the member machine is to be told."""
-        ended, cause = self._outputs_ended(), self._due(now)
-        return [*([] if ended is None else [ended]), *([SwitchoverAsked(cause)] if cause else [])]
+        ended = self._outputs_ended()
+        return [*([] if ended is None else [ended]), *(self._looked(now) if now >= self._look_at else [])]
 
-    def _due(self, now: Instant) -> str:
-        """Why to hand over now; empty: not."""
-        if now < self._look_at:
-            return ""
+    def _looked(self, now: Instant) -> list[Event]:
+        """How many devices are reached, and why to hand over now, if that is due."""
         self._look_at = Instant(now + LOOK_NS)
-        member, own = self._member, self._member.own
-        own.reaches, own.has_room = self.reached(), not self._log.admission()
+        member, reaches = self._member, self.reached()
         other = member.peer.last
         if other is None or member.state is not State.ACTIVE:
-            return self._reasons.cause({}, now, is_taken=False)
-        return self._reasons.cause(holding(own, other), now, is_taken=other.has_room)
+            cause = self._reasons.cause({}, now, is_taken=False)
+        else:
+            held = holding(other, reaches, has_room=not self._log.admission())
+            cause = self._reasons.cause(held, now, is_taken=other.has_room)
+        reached = [] if reaches == member.own.reaches else [DevicesReached(reaches)]
+        return [*reached, *([SwitchoverAsked(cause)] if cause else [])]
 
     def deadline(self) -> Instant | None:
         """At once when there is news of the outputs."""

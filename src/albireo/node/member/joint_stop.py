@@ -16,10 +16,10 @@ from typing import Annotated, Final, Protocol
 
 import msgspec
 
-from albireo.machine.pair.events import Event, State, SwitchoverAsked
-from albireo.machine.pair.handover import OTHER_NOT_LEVEL
+from albireo.machine.pair.events import Event, Refusal, State, SwitchoverAsked, Why
 from albireo.machine.pair.member import Member
 from albireo.model.instant import SECOND, Instant
+from albireo.model.log_view import LogView
 from albireo.model.position import Position
 from albireo.node.member.order_replies import GIVEN_UP, Poll, Reply
 
@@ -47,11 +47,17 @@ class JointStop:
     """One per run of CORE."""
 
     def __init__(
-        self, member: Member, step: Callable[[Event], list[str]], stop_node: Callable[[], object], hold: Hold
+        self,
+        member: Member,
+        log: Callable[[], LogView],
+        step: Callable[[Event], list[Why]],
+        stop_node: Callable[[], object],
+        hold: Hold,
     ) -> None:
         self.shutdown_id = ""
         """Not empty: this node stops together with the other one."""
         self._member = member
+        self._log = log
         self._step = step
         self._stop_node = stop_node
         self._hold = hold
@@ -72,23 +78,22 @@ class JointStop:
             return Reply(error=f"this member is {state.value}, not ready", remedy=_NOT_BOTH)
         self._hold(is_on=True)
         self._held_until = Instant(now + HOLD_NS)
-        return Reply({"end": self._member.own.end})
+        return Reply({"end": self._log().end})
 
     def level(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         refused = self._step(SwitchoverAsked("stop", is_for_stop=True))
         if refused:
             return Reply(error=f"this member is {self._member.state.value}, alone in the set", remedy=_NOT_BOTH)
         member = self._member
-        leading = member.leading
-        assert leading is not None
+        holder = member.holder
+        assert holder is not None
 
         def outcome(now: Instant) -> Reply | None:
-            if member.leading is leading and leading.has_yielded:
-                return Reply({"position": member.own.end})
-            if member.leading is leading and member.handover.drain_until is not None:
+            if member.holder is holder and holder.has_yielded:
+                return Reply({"position": self._log().end})
+            if member.holder is holder and member.handover.drain_until is not None:
                 return None
-            error, remedy = GIVEN_UP.get(member.handover.given_up, GIVEN_UP[OTHER_NOT_LEVEL])
-            return Reply(error=error, remedy=remedy)
+            return GIVEN_UP[member.handover.given_up or Refusal.OTHER_NOT_LEVEL]
 
         return outcome
 
@@ -108,13 +113,13 @@ class JointStop:
 
     def _why_not(self, position: Position) -> str:
         """What keeps this member from stopping level with the other."""
-        member, own = self._member, self._member.own
+        member, log = self._member, self._log()
         is_passive = member.state is State.READY and self._held_until is not None
-        is_active = member.state is State.SUSPENDED and member.leading is not None and member.leading.has_yielded
+        is_active = member.state is State.SUSPENDED and member.holder is not None and member.holder.has_yielded
         if not (is_passive or is_active):
             return f"this member is {member.state.value} and was not made ready for it"
-        if own.end != position or own.durable.sequence < position.sequence or own.committed != position:
-            return f"this log ends at {own.end}, committed {own.committed}; the other one at {position}"
+        if not log.end == log.committed == position:
+            return f"this log ends at {log.end}, committed {log.committed}; the other one at {position}"
         return ""
 
 

@@ -4,8 +4,8 @@
     disk (promise, grant, cut, append)   peers and voters (links)   folds (commit, serve, stop serving)
 
 Invariants
-    order:   effects are carried out one after another; a step that an effect causes adds its own behind them.
-    appended: own drafts are told to the machine before anything else is.
+    order:   effects are carried out one after another; a step that an effect causes comes behind all of them.
+    view:    each step sees the log as it is then, with all that earlier steps had done to it.
     effects first: whoever may not act any more has stopped serving before anything else of that step is done.
 
 Spec: design/pair.md, rules 2, 7, 10, 13.
@@ -13,7 +13,7 @@ Spec: design/pair.md, rules 2, 7, 10, 13.
 
 import asyncio
 import random
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -23,14 +23,13 @@ import msgspec
 from albireo.codec.message import Ask, Carry, HistoryTold
 from albireo.codec.pair_message import (
     Carried,
-    FoldsSent,
     FollowAcked,
     FollowAnswered,
     Frames,
+    FromHolder,
     Heartbeat,
     PeerMessage,
     Question,
-    RangeSent,
     Voted,
 )
 from albireo.codec.record import Audited
@@ -38,8 +37,7 @@ from albireo.log import FramesRefused
 from albireo.machine.node import events as root_events
 from albireo.machine.pair.events import (
     ACTING,
-    LEADING,
-    Appended,
+    HOLDING,
     AppendFrames,
     AppendNoOp,
     AskVoter,
@@ -52,6 +50,7 @@ from albireo.machine.pair.events import (
     FromPeer,
     FromVoter,
     GrantEpoch,
+    LogChanged,
     PeerGone,
     Permit,
     PersistStore,
@@ -68,17 +67,17 @@ from albireo.machine.pair.events import (
     StopAsked,
     StopNow,
     StopServing,
-    Synced,
     TakeFolds,
     TellPeer,
     Transitioned,
+    Why,
 )
 from albireo.machine.pair.member import Member
+from albireo.machine.pair.party import MemberFacts
 from albireo.model.instant import SECOND, Instant, TimePassed, soonest
 from albireo.model.position import Position
 from albireo.node.core.tenure import LogAndFolds
 from albireo.node.member.arguments import PairArguments
-from albireo.node.member.facts import facts_of, is_far_behind
 from albireo.node.member.handing_over import HandingOver
 from albireo.node.member.holder_watch import HolderWatch
 from albireo.node.member.marks import Marks
@@ -110,7 +109,7 @@ class MemberTenure:
         self._restoring: Restoring
         self._relay: HistoryRelay
         self._told: root_events.PairChanged | None = None
-        self._todo: deque[Effect] = deque()
+        self._events: deque[Event] = deque()
         self._is_busy = False
         self._stopped = asyncio.Event()
         self._boot: Link | None = None
@@ -118,9 +117,7 @@ class MemberTenure:
         self._marks = Marks(actor.data, core.files, core.log.do)
         self._status = MemberStatus(arguments.seats, arguments.config.voters, self._marks)
         keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
-        self._voters: dict[str, Link] = {
-            name: actor.connect_tcp(name, endpoint, keys) for name, endpoint in arguments.witnesses.items()
-        }
+        self._voters = {name: actor.connect_tcp(name, at, keys) for name, at in arguments.witnesses.items()}
         self._others: list[Link] = [
             actor.connect_tcp(f"peer.{path}", endpoint, keys, peer=arguments.other_place)
             for path, endpoint in enumerate(arguments.other)
@@ -136,16 +133,13 @@ class MemberTenure:
     # --- Tenure --------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        log, header = self._core.log, self._core.log.header
-        run = 1 + int.from_bytes(self._core.entropy(4)) % RUN_MAX
-        levels = (self._core.feature_level, self._core.root.folds.feature_level)
-        facts = facts_of(log, self._arguments.member, run, is_complete=self._core.is_complete, levels=levels)
+        log, facts = self._core.log, self._facts()
         outside = Outside(self._core.say, log.keep_registers, self._heard_voter)
         self._plcs = PlcVoters(
             self._arguments.config,
             facts.index,
             facts.run,
-            header.plc_registers,
+            log.header.plc_registers,
             outside,
             self._actor.now(),
             self._arguments.waits,
@@ -153,13 +147,12 @@ class MemberTenure:
         chance = random.Random(self._core.entropy(8))
         self._member = Member(self._arguments.config, facts, chance, self._actor.now())
         records = (self._journal, self._append_audit)
-        orders = Orders(self._ordered, self._ask_voter, self._actor.wall_ns, self._stop_node, *records)
+        orders = Orders(log.view, self._ordered, self._ask_voter, self._actor.wall_ns, self._stop_node, *records)
         self._orders = PairOrders(self._member, self._status, self._marks, orders)
-        own = self._member.own
+        own, peer, status = self._member.own, self._member.peer, self._status
         told = (self._refuse, lambda session: self._step(SessionLost(session)))
         self._replication = Replication(self._actor, log, own, self._others, *told)
         self._restoring = Restoring(self._actor, self._core, own, self._others, self._refuse)
-        peer, status = self._member.peer, self._status
         self._relay = HistoryRelay(self._actor, self._core, own, peer, self._others, status, self._refuse)
         self._handing_over = HandingOver(self._member, log, self._core.root)
         self._watch.run_of = lambda: self._member.peer.run
@@ -167,6 +160,19 @@ class MemberTenure:
         self._watch.on_due = self._core.wake
         self._step(Started())
         self._orders.begin(audits_at_end(log))
+
+    def _facts(self) -> MemberFacts:
+        core, header = self._core, self._core.log.header
+        return MemberFacts(
+            index=self._arguments.member,
+            run=1 + int.from_bytes(core.entropy(4)) % RUN_MAX,
+            store=header.store_id,
+            tried_epoch=header.tried_epoch,
+            accepted_epoch=header.accepted_epoch,
+            is_complete=core.is_complete,
+            feature_level=core.feature_level,
+            log_level=core.root.folds.feature_level,
+        )
 
     def _other_gone(self, run: int, now: Instant) -> None:
         """The process of the other member is gone, its host is not (rule 12)."""
@@ -212,7 +218,7 @@ class MemberTenure:
             self._status.refused[f"{type(message).__name__} from the other member"] += 1
             return
         self._status.heard(path, message, self._actor.now())
-        if isinstance(message, Frames | FoldsSent | RangeSent):
+        if isinstance(message, FromHolder):
             if not raw and not getattr(message, "is_gone", False):
                 self._status.refused[f"{type(message).__name__} without content"] += 1
                 return
@@ -230,17 +236,18 @@ class MemberTenure:
         self._replication.pump()
 
     def appended(self) -> None:
-        self._step(Appended(self._core.log.end))
+        self._step(LogChanged())
 
     def synced(self, position: Position) -> None:
-        self._step(Synced(position))
+        self._step(LogChanged())
 
     def awaits_disk(self) -> bool:
-        leading = self._member.leading
-        return leading is None or leading.awaits_disk
+        holder = self._member.holder
+        return holder is None or holder.awaits_disk(self._core.log.durable)
 
     def ticked(self, now: Instant) -> None:
-        self._look_at_log(now)
+        for event in self._restoring.news(now):
+            self._step(event)
         if now >= self._member.deadline():
             self._step(TimePassed())
         self._orders.ticked(now)
@@ -248,11 +255,6 @@ class MemberTenure:
         self._watch.pass_time(now)
         self._replication.pump()
         for event in self._handing_over.events(now):
-            self._step(event)
-
-    def _look_at_log(self, now: Instant) -> None:
-        """What retention, scrub, the housekeeper and repairs did to it, and the level that it was raised to."""
-        for event in self._restoring.news(now, is_leading=self._member.leading is not None):
             self._step(event)
 
     def deadline(self) -> Instant | None:
@@ -285,15 +287,15 @@ class MemberTenure:
         return self._core.log.end.sequence
 
     def figures(self) -> root_events.PairFigures | None:
-        return self._status.figures(self._member, self._actor.now())
+        return self._status.figures(self._member, self._core.log.history, self._actor.now())
 
     def wanted_from(self) -> int | None:
-        leading = self._member.leading
-        return None if leading is None else leading.wanted_from(self._actor.now())
+        holder = self._member.holder
+        return None if holder is None else holder.wanted_from(self._actor.now())
 
     def has_all_folded(self) -> bool:
         """Not while records are damaged that the other member has; who leads has nobody to get them from."""
-        return self._member.own.is_whole or self._member.leading is not None
+        return not self._core.log.corrupt or self._member.holder is not None
 
     async def stop(self) -> None:
         self._step(StopAsked(is_joint=bool(self.shutdown_id)))
@@ -310,33 +312,39 @@ class MemberTenure:
 
     # --- Steps ---------------------------------------------------------------------------------------------------
 
-    def _ordered(self, event: Event) -> list[str]:
+    def _ordered(self, event: Event) -> list[Why]:
         """A step for an order; what was refused in it."""
-        before = Counter(self._status.refused)
-        self._step(event)
-        return list(self._status.refused - before)
+        assert not self._is_busy, "an order comes in a letter or with time, never out of an effect"
+        return [effect.why for effect in self._step(event) if isinstance(effect, Refused)]
 
-    def _step(self, event: Event) -> None:
-        member = self._member
-        effects = member.step(event, self._actor.now())
-        self._stand_down()
-        self._todo.extend(effects)
+    def _step(self, event: Event) -> list[Effect]:
+        """A step and what follows from it, each when all effects of the one before are done; returns its effects."""
         if self._is_busy:
-            return
+            self._events.append(event)
+            return []
         self._is_busy = True
-        while self._todo:
-            self._do(self._todo.popleft())
+        effects = self._perform(event)
+        while self._events:
+            self._perform(self._events.popleft())
         self._is_busy = False
+        return effects
+
+    def _perform(self, event: Event) -> list[Effect]:
+        effects = self._member.step(event, self._core.log.view(), self._actor.now())
+        self._stand_down()
+        for effect in effects:
+            self._do(effect)
+        return effects
 
     def _stand_down(self) -> None:
         """What the machine may not do any more, the folds stop first."""
-        state, leading, role = self._member.state, self._member.leading, self._core.root.role
-        members = () if leading is None else leading.changes.confirmed
-        changed = root_events.PairChanged(state.value, members, is_far_behind(self._core.log, self._member))
+        state, holder, role = self._member.state, self._member.holder, self._core.root.role
+        members = () if holder is None else holder.changes.confirmed
+        changed = root_events.PairChanged(state.value, members, self._restoring.is_far_behind(self._member))
         if changed != self._told:
             self._told = changed
             self._core.tell(changed)
-        if role.holds and state not in LEADING:
+        if role.holds and state not in HOLDING:
             self._replication.end()
             self._restoring.given()
             self._core.tell(root_events.Deposed(f"this member is {state.value}"))
@@ -351,11 +359,10 @@ class MemberTenure:
                 self._replication.asked(effect, self._actor.now())
             case AppendFrames(payload):
                 self._append_frames(payload)
-            case StartOver() | TakeFolds() | SendFolds() | SendRange():
+            case StartOver() | TakeFolds() | SendFolds() | SendRange() | RepairLog():
                 self._restoring.do(effect)
-            case RepairLog():
-                self._restoring.do(effect)
-                self._look_at_log(self._actor.now())
+                if isinstance(effect, RepairLog):
+                    self._step(LogChanged())
             case Commit(position):
                 self._core.commit(position)
             case AskVoter(voter, question):
@@ -388,8 +395,8 @@ class MemberTenure:
             case CaseTold(case, is_on, detail):
                 self._status.told(effect, self._actor.wall_ns())
                 log.warning("pair_case", case=case, is_on=is_on, detail=detail)
-            case Refused(reason):
-                self._refuse(reason)
+            case Refused(why):
+                self._refuse(str(why))
             case StopNow():
                 self._stopped.set()
 
@@ -397,7 +404,9 @@ class MemberTenure:
         core = self._core
         match effect:
             case PersistStore(tried_epoch, accepted_epoch, history):
-                core.log.promise(tried_epoch, accepted_epoch, history)
+                core.log.promise(tried_epoch, accepted_epoch, core.log.history if history is None else history)
+                if history is not None:
+                    self._step(LogChanged())
             case GrantEpoch(entry):
                 self._replication.end()  # Who followed under the epoch before asks again.
                 self._restoring.given()
@@ -408,7 +417,6 @@ class MemberTenure:
                 end = core.log.cut_to(sequence, why="not in the holder's log", node_ns=self._actor.wall_ns())
                 if end.sequence == sequence >= core.root.folded_to.sequence:
                     core.tell(root_events.LogCut())
-                    self._step(Synced(core.log.durable))  # No sync is under way that would tell it.
                 else:
                     self._actor.fail(f"the log is cut to {end}, below what is folded or asked for: start anew")
 
@@ -439,5 +447,5 @@ class MemberTenure:
 
     def describe(self) -> dict[str, object]:
         """The pair as this member sees it, for `status`."""
-        told = self._status.describe(self._member, self._actor.now())
+        told = self._status.describe(self._member, self._core.log.view(), self._actor.now())
         return told | {"plc_voters": self._plcs.describe()}

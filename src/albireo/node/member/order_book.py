@@ -23,8 +23,8 @@ from albireo.codec.pair_message import Heartbeat
 from albireo.codec.record import Audited, Stream, decode_records
 from albireo.log import Corrupted, ReadFailed
 from albireo.log.log import Log
-from albireo.machine.pair.member import Member
 from albireo.model.instant import WallTime
+from albireo.model.log_view import LogView
 from albireo.model.position import Position
 from albireo.node.member.marks import Marks
 
@@ -43,7 +43,7 @@ class OrderBook:
 
     def __init__(
         self,
-        member: Member,
+        log: Callable[[], LogView],
         marks: Marks,
         append: Callable[[Sequence[Audited]], int],
         wall_ns: Callable[[], WallTime],
@@ -51,10 +51,11 @@ class OrderBook:
     ) -> None:
         """
         Args:
+            log: as it is now.
             append: to the own log, if this member may now; returns the sequence of the last, 0 if it may not.
             places: of the own member and the other one, as records name them.
         """
-        self._member = member
+        self._log = log
         self._place, self._other_place = places
         self._marks = marks
         self._append = append
@@ -101,11 +102,11 @@ class OrderBook:
                 self._entered[one] = at
 
     def ticked(self) -> None:
-        own = self._member.own
+        log = self._log()
         for one, position in list(self._entered.items()):
-            if own.end.sequence < position.sequence or own.position(position.sequence) != position:
+            if log.end.sequence < position.sequence or log.history.position(position.sequence) != position:
                 del self._entered[one]  # It was cut: once more.
-            elif own.committed.sequence >= position.sequence:
+            elif log.told.sequence >= position.sequence:
                 del self._entered[one]
                 self._on_record(one)
         self._enter()
@@ -123,7 +124,7 @@ class OrderBook:
             return
         sequence = self._append(entries)
         if sequence:
-            self._entered |= dict.fromkeys(entries, self._member.own.position(sequence))
+            self._entered |= dict.fromkeys(entries, self._log().history.position(sequence))
 
     def _on_record(self, one: Audited) -> None:
         if one in self._marks.orders:

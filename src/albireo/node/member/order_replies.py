@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.machine.pair.handover import LEASE_OVER, OTHER_NOT_IN_SET, OTHER_NOT_LEVEL, OUTPUTS_NOT_ENDED
+from albireo.machine.pair.events import Refusal
 from albireo.model.instant import Instant
 
 WHAT_TO_DO: Final = "; what to do: "
@@ -26,21 +26,21 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 GIVEN_UP: Final = {
-    OUTPUTS_NOT_ENDED: (
-        "an adapter did not say that it writes no more, so this one leads on",
-        "the log names it (adapters_silent); once it answers or was started again, order again",
+    Refusal.OUTPUTS_NOT_ENDED: Reply(
+        error="an adapter did not say that it writes no more, so this one leads on",
+        remedy="the log names it (adapters_silent); once it answers or was started again, order again",
     ),
-    OTHER_NOT_LEVEL: (
-        "the other member was not level in time, so this one leads on",
-        "order again; `albireo status` shows how far the other one is behind",
+    Refusal.OTHER_NOT_LEVEL: Reply(
+        error="the other member was not level in time, so this one leads on",
+        remedy="order again; `albireo status` shows how far the other one is behind",
     ),
-    OTHER_NOT_IN_SET: (
-        "the other member left the set meanwhile, so this one leads on",
-        "wait until `albireo status` shows the other one ready, then order again",
+    Refusal.OTHER_NOT_IN_SET: Reply(
+        error="the other member left the set meanwhile, so this one leads on",
+        remedy="wait until `albireo status` shows the other one ready, then order again",
     ),
-    LEASE_OVER: (
-        "the lease ended meanwhile, so nothing was given away",
-        "`albireo status` shows which voters and members hear each other; order again once a member is active",
+    Refusal.LEASE_OVER: Reply(
+        error="the lease ended meanwhile, so nothing was given away",
+        remedy="`albireo status` shows which voters and members hear each other; order again once a member is active",
     ),
 }
 """What became of a handover that did not go through, in words, and what to do."""

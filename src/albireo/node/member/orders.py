@@ -13,7 +13,7 @@ in the log (order_book.py).
 Spec: design/pair.md, rules 9, 11, 14; ADR-0117, 0118, 0123.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -22,9 +22,20 @@ from albireo.codec.frame import Frame
 from albireo.codec.message import Answer, Ask
 from albireo.codec.pair_message import Heartbeat, Question, Voted
 from albireo.codec.record import Audited
-from albireo.machine.pair.events import LEADING, Event, ForceAsked, HoldAsked, State, SwitchoverAsked
+from albireo.machine.pair.events import (
+    HOLDING,
+    Event,
+    ForceAsked,
+    HoldAsked,
+    Refusal,
+    State,
+    SwitchoverAsked,
+    Untimely,
+    Why,
+)
 from albireo.machine.pair.member import Member
 from albireo.model.instant import MS, SECOND, Instant, WallTime, soonest
+from albireo.model.log_view import LogView
 from albireo.model.position import Position
 from albireo.node.member.joint_stop import JointStop
 from albireo.node.member.marks import Marks
@@ -56,8 +67,10 @@ NOT_DETAIL: Final = frozenset({"user", "is_on"})
 class Orders(msgspec.Struct, frozen=True):
     """What the orders need of the tenure."""
 
-    step: Callable[[Event], list[str]]
-    """One step of the member machine; returns the reasons of what it refused in it."""
+    log: Callable[[], LogView]
+    """The own log as it is now."""
+    step: Callable[[Event], list[Why]]
+    """One step of the member machine; returns why it refused what it refused in it."""
     ask_voter: Callable[[str, Question], None]
     wall_ns: Callable[[], WallTime]
     stop_node: Callable[[], object]
@@ -117,9 +130,9 @@ class PairOrders:
         self._poll_at = Instant(0)
         seats, own = status.seats, member.own
         places = (seats.place(own.index), seats.place(own.other))
-        self._book = OrderBook(member, marks, orders.append, orders.wall_ns, places)
-        self.admission = VoterAdmission(member, status, orders.ask_voter)
-        self.joint_stop = JointStop(member, orders.step, orders.stop_node, self._hold)
+        self._book = OrderBook(orders.log, marks, orders.append, orders.wall_ns, places)
+        self.admission = VoterAdmission(member, orders.log, status, orders.ask_voter)
+        self.joint_stop = JointStop(member, orders.log, orders.step, orders.stop_node, self._hold)
         self._known: dict[str, Callable[[dict[str, object], Instant], Reply | Poll]] = {
             "pair_init": self.admission.init,
             "voter_reset": self.admission.reset,
@@ -230,18 +243,17 @@ class PairOrders:
         if refused:
             return refusal(refused, _SWITCHOVER)
         member, until = self._member, Instant(now + HANDOVER_NS)
-        leading = member.leading
-        assert leading is not None, "only a leading member hands over"
+        holder = member.holder
+        assert holder is not None, "only a holder hands over"
 
         def outcome(now: Instant) -> Reply | None:
-            if member.leading is not leading and member.peer.is_led_by(now, member.config):
+            if member.holder is not holder and member.peer.is_led_by(now, member.config):
                 heard = member.peer.last
                 assert heard is not None
                 return Reply({"active": self._status.seats.place(member.own.other), "epoch": heard.epoch})
-            given_up = GIVEN_UP.get(member.handover.given_up)
-            if given_up is not None:
-                return Reply(error=given_up[0], remedy=given_up[1])
-            is_over = member.leading is leading and member.handover.drain_until is None and not leading.has_yielded
+            if member.handover.given_up is not None:
+                return GIVEN_UP[member.handover.given_up]
+            is_over = member.holder is holder and member.handover.drain_until is None and not holder.has_yielded
             if is_over or now >= until:
                 return Reply(error="the other member did not take over, so this one leads on", remedy=_NOT_TAKEN)
             return None
@@ -254,7 +266,7 @@ class PairOrders:
         if not asked.is_on:
             return self._end_drain()
         state = self._member.state
-        if state in LEADING and state is not State.ACTIVE:
+        if state in HOLDING and state is not State.ACTIVE:
             error = f"this member is {state.value} and the other one could not take over"
             return Reply(error=error, remedy=_WAIT_FOR_OTHER)
         try:
@@ -293,17 +305,16 @@ class PairOrders:
         """The operator's act: see rule 9."""
         msgspec.convert(arguments, Ordered)
         member, until = self._member, Instant(now + FORCE_NS)
-        before = self._status.refused["other_is_alive"]
         refused = self._orders.step(ForceAsked())
         if refused:
             return refusal(refused, _PROMOTE)
 
         def outcome(now: Instant) -> Reply | None:
-            if member.state in LEADING and member.leading is not None:
-                is_forced = member.leading.grant.is_forced
-                return Reply({"epoch": member.leading.epoch, "end": member.own.end.sequence, "is_forced": is_forced})
-            if self._status.refused["other_is_alive"] > before:
-                return refusal(["other_is_alive"], _PROMOTE)
+            if member.state in HOLDING and member.holder is not None:
+                epoch, is_forced = member.holder.epoch, member.holder.grant.is_forced
+                return Reply({"epoch": epoch, "end": self._orders.log().end.sequence, "is_forced": is_forced})
+            if member.handover.is_force_given_up:
+                return refusal([Refusal.OTHER_IS_ALIVE], _PROMOTE)
             late = Reply(error="it did not begin to lead", remedy="`albireo status` shows its state and why")
             return late if now >= until else None
 
@@ -314,11 +325,11 @@ def _text(said: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in said.items())
 
 
-def refusal(refused: list[str], known: dict[str, tuple[str, str]]) -> Reply:
+def refusal(refused: Sequence[Why], known: Mapping[Why, tuple[str, str]]) -> Reply:
     """What the machine refused, in words, with the remedy where there is one."""
     found = [known[one] for one in refused if one in known]
     if not found:
-        return Reply(error="; ".join(refused), remedy="`albireo status` shows the state of both members")
+        return Reply(error="; ".join(map(str, refused)), remedy="`albireo status` shows the state of both members")
     return Reply(error="; ".join(error for error, _ in found), remedy=found[0][1])
 
 
@@ -327,12 +338,12 @@ _WAIT_FOR_OTHER: Final = "wait until `albireo status` shows the other one ready,
 _NOT_TAKEN: Final = (
     "see with `albireo status` whether the other one is drained, or its log far behind; then order again"
 )
-_SWITCHOVER: Final = {
-    "other_not_in_set": ("the other member is not in the set", _WAIT_FOR_OTHER),
-    "other_is_held": ("the other member is drained", "end that first, on its machine: albireo drain --end"),
-    "SwitchoverAsked while solo": ("the other member is not in the set", _WAIT_FOR_OTHER),
+_SWITCHOVER: Final[Mapping[Why, tuple[str, str]]] = {
+    Refusal.OTHER_NOT_IN_SET: ("the other member is not in the set", _WAIT_FOR_OTHER),
+    Refusal.OTHER_IS_HELD: ("the other member is drained", "end that first, on its machine: albireo drain --end"),
+    Untimely(SwitchoverAsked, State.SOLO): ("the other member is not in the set", _WAIT_FOR_OTHER),
     **{
-        f"SwitchoverAsked while {state.value}": (
+        Untimely(SwitchoverAsked, state): (
             f"only the active member hands over; this one is {state.value}",
             "order it with --data of the active one",
         )
@@ -340,13 +351,13 @@ _SWITCHOVER: Final = {
         if state is not State.SOLO
     },
 }
-_PROMOTE: Final = {
-    "other_is_alive": (
+_PROMOTE: Final[Mapping[Why, tuple[str, str]]] = {
+    Refusal.OTHER_IS_ALIVE: (
         "the other member shows signs of life, so nothing was forced",
         "switch its machine off, or let it lead; `albireo status` shows what it says",
     ),
     **{
-        f"ForceAsked while {state.value}": (
+        Untimely(ForceAsked, state): (
             f"this member is {state.value}: it leads, or can never lead in this run",
             "nothing, if it leads; start it again if it is fenced",
         )

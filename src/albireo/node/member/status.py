@@ -17,6 +17,8 @@ from albireo.machine.pair.levels import why_apart
 from albireo.machine.pair.member import Member
 from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.log_view import LogView
+from albireo.model.position import EpochHistory
 from albireo.node.member.arguments import Seats
 from albireo.node.member.marks import Case, Marks
 
@@ -111,13 +113,13 @@ class MemberStatus:
         if not voted.is_granted:
             seen.refused[voted.reason if voted.reason in REASONS else "other"] += 1
 
-    def figures(self, member: Member, now: Instant) -> PairFigures:
-        """The pair as its items have it; asked of the active member."""
-        own, leading = member.own, member.leading
-        granted = () if leading is None else leading.grant.members
-        epochs = [one.epoch for one in own.history.entries[-2:]]
+    def figures(self, member: Member, history: EpochHistory, now: Instant) -> PairFigures:
+        """The pair as its items have it; asked of the active member, whose log has this history."""
+        own, holder = member.own, member.holder
+        granted = () if holder is None else holder.grant.members
+        epochs = [one.epoch for one in history.entries[-2:]]
         was_other = len(epochs) == 2 and epochs[0] % 2 == own.other  # An epoch's parity is its member.
-        is_alone = leading is not None and leading.changes.confirmed == (own.index,)
+        is_alone = holder is not None and holder.changes.confirmed == (own.index,)
         shown = self._cases.keys() | self._unmeasured | _heard_cases(member).keys()
         self._unmeasured.clear()
         silent = sum(now - seen.at > VOTER_SILENT_NS for seen in self.voters.values())
@@ -141,29 +143,29 @@ class MemberStatus:
 
     # --- What is told ----------------------------------------------------------------------------------------------
 
-    def describe(self, member: Member, now: Instant) -> dict[str, object]:
+    def describe(self, member: Member, log: LogView, now: Instant) -> dict[str, object]:
         """The pair as this member sees it. Ages in ms; null: never."""
-        own, leading, other = member.own, member.leading, member.peer.last
-        confirmed = leading.changes.confirmed if leading is not None else (other.members if other else ())
+        own, holder, other = member.own, member.holder, member.peer.last
+        confirmed = holder.changes.confirmed if holder is not None else (other.members if other else ())
         return {
             "member": own.index,
             "place": self.seats.place(own.index),
             "state": member.state.value,
             "cause": self.cause,
             "since_ns": self.since_ns,
-            "epoch": _epoch(member),
+            "epoch": _epoch(member, log),
             "run": own.run,
             "members": list(confirmed),
             "set": self.seats.places(confirmed),
-            "end": own.end.sequence,
-            "durable": own.durable.sequence,
-            "committed": own.committed.sequence,
+            "end": log.end.sequence,
+            "durable": log.durable.sequence,
+            "committed": log.told.sequence,
             "accepted_epoch": own.accepted_epoch,
             "feature_level": own.feature_level,
             "log_level": own.log_level,
-            "apart": "" if other is None else why_apart(own, other),
-            "lag": own.end.sequence - leading.match if leading is not None else None,
-            "lease_left_ms": max(0, leading.lease.until - now) // MS if leading is not None else None,
+            "apart": "" if other is None else why_apart(own, other) or "",
+            "lag": log.end.sequence - holder.match if holder is not None else None,
+            "lease_left_ms": max(0, holder.lease.until - now) // MS if holder is not None else None,
             "client": self.seats.clients[own.index],
             "peer": list(self.seats.peers[own.index]),
             "guards": dict(self.seats.guards),
@@ -221,10 +223,10 @@ def _missing(copy: CopyTold) -> int:
     return max(1, copy.files - copy.done) if copy.is_incomplete else 0
 
 
-def _epoch(member: Member) -> int:
-    if member.leading is not None:
-        return member.leading.epoch
-    return member.following.epoch if member.following is not None else member.own.history.epoch
+def _epoch(member: Member, log: LogView) -> int:
+    if member.holder is not None:
+        return member.holder.epoch
+    return member.following.epoch if member.following is not None else log.history.epoch
 
 
 def _seen(one: VoterSeen, now: Instant) -> dict[str, object]:

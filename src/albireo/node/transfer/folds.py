@@ -16,7 +16,7 @@ from albireo.codec.pair_message import FoldsSent
 from albireo.machine.fold.folds import Folds, joined
 from albireo.machine.node.events import Restored
 from albireo.machine.pair.events import SendFolds, StartOver, TakeFolds
-from albireo.machine.pair.own import Own
+from albireo.machine.pair.party import Party
 from albireo.model.instant import MS, SECOND, Instant, LogTime
 from albireo.model.position import BEGINNING, Position
 from albireo.node.core.tenure import LogAndFolds
@@ -32,7 +32,7 @@ Slices = list[tuple[str, bytes]]
 class FoldsGiven:
     """The holder's side, one session at a time."""
 
-    def __init__(self, actor: ActorContext, core: LogAndFolds, own: Own, links: Sequence[Link]) -> None:
+    def __init__(self, actor: ActorContext, core: LogAndFolds, own: Party, links: Sequence[Link]) -> None:
         self._actor = actor
         self._core = core
         self._own = own

@@ -12,7 +12,7 @@ from typing import Final
 
 from albireo.codec.message import Carry, HistoryTold
 from albireo.codec.pair_message import Carried
-from albireo.machine.pair.own import Own, Peer
+from albireo.machine.pair.party import Party, Peer
 from albireo.node.core.tenure import LogAndFolds
 from albireo.node.member.status import MemberStatus
 from albireo.runtime import ActorContext, Letter, Link
@@ -28,7 +28,7 @@ class HistoryRelay:
         self,
         actor: ActorContext,
         core: LogAndFolds,
-        own: Own,
+        own: Party,
         peer: Peer,
         links: Sequence[Link],
         status: MemberStatus,
@@ -56,10 +56,10 @@ class HistoryRelay:
 
     def from_peer(self, message: Carried, raw: Sequence[bytes | memoryview]) -> None:
         """A letter of the other member."""
-        reason = self._peer.why_refused(message, self._own)
-        if not reason and not 0 < len(raw) <= PARTS_MAX:
-            reason = "carried_parts"
-        if reason:
-            self._refuse(reason)
+        why = self._peer.why_refused(message, self._own)
+        if why is not None:
+            self._refuse(why)
+        elif not 0 < len(raw) <= PARTS_MAX:
+            self._refuse("carried_parts")
         elif self._history is not None:
             self._core.say(self._history, Carry(), raw)

@@ -12,7 +12,7 @@ from typing import Final
 from albireo.codec.pair_message import RangeSent
 from albireo.log import Corrupted, FramesRefused, Pruned, ReadFailed, RepairFailed
 from albireo.machine.pair.events import RepairLog, SendRange
-from albireo.machine.pair.own import Own
+from albireo.machine.pair.party import Party
 from albireo.node.core.tenure import LogAndFolds
 from albireo.runtime import ActorContext, Link
 
@@ -24,7 +24,7 @@ class PeerRepair:
     """Both sides of one run of CORE."""
 
     def __init__(
-        self, actor: ActorContext, core: LogAndFolds, own: Own, links: Sequence[Link], refuse: Callable[[str], None]
+        self, actor: ActorContext, core: LogAndFolds, own: Party, links: Sequence[Link], refuse: Callable[[str], None]
     ) -> None:
         """`refuse`: told why a range is not sent, or not put in place."""
         self._actor = actor
@@ -39,6 +39,8 @@ class PeerRepair:
         else:
             assert isinstance(effect.payload, bytes | memoryview)
             self._repair(effect.payload)
+            if not self._core.log.corrupt:
+                self._fold_anew()
 
     def _send(self, ask: SendRange) -> None:
         """What can't be read here either is not answered: the member stays out of the set, and says why."""
@@ -63,12 +65,9 @@ class PeerRepair:
             return
         self._actor.log.warning("log_repaired", first=first, last=last)
 
-    def damaged_from(self) -> int:
-        """First damaged sequence of the log, 0 if there is none; folds are read anew when the last is repaired."""
-        first = min((one.first_sequence for one in self._core.log.corrupt), default=0)
-        if not first and self._own.damaged_from:
-            if self._own.is_complete:
-                self._core.fold_anew()
-            else:
-                self._actor.fail("the log was repaired before a snapshot had its beginning: start anew")
-        return first
+    def _fold_anew(self) -> None:
+        """Nothing is damaged any more: what the folds lack is read."""
+        if self._own.is_complete:
+            self._core.fold_anew()
+        else:
+            self._actor.fail("the log was repaired before a snapshot had its beginning: start anew")

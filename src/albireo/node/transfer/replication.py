@@ -16,7 +16,7 @@ from albireo.log import Corrupted, Pruned, ReadFailed
 from albireo.log.log import Log
 from albireo.machine.pair.events import Replicate
 from albireo.machine.pair.outflow import Outflow
-from albireo.machine.pair.own import Own
+from albireo.machine.pair.party import Party
 from albireo.model.instant import Instant
 from albireo.runtime import ActorContext, Link
 
@@ -30,10 +30,10 @@ class Replication:
         self,
         actor: ActorContext,
         log: Log,
-        own: Own,
+        own: Party,
         links: list[Link],
         refuse: Callable[[str], None],
-        lost: Callable[[int], None],
+        lost: Callable[[int], object],
     ) -> None:
         """`refuse`: told why nothing more is sent in this session; `lost`: told it if only a new one helps."""
         self._actor = actor
@@ -66,7 +66,7 @@ class Replication:
 
     def pump(self) -> None:
         """Send what fits; the rest in a turn of its own."""
-        end, committed = self._log.end.sequence, self._own.committed.sequence
+        end, committed = self._log.end.sequence, self._log.committed.sequence
         self._outflow.passed(end, committed, self._actor.turns.total_ns, self._actor.now())
         for _ in range(PIECES_PER_TURN):
             size = self._wanted()
@@ -78,7 +78,7 @@ class Replication:
             self._actor.call(self._pump_more)
 
     def _wanted(self) -> int:
-        return self._outflow.wanted(self._log.end.sequence, self._own.committed.sequence)
+        return self._outflow.wanted(self._log.end.sequence, self._log.committed.sequence)
 
     def _pump_more(self) -> None:
         self._is_posted = False
@@ -107,7 +107,7 @@ class Replication:
             session=outflow.session,
             previous=outflow.sent,
             last=last,
-            committed=own.committed,
+            committed=self._log.committed,
         )
         if not self._links[own.path].send(message, [piece]):
             return False

@@ -6,20 +6,21 @@ Spec: design/pair.md, rule 6; ADR-0119, ADR-0120.
 from collections.abc import Callable, Sequence
 
 from albireo.codec.pair_message import FollowAnswered
+from albireo.machine.feed.leader import BEHIND_RECORDS
 from albireo.machine.pair.events import (
-    BeginMoved,
     CaseTold,
     Completed,
-    DamageFound,
     Event,
     LevelFolded,
     RepairLog,
     SendFolds,
     SendRange,
     StartOver,
+    State,
     TakeFolds,
 )
-from albireo.machine.pair.own import Own
+from albireo.machine.pair.member import Member
+from albireo.machine.pair.party import Party
 from albireo.model.instant import Instant
 from albireo.node.core.tenure import LogAndFolds
 from albireo.node.transfer.folds import FoldsGiven, FoldsTaken
@@ -31,7 +32,7 @@ class Restoring:
     """Snapshot and repair of one run of CORE, both sides."""
 
     def __init__(
-        self, actor: ActorContext, core: LogAndFolds, own: Own, links: Sequence[Link], refuse: Callable[[str], None]
+        self, actor: ActorContext, core: LogAndFolds, own: Party, links: Sequence[Link], refuse: Callable[[str], None]
     ) -> None:
         self._actor = actor
         self._core = core
@@ -63,26 +64,21 @@ class Restoring:
         told(CaseTold("no_room", lacked > 0, f"{lacked} bytes more"), self._actor.wall_ns())
         return lacked > 0
 
+    def is_far_behind(self, member: Member) -> bool:
+        """Much is committed that is missing here, and there is room for it: a full disk waits for the history."""
+        last, log = member.peer.last, self._core.log
+        missing = 0 if last is None else last.committed.sequence - log.end.sequence
+        return member.state is State.CATCHING_UP and missing >= BEHIND_RECORDS and not log.admission()
+
     def given(self) -> None:
         """The follower goes on without more of it, or nobody is led any more."""
         self._given.end()
 
-    def news(self, now: Instant, *, is_leading: bool) -> list[Event]:
-        """What retention, scrub, repairs and the housekeeper did to the log, for the member machine; and its level."""
-        own, log = self._own, self._core.log
-        found: list[Event] = []
+    def news(self, now: Instant) -> list[Event]:
+        """What the folds came to, for the member machine: a level, a snapshot of what was taken."""
         level = self._core.root.folds.feature_level
-        if level != own.log_level:
-            found.append(self._raised(level))
-        if log.begin_sequence != own.begin.position.sequence + 1:
-            found.append(BeginMoved(log.view().begin))
-        if self._taken.is_completed(now):
-            found.append(Completed(True))
-        if not is_leading and (log.corrupt or own.damaged_from):
-            first = self._repair.damaged_from()
-            if first != own.damaged_from:
-                found.append(DamageFound(first))
-        return found
+        raised = [] if level == self._own.log_level else [self._raised(level)]
+        return [*raised, *([Completed(True)] if self._taken.is_completed(now) else [])]
 
     def _raised(self, level: int) -> LevelFolded:
         """A log above what this member knows has records that it does not fold: it must not go on."""

@@ -27,6 +27,7 @@ from albireo.machine.pair.events import ACTING, State
 from albireo.machine.pair.member import Member
 from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import SECOND, Instant
+from albireo.model.log_view import LogView
 from albireo.node.member.order_replies import Poll, Reply
 from albireo.node.member.status import MemberStatus, VoterSeen
 
@@ -39,6 +40,8 @@ PROBE_NS: Final = SECOND
 HEARD_NS: Final = 3 * SECOND
 ANSWER_NS: Final = 2 * SECOND
 PLC: Final = "plc:"
+NO_ROUND: Final = 0
+"""In these questions: the member machine counts the rounds of its own, from 1 on, and takes no answer of another."""
 
 
 class InitAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,8 +61,15 @@ class ResetAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class VoterAdmission:
     """One per run of CORE."""
 
-    def __init__(self, member: Member, status: MemberStatus, ask_voter: Callable[[str, Question], None]) -> None:
+    def __init__(
+        self,
+        member: Member,
+        log: Callable[[], LogView],
+        status: MemberStatus,
+        ask_voter: Callable[[str, Question], None],
+    ) -> None:
         self._member = member
+        self._log = log
         self._status = status
         self._ask_voter = ask_voter
         self._installed: dict[str, Voted] = {}
@@ -74,11 +84,11 @@ class VoterAdmission:
 
     def init(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         msgspec.convert(arguments, InitAsked)
-        own, config = self._member.own, self._member.config
+        own, config, log = self._member.own, self._member.config, self._log()
         if own.index != 0:
             primary = self._status.seats.place(0)
             return Reply(error="only the primary begins a pair", remedy=f"ask {primary}, with --data of its directory")
-        if own.end.sequence or own.history.epoch:
+        if log.end.sequence or log.history.epoch:
             return Reply(error="this log is not empty, so the pair is not new; nothing was done", remedy=_NOT_NEW)
         if not config.voters:
             return Reply(error="this pair has no voters", remedy="begin it with: albireo promote --force")
@@ -147,7 +157,7 @@ class VoterAdmission:
     def _why_not(self, voter: str, now: Instant) -> Reply | None:
         """Reason against a re-admission, looked for before and after the wait; None: there is none."""
         member, seen = self._member, self._status.voters[voter]
-        if member.state not in ACTING or member.leading is None:
+        if member.state not in ACTING or member.holder is None:
             error = f"only the active member admits a voter; this one is {member.state.value}"
             return Reply(error=error, remedy="order it with --data of the active one")
         if seen.last is None or now - seen.at > HEARD_NS:
@@ -160,24 +170,24 @@ class VoterAdmission:
     def _admit_again(self, voter: str, since: Instant, now: Instant) -> Reply | None:
         """Send INSTALL if the highest possible promise of the voter is certain; else say what is missing."""
         member, own = self._member, self._member.own
-        leading = member.leading
-        assert leading is not None, "checked by `_why_not`"
+        holder = member.holder
+        assert holder is not None, "checked by `_why_not`"
         others = [seen for name, seen in self._status.voters.items() if name != voter]
         told = [seen.last for seen in others if seen.last is not None]
-        if any(one.record is not None and one.record.epoch > leading.epoch for one in told):
+        if any(one.record is not None and one.record.epoch > holder.epoch for one in told):
             return Reply(error="the other member was given a higher epoch", remedy="order it there")
         heard_since = sum(_is_known(seen, since) for seen in others)
-        if leading.lease.from_peer <= now and heard_since < member.config.majority:
+        if holder.lease.from_peer <= now and heard_since < member.config.majority:
             return Reply(error="it is not certain what this voter had promised", remedy=_NOT_CERTAIN)
         heard = member.peer.last
         promised = max(
-            leading.epoch,
+            holder.epoch,
             own.tried_epoch,
             own.accepted_epoch,
             0 if heard is None else heard.accepted_epoch,
             *[one.promised for one in told],
         )
-        self._install(voter, leading.record, promised)
+        self._install(voter, holder.record, promised)
         return None
 
     def _readmitted(self, voter: str, now: Instant, until: Instant) -> Reply | None:
@@ -204,19 +214,19 @@ class VoterAdmission:
             if voter.startswith(PLC) and seen.last is not None and seen.last.reason == VoterRefusal.EMPTY.value:
                 self._admit_own_block(voter)
             if now - seen.at >= PROBE_NS:
-                self._ask_voter(voter, Read(**own.voter_head, round=own.next_round()))
+                self._ask_voter(voter, Read(**own.voter_head, round=NO_ROUND))
 
     def _admit_own_block(self, voter: str) -> None:
         """Admit the own block: this member's promises there are in its store header, so its own word is enough."""
-        member, own = self._member, self._member.own
+        member, own, log = self._member, self._member.own, self._log()
         record = None
-        if member.leading is not None and member.state in ACTING:
-            record = member.leading.record
+        if member.holder is not None and member.state in ACTING:
+            record = member.holder.record
         elif member.following is not None and member.state is State.READY:
             seen = (one.last.record for one in self._status.voters.values() if one.last is not None)
             followed = [one for one in seen if one is not None and one.epoch == member.following.epoch]
             record = max(followed, key=lambda one: one.rank, default=None)
-        elif own.index == 1 and not own.end.sequence and not own.history.epoch:
+        elif own.index == 1 and not log.end.sequence and not log.history.epoch:
             # A new pair's PLC has no vote before both blocks are there, and nobody to follow before it has. This member
             # has promised nothing and is in no set, so the first record in its own block gives nobody a vote too much.
             record = _first_record(member.config)
@@ -225,7 +235,7 @@ class VoterAdmission:
 
     def _install(self, voter: str, record: Record, promised: int) -> None:
         own = self._member.own
-        question = Install(**own.voter_head, round=own.next_round(), record=record, promised=promised)
+        question = Install(**own.voter_head, round=NO_ROUND, record=record, promised=promised)
         self._ask_voter(voter, question)
 
 

@@ -35,7 +35,7 @@ class Ledger(Tenures):
 
     def _needed(self, node: MemberNode) -> set[int]:
         """Members that must have what this holder commits now."""
-        leading = node.machine.leading
+        leading = node.machine.holder
         assert leading is not None
         if leading.grant.is_decided:
             return {node.index}
@@ -51,7 +51,7 @@ class Ledger(Tenures):
             elif self.committed[sequence - 1] != fact:
                 was = self.committed[sequence - 1]
                 self._fail(f"{node.name} commits {fact} at {sequence}, committed was {was}")
-        if node.machine.leading is not None:
+        if node.machine.holder is not None:
             self._check_disks(node, position)
 
     def _first_commit(self, fact: tuple[int, int, int, int]) -> None:
@@ -89,7 +89,7 @@ class Ledger(Tenures):
 
     def granted(self, node: MemberNode) -> None:
         """A member leads from now on; the other may be alive and under its lease if a refusal was forged."""
-        leading, other = node.machine.leading, self.stage.other(node)
+        leading, other = node.machine.holder, self.stage.other(node)
         if leading is not None and other.is_leading and self.stage.has_forged:
             self.overtaken_epoch = leading.epoch
             self.overtaken_until = self.stage.agenda.at + self.stage.config.lease_and_drift
@@ -108,8 +108,8 @@ class Ledger(Tenures):
 
     def check_end(self) -> None:
         for node in self.stage.members:
-            if node.is_leading and node.machine.leading is not None:
-                self.check_holder(node, node.machine.leading.epoch)
+            if node.is_leading and node.machine.holder is not None:
+                self.check_holder(node, node.machine.holder.epoch)
         stored = {(producer, number) for _, producer, number, _ in self.committed}
         lost = sorted(set(self.acknowledged) - stored)
         if lost:

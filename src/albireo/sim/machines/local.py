@@ -129,7 +129,7 @@ class LocalStream:
             self._offered(node, run, number, run * BODIES + number)
 
     def _hello(self, node: MemberNode, run: int) -> None:
-        leading = node.machine.leading
+        leading = node.machine.holder
         if not self._serves(node) or leading is None:
             return
         place = next((at for at, one in enumerate(reversed(node.log)) if one.producer == LOCAL and one.body < 0), None)
@@ -143,7 +143,7 @@ class LocalStream:
             self._say(node, partial(self._welcomed, run, node.appended.get(LOCAL, 0)))
 
     def _offered(self, node: MemberNode, run: int, number: int, body: int) -> None:
-        leading = node.machine.leading
+        leading = node.machine.holder
         if not self._serves(node) or leading is None:
             return
         if self._heard.get(node.index) != (node.life, leading.epoch, run):
@@ -155,13 +155,13 @@ class LocalStream:
             self._repeat(node, run, number, body)
 
     def _append(self, node: MemberNode, number: int, body: int) -> None:
-        assert node.machine.leading is not None
-        committed = node.machine.own.committed.sequence
+        assert node.machine.holder is not None
+        committed = node.folded
         node.appended[LOCAL] = number
-        node.append(Entry(node.machine.leading.epoch, LOCAL, number, committed, body))
+        node.append(Entry(node.machine.holder.epoch, LOCAL, number, committed, body))
         if self.stage.variant.early_before_sync:
             self._tell(node, len(node.log))
-        node.tell_appended()
+        node.tell_changed()
 
     def _repeat(self, node: MemberNode, run: int, number: int, body: int) -> None:
         """Answered as its original was; else by what is on its way."""

@@ -59,9 +59,9 @@ _BROKEN: Final = Swarm(
 
 MUTATIONS: Final[Mapping[str, tuple[Variant, Swarm]]] = {
     # Of design/pair.md, in its order.
-    "acknowledge before the passive member has it": (_member(leading_type=broken.LeadsAlone), _KILLS),
+    "acknowledge before the passive member has it": (_member(holder_type=broken.LeadsAlone), _KILLS),
     "acknowledge before the sync": (Variant(told_before_sync=True), _DISKS),
-    "go solo without the voters": (_member(leading_type=broken.AsksNobody), _CUTS),
+    "go solo without the voters": (_member(holder_type=broken.AsksNobody), _CUTS),
     "no dedup rebuild after promotion": (Variant(no_dedup_rebuild=True), _KILLS),
     "acknowledge a duplicate whose original is not committed": (
         Variant(acks_pending_duplicate=True),
@@ -71,18 +71,18 @@ MUTATIONS: Final[Mapping[str, tuple[Variant, Swarm]]] = {
         Variant(voter=broken.ForgetsVersions),
         _plays("late_shrink", voters=1, long_delay=0.4, batch_every_ms=15.0),
     ),
-    "no write-back of the highest record at promotion": (_member(standing_type=broken.ActsOnPromises), _KILLS),
+    "no write-back of the highest record at promotion": (_member(candidate_type=broken.ActsOnPromises), _KILLS),
     "a record read at a minority is relied on": (
-        _member(standing_type=broken.StandsWithOne),
+        _member(candidate_type=broken.StandsWithOne),
         _plays("stale_minority", batch_every_ms=15.0),
     ),
-    "an add in flight not required for acknowledgements": (_member(leading_type=broken.LeadsWithFreeAdd), _ADDS),
-    "epoch continued after a restart": (_member(own_type=broken.ReusesEpoch), _KILLS),
+    "an add in flight not required for acknowledgements": (_member(holder_type=broken.LeadsWithFreeAdd), _ADDS),
+    "epoch continued after a restart": (_member(party_type=broken.ReusesEpoch), _KILLS),
     "ACK of own length instead of what was verified": (_member(following_type=broken.KeepsTail), _KILLS),
     "a voter that starts fresh after loss": (Variant(fresh_voter=True), _LOST_VOTER),
     "a voter restart without the wait": (Variant(voter=broken.NeverWaits), _RESTARTS),
     "lease counted from the answer": (
-        _member(leading_type=broken.LeadsFromTheAnswer),
+        _member(holder_type=broken.LeadsFromTheAnswer),
         _plays("late_answers", voters=1, long_delay=0.4),
     ),
     "zero block = initial": (Variant(register=broken.ZeroIsInitial), _ZEROED),
@@ -115,18 +115,18 @@ MUTATIONS: Final[Mapping[str, tuple[Variant, Swarm]]] = {
         Variant(voter=broken.BreaksItsPromise),
         _plays("contend", voters=1, delay_ms=40.0, batch_every_ms=15.0),
     ),
-    "promise to the holder broken": (_member(standing_type=broken.BreaksPromise), _BY_PROMISE),
+    "promise to the holder broken": (_member(candidate_type=broken.BreaksPromise), _BY_PROMISE),
     "hello taken for an acknowledgement": (
-        _member(leading_type=broken.BelievesHello),
+        _member(holder_type=broken.BelievesHello),
         _plays("long_tail", batch_every_ms=10.0),
     ),
     "voter answers before its store is synced": (Variant(answers_before_persist=True), _CRASHES),
     "floor ignored by a candidate": (
-        _member(standing_type=broken.IgnoresFloor),
+        _member(candidate_type=broken.IgnoresFloor),
         _plays("old_disk_alone", batch_every_ms=15.0),
     ),
     "outputs written at once after a fast takeover": (
-        _member(standing_type=broken.WritesAtOnce),
+        _member(candidate_type=broken.WritesAtOnce),
         Swarm(faults=("forge_refusal",), fault_every_ms=800.0, fast=True),
     ),
     "output write begun at the end of the lease": (

@@ -183,6 +183,6 @@ class Outputs:
     def check_end(self) -> None:
         """Nothing stale stands in the stamped output once everything was well for a while."""
         holder = next(node for node in self.stage.members if node.is_leading)
-        leading = holder.machine.leading
+        leading = holder.machine.holder
         if leading is not None and self.stamp != leading.epoch:
             self.stage.fail(f"the stamped output stands at epoch {self.stamp}, {leading.epoch} leads")

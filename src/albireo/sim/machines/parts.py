@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from albireo.machine.pair.events import PersistStore
 from albireo.machine.pair.member import Member
 from albireo.machine.vote.register import RegisterVoter
 from albireo.machine.vote.voter import Voter
@@ -86,11 +85,19 @@ def level_of(entries: Iterable[Entry]) -> int:
     return max((entry.level for entry in entries if entry.level), default=FIRST_LEVEL)
 
 
+class Header(msgspec.Struct, frozen=True):
+    """Store header of a member."""
+
+    tried_epoch: int = 0
+    accepted_epoch: int = 0
+    history: EpochHistory = EpochHistory()
+
+
 class Disk(msgspec.Struct, frozen=True):
     """What a disk held at one time."""
 
     log: tuple[Entry, ...]
-    header: PersistStore
+    header: Header
 
 
-EMPTY_DISK: Final = Disk((), PersistStore(0, 0, EpochHistory()))
+EMPTY_DISK: Final = Disk((), Header())

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from albireo.codec.pair_message import Accept, Frames, Yielded
 from albireo.machine.pair.events import (
     AppendFrames,
@@ -25,6 +27,7 @@ from albireo.machine.pair.events import (
     FromPeer,
     GrantEpoch,
     LevelFolded,
+    LogChanged,
     PeerGone,
     PersistStore,
     RaiseLevel,
@@ -35,17 +38,16 @@ from albireo.machine.pair.events import (
     State,
     StopNow,
     StopServing,
-    Synced,
     TellPeer,
     Transitioned,
 )
-from albireo.machine.pair.own import MemberFacts
+from albireo.machine.pair.party import MemberFacts
 from albireo.model.instant import TimePassed
 from albireo.sim.engine.agenda import Timer
 from albireo.sim.machines.clients import Clients
 from albireo.sim.machines.ledger import Ledger
 from albireo.sim.machines.outputs import Outputs
-from albireo.sim.machines.parts import NO_FOLD, NOOP, Entry, level_of
+from albireo.sim.machines.parts import NO_FOLD, NOOP, Entry, Header, level_of
 from albireo.sim.machines.stage import MemberNode, PairStage
 from albireo.sim.machines.voters import Voters
 
@@ -103,12 +105,14 @@ class Shell:
         node.runs += 1
         ring = partial(node.hears, TimePassed())
         node.timer = Timer(self.agenda, node, partial(node.awake, ring, node.life))
+        node.believed = len(node.log) if self.stage.variant.recovered_is_durable else 0
         if not self.stage.variant.recovered_is_durable:
             node.synced = len(node.log)
+        committed = max((entry.committed for entry in node.log), default=0)
+        node.folded = min(committed, len(node.log))
         facts = self._facts(node)
         seed = random.Random(f"{self.stage.seed} {node.name} {node.runs}")
         node.machine = self.stage.variant.member(self.stage.config, facts, seed, node.now)
-        node.folded = facts.committed.sequence
         node.appended = {}
         node.is_open = False
         self.stage.note(node.name, f"starts, run {facts.run}, end {node.end}")
@@ -116,20 +120,14 @@ class Shell:
         self.step(node, Started())
 
     def _facts(self, node: MemberNode) -> MemberFacts:
-        committed = max((entry.committed for entry in node.log), default=0)
         return MemberFacts(
             index=node.index,
             run=node.runs * 2 + node.index + 1000,
             store=node.store,
-            history=node.header.history,
-            end=node.end,
-            durable=node.end,
-            committed=node.position(min(committed, len(node.log))),
             tried_epoch=node.header.tried_epoch,
             accepted_epoch=node.header.accepted_epoch,
-            is_whole=not node.is_damaged,
             feature_level=node.feature_level,
-            log_level=level_of(node.log[:committed]),
+            log_level=level_of(node.log[: node.folded]),
         )
 
     def stop(self, node: MemberNode, *, keeps_cache: bool) -> None:
@@ -153,7 +151,7 @@ class Shell:
 
     def _ends(self, node: MemberNode) -> None:
         node.is_up = False
-        node.untold = None
+        node.has_untold = False
 
     def tell_gone(self, teller: MemberNode, run: int) -> None:
         """A member, and the voters, see that the port of that run is closed."""
@@ -170,7 +168,7 @@ class Shell:
         stage, life, crash = self.stage, node.life, self.stage.swarm.crash_at_effect
         stage.steps += 1
         stage.timers += isinstance(event, TimePassed)
-        for effect in node.machine.step(event, node.now):
+        for effect in node.machine.step(event, node.view(), node.now):
             if not node.is_up or node.life != life:
                 return
             if crash and stage.crashes(crash):
@@ -179,8 +177,8 @@ class Shell:
             self._do(node, effect)
         if node.is_up and node.life == life:
             node.timer.arm(node.machine.deadline())
-            node.tell_appended()
-            if self.clients.local and isinstance(event, Synced):
+            node.tell_changed()
+            if self.clients.local and isinstance(event, LogChanged):
                 self.clients.local.synced(node)
 
     def _do(self, node: MemberNode, effect: Effect) -> None:
@@ -189,7 +187,9 @@ class Shell:
             doer(node, effect)
 
     def _persist(self, node: MemberNode, effect: PersistStore) -> None:
-        node.header = effect
+        history = node.header.history if effect.history is None else effect.history
+        node.header = Header(effect.tried_epoch, effect.accepted_epoch, history)
+        node.has_untold = node.has_untold or effect.history is not None
 
     def _ask_voter(self, node: MemberNode, effect: AskVoter) -> None:
         question = effect.question
@@ -222,8 +222,8 @@ class Shell:
             self.stage.fail(f"{node.name}: history at risk: {effect.detail}")
 
     def _refused(self, node: MemberNode, effect: Refused) -> None:
-        self.stage.refused[effect.reason] += 1
-        self.stage.tell(node.name, f"refuses: {effect.reason}")
+        self.stage.refused[str(effect.why)] += 1
+        self.stage.tell(node.name, f"refuses: {effect.why}")
 
     def _cut_log(self, node: MemberNode, effect: CutTo) -> None:
         self.stage.note(node.name, f"cuts {len(node.log)} to {effect.sequence}")
@@ -235,14 +235,13 @@ class Shell:
         node.sync()
 
     def _append_noop(self, node: MemberNode, effect: AppendNoOp) -> None:
-        node.append(Entry(effect.epoch, NOOP, effect.epoch, node.machine.own.committed.sequence))
+        node.append(Entry(effect.epoch, NOOP, effect.epoch, node.folded))
 
     def _raise_level(self, node: MemberNode, effect: RaiseLevel) -> None:
         """Unless it does not serve, or the record stands in the log already."""
-        leading = node.machine.leading
-        if node.is_open and leading is not None and level_of(node.log) < effect.level:
-            committed = node.machine.own.committed.sequence
-            node.append(Entry(leading.epoch, NOOP, effect.level, committed, level=effect.level))
+        holder = node.machine.holder
+        if node.is_open and holder is not None and level_of(node.log) < effect.level:
+            node.append(Entry(holder.epoch, NOOP, effect.level, node.folded, level=effect.level))
 
     def _replicate(self, node: MemberNode, effect: Replicate) -> None:
         """Own frames after a position, in pieces."""
@@ -252,15 +251,14 @@ class Shell:
             message = Frames(
                 cluster="c", member=node.index, run=own.run, store=own.store, to_run=effect.to_run, epoch=effect.epoch,
                 session=effect.session, previous=start, last=node.position(start + len(piece)),
-                committed=own.committed, payload=piece,
+                committed=node.position(node.folded), payload=piece,
             )  # fmt: skip
             self.stage.network.send(
                 node.name, other.name, own.path, partial(other.deliver, FromPeer(message, own.path))
             )
 
     def _grant(self, node: MemberNode, effect: GrantEpoch) -> None:
-        own = node.machine.own
-        node.header = PersistStore(own.tried_epoch, own.accepted_epoch, own.history)
+        node.header = msgspec.structs.replace(node.header, history=node.header.history.granted(effect.entry))
         if not self.stage.variant.no_dedup_rebuild:
             fold = node.snapshot.over(node.log[node.snapshot.sequence :])
             node.appended = dict(fold.last)
@@ -270,14 +268,14 @@ class Shell:
         self.ledger.granted(node)
         if self.clients.local:
             self.clients.local.granted(node, effect.entry.epoch)
-        if node.machine.leading is not None and node.machine.leading.grant.is_forced:
+        if node.machine.holder is not None and node.machine.holder.grant.is_forced:
             self.ledger.forced(node)
             self.clients.forced(node)
 
     def _commit(self, node: MemberNode, effect: Commit) -> None:
         stage, position = self.stage, effect.position
         self.ledger.commits(node, position)
-        if node.machine.leading is not None:
+        if node.machine.holder is not None:
             for entry in node.log[node.folded : position.sequence]:
                 self.clients.committed(node, entry)
         level = max(node.machine.own.log_level, level_of(node.log[node.folded : position.sequence]))

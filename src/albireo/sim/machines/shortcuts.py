@@ -11,13 +11,13 @@ import msgspec
 from albireo.codec.pair_message import Accept, FollowAnswered, FollowAsked, Voted
 from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, encode_ballot, encode_life
 from albireo.machine.pair.candidacy import Candidacy, Grant, Kind
+from albireo.machine.pair.candidate import Candidate, Outcome
 from albireo.machine.pair.following import Following
 from albireo.machine.pair.handover import Handover
-from albireo.machine.pair.leading import Leading
+from albireo.machine.pair.holder import Holder
 from albireo.machine.pair.lease import Lease
-from albireo.machine.pair.own import Own
+from albireo.machine.pair.party import Party
 from albireo.machine.pair.set_changes import SetChanges
-from albireo.machine.pair.standing import Outcome, Standing
 from albireo.machine.vote.events import Effect as RegisterEffect
 from albireo.machine.vote.events import RegisterPhase
 from albireo.machine.vote.register import RegisterVoter
@@ -27,14 +27,14 @@ from albireo.model.position import BEGINNING, Position
 from albireo.sim.machines.plc import first_ballot
 
 
-class LeadsAlone(Leading):
+class LeadsAlone(Holder):
     """Acknowledges before the passive member has it."""
 
     def _committable(self) -> int:
-        return self.own.durable.sequence
+        return self.own.log.durable.sequence
 
 
-class AsksNobody(Leading):
+class AsksNobody(Holder):
     """Goes solo without the voters."""
 
     def ask_set(self, members: tuple[int, ...], now: Instant) -> None:
@@ -50,7 +50,7 @@ class AddIsFree(SetChanges):
         return frozenset(self.confirmed or self.latest.members)
 
 
-class LeadsWithFreeAdd(Leading):
+class LeadsWithFreeAdd(Holder):
     changes_type = AddIsFree
 
 
@@ -61,17 +61,17 @@ class FromTheAnswer(Lease):
         return super()._counted(now, now)
 
 
-class LeadsFromTheAnswer(Leading):
+class LeadsFromTheAnswer(Holder):
     lease_type = FromTheAnswer
 
 
-class BelievesHello(Leading):
+class BelievesHello(Holder):
     """Takes what a follower says it has for an acknowledgement."""
 
     def asked(self, hello: FollowAsked, now: Instant) -> None:
         super().asked(hello, now)
         if self.session == hello.session:
-            self.match = max(self.match, min(hello.end.sequence, self.own.end.sequence))
+            self.match = max(self.match, min(hello.end.sequence, self.own.log.end.sequence))
 
 
 class OneIsEnough(Candidacy):
@@ -82,11 +82,11 @@ class OneIsEnough(Candidacy):
         return 1
 
 
-class StandsWithOne(Standing):
+class StandsWithOne(Candidate):
     candidacy_type = OneIsEnough
 
 
-class BreaksPromise(Standing):
+class BreaksPromise(Candidate):
     """Opens a candidacy although it promised the holder none (4b)."""
 
     def promise(self, now: Instant) -> None:
@@ -97,12 +97,12 @@ class KeepsTail(Following):
     """Acknowledges its own length instead of what was verified: never cuts."""
 
     def answered(self, answer: FollowAnswered) -> bool:
-        if answer.position < self.own.end.sequence:
-            answer = msgspec.structs.replace(answer, position=self.own.end.sequence)
+        if answer.position < self.own.log.end.sequence:
+            answer = msgspec.structs.replace(answer, position=self.own.log.end.sequence)
         return super().answered(answer)
 
 
-class ActsOnPromises(Standing):
+class ActsOnPromises(Candidate):
     """Leads as soon as a majority promised: what it found is not written back under its own epoch."""
 
     def voted(self, voted: Voted, now: Instant) -> Outcome | Grant:
@@ -115,7 +115,7 @@ class ActsOnPromises(Standing):
         return self._granted(candidacy, now)
 
 
-class WritesAtOnce(Standing):
+class WritesAtOnce(Candidate):
     """Writes outputs from the grant on, although the old holder's lease may still run (rule 12)."""
 
     def _granted(self, candidacy: Candidacy, now: Instant) -> Grant:
@@ -128,7 +128,7 @@ class LowCandidacy(Candidacy):
         return BEGINNING
 
 
-class IgnoresFloor(Standing):
+class IgnoresFloor(Candidate):
     """Stands with a log that ends below what was committed: an old disk."""
 
     candidacy_type = LowCandidacy
@@ -137,8 +137,8 @@ class IgnoresFloor(Standing):
 class YieldsOverWrites(Handover):
     """Gives the lead away while an output write may be under way."""
 
-    def drain(self, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
-        super().drain(cause, now, is_for_stop=is_for_stop)
+    def drain(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
+        super().drain(holder, cause, now, is_for_stop=is_for_stop)
         self.writes_until = now
 
 
@@ -152,11 +152,10 @@ class TakesTheWordForTheEnd(Handover):
 class TakesSilenceForTheEnd(Handover):
     """Waits for the end of the permit only, as a takeover does, although an adapter has not said a word."""
 
-    def drain(self, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
-        super().drain(cause, now, is_for_stop=is_for_stop)
-        permit = self.member.permit(now)
-        if self.writes_until is None and permit is not None:
-            self.writes_until = permit.not_after
+    def drain(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
+        super().drain(holder, cause, now, is_for_stop=is_for_stop)
+        if self.writes_until is None and holder is not None:
+            self.writes_until = holder.permit(now).not_after
 
 
 class NeverWaits(Voter):
@@ -225,9 +224,9 @@ class NoDeadTime(RegisterVoter):
         return effects
 
 
-class ReusesEpoch(Own):
+class ReusesEpoch(Party):
     """Continues with the epoch that the run before had."""
 
     def next_epoch(self, promised: int) -> int:
-        last = max((e.epoch for e in self.history.entries if e.epoch % 2 == self.index), default=0)
+        last = max((e.epoch for e in self.log.history.entries if e.epoch % 2 == self.index), default=0)
         return last or super().next_epoch(promised)

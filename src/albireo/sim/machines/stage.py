@@ -9,11 +9,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from albireo.machine.pair.events import Appended, Event, State, Synced
+from albireo.machine.pair.events import Event, LogChanged, State
 from albireo.machine.pair.member import Member
 from albireo.machine.vote.voter import Voter, VoterStore
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, Instant
+from albireo.model.log_view import LogView
 from albireo.model.position import BEGINNING, Position
 from albireo.sim.engine.agenda import Agenda, Clock, Timer
 from albireo.sim.engine.network import Messages
@@ -62,7 +63,7 @@ class PairStage(Stage[Swarm]):
         if first.is_leading and second.is_leading:
             acting = [m for m in self.members if m.machine.permit(m.now) is not None]
             if len(acting) > 1:
-                self.fail(f"both act, epochs {[m.machine.leading.epoch for m in acting if m.machine.leading]}")
+                self.fail(f"both act, epochs {[m.machine.holder.epoch for m in acting if m.machine.holder]}")
 
 
 class Node(Clock):
@@ -121,6 +122,8 @@ class MemberNode(Node):
         self.store = f"store {self.name}"
         self.log: list[Entry] = []
         self.synced = 0
+        self.believed = 0
+        """Records that count as synced although they are not: a shortcut."""
         self.header = EMPTY_DISK.header
         self.image = EMPTY_DISK
         """A backup of the disk, taken now and then."""
@@ -130,7 +133,8 @@ class MemberNode(Node):
         self.runs = 0
         self.hung_until = 0
         self.cuts = 0
-        self.untold: Position | None = None
+        self.has_untold = False
+        """Something was appended, and the machine has not heard of it."""
         self.folded = 0
         self.appended: dict[int, int] = {}
         """Last number of each producer in the log: the view that admission decides on."""
@@ -144,7 +148,21 @@ class MemberNode(Node):
 
     @property
     def is_leading(self) -> bool:
-        return self.is_up and self.machine.leading is not None
+        return self.is_up and self.machine.holder is not None
+
+    def view(self) -> LogView:
+        """The log at this instant."""
+        length = len(self.log)
+        told = self.position(min(self.folded, length))
+        durable = self.position(min(max(self.synced, self.believed), length))
+        return LogView(
+            committed=min(told, durable),
+            told=told,
+            durable=durable,
+            end=self.end,
+            history=self.header.history,
+            damaged_from=length + 1 if self.is_damaged else 0,
+        )
 
     def position(self, sequence: int) -> Position:
         return Position(self.log[sequence - 1].epoch, sequence) if sequence else BEGINNING
@@ -155,17 +173,19 @@ class MemberNode(Node):
     def append(self, entry: Entry) -> None:
         self.log.append(entry)
         self.sync()
-        self.untold = Position(entry.epoch, len(self.log))
+        self.has_untold = True
 
-    def tell_appended(self) -> None:
-        """The machine hears of an append before anything else: the shell does both in one turn."""
-        end, self.untold = self.untold, None
-        if end is not None and self.is_up:
-            self.hears(Appended(end))
+    def tell_changed(self) -> None:
+        """The machine hears of an append or a cut before anything else: the shell does both in one turn."""
+        has_untold, self.has_untold = self.has_untold, False
+        if has_untold and self.is_up:
+            self.hears(LogChanged())
 
     def cut_to(self, sequence: int) -> None:
         del self.log[sequence:]
         self.synced = min(self.synced, sequence)
+        self.believed = min(self.believed, sequence)
+        self.folded = min(self.folded, sequence)
         self.cuts += 1
         if self.snapshot.sequence > sequence and not self.stage.variant.snapshots_uncommitted:
             self.snapshot = NO_FOLD
@@ -177,13 +197,15 @@ class MemberNode(Node):
 
         def done() -> None:
             if self.is_up and self.life == life and self.cuts == cuts:
-                self.synced = max(self.synced, end.sequence)
-                self.deliver(Synced(end))
+                if end.sequence > self.synced:
+                    self.synced = end.sequence
+                    self.deliver(LogChanged())
 
         wait_ms = 0.2 + stage.chance.random() * 2
         stage.agenda.call_at(max(stage.agenda.at + int(wait_ms * MS), self.hung_until), done)
         if stage.variant.told_before_sync:
-            stage.agenda.call_at(stage.agenda.at, partial(self.awake, partial(self.hears, Synced(end)), life))
+            self.believed = len(self.log)
+            stage.agenda.call_at(stage.agenda.at, partial(self.awake, partial(self.hears, LogChanged()), life))
 
     def saved(self) -> Disk:
         return Disk(tuple(self.log[: self.synced]), self.header)

@@ -63,7 +63,7 @@ class MemberMachine(Machine):
 
     @property
     def is_leading(self) -> bool:
-        return self.member is not None and self.member.leading is not None
+        return self.member is not None and self.member.holder is not None
 
     @property
     def is_drained(self) -> bool:
@@ -114,10 +114,10 @@ class MemberMachine(Machine):
                 self.ledger.asks(record)
             case Appended():
                 member = self.member
-                if member is None or member.leading is None:
+                if member is None or member.holder is None:
                     self.stage.fail(f"{self.name} acknowledges and does not lead")
                 else:
-                    self.ledger.answers(self.index, member.own.run, member.leading.epoch, message)
+                    self.ledger.answers(self.index, member.own.run, member.holder.epoch, message)
 
     def down(self, why: str, *, is_power: bool) -> None:
         super().down(why, is_power=is_power)
@@ -156,8 +156,8 @@ class MemberMachine(Machine):
         member = self.member
         if not frames:
             return
-        if member is not None and member.leading is not None:
-            self.ledger.commits(self.index, member.own.run, member.leading.epoch, frames)
+        if member is not None and member.holder is not None:
+            self.ledger.commits(self.index, member.own.run, member.holder.epoch, frames)
         else:
             self.ledger.follows(self.index, frames)
 
@@ -215,7 +215,7 @@ class MemberMachine(Machine):
         if self.is_ready != (self.state == "ready"):
             self.is_ready = not self.is_ready
             self._check_restart()
-        if member.leading is not None and all(machine.permits() for machine in self._members):
+        if member.holder is not None and all(machine.permits() for machine in self._members):
             self.stage.fail("both may write")
 
     def _check_restart(self) -> None:

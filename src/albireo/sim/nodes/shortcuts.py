@@ -11,12 +11,13 @@ import msgspec
 
 from albireo.codec.frame import Frame
 from albireo.codec.pair_message import FollowAnswered
+from albireo.log.log import Log
 from albireo.machine.node.pending import Pending
 from albireo.machine.node.role import Role
 from albireo.machine.pair.following import Following
-from albireo.machine.pair.leading import Leading
+from albireo.machine.pair.holder import Holder
+from albireo.model.log_view import LogView
 from albireo.node.core.private_log import OneLetter, PrivateLog
-from albireo.node.member.member import MemberTenure
 from albireo.node.transfer.folds import FoldsTaken
 from albireo.node.transfer.peer_repair import PeerRepair
 from albireo.sim.engine.stage import first_caught
@@ -28,25 +29,25 @@ Shortcut = tuple[type, str, Callable[..., Any]]
 
 
 def _durable_is_what_came(self: Following) -> int:
-    return self.own.end.sequence
+    return self.own.log.end.sequence
 
 
-def _tells_before_the_sync(self: MemberTenure) -> None:
-    _appended(self)
-    self.synced(self._core.log.end)
+def _durable_is_what_was_appended(self: Log) -> LogView:
+    view = _view(self)
+    return msgspec.structs.replace(view, durable=view.end)
 
 
 def _folds_backwards(self: Pending, frames: Sequence[Frame]) -> None:
     _followed(self, list(reversed(frames)))
 
 
-def _begins_at_the_end(self: Leading, hello: Any) -> None:
+def _begins_at_the_end(self: Holder, hello: Any) -> None:
     """A snapshot without the frames that the holder still has."""
     tell = self.own.tell
 
     def later(message: Any) -> None:
         if isinstance(message, FollowAnswered) and message.is_snapshot:
-            message = msgspec.structs.replace(message, position=self.own.committed.sequence)
+            message = msgspec.structs.replace(message, position=self.own.log.told.sequence)
         tell(message)
 
     self.own.tell = later  # type: ignore[method-assign]  # For this one answer.
@@ -82,7 +83,7 @@ def _as_it_stands(self: PrivateLog, frame: Frame) -> Frame:
 
 
 _hold = PrivateLog.hold
-_appended, _followed, _answer = MemberTenure.appended, Pending.followed, Leading._answer
+_view, _followed, _answer = Log.view, Pending.followed, Holder._answer
 _begins = Role.begins
 
 _KILLS: Final = Swarm(faults=("kill", "power"), fault_every_ms=600.0, batch_every_ms=20.0, sync_ms=10.0)
@@ -98,9 +99,9 @@ _PRIVATE: Final = msgspec.structs.replace(_KILLS, is_private=True)
 
 SHORTCUTS: Final[Mapping[str, tuple[Shortcut, Swarm]]] = {
     "commit before the follower has synced": ((Following, "_verified_durable", _durable_is_what_came), _KILLS),
-    "commit before the own sync": ((MemberTenure, "appended", _tells_before_the_sync), _KILLS),
+    "commit before the own sync": ((Log, "view", _durable_is_what_was_appended), _KILLS),
     "a follower folds its frames in another order": ((Pending, "followed", _folds_backwards), _KILLS),
-    "snapshot without the retained frames": ((Leading, "_answer", _begins_at_the_end), _AWAY),
+    "snapshot without the retained frames": ((Holder, "_answer", _begins_at_the_end), _AWAY),
     "in the set before a restart could go on": ((FoldsTaken, "is_completed", _complete_at_once), _AWAY),
     "serves before its folds are those of its log": ((Role, "begins", _serves_before_it_has_folded), _SLOW_FOLDS),
     "damage is forgotten instead of repaired": ((PeerRepair, "_repair", _repairs_nothing), _ROT),

@@ -7,10 +7,11 @@ import pytest
 
 from albireo.codec.pair_message import Release, Yielded
 from albireo.machine.pair.events import (
-    Appended,
     CloseAdmission,
     Effect,
+    LogChanged,
     OutputsEnded,
+    Refusal,
     Refused,
     Serve,
     State,
@@ -19,10 +20,9 @@ from albireo.machine.pair.events import (
     SwitchoverAsked,
     TellPeer,
 )
-from albireo.machine.pair.handover import LEASE_OVER, OTHER_NOT_IN_SET, OTHER_NOT_LEVEL, OUTPUTS_NOT_ENDED
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import Position
-from albireo.node.member.order_replies import GIVEN_UP, WHAT_TO_DO
+from albireo.node.member.order_replies import GIVEN_UP
 from albireo.sim.machines.shortcuts import YieldsOverWrites
 from tests.pair_parts import Side, Table
 from tests.unit.node.member.test_pair_orders import done, order
@@ -55,8 +55,8 @@ def told(effects: list[Effect]) -> list[str]:
                 shown.append("yielded")
             case CloseAdmission() | StopServing() | Serve():
                 shown.append(type(effect).__name__)
-            case Refused(reason):
-                shown.append(reason)
+            case Refused(why):
+                shown.append(str(why))
             case _:
                 shown += ["release"] if isinstance(getattr(effect, "question", None), Release) else []
     return shown
@@ -64,7 +64,7 @@ def told(effects: list[Effect]) -> list[str]:
 
 def test_nothing_is_given_away_before_the_adapters_have_spoken(begun: Table) -> None:
     active = silent(begun)
-    assert told(active.member.step(SWITCHOVER, begun.now)) == ["CloseAdmission"], "although both logs are level"
+    assert told(active.stepped(SWITCHOVER)) == ["CloseAdmission"], "although both logs are level"
     begun.pass_time(2 * SECOND)
     assert begun.states() == (State.ACTIVE, State.READY)
     active.step(OutputsEnded(Instant(0)))
@@ -75,10 +75,10 @@ def test_a_write_under_way_delays_it_until_it_has_landed_and_not_longer(begun: T
     active = silent(begun)
     active.step(SWITCHOVER)
     lands = Instant(begun.now + 37 * MS)
-    assert "release" not in told(active.member.step(OutputsEnded(lands), begun.now))
+    assert "release" not in told(active.stepped(OutputsEnded(lands)))
     assert active.member.deadline() <= lands
-    assert "release" not in told(active.member.step(TimePassed(), Instant(lands - 1)))
-    effects = told(active.member.step(TimePassed(), lands))
+    assert "release" not in told(active.stepped(TimePassed(), Instant(lands - 1)))
+    effects = told(active.stepped(TimePassed(), lands))
     assert effects == ["StopServing", "release", "release", "release", "yielded"]
 
 
@@ -86,7 +86,7 @@ def test_the_machine_asks_to_be_woken_when_the_write_has_landed(begun: Table) ->
     active = silent(begun)
     active.step(SWITCHOVER)
     lands = Instant(active.member.deadline() - 1)
-    active.member.step(OutputsEnded(lands), begun.now)
+    active.stepped(OutputsEnded(lands))
     assert active.member.deadline() == lands
 
 
@@ -96,18 +96,18 @@ def test_its_outcome_ends_the_wait_at_once(begun: Table) -> None:
     active.step(OutputsEnded(Instant(begun.now + 600 * MS)))
     begun.pass_time(100 * MS)
     assert active.member.state is State.ACTIVE
-    assert "yielded" in told(active.member.step(OutputsEnded(Instant(0)), begun.now))
+    assert "yielded" in told(active.stepped(OutputsEnded(Instant(0)), begun.now))
 
 
 def test_the_outcome_itself_is_recorded_and_replicated_first(begun: Table) -> None:
     """What became of an order goes with the lead: the member that takes over knows it."""
     active = silent(begun)
     active.step(SWITCHOVER)
-    active.append(active.member.own.end.epoch)
+    active.append(active.log.end.epoch)
     begun.post(active, OutputsEnded(Instant(0)))
     begun.wait_for(State.READY, State.ACTIVE, within_ns=SECOND)
     last = next(one for one in begun.told if isinstance(one, Yielded)).position
-    assert begun.sides[1].member.own.committed >= last
+    assert begun.sides[1].log.committed >= last
 
 
 def break_link(table: Table) -> None:
@@ -122,14 +122,14 @@ def break_all(table: Table) -> None:
 @pytest.mark.parametrize(
     ("what", "reason", "states"),
     [
-        (lambda table: None, OUTPUTS_NOT_ENDED, {State.ACTIVE}),
-        (break_link, OTHER_NOT_IN_SET, {State.SOLO}),
-        (break_all, LEASE_OVER, {State.SUSPENDED}),
+        (lambda table: None, Refusal.OUTPUTS_NOT_ENDED, {State.ACTIVE}),
+        (break_link, Refusal.OTHER_NOT_IN_SET, {State.SOLO}),
+        (break_all, Refusal.LEASE_OVER, {State.SUSPENDED}),
     ],
     ids=["an adapter is silent", "the other is lost", "nobody is heard"],
 )
 def test_one_that_can_not_go_through_is_given_up_with_a_reason_and_a_remedy(
-    begun: Table, what: Callable[[Table], None], reason: str, states: set[State]
+    begun: Table, what: Callable[[Table], None], reason: Refusal, states: set[State]
 ) -> None:
     active = silent(begun)
     answered = order(active, "switchover")
@@ -138,8 +138,7 @@ def test_one_that_can_not_go_through_is_given_up_with_a_reason_and_a_remedy(
     while (answer := answered()) is None:
         assert begun.now < until, "bounded by the drain"
         begun.pass_time(20 * MS)
-    error, remedy = GIVEN_UP[reason]
-    assert answer.error == f"{error}{WHAT_TO_DO}{remedy}"
+    assert answer.error == GIVEN_UP[reason].text and GIVEN_UP[reason].remedy
     assert active.member.state in states
     assert active.status.refused[reason] == 1
     assert active.member.handover.drain_until is None
@@ -150,18 +149,19 @@ def test_an_outcome_that_comes_too_late_to_be_replicated_leaves_the_lead_where_i
     active = silent(begun)
     active.step(SWITCHOVER)
     begun.pass_time(begun.config.drain_ns - 40 * MS)
-    end = active.member.own.end
-    active.member.step(Appended(Position(end.epoch, end.sequence + 1)), begun.now)
-    active.member.step(OutputsEnded(Instant(0)), begun.now)
-    effects = active.member.step(TimePassed(), Instant(begun.now + 40 * MS))
-    assert told(effects) == [OTHER_NOT_LEVEL, "Serve"]
+    end = active.log.end
+    active.changed(end=Position(end.epoch, end.sequence + 1))
+    active.stepped(LogChanged())
+    active.stepped(OutputsEnded(Instant(0)), begun.now)
+    effects = active.stepped(TimePassed(), Instant(begun.now + 40 * MS))
+    assert told(effects) == [Refusal.OTHER_NOT_LEVEL, "Serve"]
 
 
 def test_given_up_it_serves_on_and_the_next_one_needs_words_of_its_own(begun: Table) -> None:
     active = silent(begun)
     active.step(SWITCHOVER)
     begun.pass_time(begun.config.drain_ns - 40 * MS)
-    assert told(active.member.step(TimePassed(), Instant(begun.now + 40 * MS))) == [OUTPUTS_NOT_ENDED, "Serve"]
+    assert told(active.stepped(TimePassed(), Instant(begun.now + 40 * MS))) == [Refusal.OUTPUTS_NOT_ENDED, "Serve"]
     assert active.member.state is State.ACTIVE
     active.step(OutputsEnded(Instant(0)))
     begun.pass_time(100 * MS)
@@ -192,5 +192,5 @@ def test_a_stop_waits_for_the_drain_and_not_for_ever(begun: Table) -> None:
 
 def test_one_that_does_not_wait_is_told_from_this_one(begun: Table) -> None:
     active = silent(begun)
-    active.member.handover = YieldsOverWrites(active.member)
-    assert "yielded" in told(active.member.step(SWITCHOVER, begun.now))
+    active.member.handover = YieldsOverWrites(active.member.own, active.member.peer, active.member.candidate)
+    assert "yielded" in told(active.stepped(SWITCHOVER))

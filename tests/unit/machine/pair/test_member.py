@@ -20,6 +20,7 @@ from albireo.machine.pair.events import (
     FromVoter,
     LogBroken,
     PersistStore,
+    Refusal,
     Refused,
     Started,
     State,
@@ -28,10 +29,11 @@ from albireo.machine.pair.events import (
     Transitioned,
 )
 from albireo.machine.pair.member import Member
-from albireo.machine.pair.own import MemberFacts
+from albireo.machine.pair.party import MemberFacts
 from albireo.machine.pair.set_changes import SetChanges
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
-from albireo.model.position import BEGINNING, EpochHistory, Position
+from albireo.model.log_view import LogView
+from albireo.model.position import Position
 
 CONFIG = PairConfig(cluster="c", voters=("v0", "v1", "v2"))
 FIRST = Record(
@@ -45,14 +47,13 @@ FIRST = Record(
     members=(0,),
     lease_ns=600 * MS,
 )
-FACTS = MemberFacts(
-    index=0, run=7, store="a", history=EpochHistory(), end=BEGINNING, durable=BEGINNING, committed=BEGINNING
-)
+FACTS = MemberFacts(index=0, run=7, store="a")
+EMPTY = LogView()
 
 
 def member(**facts: object) -> Member:
     machine = Member(CONFIG, msgspec.structs.replace(FACTS, **facts), random.Random(1), Instant(0))
-    machine.step(Started(), Instant(0))
+    machine.step(Started(), EMPTY, Instant(0))
     return machine
 
 
@@ -98,13 +99,13 @@ def test_message_in_a_state_that_does_not_hear_it_is_refused_and_changes_nothing
     if state in HEARS[kind] or kind is Heartbeat:
         return
     machine = member()
-    machine.step(FromPeer(heartbeat(is_holder=False, is_acting=False, epoch=0, accepted_epoch=0)), Instant(1))
+    machine.step(FromPeer(heartbeat(is_holder=False, is_acting=False, epoch=0, accepted_epoch=0)), EMPTY, Instant(1))
     machine.state = state
     fields = {"cluster": "c", "member": 1, "run": 20, "store": "b", "to_run": 7, "epoch": 5, "session": 1}
     fields |= {"history": (), "end": (0, 0), "position": (5, 9) if kind in (Yielded, FoldsSent) else 0, "previous": 0}
     fields |= {"last": (5, 1), "committed": (0, 0), "received": 0, "durable": 0, "echo": 0, "following_epoch": 0}
     fields |= {"is_promised": True, "accepted_epoch": 0, "part": 0, "parts": 1, "log_time_ms": 0, "after": 0}
-    effects = machine.step(FromPeer(msgspec.convert(fields, kind)), Instant(2))
+    effects = machine.step(FromPeer(msgspec.convert(fields, kind)), EMPTY, Instant(2))
     assert any(isinstance(effect, Refused) for effect in effects)
     assert machine.state is state
 
@@ -112,14 +113,14 @@ def test_message_in_a_state_that_does_not_hear_it_is_refused_and_changes_nothing
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"cluster": "other"}, "foreign_cluster"),
-        ({"member": 0}, "same_member"),
-        ({"store": "a"}, "cloned_store"),
+        ({"cluster": "other"}, Refusal.FOREIGN_CLUSTER),
+        ({"member": 0}, Refusal.SAME_MEMBER),
+        ({"store": "a"}, Refusal.CLONED_STORE),
     ],
 )
-def test_stray_heartbeat_is_refused_by_name(change: dict[str, object], reason: str) -> None:
+def test_stray_heartbeat_is_refused_by_name(change: dict[str, object], reason: Refusal) -> None:
     machine = member()
-    effects = machine.step(FromPeer(heartbeat(**change)), Instant(1))
+    effects = machine.step(FromPeer(heartbeat(**change)), EMPTY, Instant(1))
     assert Refused(reason) in effects
     assert machine.state is State.JOINING
     assert machine.following is None
@@ -127,48 +128,48 @@ def test_stray_heartbeat_is_refused_by_name(change: dict[str, object], reason: s
 
 def test_replayed_heartbeat_is_refused() -> None:
     machine = member()
-    machine.step(FromPeer(heartbeat(beat=4)), Instant(1))
-    assert Refused("old_heartbeat") in machine.step(FromPeer(heartbeat(beat=3)), Instant(2))
+    machine.step(FromPeer(heartbeat(beat=4)), EMPTY, Instant(1))
+    assert Refused(Refusal.OLD_HEARTBEAT) in machine.step(FromPeer(heartbeat(beat=3)), EMPTY, Instant(2))
 
 
 def test_copy_of_a_heartbeat_on_another_path_is_answered_there() -> None:
     machine = member()
-    machine.step(FromPeer(heartbeat()), Instant(1))
-    effects = machine.step(FromPeer(heartbeat(), path=1), Instant(2))
+    machine.step(FromPeer(heartbeat()), EMPTY, Instant(1))
+    effects = machine.step(FromPeer(heartbeat(), path=1), EMPTY, Instant(2))
     assert [effect.path for effect in effects if isinstance(effect, TellPeer)] == [1]
 
 
 def test_no_candidacy_for_lease_and_drift_after_a_start() -> None:
     machine = member()
-    assert not asked(machine.step(TimePassed(), Instant(CONFIG.lease_and_drift - 1)), object)
-    assert len(asked(machine.step(TimePassed(), Instant(CONFIG.lease_and_drift)), object)) == 3
+    assert not asked(machine.step(TimePassed(), EMPTY, Instant(CONFIG.lease_and_drift - 1)), object)
+    assert len(asked(machine.step(TimePassed(), EMPTY, Instant(CONFIG.lease_and_drift)), object)) == 3
 
 
 def elect(machine: Member, now: Instant) -> list[Effect]:
     """READ, PREPARE, ACCEPT at two of three voters; the effects of the grant."""
-    machine.step(TimePassed(), now)
-    machine.step(voted("v0", 1, "pair_read"), now)
-    effects = machine.step(voted("v1", 1, "pair_read"), now)
+    machine.step(TimePassed(), EMPTY, now)
+    machine.step(voted("v0", 1, "pair_read"), EMPTY, now)
+    effects = machine.step(voted("v1", 1, "pair_read"), EMPTY, now)
     prepare = asked(effects, Prepare)[0].question
     assert isinstance(prepare, Prepare)
     assert isinstance(effects[0], PersistStore)
     assert effects[0].tried_epoch == prepare.epoch
-    machine.step(voted("v0", prepare.round, "pair_prepare"), now)
-    effects = machine.step(voted("v1", prepare.round, "pair_prepare"), now)
+    machine.step(voted("v0", prepare.round, "pair_prepare"), EMPTY, now)
+    effects = machine.step(voted("v1", prepare.round, "pair_prepare"), EMPTY, now)
     accept = asked(effects, Accept)[0].question
     assert isinstance(accept, Accept)
     assert isinstance(effects[0], PersistStore)
     assert effects[0].accepted_epoch == accept.record.epoch
-    machine.step(voted("v0", accept.round, "pair_accept", accept.record), now)
-    return machine.step(voted("v1", accept.round, "pair_accept", accept.record), now)
+    machine.step(voted("v0", accept.round, "pair_accept", accept.record), EMPTY, now)
+    return machine.step(voted("v1", accept.round, "pair_accept", accept.record), EMPTY, now)
 
 
 def test_epoch_is_on_the_disk_before_prepare_and_before_accept_and_is_of_this_member() -> None:
     machine = member()
     effects = elect(machine, Instant(SECOND))
     assert machine.state is State.RECOVERING
-    assert machine.leading is not None
-    assert machine.leading.epoch == 4
+    assert machine.holder is not None
+    assert machine.holder.epoch == 4
     moved = next(effect for effect in effects if isinstance(effect, Transitioned))
     assert moved.cause == "epoch 4 granted"
 
@@ -184,25 +185,25 @@ def test_epoch_is_on_the_disk_before_prepare_and_before_accept_and_is_of_this_me
 def test_candidacy_stops_after_reading(record: Record, reason: str) -> None:
     machine = member()
     now = Instant(SECOND)
-    machine.step(TimePassed(), now)
+    machine.step(TimePassed(), EMPTY, now)
     seen: dict[str, dict[str, object]] = {
         "below_floor": {"floor": Position(2, 1)},
         "lease_runs": {"is_lease_running": True},
     }
     changes = seen.get(reason, {})
-    machine.step(voted("v0", 1, "pair_read", record, **changes), now)
-    effects = machine.step(voted("v1", 1, "pair_read", record, **changes), now)
+    machine.step(voted("v0", 1, "pair_read", record, **changes), EMPTY, now)
+    effects = machine.step(voted("v1", 1, "pair_read", record, **changes), EMPTY, now)
     assert not asked(effects, Prepare)
-    assert machine.standing.last_stop == reason
+    assert machine.candidate.last_stop == reason
 
 
 def test_write_or_sync_error_fences_and_nothing_leaves_any_more() -> None:
     machine = member()
     elect(machine, Instant(SECOND))
-    machine.step(LogBroken("EIO"), Instant(SECOND))
+    machine.step(LogBroken("EIO"), EMPTY, Instant(SECOND))
     assert machine.state is State.FENCED
     assert machine.permit(Instant(SECOND)) is None
-    effects = machine.step(TimePassed(), Instant(2 * SECOND))
+    effects = machine.step(TimePassed(), EMPTY, Instant(2 * SECOND))
     assert [type(effect) for effect in effects] == [Refused]
 
 
@@ -210,7 +211,7 @@ def test_effects_stop_before_anything_tells_of_it() -> None:
     machine = member()
     elect(machine, Instant(SECOND))
     machine.state = State.SOLO
-    effects = machine.step(FromPeer(heartbeat(epoch=99, accepted_epoch=99)), Instant(SECOND))
+    effects = machine.step(FromPeer(heartbeat(epoch=99, accepted_epoch=99)), EMPTY, Instant(SECOND))
     assert isinstance(effects[0], StopServing)
 
 

@@ -57,11 +57,11 @@ def test_they_wait_as_long_although_it_prepares_again_meanwhile(overtaken: Table
     side = overtaken.sides[1]
     ends = overtaken.now + overtaken.config.lease_ns
     wait_until_acting(overtaken, side)
-    epoch = side.member.own.history.epoch
+    epoch = side.log.history.epoch
     for voter in list(overtaken.voters.values())[:2]:
         assert voter.store is not None
         voter.store = replace(voter.store, promised=epoch + 1, promised_run=overtaken.sides[0].member.own.run)
-    wait_until(overtaken, lambda: side.member.own.history.epoch > epoch)
+    wait_until(overtaken, lambda: side.log.history.epoch > epoch)
     wait_until_acting(overtaken, side)
     assert overtaken.now < ends, "the story is about what happens before that"
     wait_for_outputs(overtaken, side)

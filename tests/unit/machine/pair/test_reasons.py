@@ -1,20 +1,13 @@
 """For what, and how often, a member hands the lead over by itself."""
 
-import random
-
 import msgspec
 import pytest
 
 from albireo.codec.pair_message import Heartbeat
-from albireo.machine.pair.config import PairConfig
-from albireo.machine.pair.own import MemberFacts, Own
 from albireo.machine.pair.reasons import FEWER, FULL, Reasons, holding
 from albireo.model.instant import SECOND, Instant
-from albireo.model.position import BEGINNING, EpochHistory
+from albireo.model.position import BEGINNING
 
-FACTS = MemberFacts(
-    index=0, run=7, store="a", history=EpochHistory(), end=BEGINNING, durable=BEGINNING, committed=BEGINNING
-)
 BEAT = Heartbeat(
     cluster="c", member=1, run=20, store="b", beat=1, sent=Instant(5), state="ready", epoch=1, is_acting=False,
     is_holder=False, end=BEGINNING, committed=BEGINNING, accepted_epoch=1,
@@ -60,9 +53,7 @@ def test_a_full_disk_is_acted_on_again_sooner_than_a_device_less() -> None:
     [(True, 2, 2, []), (False, 2, 2, [FULL]), (True, 1, 2, [FEWER]), (False, 1, 2, [FULL, FEWER]), (True, 2, 1, [])],
 )
 def test_what_holds(has_room: bool, reaches: int, other_reaches: int, held: list[object]) -> None:
-    own = Own(PairConfig(cluster="c", voters=("v0",)), FACTS, random.Random(1))
-    own.has_room, own.reaches = has_room, reaches
-    found = holding(own, msgspec.structs.replace(BEAT, reaches=other_reaches))
+    found = holding(msgspec.structs.replace(BEAT, reaches=other_reaches), reaches, has_room=has_room)
     assert [reason for reason, holds in found.items() if holds] == held
 
 

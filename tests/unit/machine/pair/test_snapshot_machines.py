@@ -24,12 +24,14 @@ from albireo.machine.pair.events import (
     AppendFrames,
     AskVoter,
     CaseTold,
+    Commit,
     CutTo,
-    DamageFound,
     Effect,
     ForceAsked,
     FromPeer,
+    LogChanged,
     PersistStore,
+    Refusal,
     Refused,
     RepairLog,
     Replicate,
@@ -44,25 +46,21 @@ from albireo.machine.pair.events import (
 )
 from albireo.machine.pair.following import Following
 from albireo.machine.pair.hold_off import HoldOff
-from albireo.machine.pair.leading import SESSION_LOST, Leading
+from albireo.machine.pair.holder import SESSION_LOST, Holder
 from albireo.machine.pair.member import Member
-from albireo.machine.pair.own import MemberFacts, Own, Peer
+from albireo.machine.pair.party import MemberFacts, Party, Peer
 from albireo.model.instant import SECOND, Instant, TimePassed
-from albireo.model.log_view import Beginning
-from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
+from albireo.model.log_view import Beginning, LogView
+from albireo.model.position import EpochEntry, EpochHistory, Position
 
 CONFIG = PairConfig(cluster="c", voters=("v0",))
 HISTORY = EpochHistory((EpochEntry(2, 1, 11), EpochEntry(4, 501, 12)))
 BEGIN = Beginning(position=Position(2, 300), header_crc=77, log_time_ms=9)
 FOLDED = Position(4, 800)
 NOW = Instant(SECOND)
-LEAD = MemberFacts(
-    index=0, run=7, store="a", history=HISTORY, end=Position(4, 900), durable=Position(4, 900),
-    committed=Position(4, 900), begin=BEGIN,
-)  # fmt: skip
-EMPTY = MemberFacts(
-    index=1, run=20, store="b", history=EpochHistory(), end=BEGINNING, durable=BEGINNING, committed=BEGINNING
-)
+LEAD = MemberFacts(index=0, run=7, store="a")
+EMPTY = MemberFacts(index=1, run=20, store="b")
+NEW = LogView()
 HEAD = {"cluster": "c", "member": 1, "run": 20, "store": "b", "to_run": 7, "epoch": 4, "session": 1}
 ASKED = msgspec.convert(HEAD | {"history": (), "end": (0, 0)}, FollowAsked)
 BEAT = Heartbeat(
@@ -71,15 +69,19 @@ BEAT = Heartbeat(
 )  # fmt: skip
 
 
-def leading(members: tuple[int, ...] = (0,), **facts: object) -> Leading:
-    own = Own(CONFIG, msgspec.structs.replace(LEAD, **facts), random.Random(1))
+def view(end: Position, history: EpochHistory = HISTORY, **changes: object) -> LogView:
+    """A log that is committed and durable to its end."""
+    log = LogView(history=history, end=end, durable=end, told=end, committed=end)
+    return msgspec.structs.replace(log, **changes)
+
+
+def leading(members: tuple[int, ...] = (0,), begin: Beginning = BEGIN) -> Holder:
+    own = Party(CONFIG, LEAD, random.Random(1))
+    own.log = view(Position(4, 900), begin=begin)
     peer = Peer()
     beat = msgspec.structs.replace(BEAT, member=1, run=20, store="b", is_holder=False, is_acting=False, session=0)
     peer.hear(beat, NOW)
-    own.out.clear()
-    tenure = Leading(own, peer, grant(members), HoldOff(), NOW)
-    tenure.noop = 501
-    return tenure
+    return Holder(own, peer, grant(members), HoldOff(), NOW)
 
 
 def grant(members: tuple[int, ...]) -> Grant:
@@ -110,7 +112,7 @@ def test_who_is_too_old_or_has_no_folds_is_told_where_to_begin_and_sent_nothing_
     assert isinstance(answer, FollowAnswered)
     assert (answer.is_snapshot, answer.position) == (True, 300)
     assert (answer.header_crc, answer.log_time_ms) == (77, 9)
-    holder.appended(900, NOW)
+    holder.log_changed(NOW)
     assert holder.own.out == []
     holder.state_asked(msgspec.convert(HEAD | {"part": 2}, FoldsAsked))
     assert holder.own.out == [SendFolds(1, 20, 4, 2)]
@@ -128,7 +130,7 @@ def test_who_has_all_that_was_pruned_follows_without_a_snapshot() -> None:
     assert Replicate(1, 20, 4, 300) in holder.own.out
     holder.own.out.clear()
     holder.state_asked(msgspec.convert(HEAD | {"part": 0}, FoldsAsked))
-    assert holder.own.out == [Refused("other_session")]
+    assert holder.own.out == [Refused(Refusal.OTHER_SESSION)]
 
 
 def test_a_member_of_the_set_is_taken_out_before_it_gives_its_log_away() -> None:
@@ -151,7 +153,7 @@ def test_a_member_of_the_set_is_taken_out_before_it_gives_its_log_away() -> None
 def test_nobody_is_told_of_a_beginning_that_can_not_be_read() -> None:
     holder = leading(begin=Beginning(position=Position(2, 300), is_known=False))
     holder.asked(ASKED, NOW)
-    assert holder.own.out == [Refused("beginning_unreadable")]
+    assert holder.own.out == [Refused(Refusal.BEGINNING_UNREADABLE)]
 
 
 def test_it_is_asked_for_only_when_its_own_snapshot_has_the_folds() -> None:
@@ -172,9 +174,9 @@ def test_a_session_that_the_log_can_not_serve_is_called_lost_and_a_new_one_begin
     holder.lost(1)
     assert holder.session == SESSION_LOST
     holder.own.out.clear()
-    holder.appended(900, NOW)
+    holder.log_changed(NOW)
     assert holder.own.out == []
-    holder.own.begin = Beginning(position=Position(4, 600))
+    holder.own.log = view(Position(4, 900), begin=Beginning(position=Position(4, 600)))
     ask = msgspec.structs.replace(ASKED, session=2, history=HISTORY.entries, end=Position(2, 400))
     holder.asked(ask, NOW)
     (answer,) = told(holder.own.out, FollowAnswered)
@@ -200,7 +202,7 @@ def test_late_words_of_a_run_before_are_not_those_of_the_follower() -> None:
     leaving = Leaving(cluster=late.cluster, member=late.member, run=late.run, store=late.store)
     for message in (late, leaving):
         holder.hears(message, NOW)
-    assert holder.own.out == [Refused("other_session")] * 2
+    assert holder.own.out == [Refused(Refusal.OTHER_SESSION)] * 2
     assert (holder.match, holder.is_peer_leaving) == (0, False)
     holder.hears(acked(900, is_complete=True), NOW)
     assert holder.match == 900
@@ -243,10 +245,17 @@ def frames(following: Following, previous: int = 300, last: int = 400) -> Frames
     )  # fmt: skip
 
 
-def following(**facts: object) -> Following:
-    made = Following(Own(CONFIG, msgspec.structs.replace(EMPTY, **facts), random.Random(1)), BEAT, NOW)
-    made.own.out.clear()
-    return made
+def following(log: LogView = NEW, **facts: object) -> Following:
+    own = Party(CONFIG, msgspec.structs.replace(EMPTY, **facts), random.Random(1))
+    own.log = log
+    return Following(own, BEAT, NOW)
+
+
+def begun_over(made: Following, **changes: object) -> None:
+    """The holder's snapshot is gone on with: the log has begun over."""
+    assert made.answered(answer(made, **changes))
+    made.own.log = view(BEGIN.position, begin=BEGIN)
+    made.log_changed()
 
 
 def parts_asked(effects: list[Effect]) -> list[int]:
@@ -254,16 +263,15 @@ def parts_asked(effects: list[Effect]) -> list[int]:
 
 
 def test_the_log_is_put_away_first_and_nothing_is_acknowledged_before_the_folds_are_here() -> None:
-    made = following(history=EpochHistory((EpochEntry(2, 1, 11),)), end=Position(2, 50), committed=Position(2, 40))
+    made = following(view(Position(2, 50), EpochHistory((EpochEntry(2, 1, 11),)), told=Position(2, 40)))
     own = made.own
-    assert made.answered(answer(made))
+    begun_over(made)
     assert own.out[0] == StartOver(BEGIN, HISTORY)
     assert [type(one) for one in own.out] == [StartOver, PersistStore, TellPeer]
-    assert (own.end, own.durable, own.committed) == (BEGIN.position,) * 3
     assert (own.is_complete, own.lacks_folds) == (False, True)
     assert parts_asked(own.out) == [0]
     made.frames(frames(made))
-    assert own.out == [Refused("folds_first")]
+    assert own.out == [Refused(Refusal.FOLDS_FIRST)]
     own.out.clear()
     made.folds(folds(made, 0))
     assert isinstance(own.out[0], TakeFolds)
@@ -274,29 +282,29 @@ def test_the_log_is_put_away_first_and_nothing_is_acknowledged_before_the_folds_
     assert (ack.received, ack.durable, ack.is_complete) == (300, 300, False)
     made.frames(frames(made))
     assert any(isinstance(one, AppendFrames) for one in own.out)
-    assert own.committed == Position(2, 400)
+    assert own.out[-1] == Commit(Position(2, 400))
 
 
 def test_what_the_holder_does_not_have_is_told_when_the_log_is_put_away() -> None:
-    made = following(history=EpochHistory((EpochEntry(3, 1, 99),)), end=Position(3, 50), committed=Position(3, 40))
+    made = following(view(Position(3, 50), EpochHistory((EpochEntry(3, 1, 99),)), told=Position(3, 40)))
     made.answered(answer(made))
     assert {one.case for one in made.own.out if isinstance(one, CaseTold)} == {"history_at_risk", "tail_quarantined"}
 
 
 def test_parts_of_two_snapshots_are_not_mixed() -> None:
     made = following()
-    made.answered(answer(made))
+    begun_over(made)
     made.folds(folds(made, 0))
     made.own.out.clear()
     made.folds(folds(made, 1, position=Position(4, 801)))
-    assert made.own.out == [Refused("folds_moved")]
+    assert made.own.out == [Refused(Refusal.FOLDS_MOVED)]
     assert made.wants_part == 0
 
 
-@pytest.mark.parametrize(("part", "parts", "reason"), [(1, 2, "other_part"), (0, 0, "impossible_folds")])
-def test_a_part_that_was_not_asked_for_is_refused(part: int, parts: int, reason: str) -> None:
+@pytest.mark.parametrize(("part", "parts", "reason"), [(1, 2, Refusal.OTHER_PART), (0, 0, Refusal.IMPOSSIBLE_FOLDS)])
+def test_a_part_that_was_not_asked_for_is_refused(part: int, parts: int, reason: Refusal) -> None:
     made = following()
-    made.answered(answer(made))
+    begun_over(made)
     made.own.out.clear()
     made.folds(folds(made, part, parts))
     assert made.own.out == [Refused(reason)]
@@ -304,34 +312,34 @@ def test_a_part_that_was_not_asked_for_is_refused(part: int, parts: int, reason:
 
 def test_folds_of_before_the_log_begins_are_refused() -> None:
     made = following()
-    made.answered(answer(made))
+    begun_over(made)
     made.own.out.clear()
     made.folds(folds(made, 0, position=Position(2, 299)))
-    assert made.own.out == [Refused("impossible_folds")]
+    assert made.own.out == [Refused(Refusal.IMPOSSIBLE_FOLDS)]
 
 
 def test_a_part_that_got_lost_is_asked_for_again() -> None:
     made = following()
     made.ask(NOW)
-    made.answered(answer(made))
+    begun_over(made)
     made.own.out.clear()
     made.heartbeat(BEAT, Instant(NOW + CONFIG.heartbeat_ns))
     assert parts_asked(made.own.out) == []
     made.heartbeat(BEAT, Instant(NOW + CONFIG.silence_ns))
     assert parts_asked(made.own.out) == [0]
-    assert made.own.committed == BEGIN.position, "nothing is committed meanwhile"
+    assert not [one for one in made.own.out if isinstance(one, Commit)], "nothing is committed meanwhile"
 
 
 def test_without_folds_only_a_snapshot_is_taken() -> None:
-    made = following(history=HISTORY, end=Position(4, 900), is_complete=False)
+    made = following(view(Position(4, 900)), is_complete=False)
     assert not made.answered(answer(made, is_snapshot=False))
-    assert made.own.out == [Refused("impossible_answer")]
+    assert made.own.out == [Refused(Refusal.IMPOSSIBLE_ANSWER)]
 
 
 def test_folds_of_a_branch_that_is_no_more_are_not_gone_on_with() -> None:
     """A holder was forced to lead from before the folds: what they say above that never happened."""
     made = following()
-    made.answered(answer(made))
+    begun_over(made)
     for part in (0, 1):
         made.folds(folds(made, part))
     forked = EpochHistory((EpochEntry(2, 1, 11), EpochEntry(4, 501, 12), EpochEntry(6, 700, 13)))
@@ -339,7 +347,7 @@ def test_folds_of_a_branch_that_is_no_more_are_not_gone_on_with() -> None:
     session = again.session
     made.own.out.clear()
     assert not again.answered(answer(again, epoch=6, position=300, history=forked.entries, is_snapshot=False))
-    assert Refused("folds_of_another_branch") in made.own.out
+    assert Refused(Refusal.FOLDS_OF_ANOTHER_BRANCH) in made.own.out
     assert not [one for one in made.own.out if isinstance(one, CutTo)]
     again.ask(NOW)
     (ask,) = told(made.own.out, FollowAsked)
@@ -350,20 +358,15 @@ def test_folds_of_a_branch_that_is_no_more_are_not_gone_on_with() -> None:
 
 def test_a_member_without_its_folds_stands_for_nothing_and_can_not_be_forced_to_lead() -> None:
     machine = Member(CONFIG, msgspec.structs.replace(EMPTY, is_complete=False), random.Random(1), Instant(0))
-    machine.step(Started(), Instant(0))
-    assert not [one for one in machine.step(TimePassed(), Instant(60 * SECOND)) if isinstance(one, AskVoter)]
-    assert Refused("state_incomplete") in machine.step(ForceAsked(), Instant(60 * SECOND))
+    machine.step(Started(), NEW, Instant(0))
+    assert not [one for one in machine.step(TimePassed(), NEW, Instant(60 * SECOND)) if isinstance(one, AskVoter)]
+    assert Refused(Refusal.STATE_INCOMPLETE) in machine.step(ForceAsked(), NEW, Instant(60 * SECOND))
 
 
 # --- Repair ---------------------------------------------------------------------------------------------------------
 
-ROTTEN: dict[str, object] = {
-    "history": HISTORY,
-    "end": Position(4, 900),
-    "durable": Position(4, 900),
-    "committed": Position(4, 900),
-}
-ROTTEN |= {"committed": Position(4, 900), "is_whole": False, "damaged_from": 450}
+WHOLE = view(Position(4, 900))
+ROTTEN = view(Position(4, 900), damaged_from=450)
 
 
 def piece(made: Following, after: int, **changes: object) -> RangeSent:
@@ -372,46 +375,48 @@ def piece(made: Following, after: int, **changes: object) -> RangeSent:
 
 
 def test_damage_is_fetched_piece_by_piece_and_the_member_is_complete_when_all_can_be_read() -> None:
-    made = following(**ROTTEN)
+    made = following(ROTTEN)
     own = made.own
     assert made.answered(answer(made, position=900, is_snapshot=False))
+    made.log_changed()
     asked = [one.message for one in own.out if isinstance(one, TellPeer)]
     assert [type(one) for one in asked] == [FollowAcked, RangeAsked]
     assert isinstance(asked[0], FollowAcked) and not asked[0].is_complete
     assert isinstance(asked[1], RangeAsked) and asked[1].after == 449
     own.out.clear()
     made.hears(piece(made, 460))
-    assert own.out == [Refused("other_range")]
+    assert own.out == [Refused(Refusal.OTHER_RANGE)]
     own.out.clear()
     made.hears(piece(made, 449))
     assert own.out == [RepairLog(b"f")]
     own.out.clear()
-    own.damaged(470)
-    made.ask_range()
+    own.log = view(Position(4, 900), damaged_from=470)
+    made.log_changed()
     assert [one.after for one in told(own.out, RangeAsked) if isinstance(one, RangeAsked)] == [469]
-    own.damaged(0)
-    made.ask_range()
-    made.acknowledge()
+    own.log = WHOLE
+    made.log_changed()
     (ack,) = told(own.out, FollowAcked)
     assert isinstance(ack, FollowAcked) and ack.is_complete
 
 
 def test_what_the_holder_has_let_go_of_can_not_be_repaired_and_a_snapshot_is_asked_for() -> None:
-    made = following(**ROTTEN)
+    made = following(ROTTEN)
     made.answered(answer(made, position=900, is_snapshot=False))
     made.hears(piece(made, 449, is_gone=True))
     made.own.out.clear()
     made.ask(NOW)
     (ask,) = told(made.own.out, FollowAsked)
     assert isinstance(ask, FollowAsked) and ask.lacks_folds and ask.is_damaged
-    assert made.answered(answer(made))
-    assert made.own.is_whole
+    begun_over(made)
+    assert parts_asked(made.own.out) == [0]
 
 
 def test_damage_above_the_common_point_goes_with_the_cut() -> None:
-    made = following(**ROTTEN | {"damaged_from": 850})
+    made = following(view(Position(4, 900), damaged_from=850))
     made.answered(answer(made, position=800, is_snapshot=False))
-    assert made.own.is_whole
+    assert CutTo(800) in made.own.out
+    made.own.log = view(Position(4, 800))
+    made.log_changed()
     assert told(made.own.out, RangeAsked) == []
 
 
@@ -423,22 +428,21 @@ def test_the_holder_reads_its_own_frames_for_the_session_that_asks() -> None:
     assert holder.own.out == [SendRange(1, 20, 4, 449)]
     holder.own.out.clear()
     holder.hears(msgspec.convert(HEAD | {"after": 449, "session": 9}, RangeAsked), NOW)
-    assert holder.own.out == [Refused("other_session")]
+    assert holder.own.out == [Refused(Refusal.OTHER_SESSION)]
 
 
 def test_damage_found_in_the_set_leads_out_of_it_before_anything_is_repaired() -> None:
-    facts = msgspec.structs.replace(EMPTY, **ROTTEN | {"is_whole": True, "damaged_from": 0})
-    machine = Member(CONFIG, facts, random.Random(1), Instant(0))
-    machine.step(Started(), Instant(0))
-    machine.step(FromPeer(msgspec.structs.replace(BEAT, session=0)), NOW)
+    machine = Member(CONFIG, EMPTY, random.Random(1), Instant(0))
+    machine.step(Started(), WHOLE, Instant(0))
+    machine.step(FromPeer(msgspec.structs.replace(BEAT, session=0)), WHOLE, NOW)
     assert machine.following is not None
-    machine.step(FromPeer(answer(machine.following, position=900, is_snapshot=False)), NOW)
+    machine.step(FromPeer(answer(machine.following, position=900, is_snapshot=False)), WHOLE, NOW)
     beat = msgspec.structs.replace(BEAT, beat=2, members=(0, 1), session=machine.following.session)
-    moved = machine.step(FromPeer(beat), NOW) + machine.step(DamageFound(450), NOW)
+    moved = machine.step(FromPeer(beat), WHOLE, NOW) + machine.step(LogChanged(), ROTTEN, NOW)
     assert [(one.old, one.new) for one in moved if isinstance(one, Transitioned)] == [
         (State.CATCHING_UP, State.READY),
         (State.READY, State.JOINING),
     ]
-    effects = machine.step(FromPeer(msgspec.structs.replace(beat, beat=3)), Instant(NOW + SECOND))
+    effects = machine.step(FromPeer(msgspec.structs.replace(beat, beat=3)), ROTTEN, Instant(NOW + SECOND))
     (ask,) = told(effects, FollowAsked)
     assert isinstance(ask, FollowAsked) and ask.is_damaged

@@ -16,8 +16,7 @@ from albireo.codec.pair_message import FollowAnswered, FollowAsked, Frames, Hear
 from albireo.codec.record import LEVELS, FeatureRaised, Kind, Marked, Record, Stream, encode_records, may_append
 from albireo.machine.fold.folds import Folds, joined, level_of
 from albireo.machine.node.turn import Turn
-from albireo.machine.pair.events import FromPeer, State
-from albireo.machine.pair.levels import LOG_ABOVE_OWN, OTHER_BELOW_LOG, TOO_FAR_APART
+from albireo.machine.pair.events import FromPeer, Refusal, State
 from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.log_view import LogView
@@ -122,7 +121,7 @@ def test_the_level_of_frames_is_the_highest_that_one_of_them_raises_to() -> None
 
 
 def view_of(side: Side) -> dict[str, Any]:
-    return side.status.describe(side.member, side.table.now)
+    return side.status.describe(side.member, side.log, side.table.now)
 
 
 @pytest.fixture
@@ -156,14 +155,14 @@ def test_the_holder_raises_what_both_know(
 @pytest.mark.parametrize(
     ("primary", "backup", "reasons"),
     [
-        ((2, 2), (1, 1), (OTHER_BELOW_LOG, LOG_ABOVE_OWN)),
-        ((1, 1), (2, 2), (LOG_ABOVE_OWN, OTHER_BELOW_LOG)),
-        ((3, 1), (1, 1), (TOO_FAR_APART, TOO_FAR_APART)),
-        ((1, 1), (3, 1), (TOO_FAR_APART, TOO_FAR_APART)),
+        ((2, 2), (1, 1), (Refusal.OTHER_BELOW_LOG, Refusal.LOG_ABOVE_OWN)),
+        ((1, 1), (2, 2), (Refusal.LOG_ABOVE_OWN, Refusal.OTHER_BELOW_LOG)),
+        ((3, 1), (1, 1), (Refusal.TOO_FAR_APART, Refusal.TOO_FAR_APART)),
+        ((1, 1), (3, 1), (Refusal.TOO_FAR_APART, Refusal.TOO_FAR_APART)),
     ],
 )
 def test_members_that_cannot_have_one_log_part_and_who_leads_goes_on(
-    table: Table, primary: tuple[int, int], backup: tuple[int, int], reasons: tuple[str, str]
+    table: Table, primary: tuple[int, int], backup: tuple[int, int], reasons: tuple[Refusal, Refusal]
 ) -> None:
     epoch = view_of(table.sides[0])["epoch"]
     set_levels(table, primary, backup)
@@ -177,7 +176,7 @@ def test_members_that_cannot_have_one_log_part_and_who_leads_goes_on(
     table.sides[0].append(epoch)
     table.pass_time(SECOND)
     assert not [one for one in table.told if isinstance(one, FollowAsked | FollowAnswered | Frames)]
-    leading = table.sides[0].member.leading
+    leading = table.sides[0].member.holder
     assert leading is not None and leading.wanted_from(table.now) is None, "the log is not kept for it"
     set_levels(table, (2, 1), (2, 1))
     table.wait_for(State.ACTIVE, State.READY)
@@ -187,13 +186,18 @@ def test_a_hello_of_a_version_before_is_refused_by_name(table: Table) -> None:
     """It knows nothing of levels, and asks; the holder of a raised log does not answer."""
     set_levels(table, (2, 2), (1, 1))
     holder, other = table.sides[0], table.sides[1].member.own
-    leading = holder.member.leading
+    leading = holder.member.holder
     assert leading is not None
     asked = FollowAsked(
-        **other.peer_head, to_run=holder.member.own.run, epoch=leading.epoch, session=99, history=(), end=other.end
+        **other.peer_head,
+        to_run=holder.member.own.run,
+        epoch=leading.epoch,
+        session=99,
+        history=(),
+        end=table.sides[1].log.end,
     )
     holder.step(FromPeer(asked))
-    assert holder.status.refused[OTHER_BELOW_LOG] and leading.session != 99
+    assert holder.status.refused[Refusal.OTHER_BELOW_LOG] and leading.session != 99
 
 
 def test_a_status_says_who_holds_the_level_back(table: Table) -> None:

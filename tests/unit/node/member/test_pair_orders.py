@@ -10,10 +10,9 @@ import pytest
 from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.pair_message import Install, Leaving, Prepare, Read, Yielded
 from albireo.codec.record import Audited
-from albireo.machine.pair.events import Appended, CaseTold, HoldAsked, State, StopAsked, SwitchoverAsked
+from albireo.machine.pair.events import CaseTold, HoldAsked, State, StopAsked, SwitchoverAsked
 from albireo.machine.vote.voter import VoteAsked, VoterState
 from albireo.model.instant import MS, SECOND
-from albireo.model.position import Position
 from albireo.node.member.marks import NAME, ORDERS_MAX, Case, Marks
 from albireo.node.member.order_book import USER_CHARS_MAX
 from albireo.node.member.order_replies import WHAT_TO_DO
@@ -115,9 +114,9 @@ def test_voter_that_lost_its_store_takes_the_record_and_the_highest_promise_know
     done(primary, "voter_reset", voter="w2")
     assert begun.now - started_at >= begun.config.lease_and_drift, "whoever had asked it before has given up by then"
     store = begun.voters[W2].store
-    assert store is not None and primary.member.leading is not None
-    assert store.record == primary.member.leading.record
-    assert store.promised >= primary.member.leading.epoch
+    assert store is not None and primary.member.holder is not None
+    assert store.record == primary.member.holder.record
+    assert store.promised >= primary.member.holder.epoch
     begun.pass_time(2 * SECOND)
     begun.silent = {W1}
     done(primary, "switchover")
@@ -127,8 +126,8 @@ def test_voter_that_lost_its_store_takes_the_record_and_the_highest_promise_know
 def test_reset_promises_the_highest_epoch_that_any_voter_has_promised(begun: Table) -> None:
     """The holder can't raise its epoch above it, for want of a majority: the re-admitted voter is what it lacks."""
     primary = begun.sides[0]
-    assert primary.member.leading is not None
-    epoch = primary.member.leading.epoch + 101
+    assert primary.member.holder is not None
+    epoch = primary.member.holder.epoch + 101
     begun.silent = {W1, W3}
     begun.pass_time(SECOND)
     question = Prepare(cluster=begun.config.cluster, generation=1, member=1, run=99, round=1, epoch=epoch)
@@ -142,7 +141,7 @@ def test_reset_promises_the_highest_epoch_that_any_voter_has_promised(begun: Tab
     installs = [one for one in begun.asked if isinstance(one, Install)]
     assert installs[-1].promised == epoch > installs[-1].record.epoch
     begun.pass_time(2 * SECOND)
-    assert primary.member.leading.epoch > epoch, "with two of three it leads on, above what was promised"
+    assert primary.member.holder.epoch > epoch, "with two of three it leads on, above what was promised"
 
 
 def test_lone_voter_is_not_reset_while_the_other_member_may_have_been_promised_something(tmp_path: Path) -> None:
@@ -247,7 +246,7 @@ def test_force_is_refused_while_the_other_is_heard_and_leads_when_it_is_not(begu
     assert backup.member.state is State.READY
     assert done(backup, "promote")["is_forced"] is True
     assert backup.member.state in (State.RECOVERING, State.SOLO)
-    assert "history_at_risk" in backup.status.describe(backup.member, begun.now)["cases"]
+    assert "history_at_risk" in backup.status.describe(backup.member, backup.log, begun.now)["cases"]
 
 
 # --- Both stop ------------------------------------------------------------------------------------------------------
@@ -255,7 +254,7 @@ def test_force_is_refused_while_the_other_is_heard_and_leads_when_it_is_not(begu
 
 def test_both_stop_level_and_nobody_leaves_the_set(begun: Table) -> None:
     primary, backup = begun.sides
-    primary.append(primary.member.own.end.epoch)
+    primary.append(primary.log.end.epoch)
     done(backup, "stop_hold")
     position = done(primary, "stop_level")["position"]
     asked = {"position": msgspec.to_builtins(position), "shutdown_id": "00ff00ff00ff00ff"}
@@ -263,13 +262,13 @@ def test_both_stop_level_and_nobody_leaves_the_set(begun: Table) -> None:
         done(side, "stop_now", **asked)
         assert side.stop_asked == 1 and side.orders.joint_stop.shutdown_id == "00ff00ff00ff00ff"
     told = [
-        backup.member.step(StopAsked(is_joint=True), begun.now),
-        primary.member.step(StopAsked(is_joint=True), begun.now),
+        backup.stepped(StopAsked(is_joint=True)),
+        primary.stepped(StopAsked(is_joint=True)),
     ]
     messages = [*begun.told, *(getattr(effect, "message", None) for effects in told for effect in effects)]
     assert not any(isinstance(message, Leaving | Yielded) for message in messages)
     assert [type(effects[-1]).__name__ for effects in told] == ["StopNow", "StopNow"], "at once, nobody is waited for"
-    assert primary.member.own.end == backup.member.own.end == primary.member.own.committed
+    assert primary.log.end == backup.log.end == primary.log.committed
     record = begun.voters[W1].store
     assert record is not None and record.record.members == (0, 1)
 
@@ -301,11 +300,11 @@ def test_joint_stop_needs_both_in_the_set_and_the_exact_end(begun: Table) -> Non
 
 def test_passive_member_knows_which_voters_it_reaches(begun: Table) -> None:
     begun.pass_time(5 * SECOND)
-    told: Any = begun.sides[1].status.describe(begun.sides[1].member, begun.now)["voters_seen"]
+    told: Any = begun.sides[1].status.describe(begun.sides[1].member, begun.sides[1].log, begun.now)["voters_seen"]
     assert all(one["answered_ms"] <= 1_100 for one in told.values())
     begun.silent = {W3}
     begun.pass_time(5 * SECOND)
-    told = begun.sides[1].status.describe(begun.sides[1].member, begun.now)["voters_seen"]
+    told = begun.sides[1].status.describe(begun.sides[1].member, begun.sides[1].log, begun.now)["voters_seen"]
     assert told[W3]["answered_ms"] > 4_000 and told[W1]["answered_ms"] <= 1_100
     assert begun.voters[W1].state(begun.now) is VoterState.LEASED, "a READ changes nothing"
 
@@ -362,7 +361,7 @@ def test_what_may_wait_is_written_once_by_somebody_else_and_never_over_what_is_n
 
 def on_record(side: Side) -> list[tuple[str, str, str]]:
     """(action, user, member it was ordered of), as this member appended it and it was committed."""
-    committed = side.member.own.committed.sequence
+    committed = side.log.committed.sequence
     return [(one.action, one.user, one.subject) for sequence, one in side.audits if sequence <= committed]
 
 
@@ -500,7 +499,7 @@ def test_order_committed_right_before_a_restart_is_on_record_once(begun: Table) 
 def test_order_after_a_clock_was_set_back_has_a_name_of_its_own(begun: Table) -> None:
     primary = begun.sides[0]
     entry = Audited(at_ns=WALL + SECOND, user="rosa", action="drain", subject="root[primary]")
-    at = primary.member.own.committed
+    at = primary.log.committed
     primary.open_books()
     primary.orders.begin([(entry, at)])
     order(primary, "drain", is_on=False, user="rosa")
@@ -530,19 +529,19 @@ def test_no_more_orders_wait_than_are_bounded(tmp_path: Path) -> None:
 
 
 def cases(side: Side) -> dict[str, Any]:
-    told: Any = side.status.describe(side.member, side.table.now)
+    told: Any = side.status.describe(side.member, side.log, side.table.now)
     return dict(told["cases"])
 
 
 def heard_cases(side: Side) -> dict[str, Any]:
-    told: Any = side.status.describe(side.member, side.table.now)
+    told: Any = side.status.describe(side.member, side.log, side.table.now)
     return dict(told["other"]["cases"])
 
 
 def cut_at_return(table: Table) -> None:
     """The primary comes back with a record that only it has."""
     primary = table.sides[0]
-    primary.step(Appended(Position(primary.member.own.end.epoch, primary.member.own.end.sequence + 1)))
+    primary.append(primary.log.end.epoch)
     table.forget()
     primary.is_up = False
     table.wait_for(State.ACTIVE, State.SOLO)
@@ -556,12 +555,12 @@ def test_tail_that_was_cut_at_the_passive_member_is_shown_by_both_until_somebody
     cut_at_return(begun)
     assert set(cases(primary)) == {"tail_quarantined"}
     assert heard_cases(backup) == cases(primary)
-    assert backup.status.figures(backup.member, begun.now).tail_quarantined == 1.0
+    assert backup.status.figures(backup.member, backup.log.history, begun.now).tail_quarantined == 1.0
     assert done(backup, "pair_seen")["ended"] == [], "it stands at the other one"
     assert done(primary, "pair_seen", user="rosa")["ended"] == ["tail_quarantined"]
     begun.pass_time(SECOND)
     assert not cases(primary) and not heard_cases(backup)
-    assert backup.status.figures(backup.member, begun.now).tail_quarantined == 0.0
+    assert backup.status.figures(backup.member, backup.log.history, begun.now).tail_quarantined == 0.0
     assert ("pair_seen", "rosa", "root[primary]") in on_record(backup)
 
 
@@ -573,8 +572,8 @@ def test_history_at_risk_stands_over_a_restart_until_somebody_has_looked(begun: 
     done(backup, "promote")
     stood_ns = Marks(backup.data).cases["history_at_risk"].since_ns
     again = MemberStatus(backup.status.seats, begun.config.voters, Marks(backup.data))
-    assert again.figures(backup.member, begun.now).history_at_risk == 1.0
-    told: Any = again.describe(backup.member, begun.now)
+    assert again.figures(backup.member, backup.log.history, begun.now).history_at_risk == 1.0
+    told: Any = again.describe(backup.member, backup.log, begun.now)
     assert told["cases_since_ns"]["history_at_risk"] == stood_ns
     begun.silent = set()
     primary.is_up = True
@@ -589,7 +588,7 @@ def test_history_at_risk_stands_over_a_restart_until_somebody_has_looked(begun: 
 
 def test_store_that_was_refused_is_shown_by_both_until_both_are_in_the_set_again(begun: Table) -> None:
     primary, backup = begun.sides
-    primary.status.figures(primary.member, begun.now)
+    primary.status.figures(primary.member, primary.log.history, begun.now)
     primary.status.told(CaseTold("store_refused", True, "has 3, acknowledged 9"), WALL)
     begun.pass_time(200 * MS)
     assert heard_cases(backup) == {"store_refused": "has 3, acknowledged 9"}
@@ -597,7 +596,7 @@ def test_store_that_was_refused_is_shown_by_both_until_both_are_in_the_set_again
     assert "store_refused" in cases(primary)
     primary.status.moved(State.ACTIVE, "in charge", WALL)
     assert "store_refused" not in cases(primary)
-    shown = [primary.status.figures(primary.member, begun.now).store_refused for _ in range(2)]
+    shown = [primary.status.figures(primary.member, primary.log.history, begun.now).store_refused for _ in range(2)]
     assert shown == [1.0, 0.0], "it is in one measurement, however short it stood"
     begun.pass_time(200 * MS)
     assert not heard_cases(backup)

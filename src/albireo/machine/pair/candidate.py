@@ -1,4 +1,4 @@
-"""Standing for the lead: when a member may, and how READ, PREPARE and ACCEPT are driven to a grant or withdrawn.
+"""Candidate: when a member may ask the voters for an epoch; how READ, PREPARE and ACCEPT come to a grant or to nothing.
 
 Invariants
     promise:    no candidacy is open, and none is opened, before `promise_until`, save when the holder is known to be
@@ -16,7 +16,7 @@ from typing import ClassVar
 from albireo.codec.pair_message import Accept, Prepare, Read, Record, Voted
 from albireo.machine.pair.candidacy import Candidacy, Grant, Kind, Phase, Tally
 from albireo.machine.pair.config import after
-from albireo.machine.pair.own import Own, Peer
+from albireo.machine.pair.party import Party, Peer
 from albireo.model.instant import Instant
 
 
@@ -29,12 +29,12 @@ class Outcome(Enum):
     """A majority promised; the member says when ACCEPT goes out."""
 
 
-class Standing:
+class Candidate:
     """Candidacies of one run, one at a time."""
 
     candidacy_type: ClassVar[type[Candidacy]] = Candidacy
 
-    def __init__(self, own: Own, peer: Peer, now: Instant) -> None:
+    def __init__(self, own: Party, peer: Peer, now: Instant) -> None:
         self.own = own
         self.peer = peer
         self.started_at = now
@@ -65,7 +65,7 @@ class Standing:
     def may_stand(self, now: Instant) -> bool:
         """A takeover or switchover may be opened now."""
         own = self.own
-        if not (own.is_whole and own.is_complete and own.knows_log) or not self.is_free(now):
+        if not (own.log.is_whole and own.is_complete and own.knows_log) or not self.is_free(now):
             return False
         if now < self.yielded_until or self.peer.is_gone:
             return True
@@ -78,7 +78,7 @@ class Standing:
             return "no_record"
         if own.index not in record.members:
             return "not_in_set"
-        if candidacy.floor > own.end:
+        if candidacy.floor > own.log.end:
             return "below_floor"
         if candidacy.is_lease_running:
             return "lease_runs"
@@ -97,7 +97,7 @@ class Standing:
             return "cold_wait"
         if other.is_held:
             return ""  # Both are in the set, so what it has more was never acknowledged.
-        return "" if (own.end, -own.index) > (other.end, -own.other) else "other_is_higher"
+        return "" if (own.log.end, -own.index) > (other.end, -own.other) else "other_is_higher"
 
     # --- How -----------------------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class Standing:
                 own.ask_all(Prepare(**own.voter_head, round=number, epoch=candidacy.epoch))
             case Phase.ACCEPT:
                 assert candidacy.proposed is not None
-                own.ask_all(Accept(**own.voter_head, round=number, record=candidacy.proposed, floor=own.committed))
+                own.ask_all(Accept(**own.voter_head, round=number, record=candidacy.proposed, floor=own.log.told))
 
     def withdraw(self, reason: str, now: Instant) -> Outcome:
         """End the attempt; the next one comes after a drawn pause, so that two members do not keep each other out."""
@@ -193,7 +193,7 @@ class Standing:
         own, record = self.own, candidacy.highest
         if record is None or own.index not in record.members:
             return self.withdraw("not_in_set", now)
-        if candidacy.floor > own.end:
+        if candidacy.floor > own.log.end:
             return self.withdraw("below_floor", now)
         if candidacy.kind is Kind.RAISE and record.run != own.run:
             return self.withdraw("higher_record", now)

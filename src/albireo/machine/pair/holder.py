@@ -1,4 +1,4 @@
-"""Leading: what the holder of an epoch does for its set, its lease and its follower.
+"""Holder: what the member that the voters' record names does for its set, its lease and its follower.
 
     confirmed record -> no-op appended -> no-op committed -> acting
     other lost       -> ask {self}, acknowledge nothing until confirmed
@@ -31,11 +31,11 @@ from albireo.codec.pair_message import (
 )
 from albireo.machine.pair.candidacy import Grant
 from albireo.machine.pair.config import after
-from albireo.machine.pair.events import CaseTold, Commit, Permit, Replicate, SendFolds, SendRange, State
+from albireo.machine.pair.events import CaseTold, Permit, Refusal, Replicate, SendFolds, SendRange, State
 from albireo.machine.pair.hold_off import HoldOff
 from albireo.machine.pair.lease import Lease
 from albireo.machine.pair.levels import Levels
-from albireo.machine.pair.own import Own, Peer
+from albireo.machine.pair.party import Party, Peer
 from albireo.machine.pair.set_changes import SetChanges
 from albireo.model.instant import Instant
 from albireo.model.log_view import Beginning
@@ -45,13 +45,13 @@ SESSION_LOST: Final = -1
 """In a heartbeat: nothing more comes in the session that was; ask again."""
 
 
-class Leading:
+class Holder:
     """One tenure. Its methods are events; effects go to `own.out`."""
 
     changes_type: ClassVar[type[SetChanges]] = SetChanges
     lease_type: ClassVar[type[Lease]] = Lease
 
-    def __init__(self, own: Own, peer: Peer, grant: Grant, hold_off: HoldOff, now: Instant) -> None:
+    def __init__(self, own: Party, peer: Peer, grant: Grant, hold_off: HoldOff, now: Instant) -> None:
         config = own.config
         self.own = own
         self.peer = peer
@@ -67,8 +67,6 @@ class Leading:
         self.may_renew = True
         self.has_yielded = False
         self.must_raise = False
-        self.noop = 0
-        """Sequence of the first record of this epoch, 0 until it is appended."""
         self.match = 0
         self.session = 0
         self._session_run = 0
@@ -80,6 +78,8 @@ class Leading:
         self.received = self.sent_to = 0
         self.moved_at = now
         """Since when the other's durable position stands still while something waits for it."""
+        self._was_level = False
+        """At the last look the other had all of this log."""
         self._stood_at = -1
         """Where it stood when it was taken out of the set; no use in adding it before it has moved."""
         self.admitting_since: Instant | None = None
@@ -90,6 +90,12 @@ class Leading:
         self._last_committed: tuple[Instant, int] = (now, 0)
         self._unsynced: tuple[int, Instant, Instant] | None = None
         self.renew_at = now
+
+    @property
+    def noop(self) -> int:
+        """Sequence of the first record of this epoch, 0 until it is appended."""
+        log = self.own.log
+        return log.history.entries[-1].first_sequence if log.end.epoch == self.epoch else 0
 
     # --- Set -----------------------------------------------------------------------------------------------------
 
@@ -144,7 +150,7 @@ class Leading:
         number = own.next_round()
         self.renew_at = after(now, own.config.renew_ns)
         self.lease.sent(number, now)
-        own.ask_all(Accept(**own.voter_head, round=number, record=self.record, floor=own.committed))
+        own.ask_all(Accept(**own.voter_head, round=number, record=self.record, floor=own.log.told))
 
     def voted(self, voted: Voted, now: Instant) -> str:
         """An answer to a round of this tenure; returns why this tenure is over, or nothing."""
@@ -164,6 +170,10 @@ class Leading:
 
     def tick(self, now: Instant) -> None:
         """Everything that only the passing of time decides."""
+        is_level = self.match >= self.own.log.end.sequence
+        if self._was_level and not is_level:
+            self.moved_at = now
+        self._was_level = is_level
         self._watch_peer(now)
         if self.may_renew and not self.has_yielded and now >= self.renew_at and not self.is_stalled(now):
             self.renew(now)
@@ -173,7 +183,7 @@ class Leading:
         if not self.changes.confirmed or self.has_yielded:
             return
         if self.changes.latest.members != (own.index,):
-            stands = own.end.sequence > self.match and now - self.moved_at >= config.solo_after_ns
+            stands = own.log.end.sequence > self.match and now - self.moved_at >= config.solo_after_ns
             is_present = self.peer.is_present(now, config)
             is_lost = stands or self.is_peer_leaving or not is_present or self.levels.apart
             if is_lost and (is_present or self._has_ears()):
@@ -207,7 +217,7 @@ class Leading:
         own, config = self.own, self.own.config
         last_at, last_sequence = self._last_committed
         if now - last_at >= config.heartbeat_ns:
-            self._last_committed = (now, own.committed.sequence)
+            self._last_committed = (now, own.log.told.sequence)
         if not self._is_fit(now) or (self.admitting_since is None and self.match < last_sequence):
             self.admitting_since = None
             return
@@ -217,14 +227,14 @@ class Leading:
             self.admitting_since = None
             self.hold_off = HoldOff(now, self.hold_off.wait_ns).lost(now, config)
             return
-        if self.match >= max(own.committed.sequence, self.noop) and now < self.lease.until and self.may_renew:
+        if self.match >= max(own.log.told.sequence, self.noop) and now < self.lease.until and self.may_renew:
             self.ask_set((0, 1), now)
 
     def _is_fit(self, now: Instant) -> bool:
         """The other may be added as far as it is itself concerned."""
         is_free = now >= self.hold_off.not_before or self.needs_peer
         is_here = self.session > 0 and self.peer.is_present(now, self.own.config)
-        moves = self.match > self._stood_at or self.match >= self.own.end.sequence
+        moves = self.match > self._stood_at or self.match >= self.own.log.end.sequence
         return bool(
             self.noop and is_free and is_here and moves and self.is_peer_complete and not self.is_peer_leaving
             and not self.has_peer_lost and not self.levels.apart
@@ -236,35 +246,32 @@ class Leading:
 
     # --- Log -----------------------------------------------------------------------------------------------------
 
-    def appended(self, before: int, now: Instant) -> None:
-        """The log grew by own records; it ended at `before`."""
-        own = self.own
-        if self.noop == 0:
-            self.noop = own.end.sequence
+    def log_changed(self, now: Instant) -> None:
+        """The log grew by own records, or more of it is on this disk.
+
+        The mark moves when what was appended before it is durable; a new one counts from the mark before.
+        """
+        log = self.own.log
+        is_caught_up = log.durable.sequence >= log.end.sequence
         if self._unsynced is None:
-            self._unsynced = (own.end.sequence, now, now)
-        if self.match >= before:
-            self.moved_at = now
+            self._unsynced = None if is_caught_up else (log.end.sequence, now, now)
+        elif log.durable.sequence >= self._unsynced[0]:
+            self._unsynced = None if is_caught_up else (log.end.sequence, self._unsynced[2], now)
         self._send_more()
 
-    def synced(self, now: Instant) -> None:
-        """The mark moves when what was appended before it is durable; a new one counts from the mark before."""
-        if self._unsynced is not None and self.own.durable.sequence >= self._unsynced[0]:
-            caught_up = self.own.durable.sequence >= self.own.end.sequence
-            self._unsynced = None if caught_up else (self.own.end.sequence, self._unsynced[2], now)
-
     def _send_more(self) -> None:
-        if self._flows and self.sent_to < self.own.end.sequence:
+        end = self.own.log.end.sequence
+        if self._flows and self.sent_to < end:
             self.own.out.append(Replicate(self.session, self.peer.run, self.epoch, self.sent_to))
-            self.sent_to = self.own.end.sequence
+            self.sent_to = end
 
     def hears(self, message: FromFollower, now: Instant) -> None:
         """Only a hello may be of another run than the one that follows: the rest may be late words of a run before."""
         if message.run != self._session_run and not isinstance(message, FollowAsked):
-            self.own.refuse("other_session")
+            self.own.refuse(Refusal.OTHER_SESSION)
             return
         match message:
-            case FollowAsked() if self.levels.apart:
+            case FollowAsked() if self.levels.apart is not None:
                 self.own.refuse(self.levels.apart)
             case FollowAsked():
                 self.asked(message, now)
@@ -277,43 +284,43 @@ class Leading:
 
     def asked(self, hello: FollowAsked, now: Instant) -> None:
         """The other wants to follow: find the last record that both histories prove equal."""
-        own = self.own
+        own, log = self.own, self.own.log
         if not self.changes.confirmed or hello.epoch != self.epoch:
-            own.refuse("not_holder")
+            own.refuse(Refusal.NOT_HOLDER)
             return
         if hello.run == self._session_run and hello.session <= self.session:
             if hello.session == self.session:
                 self._answer(hello)  # The answer got lost, or the hello was repeated below.
             else:
-                own.refuse("old_session")
+                own.refuse(Refusal.OLD_SESSION)
             return
-        common = own.history.common_point(EpochHistory(hello.history), own.end.sequence, hello.end.sequence)
-        is_too_old = hello.lacks_folds or common < own.begin.position.sequence
-        is_less = hello.is_damaged or is_too_old or common < max(own.committed.sequence, self.match)
+        common = log.history.common_point(EpochHistory(hello.history), log.end.sequence, hello.end.sequence)
+        is_too_old = hello.lacks_folds or common < log.begin.position.sequence
+        is_less = hello.is_damaged or is_too_old or common < max(log.told.sequence, self.match)
         if self.needs_peer and is_less:
             self._lost_by = hello.run
             own.out.append(CaseTold("store_refused", True, f"has {common}, acknowledged {self.match}"))
             if self.changes.latest.members != (own.index,):
                 self.ask_set((own.index,), now)
             return
-        if is_too_old and not own.begin.is_known:
-            own.refuse("beginning_unreadable")
+        if is_too_old and not log.begin.is_known:
+            own.refuse(Refusal.BEGINNING_UNREADABLE)
             return
         if hello.is_damaged:
             own.out.append(CaseTold("store_refused", True, "records below its commit position are damaged"))
         self._lost_by, self.is_peer_leaving = 0, False
         self.session = hello.session
-        self._given = own.begin if is_too_old else None
-        self._flows = not is_too_old
+        self._given, self._flows = (log.begin, False) if is_too_old else (None, True)
         if is_too_old:
-            common, self.is_peer_complete = own.begin.position.sequence, False
+            common, self.is_peer_complete = log.begin.position.sequence, False
+        self._was_level = False
+        """At the last look the other had all of this log."""
         self._stood_at = -1
         self.received = self.sent_to = common
         if not self.needs_peer:
             self.match = min(self.match, common)
             self.admitting_since = None
-        self._session_run = hello.run
-        self._session_start = common
+        self._session_run, self._session_start = hello.run, common
         self._answer(hello)
         self._send_more()
 
@@ -321,7 +328,7 @@ class Leading:
         """The follower wants its folds, as they are now or the next part of them; or frames that it can't read."""
         is_range = isinstance(ask, RangeAsked)
         if (ask.epoch, ask.session) != (self.epoch, self.session) or (self._given is None) is not is_range:
-            self.own.refuse("other_session")
+            self.own.refuse(Refusal.OTHER_SESSION)
         elif isinstance(ask, RangeAsked):
             self.own.out.append(SendRange(ask.session, ask.run, ask.epoch, ask.after))
         else:
@@ -346,7 +353,7 @@ class Leading:
                 epoch=self.epoch,
                 session=hello.session,
                 position=self._session_start,
-                history=own.history.entries,
+                history=own.log.history.entries,
                 is_snapshot=given is not None,
                 header_crc=0 if given is None else given.header_crc,
                 log_time_ms=0 if given is None else given.log_time_ms,
@@ -357,8 +364,8 @@ class Leading:
         """What the other verified in this session and epoch."""
         if (ack.epoch, ack.session) != (self.epoch, self.session) or max(
             ack.received, ack.durable
-        ) > self.own.end.sequence:
-            self.own.refuse("other_session")
+        ) > self.own.log.end.sequence:
+            self.own.refuse(Refusal.OTHER_SESSION)
             return
         self.is_peer_complete, self._flows = ack.is_complete, True
         self.received = max(self.received, ack.received)
@@ -376,21 +383,18 @@ class Leading:
     # --- What follows from it ------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        own = self.own
-        sequence = self._committable()
-        if self.changes.confirmed and self.noop and sequence >= self.noop and sequence > own.committed.sequence:
-            own.committed = Position(self.epoch, sequence)
-            own.out.append(Commit(own.committed))
+        own, sequence, noop = self.own, self._committable(), self.noop
+        if self.changes.confirmed and noop and sequence >= noop and sequence > own.log.told.sequence:
+            own.commit(Position(self.epoch, sequence))
 
     def _committable(self) -> int:
         """Highest sequence that is durable wherever it must be."""
-        durable = self.own.durable.sequence
+        durable = self.own.log.durable.sequence
         return min(durable, self.match) if self._waits_for_peer else durable
 
-    @property
-    def awaits_disk(self) -> bool:
+    def awaits_disk(self, durable: Position) -> bool:
         """The next commit follows from the own sync, not from the other member's."""
-        return not self._waits_for_peer or self.match > self.own.durable.sequence
+        return not self._waits_for_peer or self.match > durable.sequence
 
     @property
     def _waits_for_peer(self) -> bool:
@@ -400,7 +404,7 @@ class Leading:
         """What this tenure amounts to at `now`."""
         if self.has_yielded or not (now < self.lease.until or self.is_alone):
             return State.SUSPENDED
-        if not self.noop or self.own.committed.sequence < self.noop:
+        if not self.noop or self.own.log.told.sequence < self.noop:
             return State.RECOVERING
         return State.SOLO if self.changes.confirmed == (self.own.index,) else State.ACTIVE
 

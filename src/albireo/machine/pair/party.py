@@ -1,4 +1,7 @@
-"""What a member knows of itself and of the other one: its store and log by position, and when the other was heard.
+"""The two parties of a pair, as one of them knows them: itself, and the other as it was heard.
+
+Where the own log stands is not kept here: the log says it with each event, and what a step changes in the log is seen
+in the next one.
 
 Spec: design/pair.md, Parts; rule 13; Bad input of the pair.
 """
@@ -10,20 +13,11 @@ import msgspec
 
 from albireo.codec.pair_message import Between, Heartbeat, PeerMessage, Question
 from albireo.machine.pair.config import PairConfig
-from albireo.machine.pair.events import (
-    AskVoter,
-    BeginMoved,
-    Completed,
-    Effect,
-    LevelFolded,
-    PersistStore,
-    Refused,
-    TellPeer,
-)
+from albireo.machine.pair.events import AskVoter, Commit, Effect, PersistStore, Refusal, Refused, TellPeer, Why
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant
-from albireo.model.log_view import Beginning
-from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
+from albireo.model.log_view import LogView
+from albireo.model.position import BEGINNING, EpochHistory, Position
 
 RUNS_MAX: Final = 8
 """Runs of the other member whose last heartbeat is remembered, so that a replay of it is known as one."""
@@ -55,28 +49,18 @@ class MemberFacts(msgspec.Struct, frozen=True, kw_only=True):
     """0 primary, 1 backup: a tie-break at the first start only, and the parity of its epochs."""
     run: int
     store: str
-    history: EpochHistory
-    end: Position
-    durable: Position
-    committed: Position
     tried_epoch: int = 0
     accepted_epoch: int = 0
-    is_whole: bool = True
-    """Opened without loss or damage at or below the commit position."""
-    damaged_from: int = 0
-    """First damaged sequence that stands below the log's end; 0: none does."""
     is_complete: bool = True
     """The log goes on from its first record, or from a snapshot. Otherwise there is no state to go on with."""
-    begin: Beginning = Beginning()
-    """Where the log begins."""
     feature_level: int = FIRST_LEVEL
     """The highest that this member knows, or is held back to."""
     log_level: int = FIRST_LEVEL
     """Feature level of the log, as far as it is committed."""
 
 
-class Own:
-    """This member: its positions, its promises on disk, and the effects of the step under way."""
+class Party:
+    """This member: who it is, what it promised on its disk, its log as this step sees it, and the step's effects."""
 
     def __init__(self, config: PairConfig, facts: MemberFacts, chance: random.Random) -> None:
         self.config = config
@@ -89,26 +73,19 @@ class Own:
             cluster=config.cluster, generation=config.generation, member=self.index, run=self.run
         )
         self.chance = chance
-        self.history = facts.history
-        self.end = facts.end
-        self.durable = facts.durable
-        self.committed = facts.committed
+        self.log = LogView()
+        """As it came with the event of this step, and with what the step itself commits."""
         self.tried_epoch = facts.tried_epoch
         self.accepted_epoch = facts.accepted_epoch
-        self.is_whole = facts.is_whole
-        self.damaged_from = facts.damaged_from
         self.is_complete = facts.is_complete
         """What the log says is known from its first record on, and would be after a restart too."""
         self.lacks_folds = not facts.is_complete
         self.folds_at = BEGINNING
         """Where the folds that the holder gave stand, until a snapshot of this log has them."""
-        self.begin = facts.begin
         self.feature_level = facts.feature_level
         self.log_level = facts.log_level
         self.reaches = 0
         """Devices that its adapters reach, for the other member."""
-        self.has_room = True
-        """Its disk takes what is appended, for the other member."""
         self.out: list[Effect] = []
         self.is_held = False
         """Stands for nothing: drained, or about to stop together with the other."""
@@ -127,49 +104,25 @@ class Own:
 
     def next_epoch(self, promised: int) -> int:
         """Lowest epoch of this member above everything it knows of."""
-        above = max(promised, self.tried_epoch, self.accepted_epoch, self.history.epoch) + 1
+        above = max(promised, self.tried_epoch, self.accepted_epoch, self.log.history.epoch) + 1
         return above + (above % 2 != self.index)
 
-    def granted(self, epoch: int) -> EpochEntry:
-        """Extend the history by an epoch that begins after the last record; entries without a record go."""
-        first = self.end.sequence + 1
-        entry = EpochEntry(epoch, first, self.chance.getrandbits(64))
-        kept = tuple(one for one in self.history.entries if one.first_sequence < first)
-        self.history = EpochHistory(kept).granted(entry)
-        return entry
-
-    def cut(self, sequence: int) -> None:
-        """The log now ends at `sequence`."""
-        at = self.position(sequence)
-        self.end = at
-        self.durable = at if self.durable.sequence > sequence else self.durable
-        self.committed = at if self.committed.sequence > sequence else self.committed
-
-    def damaged(self, first_sequence: int) -> None:
-        """0: not any more."""
-        self.damaged_from = first_sequence
-        self.is_whole = not first_sequence
-
-    def told(self, event: Completed | BeginMoved | LevelFolded) -> None:
-        """What the shell says of the own log."""
-        match event:
-            case Completed(is_complete):  # A snapshot of this log has the folds, so that a restart goes on from it.
-                self.is_complete = is_complete
-                self.folds_at = BEGINNING if is_complete else self.folds_at
-            case BeginMoved(begin):
-                self.begin = begin
-            case LevelFolded(level):
-                self.log_level = level
+    def completed(self, is_complete: bool) -> None:
+        """A snapshot of this log has the folds, so that a restart goes on from it; or none has."""
+        self.is_complete = is_complete
+        self.folds_at = BEGINNING if is_complete else self.folds_at
 
     def has_folds_of(self, history: EpochHistory) -> bool:
         """The folds that were given are of a log with this history."""
         return history.epoch_of(self.folds_at.sequence) == self.folds_at.epoch
 
-    def position(self, sequence: int) -> Position:
-        return Position(self.history.epoch_of(sequence), sequence) if sequence else Position()
+    def commit(self, position: Position) -> None:
+        """This machine alone decides what is committed, so the rest of its step counts on it."""
+        self.log = msgspec.structs.replace(self.log, told=position)
+        self.out.append(Commit(position))
 
-    def persist(self) -> None:
-        self.out.append(PersistStore(self.tried_epoch, self.accepted_epoch, self.history))
+    def persist(self, history: EpochHistory | None = None) -> None:
+        self.out.append(PersistStore(self.tried_epoch, self.accepted_epoch, history))
 
     def ask_all(self, question: Question) -> None:
         self.out += [AskVoter(voter, question) for voter in self.config.voters]
@@ -177,8 +130,8 @@ class Own:
     def tell(self, message: PeerMessage) -> None:
         self.out.append(TellPeer(self.path, message))
 
-    def refuse(self, reason: str) -> None:
-        self.out.append(Refused(reason))
+    def refuse(self, why: Why) -> None:
+        self.out.append(Refused(why))
 
 
 class Peer:
@@ -196,18 +149,18 @@ class Peer:
         self._beats: dict[int, int] = {}
         self._clone_run = 0
 
-    def why_refused(self, message: Between, own: Own) -> str:
-        """Name of what is wrong with the sender; empty if nothing is."""
+    def why_refused(self, message: Between, own: Party) -> Refusal | None:
+        """What is wrong with the sender, if something is."""
         if message.cluster != own.config.cluster:
-            return "foreign_cluster"
+            return Refusal.FOREIGN_CLUSTER
         if message.member == own.index:
-            return "same_member"
+            return Refusal.SAME_MEMBER
         if message.store == own.store:
-            return "cloned_store"
+            return Refusal.CLONED_STORE
         if not isinstance(message, Heartbeat) and message.run != self.run:
-            return "unknown_run"
+            return Refusal.UNKNOWN_RUN
         to_run = getattr(message, "to_run", own.run)
-        return "" if to_run == own.run else "not_for_this_run"
+        return None if to_run == own.run else Refusal.NOT_FOR_THIS_RUN
 
     def is_new_clone(self, run: int) -> bool:
         """True once for each run that has this member's own store."""
