@@ -115,9 +115,6 @@ def milliseconds(work: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1e3
 
 
-# --- Data -----------------------------------------------------------------------------------------------------------
-
-
 def write_history(data: Path, progress: Progress) -> tuple[int, int]:
     """A history of closed days, each one samples file and its partials. Returns its size in bytes and its rows."""
     store, _ = HistoryStore.open(data, "root")

@@ -57,9 +57,6 @@ def run(progress: Progress) -> Result:
     return result("ingest", [*throughput(progress), *site(progress), *flood(progress)])
 
 
-# --- Throughput ------------------------------------------------------------------------------------------------------
-
-
 def throughput(progress: Progress) -> list[Case]:
     """Rounds of full load, then one at the rate that is asked for; of the rounds the median counts."""
     rates, costs = [], []
@@ -205,9 +202,6 @@ def _send(link: SyncLink, sends: list[SendToCore]) -> None:
         link.send(one.message, one.raw)
 
 
-# --- A site ----------------------------------------------------------------------------------------------------------
-
-
 def site(progress: Progress) -> list[Case]:
     """The demo's tunnel, 400 items polled at 10 Hz: what the whole node costs."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -228,9 +222,6 @@ def site(progress: Progress) -> list[Case]:
         case("400 items at 10 Hz, whole node, of one core", "%", percent, goal="< 15"),
         *_turns("400 items at 10 Hz", turn),
     ]
-
-
-# --- A flood ---------------------------------------------------------------------------------------------------------
 
 
 def flood(progress: Progress) -> list[Case]:

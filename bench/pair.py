@@ -87,9 +87,6 @@ def shape(batch: int, in_flight: int, ours: Round, floor: Round, plain: Round, p
     return cases
 
 
-# --- Ours ------------------------------------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def ours(pair: Pair) -> Iterator[Round]:
     pair.wait_until_whole()
@@ -134,9 +131,6 @@ def messages(count: int) -> SampleBatch:
         value=Strings.of(["x" * TEXT_BYTES] * count),
         quality=np.zeros(count, np.uint32),
     )
-
-
-# --- The floor -------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager

@@ -91,8 +91,6 @@ class AlarmNode:
         """Frames that only carried time."""
         self._ids: dict[str, int] = {}
 
-    # --- What comes in ---------------------------------------------------------------------------------------------
-
     def declare(
         self,
         name: str,
@@ -146,8 +144,6 @@ class AlarmNode:
         assert found, "an action is a record or a refusal"
         return found[-1].case
 
-    # --- Time ------------------------------------------------------------------------------------------------------
-
     @property
     def log_time(self) -> LogTime:
         return LogTime(self.now_ms * MS)
@@ -167,8 +163,6 @@ class AlarmNode:
             self.marks += 1
             self.append_records([record.Marked()])
         self.now_ms = end
-
-    # --- What came of it -------------------------------------------------------------------------------------------
 
     def open_cases(self) -> list[Case]:
         return list(self.folds.cases)

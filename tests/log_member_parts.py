@@ -48,8 +48,6 @@ class Member:
         self.log: Log
         self.report: RecoveryReport
 
-    # --- What it does ----------------------------------------------------------------------------------------------
-
     def open(self) -> None:
         self.log, self.report = Log.open(
             DIRECTORY, IDENTITIES[self.index], self.config, self.disk, self.random.randbytes
@@ -121,8 +119,6 @@ class Member:
 
     def _present(self) -> State:
         return State(tuple(self.branch), self.log.durable.sequence, self.log.end.sequence, self.base)
-
-    # --- What must be true -----------------------------------------------------------------------------------------
 
     def check(self, states: Sequence[tuple[State, list[Frame]]]) -> None:
         """It holds one of the states, all of it readable, and nothing counts as corrupt: the disk was honest."""

@@ -367,8 +367,6 @@ class Pair:
     def passive(self) -> Member:
         return self.members[1 - self.leader.index]
 
-    # --- The pair ------------------------------------------------------------------------------------------------
-
     def commit(self) -> None:
         """Whatever is on every disk of the set; the one that leads learns of it at once."""
         leader = self.leader
@@ -449,8 +447,6 @@ class Pair:
         for program in self.programs:
             program.line(member, is_up=True)
 
-    # --- Messages ------------------------------------------------------------------------------------------------
-
     def says(self, member: Member, to: bytes, message: AnyMessage) -> None:
         if isinstance(message, Appended):
             self.judge(member, message)
@@ -503,8 +499,6 @@ class Pair:
             self.copy()
             self.talk(2)
             self.pass_time(50 * MS)
-
-    # --- What there is in the end --------------------------------------------------------------------------------
 
     def check(self) -> list[int]:
         """Nothing doubled, nothing out of order, nothing lost that was told of as committed, save by force; what was

@@ -92,9 +92,6 @@ def told(pair: Pair, member: str) -> dict[str, object]:
     return {"items": status["items"], "sequence": status["log"]["sequence"]}
 
 
-# --- Its stored history ----------------------------------------------------------------------------------------------
-
-
 def history(pair: Pair, member: str, what: str) -> dict[str, Any]:
     """An answer of its actor `history`, which starts a while after CORE does."""
     found: list[Any] = []

@@ -113,9 +113,6 @@ async def led(adapter: PairAdapter, tenure: object) -> None:
         await asyncio.sleep(0)
 
 
-# --- Orders ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "value"), [("speed_limit", 60), ("co_setpoint", 12.5), ("opacity_setpoint", 2.5), ("barrier_close", True)]
 )
@@ -256,9 +253,6 @@ def test_a_disk_that_refuses_lets_nothing_pass(tmp_path: Path) -> None:
             assert one.values() == []
 
     in_loop(story)
-
-
-# --- What else a client may do --------------------------------------------------------------------------------------
 
 
 def test_plain_writes_of_any_function_are_refused(tmp_path: Path) -> None:
@@ -411,9 +405,6 @@ def test_a_client_that_stops_within_a_frame_is_given_up(tmp_path: Path, monkeypa
     in_loop(story)
 
 
-# --- The device -----------------------------------------------------------------------------------------------------
-
-
 def test_without_the_plc_members_lose_the_device_and_an_order_certainly_did_nothing(tmp_path: Path) -> None:
     async def story() -> None:
         async with site(tmp_path) as one, one.guarded() as gate:
@@ -521,9 +512,6 @@ def test_a_device_that_talks_nonsense_ends_nothing_but_its_own_connection(tmp_pa
                 again.close()
 
     in_loop(story)
-
-
-# --- Whole --------------------------------------------------------------------------------------------------------
 
 
 def test_comm_polls_and_orders_through_a_gate(tmp_path: Path) -> None:

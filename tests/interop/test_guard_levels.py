@@ -101,9 +101,6 @@ async def write(adapter: PairAdapter, name: str, value: Value) -> Written:
     return await adapter.write([one.name for one in adapter.items].index(name), value, yes)
 
 
-# --- plc ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "value"), [("speed_limit", 60), ("co_setpoint", 12.5), ("opacity_setpoint", 2.5), ("barrier_close", True)]
 )
@@ -266,8 +263,6 @@ def test_an_output_that_no_mailbox_can_hold_is_refused_at_the_start(row: dict[st
     with pytest.raises(ConfigurationError, match=words):
         modbus(1, [{"name": "x", "writable": "true", **row}], guard="plc")
 
-
-# --- stamp ----------------------------------------------------------------------------------------------------------
 
 STAMPED = [
     {"name": "out", "kind": "holding", "address": str(PLAIN_ADDRESS), "type": "uint16", "writable": "true"},
@@ -463,9 +458,6 @@ def test_a_new_run_of_the_adapter_uses_no_stamp_of_the_run_before() -> None:
 def test_an_output_that_can_have_no_stamp_is_refused_at_the_start(rows: list[dict[str, str]], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         modbus(1, rows, guard="stamp")
-
-
-# --- COMM: permits, lease -------------------------------------------------------------------------------------------
 
 
 class LeadingCore(RecordingCore):

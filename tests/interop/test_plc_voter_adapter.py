@@ -251,9 +251,6 @@ def test_a_core_that_was_restarted_begins_with_a_connection_of_its_own(tmp_path:
     in_loop(story)
 
 
-# --- The line itself -------------------------------------------------------------------------------------------------
-
-
 class Asking(RecordingCore):
     """Speaks to the line directly."""
 

@@ -152,9 +152,6 @@ def test_a_crash_between_proposal_and_commit_loses_nothing_and_repeats_nothing(
     assert_noted(node)
 
 
-# --- The oracle: one rule at a time, one sample at a time, in plain Python -----------------------------------------
-
-
 class LimitOracle:
     """A limit with hysteresis, delays and bad quality, as docs/alarms.md tells it."""
 
@@ -224,9 +221,6 @@ def test_limits_are_judged_as_one_rule_and_one_sample_at_a_time(
             for row in range(conditions.count)
         }
         assert {key: judged[key] for key in expected} == expected
-
-
-# --- DIM -----------------------------------------------------------------------------------------------------------
 
 
 @given(

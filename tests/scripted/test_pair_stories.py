@@ -103,8 +103,6 @@ class Story:
             return list(self.world.stage.config.voters)
         return [name if name == "client" else self.voter if name == "voter" else self.node(name).name]
 
-    # --- What happens --------------------------------------------------------------------------------------------
-
     def play(self, line: str) -> None:
         words = line.split()
         match words:
@@ -218,8 +216,6 @@ class Story:
         self.world.agenda.call_at(at, partial(outputs.guarded, epoch))
         outputs.hangs(node, wait_ns / MS, partial(outputs.stamp_lands, epoch))
         outputs.hangs(node, wait_ns / MS, partial(outputs.plain_lands, epoch, True))
-
-    # --- What is expected ----------------------------------------------------------------------------------------
 
     def state(self, node: MemberNode) -> str:
         return node.machine.state.value if node.is_up else "down"

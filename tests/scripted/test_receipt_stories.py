@@ -50,8 +50,6 @@ class Story:
     def member(self, name: str) -> Member:
         return self.pair.members[NAMES.index(name)]
 
-    # --- What happens --------------------------------------------------------------------------------------------
-
     def play(self, line: str) -> None:
         self.pair.talk()
         pair, words = self.pair, line.split()
@@ -110,8 +108,6 @@ class Story:
                 self.told[program.name] = 0
             case _:
                 pytest.fail(f"no such line: {what}")
-
-    # --- What is expected ----------------------------------------------------------------------------------------
 
     def holds(self, expected: str) -> None:
         """One line: all that was said or told since the one before, or what there is."""

@@ -118,8 +118,6 @@ class World:
         self.start_core()
         self.say(self.follower.step(LinkUp(), self.now))
 
-    # --- CORE and its disk -------------------------------------------------------------------------------------------
-
     def start_core(self) -> None:
         epoch = len(self.disk.entries) + 1
         self.disk.entries.append(EpochEntry(epoch, self.disk.end.sequence + 1, self.random.getrandbits(63)))
@@ -178,8 +176,6 @@ class World:
             if data is not None:
                 self.outbox.append((pull.to, data, [raw]))
         self.step(FollowersServed(given))
-
-    # --- Everybody else ----------------------------------------------------------------------------------------------
 
     def say(self, effects: Sequence[object]) -> None:
         self.to_leader += [one.message for one in effects if isinstance(one, TellLeader)]

@@ -67,8 +67,6 @@ class World:
         self.pair.settle()
         return self.pair.check()
 
-    # --- What may happen -----------------------------------------------------------------------------------------
-
     def offer(self) -> None:
         self.program().offer(self.chance.randint(1, 5))
 
@@ -167,9 +165,6 @@ def test_without_a_local_stream_nobody_is_told_early() -> None:
         world, lost = play(seed, local=frozenset())
         assert not lost
         assert not any(life.told_in for one in world.pair.programs for life in one.lives)
-
-
-# --- Shortcuts that the world must notice -------------------------------------------------------------------------
 
 
 def caught(seeds: range = range(50)) -> bool:

@@ -98,9 +98,6 @@ def told(data: Path, asked: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-# --- What is known before anything is opened --------------------------------------------------------------------------
-
-
 def command(*arguments: str, exit_codes: Sequence[int] = (0,)) -> dict[str, Any]:
     """The JSON that `albireo` answers."""
     ran = CliRunner().invoke(cli, [*arguments, "--json"], catch_exceptions=False)
@@ -120,9 +117,6 @@ def compared(first: Path, second: Path) -> dict[str, Any]:
     """The verdict of `albireo stores` on two directories."""
     answer = command("stores", str(first), str(second), exit_codes=(0, 1))
     return {name: answer[name] for name in ("kind", "common", "newest")}
-
-
-# --- The log and its folds --------------------------------------------------------------------------------------------
 
 
 def owner_of(directory: Path) -> StoreIdentity:
@@ -252,9 +246,6 @@ def marks_of(data: Path) -> dict[str, Any]:
     }
 
 
-# --- The stored history -----------------------------------------------------------------------------------------------
-
-
 def history_of(data: Path, asked: Sequence[str]) -> dict[str, Any]:
     """The stored history as the commands answer it while no node runs, so from files alone."""
     manifest = json.loads((data / "history" / "manifest.json").read_text())
@@ -312,9 +303,6 @@ def moment(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
-# --- A voter ----------------------------------------------------------------------------------------------------------
-
-
 def voter_of(folder: Path) -> tuple[str, str]:
     """Name and cluster of the voter with the store in <data>/voters/<node>."""
     kept = json.loads((folder / "store.a").read_bytes()[HEAD_BYTES:].rstrip(b"\0"))
@@ -329,9 +317,6 @@ def voter_told(folder: Path, owner: tuple[str, str]) -> dict[str, Any]:
         "repaired": disk.mirrored.repaired_copies,
         "is_damaged": disk.mirrored.is_damaged,
     }
-
-
-# --- Comparing --------------------------------------------------------------------------------------------------------
 
 
 def plain(found: Any) -> Any:

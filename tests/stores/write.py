@@ -97,9 +97,6 @@ FIRST_NS: Final = 1_800_000_000 * 10**9
 """Source time of a program's first sample; the next ones are a second apart."""
 
 
-# --- A node that stands alone -----------------------------------------------------------------------------------------
-
-
 class Alone:
     """A node on its device, and the commands given to it."""
 
@@ -279,9 +276,6 @@ def end_abruptly(node: Alone) -> None:
     node.kill()
 
 
-# --- A pair -----------------------------------------------------------------------------------------------------------
-
-
 def begin(pair: Pair) -> None:
     """The primary leads, both are in the set."""
     with (pair.home / "plant.toml").open("a") as plant:
@@ -432,8 +426,6 @@ def write_private(home: Path) -> None:
     finally:
         pair.end()
 
-
-# --- All of them ------------------------------------------------------------------------------------------------------
 
 WRITERS: Final[dict[str, Callable[[Path], None]]] = {
     "alone": write_alone,

@@ -41,9 +41,6 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     """Base of all messages: each subclass names its tag."""
 
 
-# --- Supervision (boot and its actors) -----------------------------------------------------------------------------
-
-
 class Started(Message, frozen=True, tag="started"):
     """The actor is ready: its sockets are bound and its state is rebuilt."""
 
@@ -80,9 +77,6 @@ class Stopped(Message, frozen=True, tag="stopped"):
     """Everything is released; nothing follows."""
 
     actor: str
-
-
-# --- Producers (adapters, history's gap records, clients later) ----------------------------------------------------
 
 
 class ProducerHello(Message, frozen=True, tag="producer_hello"):
@@ -167,9 +161,6 @@ class WriteDone(Message, frozen=True, tag="write_done"):
     """Adapter to CORE: final outcome of an order."""
 
     receipt: Receipt
-
-
-# --- The pair and its adapters -------------------------------------------------------------------------------------
 
 
 class RoleTold(Message, frozen=True, tag="role_told"):
@@ -273,9 +264,6 @@ class VoterHangUp(Message, frozen=True, tag="voter_hang_up"):
     connection: int
 
 
-# --- Feed (design: log-and-feed.md, Feed) --------------------------------------------------------------------------
-
-
 class FeedHello(Message, frozen=True, tag="feed_hello"):
     """The follower says what it has and what it wants."""
 
@@ -351,9 +339,6 @@ class FeedAlive(Message, frozen=True, tag="feed_alive"):
     """Sequence up to which everything was sent, or is not wanted."""
 
 
-# --- History of a pair (ADR-0124) ----------------------------------------------------------------------------------
-
-
 class Carry(Message, frozen=True, tag="carry"):
     """History to CORE: take the raw parts to the other member's history. CORE to history: they come from there.
 
@@ -373,9 +358,6 @@ class HistoryTold(Message, frozen=True, tag="history_told"):
     """Number of words of the other history that were not believed, by reason."""
 
 
-# --- Clients -------------------------------------------------------------------------------------------------------
-
-
 class Ask(Message, frozen=True, tag="ask"):
     """A question to CORE or history, answered by `Answer` with the same id.
 
@@ -393,9 +375,6 @@ class Answer(Message, frozen=True, tag="answer"):
     request_id: int
     result: object = None
     error: str = ""
-
-
-# --- Logging -------------------------------------------------------------------------------------------------------
 
 
 class Logged(Message, frozen=True, tag="log"):

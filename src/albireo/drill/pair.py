@@ -91,8 +91,6 @@ class Pair:
         self.groups = {name: self._group(name) for name in (*self.witnesses, *MEMBERS)} | {GATE: self._gate()}
         write_tables(directory)
 
-    # --- Making ------------------------------------------------------------------------------------------------------
-
     def _endpoint(self, host: str, port: str) -> str:
         return f"tcp://{self._hosts[host].address}:{self._ports[port]}"
 
@@ -136,8 +134,6 @@ class Pair:
         primary, backup = (LineTo(self._endpoint(one, f"{one}.client"), f"{NODE}[{one}]") for one in MEMBERS)
         return primary, backup
 
-    # --- Life --------------------------------------------------------------------------------------------------------
-
     def start(self) -> None:
         """Start everything, write the first record, wait until both members are in the set.
 
@@ -161,8 +157,6 @@ class Pair:
         for name in self.groups:
             self.groups[name].kill()
         self._kept.close()
-
-    # --- Looking -----------------------------------------------------------------------------------------------------
 
     def ask(self, member: str, what: str, *, timeout_s: float = STATUS_S) -> object:
         """A question on the member's own machine.

@@ -167,9 +167,6 @@ def test_a_log_without_such_lines_says_nothing(tmp_path: Path) -> None:
     assert final_counts(tmp_path / "missing.log") == {}
 
 
-# --- The data directory ------------------------------------------------------------------------------------------
-
-
 def options(data: Path, *, is_fresh: bool) -> Options:
     return Options(data=data, is_fresh=is_fresh, seconds=1.0, seed=1, has_pipeline=False, has_view=False)
 

@@ -59,9 +59,6 @@ def table(tmp_path: Path) -> Table:
     return made
 
 
-# --- Members table --------------------------------------------------------------------------------------------------
-
-
 def test_each_member_is_a_row_as_it_says_itself(table: Table) -> None:
     rows = rows_of([view_of(table.sides[1]), view_of(table.sides[0])])
     assert [row.member for row in rows] == [PRIMARY, BACKUP], "the primary first, whoever was asked first"
@@ -149,9 +146,6 @@ def test_streams_that_a_takeover_may_cut_are_named() -> None:
     assert local_text({"samples": "local", "command": "both"}).endswith("may cut the newest: samples")
 
 
-# --- Live view ------------------------------------------------------------------------------------------------------
-
-
 def live_of(side: Side) -> LiveState:
     live = LiveState()
     live.status = {"core": {"pair": view_of(side), "log": {"admission": "this node does not lead"}}}
@@ -180,9 +174,6 @@ def test_live_view_keeps_its_height_and_does_not_alarm_because_a_member_is_passi
     assert pair_lines(LiveState()) == [] and plain_pair(LiveState()) == ""
 
 
-# --- Force ----------------------------------------------------------------------------------------------------------
-
-
 def test_force_names_what_it_states_and_what_may_be_lost(table: Table) -> None:
     def said() -> str:
         view = view_of(table.sides[1])
@@ -199,9 +190,6 @@ def test_force_names_what_it_states_and_what_may_be_lost(table: Table) -> None:
     table.pass_time(2 * SECOND)
     assert f"Lost for certain: 5 acknowledged records, {end + 1} to {end + 5}." in said()
     assert "while it was alone" in said()
-
-
-# --- Stores ---------------------------------------------------------------------------------------------------------
 
 
 class Store:

@@ -107,9 +107,6 @@ def typed(live: LiveState, screen: Screen, *keys: str | list[str]) -> tuple[Scre
     return screen, wishes
 
 
-# --- What it knows ---------------------------------------------------------------------------------------------------
-
-
 def test_last_of_several_values_counts(live: LiveState) -> None:
     live.apply(state(103), [batch("co_1", 1.0, 2.0, 3.0)], CLOCK.now)
     assert live.values[KNOWN["co_1"].item_id].value == 3.0
@@ -178,9 +175,6 @@ def test_orders_are_bounded(live: LiveState) -> None:
     for number in range(RECEIPTS_MAX + 5):
         live.ordered(str(number), ShownOrder(name="stage", value=1))
     assert len(live.orders) == RECEIPTS_MAX
-
-
-# --- What keys do ----------------------------------------------------------------------------------------------------
 
 
 def test_filter_takes_words_of_name_and_description(live: LiveState) -> None:
@@ -328,9 +322,6 @@ def test_no_sequence_of_keys_breaks_the_screen(keys: list[str], width: int, heig
     assert {cell_len(line) for line in lines} == {width}
 
 
-# --- What it draws ---------------------------------------------------------------------------------------------------
-
-
 def test_a_calm_screen_has_no_colour(live: LiveState) -> None:
     """ISA-101: colour for abnormal only."""
     live.apply(state(110), [batch(name, 1.0) for name in KNOWN], CLOCK.now)
@@ -406,9 +397,6 @@ def test_the_plain_line_says_the_same(live: LiveState) -> None:
     live.status = {"core": {"samples_committed": 1234}}
     line = plain_line(live, CLOCK)
     assert "log 1:100" in line and "items 8 (0 bad)" in line and "1234 samples committed" in line
-
-
-# --- Keys of a terminal ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,6 @@ def numbers(*values: int, value_type: ValueType | None = None) -> SampleBatch:
     )
 
 
-# --- Seeker ------------------------------------------------------------------------------------------------------
-
-
 def settled(epoch: int = 4) -> Seeker:
     """Talks to member 0, both lines up."""
     one = Seeker(SEEK, at(0))
@@ -159,9 +156,6 @@ def test_patience_must_outlast_the_asking() -> None:
         SeekConfig(settle_ns=100 * MS)
 
 
-# --- Asker -------------------------------------------------------------------------------------------------------
-
-
 def asker() -> PairAsker:
     one = PairAsker("client", SEEK, at(0))
     one.step(LineUp(0), at(0))
@@ -215,9 +209,6 @@ def test_a_question_given_up_is_not_said_later() -> None:
     one.step(asked("status"), at(0))
     one.step(GivenUp(), at(1))
     assert said(one.step(Heard(0, acts(2)), at(2))) == []
-
-
-# --- Sender ------------------------------------------------------------------------------------------------------
 
 
 def sender(now: float = 0) -> PairSender:
@@ -347,9 +338,6 @@ def test_a_batch_that_no_node_can_take_is_reported_and_the_rest_goes_on() -> Non
     assert Refused(2) in effects
     one.step(Heard(0, welcome(1, 2)), at(2))
     assert one.step(Heard(0, appended(3, 2)), at(3))[0] == Acknowledged(3, Position(2, 3), "local")
-
-
-# --- Sender against two members in a seeded world ----------------------------------------------------------------
 
 
 class Member:
@@ -574,9 +562,6 @@ def test_no_takeover_loses_doubles_or_reorders_anything(block: int) -> None:
         pair.settle()
         assert pair.committed() == list(range(1, pair.offered + 1)), f"seed {seed}"
         assert pair.acked == pair.offered, f"seed {seed}: never told"
-
-
-# --- Feed --------------------------------------------------------------------------------------------------------
 
 
 def resumed(position: Position) -> FeedAnswer:

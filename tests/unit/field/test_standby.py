@@ -34,9 +34,6 @@ def order(epoch: int = 4, not_after: int = 1_000 * MS, not_before: int = 0) -> W
     return WriteOrder(command_id="a", item_id=1, value=1.0, epoch=epoch, not_after=not_after, not_before=not_before)
 
 
-# --- The role itself -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("role", "told", "is_acting", "epoch"),
     [
@@ -102,8 +99,6 @@ def test_the_tenure_is_of_the_highest_epoch_that_the_own_core_spoke_in() -> None
     assert ACTING.tenure(3) == WriteTenure(epoch=4, member=1, is_paired=True)
     assert AdapterRole().tenure(7) == WriteTenure(epoch=7, member=0, is_paired=False)
 
-
-# --- COMM and a real Modbus server -----------------------------------------------------------------------------------
 
 ROWS = [
     {"name": "level", "kind": "holding", "address": "0"},
@@ -343,9 +338,6 @@ def test_a_device_that_was_never_there_is_told_as_lost(tmp_path: Path) -> None:
             await until(lambda: any(one.reaches is False for one in core.asked), "a loss")
 
     in_loop(story)
-
-
-# --- What it says of its writes --------------------------------------------------------------------------------------
 
 
 class GatedPlc(Plc):

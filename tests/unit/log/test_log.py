@@ -48,9 +48,6 @@ def _snapshot(world: World, content: bytes = b"state") -> bool:
     return world.log.save_snapshot(world.log.committed, world.log.log_time, {"fold": content})
 
 
-# --- Append and commit ---------------------------------------------------------------------------------------------
-
-
 def test_sequence_counts_records(world: World) -> None:
     found = world.log.append([entry_of(b"a", 10), entry_of(b"b", 5)], elapsed_ms=7, node_ns=99)
     assert [frame.header.first_sequence for frame in found] == [1, 11]
@@ -135,9 +132,6 @@ def test_more_vectors_than_the_kernel_takes(world: World) -> None:
     assert len(world.replayed()) == 2 * IOV_MAX
 
 
-# --- Epochs --------------------------------------------------------------------------------------------------------
-
-
 def test_an_epoch_survives_and_stays_with_its_records(world: World) -> None:
     _durable(world, 10)
     world.log.grant(EpochEntry(5, world.log.end.sequence + 1, 42))
@@ -160,9 +154,6 @@ def test_a_header_that_can_not_be_written_stops_the_log(world: World) -> None:
     with pytest.raises(LogStopped):
         world.log.grant(EpochEntry(2, 1, 0))
     assert "header" in world.log.admission()
-
-
-# --- Reading -------------------------------------------------------------------------------------------------------
 
 
 def test_reading_on_gives_every_frame_once(world: World) -> None:
@@ -238,9 +229,6 @@ def test_rot_met_by_a_reader_is_reported_once_and_passed(world: World) -> None:
     assert len(world.log.corrupt) == 1
 
 
-# --- A full disk, a failing disk -----------------------------------------------------------------------------------
-
-
 def test_full_disk_stops_admission_and_nothing_is_lost() -> None:
     """Space is met when the next segment is prepared; what was taken waits, and goes on by itself."""
     world = World(SimDisk(1, capacity_bytes=40_000))
@@ -300,9 +288,6 @@ def test_an_error_in_a_prepared_segment_is_final(world: World, operation: str) -
     world.log.close()
     world.open()
     assert not world.report.was_clean
-
-
-# --- Opening -------------------------------------------------------------------------------------------------------
 
 
 def test_second_open_of_a_directory_is_refused(world: World) -> None:
@@ -485,9 +470,6 @@ def test_unreadable_pages_are_damage_not_the_end() -> None:
     assert found.last_sequence == world.written[1].header.last_sequence
 
 
-# --- Snapshots -----------------------------------------------------------------------------------------------------
-
-
 def test_the_last_two_snapshots_are_kept(world: World) -> None:
     for content in (b"one", b"two", b"three"):
         _durable(world, 10)
@@ -560,9 +542,6 @@ def test_a_snapshot_above_the_end_is_deleted(world: World) -> None:
     world.open()
     assert world.report.deleted_snapshots == (name,)
     assert world.disk.paths(DIRECTORY / "snapshots") == []
-
-
-# --- Retention and scrub -------------------------------------------------------------------------------------------
 
 
 def test_segments_go_from_the_oldest_when_nothing_in_them_is_wanted(world: World) -> None:

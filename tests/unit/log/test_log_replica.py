@@ -63,9 +63,6 @@ def ends(member: Member) -> list[int]:
     return [frame.header.last_sequence for frame in member.branch]
 
 
-# --- Whose log -----------------------------------------------------------------------------------------------------
-
-
 def test_both_members_keep_the_same_log(holder: Member, follower: Member) -> None:
     assert holder.log.log_id == follower.log.log_id == pair_log_id("7f0c/root")
     assert holder.log.header.store_id != follower.log.header.store_id
@@ -84,9 +81,6 @@ def test_a_store_with_another_log_is_refused_by_name(holder: Member) -> None:
 def test_a_log_id_has_sixteen_bytes() -> None:
     with pytest.raises(ValueError, match="16 bytes"):
         StoreIdentity(cluster="a", node="b", log_id=b"short")
-
-
-# --- Frames of the holder ------------------------------------------------------------------------------------------
 
 
 def test_frames_arrive_byte_for_byte(holder: Member, follower: Member) -> None:
@@ -196,9 +190,6 @@ def test_a_stopped_log_takes_no_frames(holder: Member, follower: Member) -> None
         follower.log.cut_to(0)
 
 
-# --- Before it is durable ------------------------------------------------------------------------------------------
-
-
 def test_appended_frames_can_be_read_before_they_are_written(holder: Member) -> None:
     holder.append(100, 200, 300)
     assert holder.log.read(0, ALL) == b""
@@ -274,9 +265,6 @@ def test_what_the_tail_has_forgotten_is_not_in_memory() -> None:
         member.log.flush()
     gc.collect()
     assert 0 < sum(one() is not None for one in kept) <= 8000 // 500
-
-
-# --- Commit positions of the holder --------------------------------------------------------------------------------
 
 
 def test_readers_see_the_lesser_of_committed_and_durable(holder: Member, follower: Member) -> None:
@@ -367,9 +355,6 @@ def test_claims_count_again_after_a_while_without_one_ahead() -> None:
     assert claims.taken([header(9, 32 + 2 * CALM_MS)], 9, 5) is None
 
 
-# --- Promises and epochs -------------------------------------------------------------------------------------------
-
-
 def test_promises_and_the_holders_history_survive(holder: Member, follower: Member) -> None:
     history = EpochHistory((EpochEntry(2, 1, 77), EpochEntry(4, 9, 78)))
     follower.log.promise(6, 4, history)
@@ -401,9 +386,6 @@ def test_epochs_without_a_record_go_with_the_next_grant(holder: Member) -> None:
     assert [entry.epoch for entry in holder.log.history.entries] == [4, 8]
     with pytest.raises(ValueError, match="epoch 8 granted after epoch 8"):
         holder.log.grant(EpochEntry(8, 2, 10))
-
-
-# --- Cutting -------------------------------------------------------------------------------------------------------
 
 
 def test_a_cut_leaves_the_log_as_if_it_had_ended_there(holder: Member, follower: Member) -> None:
@@ -555,9 +537,6 @@ def test_a_cut_that_the_disk_refuses_stops_the_log_and_is_finished_later(holder:
     assert holder.log.end.sequence == place
 
 
-# --- Starting over -------------------------------------------------------------------------------------------------
-
-
 def test_a_member_that_is_too_old_starts_over(holder: Member, follower: Member) -> None:
     for _ in range(10):
         durable(holder, 2000, 30)
@@ -612,9 +591,6 @@ def test_a_snapshot_of_the_branch_that_was_left_is_not_used(holder: Member, foll
     handle = follower.disk.open(path, create=True)
     follower.disk.pwritev(handle, [data], 0)
     assert list(follower.log.load_snapshots()) == []
-
-
-# --- Repair --------------------------------------------------------------------------------------------------------
 
 
 def twins(holder: Member, follower: Member) -> None:

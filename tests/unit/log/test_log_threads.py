@@ -266,9 +266,6 @@ def _wait(condition: Callable[[], bool]) -> None:
     raise AssertionError("did not come true in time")
 
 
-# --- The real file system ------------------------------------------------------------------------------------------
-
-
 def test_real_files_short_reads_and_vectors(tmp_path: Path) -> None:
     files = OsFileSystem()
     handle = files.open(tmp_path / "file", create=True)

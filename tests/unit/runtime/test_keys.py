@@ -291,9 +291,6 @@ def test_all_are_introduced_to_each_other(tmp_path: Path) -> None:
     assert [sorted(map(keys.name_of, keys.trusted)) for keys in everybody] == [["b", "c"], ["a", "c"], ["a", "b"]]
 
 
-# --- By command ------------------------------------------------------------------------------------------------------
-
-
 def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli, ["keys", *map(str, arguments)])
 

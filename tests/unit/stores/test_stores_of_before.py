@@ -100,9 +100,6 @@ def test_members_keep_values_of_their_own(archive: Path) -> None:
     assert {"elsewhere"} == set(nodes["primary"]["folds"]["sections"]) - set(nodes["backup"]["folds"]["sections"])
 
 
-# --- Stores of later releases -----------------------------------------------------------------------------------------
-
-
 def bytes_below(directory: Path) -> str:
     """Every file but the lock."""
     files = sorted(one for one in directory.rglob("*") if one.is_file() and one.name != "lock")
@@ -191,9 +188,6 @@ def test_a_header_field_that_a_later_release_added_is_no_reason_to_refuse(tmp_pa
     found.close(clean=False)
     assert report.was_clean
     assert report.repaired_copies == ()
-
-
-# --- The comparison itself --------------------------------------------------------------------------------------------
 
 
 def test_a_difference_is_named_by_its_place() -> None:

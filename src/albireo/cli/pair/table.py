@@ -197,9 +197,6 @@ def refused_text(rows: Sequence[MemberRow]) -> list[str]:
     ]
 
 
-# --- What is wrong ----------------------------------------------------------------------------------------------------
-
-
 def troubles(rows: Sequence[MemberRow]) -> list[str]:
     """Sentences that a person must read; empty when the pair is whole."""
     found = [] if any(row.role == "ACTIVE" for row in rows) else ["NOBODY IS ACTIVE: nothing is recorded"]

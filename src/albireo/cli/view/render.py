@@ -171,9 +171,6 @@ def actor_count(live: LiveState) -> int:
     return len(actors) if isinstance(actors, list) else 0
 
 
-# --- Items ----------------------------------------------------------------------------------------------------------
-
-
 def _items(live: LiveState, screen: Screen, width: int, height: int, clock: Clock) -> list[Text]:
     items = shown_items(live, screen)
     selected = max(0, min(screen.item, len(items) - 1))
@@ -223,9 +220,6 @@ def severity_mark(severity: int) -> tuple[str, str]:
     return "!  ", _LOW
 
 
-# --- Cases ----------------------------------------------------------------------------------------------------------
-
-
 def _cases(live: LiveState, screen: Screen, width: int, height: int, clock: Clock) -> list[Text]:
     cases = live.sorted_cases()
     selected = case_row(cases, screen)
@@ -262,9 +256,6 @@ def _age(seconds: int) -> str:
     return f"{seconds // 60} m" if seconds < 6_000 else f"{seconds // 3_600} h"
 
 
-# --- Bottom ---------------------------------------------------------------------------------------------------------
-
-
 def _bottom(live: LiveState, screen: Screen, width: int) -> Text:
     """The prompt, or the last order, or the last message."""
     if screen.mode is Mode.FILTER:
@@ -292,9 +283,6 @@ def _order(order: ShownOrder, width: int) -> tuple[str, int, str]:
             return f"{text}executed, no read-back", width, ""
         case _:
             return f"!! {text}{order.outcome.value.upper()} {order.detail}", width, _HIGH
-
-
-# --- Lines ----------------------------------------------------------------------------------------------------------
 
 
 def _top(selected: int, count: int, height: int) -> int:

@@ -118,8 +118,6 @@ class LiveView:
                 worker.join(JOIN_S)
         return self._has_quit
 
-    # --- This thread -----------------------------------------------------------------------------------------------
-
     def _run_on_terminal(self, is_over: Callable[[LiveState], bool]) -> None:
         console = Console()
         with _keys_at_once() as descriptor, Live(console=console, screen=True, auto_refresh=False) as live:
@@ -200,8 +198,6 @@ class LiveView:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._inbox.get_nowait()
-
-    # --- Workers ---------------------------------------------------------------------------------------------------
 
     def _put(self, news: News) -> None:
         while not self._stop.is_set():

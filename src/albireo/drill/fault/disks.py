@@ -89,8 +89,6 @@ class Disks(Ground):
                     raise
                 time.sleep(BUSY_LOOK_S)
 
-    # --- Failures ----------------------------------------------------------------------------------------------------
-
     def cut(self, name: str) -> None:
         self._shut_down(name, NOT_FLUSHED)
 

@@ -75,8 +75,6 @@ class NetworkGround(Ground):
     def _space(self, name: str) -> str:
         return f"{self._mark}{name}"
 
-    # --- Cuts --------------------------------------------------------------------------------------------------------
-
     def drop(self, name: str, *, goes_in: bool, goes_out: bool, only: str = "") -> None:
         """Drop what reaches this place, leaves it, or both; only between it and another place, if one is named."""
         peer = self.hosts[only].address if only else ""

@@ -121,8 +121,6 @@ class Cases:
         """Value of `Conditions.changes` at which nothing was left to propose."""
         self.counters = CaseCounters()
 
-    # --- Readers: the committed view -------------------------------------------------------------------------------
-
     def __len__(self) -> int:
         return len(self._open)
 
@@ -159,8 +157,6 @@ class Cases:
                 break
             found.append(case)
         return found
-
-    # --- Fold ------------------------------------------------------------------------------------------------------
 
     def fold(self, changed: CaseChanged, sequence: int) -> Case | None:
         """Fold a committed record.
@@ -222,8 +218,6 @@ class Cases:
         missing = self._conditions.count - self._noted.count
         if missing > 0:
             self._noted.add(missing)
-
-    # --- Proposals: the appended view ------------------------------------------------------------------------------
 
     def deadline(self) -> LogTime | None:
         """Log time at which the next shelve ends."""
@@ -325,8 +319,6 @@ class Cases:
         self._ahead.clear()
         self._looked_at = -1
 
-    # --- Operators -------------------------------------------------------------------------------------------------
-
     def act(self, asked: ActionAsked, log_time: LogTime, wall_ns: WallTime) -> list[CaseChanged] | ActionRefused:
         """An operator's action as records to append, or why it is refused.
 
@@ -415,8 +407,6 @@ class Cases:
             if isinstance(changed, CaseChanged):
                 found.append(self._handed_out(row, changed))
         return found
-
-    # --- Snapshot --------------------------------------------------------------------------------------------------
 
     def snapshot_slices(self) -> Iterator[bytes]:
         """The committed view as it stands now, encoded slice by slice as the iterator is drawn on."""

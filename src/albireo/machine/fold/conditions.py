@@ -93,8 +93,6 @@ class Conditions:
         self.changes = 0
         """Grows with every change that `cases` must look at."""
 
-    # --- What others read ------------------------------------------------------------------------------------------
-
     @property
     def count(self) -> int:
         return self.rules.count
@@ -149,8 +147,6 @@ class Conditions:
         """Log time at which a judgement may change although no sample comes."""
         soonest = min(self._due_at, self._fall_at, self._stale_at, self.chatter.calm_at)
         return None if soonest == NEVER else LogTime(soonest)
-
-    # --- Items -----------------------------------------------------------------------------------------------------
 
     def fold_items(self, declared: Sequence[KnownItem], log_time: LogTime) -> None:
         """Fold declared items, after `Dim.fold_item` of the same records. Rules no longer wanted become normal.
@@ -256,8 +252,6 @@ class Conditions:
         self._fall_at = int(rules.fall_at.min())
         self._stale_at = self._next_stale()
         self.chatter.arm()
-
-    # --- Samples ---------------------------------------------------------------------------------------------------
 
     def fold_samples(self, fresh: Fresh, log_time: LogTime) -> None:
         """Judge samples that have become live. Cost: O(n), and O(rules of an item) for items that leave their band."""
@@ -383,8 +377,6 @@ class Conditions:
         self._due_at = int(rules.due.min())
         self.changes += 1
 
-    # --- Suppression -----------------------------------------------------------------------------------------------
-
     def judge_suppression(self) -> None:
         watched = self.watched
         items = np.flatnonzero(watched.suppressor >= 0)
@@ -396,8 +388,6 @@ class Conditions:
         if (verdict != watched.is_suppressed).any():
             watched.is_suppressed = verdict
             self.changes += 1
-
-    # --- Time ------------------------------------------------------------------------------------------------------
 
     def time_passed(self, log_time: LogTime, node_ns: WallTime) -> None:
         """End delays, find stale items and calm rules, up to the log time of a frame (its node time is `node_ns`)."""
@@ -454,8 +444,6 @@ class Conditions:
         stale = np.flatnonzero(self.watched.flags & IS_STALE)
         if len(stale):
             self._refresh(stale[np.isin(self.watched.adapter[stale], adapters)], log_time)
-
-    # --- Snapshot --------------------------------------------------------------------------------------------------
 
     def snapshot_slices(self) -> Iterator[bytes]:
         """The fold as it stands now, encoded slice by slice as the iterator is drawn on."""

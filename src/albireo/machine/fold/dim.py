@@ -154,8 +154,6 @@ class Dim:
         self._scratch = np.zeros(0, np.intp)
         self._has_late_streaks = False
 
-    # --- Items -----------------------------------------------------------------------------------------------------
-
     def __len__(self) -> int:
         return len(self._items)
 
@@ -225,8 +223,6 @@ class Dim:
         if before.item.value_type != known.item.value_type:
             self.live.clear(index)
             self._texts[index] = ""
-
-    # --- Samples ---------------------------------------------------------------------------------------------------
 
     def fold_samples(self, batch: SampleBatch, last_sequence: int, log_time: LogTime) -> Fresh:
         """Take one committed batch.
@@ -361,8 +357,6 @@ class Dim:
     def clear_texts(self) -> None:
         self._texts = [""] * len(self._items)
 
-    # --- Reading ---------------------------------------------------------------------------------------------------
-
     def value_at(self, index: int) -> Value | None:
         """Last usable value, None before the first."""
         if not self.live.has_value[index]:
@@ -427,8 +421,6 @@ class Dim:
             value=value,
             quality=live.quality[places],
         )
-
-    # --- Snapshot --------------------------------------------------------------------------------------------------
 
     def snapshot_slices(self) -> Iterator[bytes]:
         """The fold as it stands now, encoded slice by slice as the iterator is drawn on."""

@@ -91,8 +91,6 @@ class Elsewhere:
                 items.append(int(self._conditions.rules.item[row]))
         return rows, items
 
-    # --- Snapshot --------------------------------------------------------------------------------------------------
-
     def snapshot(self) -> bytes:
         """Empty while the values are here: a log without private streams has no such section."""
         return sliced(self.last_ns) if self else b""

@@ -73,8 +73,6 @@ class Folds:
         self.unreadable = 0
         """Frames of a kind that this version does not know: the log keeps them, no fold takes them."""
 
-    # --- Folding -------------------------------------------------------------------------------------------------
-
     def replay(self, frame: Frame) -> None:
         """Fold a frame read back from the log; a reference only tells that a producer's batch was taken."""
         header = frame.header
@@ -130,8 +128,6 @@ class Folds:
             case _:
                 assert_never(record)
 
-    # --- Consequences of the folds ------------------------------------------------------------------------------
-
     def deadline(self) -> LogTime | None:
         """Log time at which a fold changes although no record comes."""
         return soonest(self.conditions.deadline(), self.cases.deadline(), self.commands.deadline())
@@ -145,8 +141,6 @@ class Folds:
     def act(self, asked: ActionAsked, wall: WallTime) -> list[CaseChanged] | ActionRefused:
         """An operator's action at a case, as records to append, or why it is refused."""
         return self.cases.act(asked, LogTime(self.log_time_ms * MS), wall)
-
-    # --- Reading -------------------------------------------------------------------------------------------------
 
     def readings(self, items: Sequence[KnownItem]) -> list[Reading]:
         """Current values of `items`; an item whose declaration is not yet committed is left out."""
@@ -178,8 +172,6 @@ class Folds:
             value_parts=tuple((int(one.value_type), len(one)) for one in batches),
         )
         return state, [samples.encode(one) for one in batches]
-
-    # --- Snapshot ------------------------------------------------------------------------------------------------
 
     def snapshot_slices(self) -> Iterator[tuple[str, bytes]]:
         """The folds as they are now, in slices (section, bytes).

@@ -201,8 +201,6 @@ class Copying:
             case _:
                 raise AssertionError(f"a deadline while {self.phase}")
 
-    # --- Groups --------------------------------------------------------------------------------------------------
-
     def _ask_group(self, now: Instant) -> None:
         """Ask for the next group of the newest hole; rest if there is no hole."""
         hole = self._holes[-1] if self._holes else None
@@ -307,8 +305,6 @@ class Copying:
         else:
             self._wait(self.trouble, now)
 
-    # --- Files ---------------------------------------------------------------------------------------------------
-
     def _begin_file(self, now: Instant) -> None:
         self._offset = 0
         self._pace(now)
@@ -365,8 +361,6 @@ class Copying:
         else:
             self._ask_group(now)
 
-    # --- Work ----------------------------------------------------------------------------------------------------
-
     def _worked(self, fault: str, is_disk: bool, now: Instant) -> None:
         assert self.phase in WORKING, f"worked while {self.phase}"
         if is_disk:
@@ -409,8 +403,6 @@ class Copying:
             self._begin_file(now)
         else:
             self._keep(self._passed(self._hole))
-
-    # --- Changes of the phase ------------------------------------------------------------------------------------
 
     def _go(self, phase: CopyPhase, due: Instant | None) -> None:
         self.phase, self._due = phase, due

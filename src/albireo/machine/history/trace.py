@@ -114,9 +114,6 @@ class Intervals(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return len(self.rows)
 
 
-# --- Traces ---------------------------------------------------------------------------------------------------------
-
-
 def trace_of_rows(rows: Rows) -> Trace:
     """The trace that raw rows of one item draw."""
     return Trace(ns=rows.source_ns, value=rows.value, classes=severity(rows.quality), quality=rows.quality)
@@ -269,9 +266,6 @@ def intervals_of_partials(
     return _assembled(edges, summed, rows, good_rows, filled, lows, highs)
 
 
-# --- Results --------------------------------------------------------------------------------------------------------
-
-
 def averages(intervals: Intervals, settings: AggregateSettings) -> Floats:
     """Time-weighted average of each interval; NaN without a usable value."""
     usable_ns = intervals.good_ns if settings.treat_uncertain_as_bad else intervals.good_ns + intervals.uncertain_ns
@@ -337,9 +331,6 @@ def interpolated(trace: Trace, at_ns: Ints, settings: AggregateSettings, *, is_s
     computed = np.where(is_clean, int(q.GOOD), int(q.UNCERTAIN_DATA_SUB_NORMAL)) | np.where(exact, 0, q.INTERPOLATED)
     quality[found] = np.where(is_cut, int(q.BAD_NO_DATA), computed)
     return value, quality
-
-
-# --- Leaves -----------------------------------------------------------------------------------------------------------
 
 
 class _Carried(msgspec.Struct, frozen=True, eq=False):

@@ -110,8 +110,6 @@ class Answers:
     def _say(self, question: Question, result: object, turn: Turn) -> None:
         turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
 
-    # --- Handlers ------------------------------------------------------------------------------------------------
-
     def _status(self, question: Question, _: Nothing, turn: Turn) -> None:
         self._say(question, status_of(self._root, turn.log, question.moment, question.pair), turn)
 

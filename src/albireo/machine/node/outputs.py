@@ -59,8 +59,6 @@ class Outputs:
         """Adapters of before a restart whose writes have landed."""
         self._lands_until = {sender: at for sender, at in self._lands_until.items() if at > now}
 
-    # --- Standing down -------------------------------------------------------------------------------------------
-
     def stand_down(self) -> None:
         """Every adapter is told to stand by: what each says from now on counts."""
         adapters = [one.sender for one in self._registry.adapters() if one.takes_orders and one.sender is not None]

@@ -80,8 +80,6 @@ class Registry:
             for name in sorted({one.item.adapter for one in self._declared.values()} - {OWN_ADAPTER, ""})
         }
 
-    # --- Hello ---------------------------------------------------------------------------------------------------
-
     def objection(self, hello: ProducerHello) -> str:
         """Why a hello is not even recorded; empty: it may be."""
         if not 0 < len(hello.producer) <= TEXT_CHARS_MAX:
@@ -156,8 +154,6 @@ class Registry:
         """Items that the adapter no longer has: out of service, not for ever at their last good value."""
         gone = [k for k in self._declared.values() if k.item.adapter == adapter and k.item.name not in names]
         self._mark(gone, quality.BAD_OUT_OF_SERVICE, moment, turn)
-
-    # --- Presence ------------------------------------------------------------------------------------------------
 
     def heard(self, sender: bytes, now: Instant) -> None:
         for adapter in self._adapters.values():

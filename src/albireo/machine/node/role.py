@@ -145,8 +145,6 @@ class Role:
         """Until when an order may be sent that nobody wants after `deadline`, instants."""
         return deadline if self.permit is None else min(deadline, self.permit.not_after)
 
-    # --- Producers ----------------------------------------------------------------------------------------------
-
     def turns_away(self, sender: bytes, message: AnyMessage, turn: Turn) -> bool:
         """A node that does not serve sends producers home, and remembers who wanted to come."""
         if isinstance(message, RoleAsked):

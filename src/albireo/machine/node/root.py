@@ -135,8 +135,6 @@ class Root:
         self.admission.closed_because = self.role.cause
         self._raised_to = 0  # Feature level whose record is on its way in this tenure.
 
-    # --- Events --------------------------------------------------------------------------------------------------
-
     def step(self, event: Event, log: LogView, moment: Moment) -> Turn:
         turn = Turn(log, self.folds.feature_level)
         match event:
@@ -216,8 +214,6 @@ class Root:
             case Stopping():
                 turn.record(Stream.CONTROL, [NodeStopped(at_ns=moment.wall)])
 
-    # --- Role ----------------------------------------------------------------------------------------------------
-
     def _role_changed(self, event: OfTheRole, moment: Moment, turn: Turn) -> None:
         role = self.role
         match event:
@@ -292,8 +288,6 @@ class Root:
         wait_ns = max(0, log_deadline - self._pending.log_time_ms * MS)
         return Instant(self._last_append + (max(wait_ns, CLOSED_MARK_NS) if self.admission.closed_because else wait_ns))
 
-    # --- Letters -------------------------------------------------------------------------------------------------
-
     def _letter(self, letter: OneLetter, pair: dict[str, object] | None, moment: Moment, turn: Turn) -> None:
         sender, message, raw = letter
         if self.role.turns_away(sender, message, turn):
@@ -330,8 +324,6 @@ class Root:
             turn.send(to, message)
         else:
             self._receipts.after(sequence, to, message)
-
-    # --- Folding -------------------------------------------------------------------------------------------------
 
     def _fold(self, moment: Moment, turn: Turn) -> None:
         """Fold what was answered, and draft what follows from it."""
@@ -403,8 +395,6 @@ class Root:
             self.admission.closed_because = reason
         turn.note("error" if reason else "info", "admission_stopped" if reason else "admission_resumed", reason=reason)
 
-    # --- Time ----------------------------------------------------------------------------------------------------
-
     def _time_passed(self, moment: Moment, turn: Turn) -> None:
         now = moment.now
         is_serving = self.role.is_serving
@@ -428,8 +418,6 @@ class Root:
         is_idle = not self._is_marked and now - self._last_append >= IDLE_MARK_NS and not self._pending
         if (is_due or is_idle) and not turn.drafts:
             turn.record(Stream.CONTROL, [Marked()])
-
-    # --- Feeds ---------------------------------------------------------------------------------------------------
 
     def readable(self, stored: Position) -> Position:
         """Followers are given what is folded; `stored`: what of the commit position is on this disk already."""

@@ -52,8 +52,6 @@ class Candidate:
         """The last attempt found no majority of voters."""
         self.last_stop = ""
 
-    # --- Whether -------------------------------------------------------------------------------------------------
-
     def promise(self, now: Instant) -> None:
         """No candidacy before lease + drift from now, so that the holder may act on it (4b)."""
         self.promise_until = max(self.promise_until, after(now, self.own.config.lease_and_drift))
@@ -98,8 +96,6 @@ class Candidate:
         if other.is_held:
             return ""  # Both are in the set, so what it has more was never acknowledged.
         return "" if (own.log.end, -own.index) > (other.end, -own.other) else "other_is_higher"
-
-    # --- How -----------------------------------------------------------------------------------------------------
 
     def begin(self, kind: Kind, now: Instant) -> None:
         self.candidacy = self.candidacy_type(kind, self.own.config, now)

@@ -133,8 +133,6 @@ class Following:
         if self.own.log.damaged_from != self._range_from:
             self.ask_range()
 
-    # --- Repair --------------------------------------------------------------------------------------------------
-
     def ask_range(self) -> None:
         """Fetch what can't be read here; nothing if all of it can."""
         own, first = self.own, self.own.log.damaged_from
@@ -154,8 +152,6 @@ class Following:
             self.session = own.next_round()
         else:
             own.out.append(RepairLog(sent.payload))
-
-    # --- Snapshot ------------------------------------------------------------------------------------------------
 
     def _start_over(self, answer: FollowAnswered, theirs: EpochHistory) -> None:
         """Nothing of this log goes on from here: it begins where the holder's does, without folds."""
@@ -199,8 +195,6 @@ class Following:
         else:
             return
         self.ask_at = after(now, self.own.config.silence_ns)
-
-    # --- Frames --------------------------------------------------------------------------------------------------
 
     def hears(self, message: FromHolder) -> None:
         match message:

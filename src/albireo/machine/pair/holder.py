@@ -97,8 +97,6 @@ class Holder:
         log = self.own.log
         return log.history.entries[-1].first_sequence if log.end.epoch == self.epoch else 0
 
-    # --- Set -----------------------------------------------------------------------------------------------------
-
     @property
     def record(self) -> Record:
         own, latest = self.own, self.changes.latest
@@ -165,8 +163,6 @@ class Holder:
         elif voted.promised > self.epoch:
             self.must_raise = True
         return ""
-
-    # --- Time ----------------------------------------------------------------------------------------------------
 
     def tick(self, now: Instant) -> None:
         """Everything that only the passing of time decides."""
@@ -243,8 +239,6 @@ class Holder:
     def is_stalled(self, now: Instant) -> bool:
         """The oldest append waits for its sync too long: this disk hangs, let somebody else lead."""
         return self._unsynced is not None and now - self._unsynced[1] >= self.own.config.sync_stall_ns
-
-    # --- Log -----------------------------------------------------------------------------------------------------
 
     def log_changed(self, now: Instant) -> None:
         """The log grew by own records, or more of it is on this disk.
@@ -379,8 +373,6 @@ class Holder:
 
     def _counts(self, ack: FollowAcked) -> int:
         return ack.durable
-
-    # --- What follows from it ------------------------------------------------------------------------------------
 
     def commit(self) -> None:
         own, sequence, noop = self.own, self._committable(), self.noop

@@ -132,8 +132,6 @@ class Member:
         self._stand_again_at = now
         self._permit: Permit | None = None
 
-    # --- The one door --------------------------------------------------------------------------------------------
-
     def step(self, event: Event, log: LogView, now: Instant) -> list[Effect]:
         """
         Args:
@@ -191,8 +189,6 @@ class Member:
         if self.holder is not None:
             due += [self.holder.renew_at, self.holder.lease.until]
         return Instant(min((at for at in due if self._stepped_at < at < self._beat_at), default=self._beat_at))
-
-    # --- Messages ------------------------------------------------------------------------------------------------
 
     def _from_peer(self, message: PeerMessage, path: int, now: Instant) -> None:
         own = self.own
@@ -339,8 +335,6 @@ class Member:
             case _:
                 pass
 
-    # --- Tenure --------------------------------------------------------------------------------------------------
-
     def _begin(self, grant: Grant, now: Instant) -> None:
         """The record is confirmed: own log to its end, then the no-op of the new epoch (rule 7)."""
         self.following = None
@@ -369,8 +363,6 @@ class Member:
         self._move(State.FENCED, reason)
         self.holder = self.following = None
         self.candidate.candidacy = None
-
-    # --- What every step ends with ------------------------------------------------------------------------------
 
     def _settle(self, now: Instant) -> None:
         outcome = self.candidate.tick(now)
@@ -431,8 +423,6 @@ class Member:
         if permit is not None and permit != self._permit:
             self.own.out.append(permit)
         self._permit = permit
-
-    # --- The one place where the state changes -------------------------------------------------------------------
 
     def _move(self, new: State, cause: str) -> None:
         old = self.state

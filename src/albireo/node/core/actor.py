@@ -122,8 +122,6 @@ class Core:
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._is_closed = False
 
-    # --- Start and stop ------------------------------------------------------------------------------------------
-
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
         actor.turn_limits = TURN_LIMITS
@@ -251,8 +249,6 @@ class Core:
             self._waiters.append((sequence, done))
             await done
 
-    # --- Wake-ups ------------------------------------------------------------------------------------------------
-
     def drained(self, letters: Sequence[Letter]) -> None:
         self._look_at_disk()
         own: list[OneLetter] = []
@@ -328,8 +324,6 @@ class Core:
     def _log_failed(self, failure: LogFailure) -> None:
         """From the sync thread: what is appended may not be durable. Stop acknowledging, end."""
         self._actor.call(self._actor.fail, f"log: {failure}")
-
-    # --- Effects -------------------------------------------------------------------------------------------------
 
     def _moment(self) -> Moment:
         return Moment(self._actor.now(), WallTime(self._actor.wall_ns()))

@@ -116,8 +116,6 @@ class PrivateLog:
 
         self.log.start(synced, failed)
 
-    # --- Appending -----------------------------------------------------------------------------------------------
-
     def hold(self, letters: Sequence[OneLetter], node_ns: int, *, is_open: bool) -> list[OneLetter]:
         """Store the payloads that letters bring; returns the letters that need not wait for them.
 
@@ -195,8 +193,6 @@ class PrivateLog:
     def _is_private(self, stream: int, kind: int) -> bool:
         return stream in self._streams and kind in _VALUES and self._level() >= REFERENCE_LEVEL
 
-    # --- Reading -------------------------------------------------------------------------------------------------
-
     def read(self, after: int, bytes_max: int) -> bytes:
         """As `Log.read` of the pair's log, with every payload that is here. Raises as that does."""
         chunk = self._pair.read(after, bytes_max)
@@ -239,8 +235,6 @@ class PrivateLog:
         if payload is None or (payload.header.kind, body_crc(payload.body)) != (meant.kind, meant.body_crc):
             return None
         return payload
-
-    # --- Now and then --------------------------------------------------------------------------------------------
 
     def prune(self) -> int:
         """Let go of payloads that no reference leads to any more; how many segments went."""

@@ -101,8 +101,6 @@ class Historian:
         self._lost_to: int | None = None
         """The log pruned the next records, up to this sequence, before they were taken; None: it did not."""
 
-    # --- Start and stop ------------------------------------------------------------------------------------------
-
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
         self._store, report = HistoryStore.open(actor.data, self._arguments.node)
@@ -177,8 +175,6 @@ class Historian:
             self._idle.clear()
             await self._idle.wait()
 
-    # --- Wake-ups ------------------------------------------------------------------------------------------------
-
     def drained(self, letters: Sequence[Letter]) -> None:
         for letter in letters:
             match letter.message:
@@ -205,8 +201,6 @@ class Historian:
 
     def _arm(self) -> None:
         self._actor.arm(soonest(self._follower.deadline(), self._pace.deadline(), self._copies.deadline()))
-
-    # --- Following -----------------------------------------------------------------------------------------------
 
     def _step(self, event: Event, letter: Letter | None = None) -> None:
         for effect in self._follower.step(event, self._actor.now()):
@@ -271,8 +265,6 @@ class Historian:
         self._hot.declare(items)
         self._pace.took(self._hot.rows, self._hot.size_bytes, self._actor.now())
 
-    # --- Sealing -------------------------------------------------------------------------------------------------
-
     def _seal(self) -> None:
         content = self._hot.content()
         log_id, history = self._follower.log_id.hex(), self._follower.history.entries
@@ -313,8 +305,6 @@ class Historian:
         self._answer_waiters(f"not sealed: {error}")
         self._idle.set()
         self._arm()
-
-    # --- Questions -----------------------------------------------------------------------------------------------
 
     def _answer(self, letter: Letter, ask: Ask) -> None:
         try:

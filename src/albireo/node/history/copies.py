@@ -109,8 +109,6 @@ class Copies:
         self._is_on = False
         self._abandon.set()
 
-    # --- Words ---------------------------------------------------------------------------------------------------
-
     def hears(self, raw: Sequence[bytes | memoryview]) -> None:
         """Take a word of the other history."""
         if not self._is_on:
@@ -160,8 +158,6 @@ class Copies:
     def _refuse(self, reason: str) -> None:
         self._refused[reason] += 1
         self._actor.log.limited("history_refused", reason, reason=reason)
-
-    # --- Steps ---------------------------------------------------------------------------------------------------
 
     def _step(self, event: Event) -> None:
         if not self._is_on:

@@ -203,9 +203,6 @@ class HotTail:
         self.size_bytes = sum(40 * len(chunk.batch) for chunk in self._chunks) + ROW_BYTES * records
 
 
-# --- Tables ---------------------------------------------------------------------------------------------------------
-
-
 class _Part(msgspec.Struct, frozen=True, eq=False):
     """The wanted rows of one chunk."""
 

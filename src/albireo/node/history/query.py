@@ -145,8 +145,6 @@ class StoredHistory:
         """Node time up to which every record of the node is seen."""
         return self._known_to_ns()
 
-    # --- Items ----------------------------------------------------------------------------------------------------
-
     def items(self) -> Mapping[int, Row]:
         """Rows of codec.history.ITEMS by item id."""
         if self._items is None:
@@ -170,8 +168,6 @@ class StoredHistory:
         if len(found) != 1:
             raise UnknownItem(name)
         return found[0]
-
-    # --- Rows -----------------------------------------------------------------------------------------------------
 
     def raw(self, item_ids: Sequence[int], span: TimeRange, limit: int = RAW_ROWS_MAX) -> pa.Table:
         """Rows of codec.history.SAMPLES in the range, sorted by item, source time, sequence.
@@ -210,8 +206,6 @@ class StoredHistory:
             tables.append(parquet.read(self._root, paths, EVENTS.names))
         within = (pc.field("at_ns") >= span.from_ns) & (pc.field("at_ns") < span.to_ns)
         return pa.concat_tables(tables).filter(within).sort_by("sequence")
-
-    # --- Per interval ---------------------------------------------------------------------------------------------
 
     def intervals(
         self,
@@ -275,8 +269,6 @@ class StoredHistory:
         next_hole = np.append(holes, _FOREVER)[np.searchsorted(holes, times[np.maximum(index, 0)])] if len(times) else 0
         is_held = (index >= 0) & (next_hole >= edges[1:])
         return edges[:-1][is_held], table.take(index[is_held])
-
-    # --- Reading --------------------------------------------------------------------------------------------------
 
     def _known_to_ns(self) -> int:
         return max(self._manifest.complete_to_ns, self._hot.known_to_ns)
@@ -378,8 +370,6 @@ class StoredHistory:
         both = concat([partials.take(~is_dirty), partials_of(some, BUCKET_NS, cuts)])
         return both.take(np.argsort(both.first_ns, kind="stable"))
 
-    # --- Edges of the range ---------------------------------------------------------------------------------------
-
     def _row_before(self, item_id: int, before_ns: int) -> int | None:
         """Source time of the item's newest row before a time."""
         best = self._hot_extreme(item_id, pc.field("source_ns") < before_ns, is_last=True)
@@ -434,8 +424,6 @@ class StoredHistory:
     def _source_times(self, item_id: int, span: TimeRange) -> Ints:
         pieces = self._samples([item_id], span, ("source_ns",))
         return parquet.ints(pa.concat_tables(pieces), "source_ns")
-
-    # --- Gaps -----------------------------------------------------------------------------------------------------
 
     def _gaps_before(self, to_ns: int) -> list[Row]:
         if self._gaps is None:

@@ -130,8 +130,6 @@ class MemberTenure:
         self._voter_of = {link: voter for voter, link in self._voters.items()}
         self._paths = {link: path for path, link in enumerate(self._own)}
 
-    # --- Tenure --------------------------------------------------------------------------------------------------
-
     def begin(self) -> None:
         log, facts = self._core.log, self._facts()
         outside = Outside(self._core.say, log.keep_registers, self._heard_voter)
@@ -310,8 +308,6 @@ class MemberTenure:
         for link in (*self._voters.values(), *self._others, *self._own, self._clients):
             link.close()
 
-    # --- Steps ---------------------------------------------------------------------------------------------------
-
     def _ordered(self, event: Event) -> list[Why]:
         """A step for an order; what was refused in it."""
         assert not self._is_busy, "an order comes in a letter or with time, never out of an effect"
@@ -430,8 +426,6 @@ class MemberTenure:
         self._orders.followed(appended)
         self._core.tell(root_events.FramesFollowed(appended))
 
-    # --- Links ---------------------------------------------------------------------------------------------------
-
     def _tell_peer(self, path: int, message: PeerMessage) -> None:
         if isinstance(message, Heartbeat):
             message = self._orders.marked(self._replication.marked(message))
@@ -442,8 +436,6 @@ class MemberTenure:
             self._plcs.ask(voter, question, self._actor.now())
         elif voter in self._voters:
             self._voters[voter].send(question)
-
-    # --- Status --------------------------------------------------------------------------------------------------
 
     def describe(self) -> dict[str, object]:
         """The pair as this member sees it, for `status`."""

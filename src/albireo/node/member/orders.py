@@ -232,8 +232,6 @@ class PairOrders:
         msgspec.convert(arguments, Ordered)
         return Reply({"ended": self._status.seen()})
 
-    # --- Who leads -------------------------------------------------------------------------------------------------
-
     def _switchover(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         msgspec.convert(arguments, Ordered)
         return self._hand_over("operator", now)

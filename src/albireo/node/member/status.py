@@ -64,8 +64,6 @@ class MemberStatus:
         self._answered_at: Instant | None = None
         self._history = HistoryTold(own=CopyTold(), other=CopyTold())
 
-    # --- Notes -----------------------------------------------------------------------------------------------------
-
     def moved(self, new: State, cause: str, wall_ns: int) -> None:
         self.cause, self.since_ns = cause, wall_ns
         if new is State.SOLO:
@@ -140,8 +138,6 @@ class MemberStatus:
             self._paths[path] = now
         if isinstance(message, HeartbeatAnswered):
             self._answered_at = now
-
-    # --- What is told ----------------------------------------------------------------------------------------------
 
     def describe(self, member: Member, log: LogView, now: Instant) -> dict[str, object]:
         """The pair as this member sees it. Ages in ms; null: never."""

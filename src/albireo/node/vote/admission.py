@@ -80,8 +80,6 @@ class VoterAdmission:
         if voted.question == "pair_install" and voted.voter in self._member.config.voters:
             self._installed[voted.voter] = voted
 
-    # --- First record ------------------------------------------------------------------------------------------------
-
     def init(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         msgspec.convert(arguments, InitAsked)
         own, config, log = self._member.own, self._member.config, self._log()
@@ -120,8 +118,6 @@ class VoterAdmission:
             return Reply({"voters": answers})
         listed = ", ".join(f"{voter}: {answer}" for voter, answer in answers.items())
         return Reply(error=f"{took} of {len(answers)} voters took the first record ({listed})", remedy=_ASK_ANEW)
-
-    # --- Re-admission ------------------------------------------------------------------------------------------------
 
     def reset(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         """Admit a voter again that says it is empty; only the holder does."""
@@ -198,8 +194,6 @@ class VoterAdmission:
             remedy = "its topology file must list the same pair and voters"
             return Reply(error=f"{voter} refused: {voted.reason}", remedy=remedy)
         return Reply({"voter": voter, "promised": voted.promised})
-
-    # --- Everyday ----------------------------------------------------------------------------------------------------
 
     def deadline(self) -> Instant | None:
         return self._probe_at

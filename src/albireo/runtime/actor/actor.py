@@ -141,8 +141,6 @@ class ActorContext:
         if supervised is not None:
             self._boot = self._connected("boot", _BOOT_LIMITS, supervised.identity, self._take_from_boot)
 
-    # --- What a behaviour uses ---------------------------------------------------------------------------------------
-
     def now(self) -> Instant:
         """The boot clock, ns."""
         return boot_ns()
@@ -230,8 +228,6 @@ class ActorContext:
         """Malformed messages on all links."""
         return self._links.malformed
 
-    # --- Turns -------------------------------------------------------------------------------------------------------
-
     def _turn(self) -> None:
         """Make the calls, take letters from the links that are due, tick; then see what is due next."""
         self._next.began()
@@ -270,8 +266,6 @@ class ActorContext:
         except RuntimeError:  # The loop was closed between the question and the call.
             return False
         return True
-
-    # --- Links -------------------------------------------------------------------------------------------------------
 
     def _connected(
         self, name: str, limits: LinkLimits, identity: bytes, taker: Callable[[Sequence[Letter]], object] | None = None
@@ -314,8 +308,6 @@ class ActorContext:
             self.log.flush()
             if self.log.is_holding:
                 self._flush_timer = self.loop.call_later(JOURNAL_FLUSH_S, self._flush)
-
-    # --- Life --------------------------------------------------------------------------------------------------------
 
     def _end(self, error: BaseException) -> None:
         if not self._failure.done():

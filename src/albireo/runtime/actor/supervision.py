@@ -84,9 +84,6 @@ class WatchedActor(msgspec.Struct, frozen=True):
     is_essential: bool = True
 
 
-# --- Events ----------------------------------------------------------------------------------------------------------
-
-
 class StartAsked(msgspec.Struct, frozen=True):
     """The node is to start. Comes once, first of all."""
 
@@ -119,9 +116,6 @@ class NodeStopAsked(msgspec.Struct, frozen=True):
 
 
 Event = StartAsked | ActorStarted | ActorAnswered | ActorExited | TimePassed | NodeStopAsked
-
-
-# --- Effects ---------------------------------------------------------------------------------------------------------
 
 
 class Spawn(msgspec.Struct, frozen=True):
@@ -174,9 +168,6 @@ class AllStopped(msgspec.Struct, frozen=True):
 
 
 Effect = Spawn | AskAlive | RequestStop | KillActor | ActorTransitioned | Escalated | AllStarted | AllStopped
-
-
-# --- States ----------------------------------------------------------------------------------------------------------
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -291,8 +282,6 @@ class Supervision:
     def restarts_of(self, name: str) -> int:
         return self._actors[name].restarts
 
-    # --- Events ------------------------------------------------------------------------------------------------------
-
     def _actor(self, name: str, run: int) -> _Actor | None:
         """The actor, if `run` is its present run; words of an earlier run are ignored."""
         actor = self._actors.get(name)
@@ -360,8 +349,6 @@ class Supervision:
             if actor.watched.stage > watched.stage and isinstance(actor.life, Starting | Running):
                 self._request_stop(actor, f"{watched.name} died", now)
 
-    # --- Time --------------------------------------------------------------------------------------------------------
-
     def _forgive(self, now: Instant) -> None:
         """Prolong every wait if this step comes late, because nobody could have answered while we did not run."""
         if self._due is None or now - self._due <= self._config.ask_every_ns:
@@ -428,8 +415,6 @@ class Supervision:
                 return None
             case _:
                 assert_never(actor.life)
-
-    # --- Going on ----------------------------------------------------------------------------------------------------
 
     def _advance(self, now: Instant) -> None:
         """Start actors that may start, stop those that must stop, and notice the end of either."""

@@ -160,8 +160,6 @@ class Supervisor:
         self._is_stop_asked = False
         self._is_bound = False
 
-    # --- For the owner -----------------------------------------------------------------------------------------------
-
     async def start(self) -> bool:
         """Take the data directory and start everything; returns when all run.
 
@@ -228,8 +226,6 @@ class Supervisor:
         """Actors whose thread did not end."""
         return self._hung
 
-    # --- Boot's behaviour --------------------------------------------------------------------------------------------
-
     def bind(self, actor: ActorContext) -> None:
         self._actor = actor
         self._is_bound = True
@@ -275,8 +271,6 @@ class Supervisor:
                 return Answer(request_id=ask.request_id, result=True)
             case other:
                 return Answer(request_id=ask.request_id, error=f"boot does not know {other!r}: actors, stop")
-
-    # --- Effects -----------------------------------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
         """Step and perform. An event that an effect causes waits until the earlier effects are done."""

@@ -126,8 +126,6 @@ class TcpLinks:
             self._loop.remove_reader(self._zap.descriptor())
             self._zap.close()
 
-    # --- Who is let in -----------------------------------------------------------------------------------------------
-
     def _admit(self, domain: str, keys: Keys) -> None:
         if self._zap is None:
             self._zap = zap = ZapHandler(self._sockets.router(LinkLimits()), self._report_refusal)
@@ -168,8 +166,6 @@ class TcpLinks:
         self._log.limited(
             "peer_refused", refusal.address, address=refusal.address, public=refusal.public, reason=refusal.reason
         )
-
-    # --- What becomes of connections ---------------------------------------------------------------------------------
 
     def _monitor(self, link: Link, socket: SyncSocket, hear: Callable[[ConnectionEvent], object]) -> None:
         monitor = Monitor(socket, self._sockets.pair())
@@ -222,8 +218,6 @@ class TcpLinks:
         self._drop_timer(dialer)
         if not dialer.link.is_closed:
             dialer.dial()
-
-    # --- Time --------------------------------------------------------------------------------------------------------
 
     def _after(self, what: object, delay_s: float, work: Callable[[], object]) -> None:
         """Do `work` in a turn of its own after a delay; replaces earlier work for `what`."""

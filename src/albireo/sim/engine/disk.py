@@ -110,8 +110,6 @@ class SimDisk:
         self._is_off = False
         self._mutex = threading.RLock()
 
-    # --- FileSystem ------------------------------------------------------------------------------------------------
-
     def open(self, path: Path, *, create: bool = False) -> int:
         with self._mutex:
             self._step("create" if create else "open", path)
@@ -238,8 +236,6 @@ class SimDisk:
             handle = self._locks[path] = self._new_handle(path, file)
             return handle
 
-    # --- The bad days ----------------------------------------------------------------------------------------------
-
     def power_cut(self, seed: int, *, survival_chance: float = 0.5) -> "SimDisk":
         """The disk as the machine finds it when power is back; this one is off from now on.
 
@@ -307,8 +303,6 @@ class SimDisk:
     def paths(self, directory: Path) -> list[Path]:
         """The files in a directory, by name."""
         return [directory / name for name in sorted(self._directories[directory].names)]
-
-    # --- Inside ----------------------------------------------------------------------------------------------------
 
     def _step(self, operation: str, path: Path) -> None:
         if self._is_off:

@@ -74,7 +74,6 @@ def every_case() -> Iterator[Case]:
         yield case_of(active, acked, latched, shelving, *rest)
 
 
-# --- The literal table ---------------------------------------------------------------------------------------------
 # State: A active, i inactive; U unacknowledged, k acknowledged; L latched; then what silences or holds it:
 # T timed shelve, 1 one-shot shelve, R suppressed by rule, O out of service, C chattering. x closed.
 # Entry: the next state; - refused to the operator; ! can't happen.
@@ -160,9 +159,6 @@ def test_table(state: str, event: str, expected: str) -> None:
     else:
         assert isinstance(after, CaseChanged)
         assert code_of(after.case) == expected
-
-
-# --- What must hold everywhere -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", EVENTS)

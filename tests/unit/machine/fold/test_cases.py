@@ -47,9 +47,6 @@ def asked(action: Action, **rest: object) -> ActionAsked:
     return ActionAsked(action=action, user="ann", item_id=1, condition=Condition.HI, **rest)  # type: ignore[arg-type]  # Any.
 
 
-# --- Proposals -----------------------------------------------------------------------------------------------------
-
-
 def test_many_cases_come_in_slices_each_once() -> None:
     node = SlowNode(QUIET)
     declare_many(node, 60)
@@ -117,9 +114,6 @@ def test_record_of_a_rule_that_nobody_declared_is_counted() -> None:
     for item_id, condition in ((99, Condition.HI), (1, Condition.LO)):
         node.note([CaseChanged(case=Case(case_id=0, item_id=item_id, condition=condition, severity=1), cause="raised")])
     assert (node.folds.cases.counters.unknown, node.open_cases()) == (2, [])
-
-
-# --- Operators -----------------------------------------------------------------------------------------------------
 
 
 def test_two_actions_before_the_first_is_committed_build_on_each_other() -> None:
@@ -237,9 +231,6 @@ def test_one_shot_shelve_ends_with_the_longest_shelve_at_the_latest() -> None:
     assert [one.shelving for one in node.open_cases()] == ["unshelved"]
 
 
-# --- Followers -----------------------------------------------------------------------------------------------------
-
-
 def test_changed_since_gives_open_and_closed_cases_once() -> None:
     node = AlarmNode(QUIET)
     declare_many(node, 3)
@@ -269,8 +260,6 @@ def test_follower_behind_the_oldest_closed_case_takes_all(monkeypatch: pytest.Mo
     assert node.folds.cases.changed_since(mark) is None
     assert node.folds.cases.changed_since(node.sequence) == []
 
-
-# --- Alarm load ----------------------------------------------------------------------------------------------------
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

@@ -141,9 +141,6 @@ def test_device_state_raises_device_lost() -> None:
     ]
 
 
-# --- Rate of change ------------------------------------------------------------------------------------------------
-
-
 def test_rate_is_the_change_over_the_source_times_either_way() -> None:
     node = node_with(AlarmSettings(rate_per_s=2.0))
     assert after_each(node, [0.0, 2.0, 4.1, 4.1, 1.9]) == [set(), set(), {"rate"}, set(), {"rate"}]
@@ -174,9 +171,6 @@ def test_rate_over_infinite_values_raises_no_warning() -> None:
     node.pass_time(10_000)
     assert active(node) == {"rate"}
     assert node.folds.deadline() is not None, "an infinite change holds its verdict until the next sample judges"
-
-
-# --- Stale ---------------------------------------------------------------------------------------------------------
 
 
 def test_stale_after_its_time_without_a_sample_and_well_at_the_next() -> None:
@@ -251,9 +245,6 @@ def test_deadline_costs_few_marks_while_samples_come() -> None:
     assert node.marks <= 12, "one for each time that an item might have become stale"
 
 
-# --- Suppression and settings --------------------------------------------------------------------------------------
-
-
 def test_suppressed_while_its_equipment_is_off_in_whatever_order_they_are_declared() -> None:
     node = AlarmNode(NEVER_CHATTER)
     node.declare("flow", AlarmSettings(lo=1.0, suppressed_by="pump_off"))
@@ -321,8 +312,6 @@ def test_huge_and_tiny_settings_do_not_overflow() -> None:
     assert active(node) == {"stale"}
 
 
-# --- Chatter -------------------------------------------------------------------------------------------------------
-
 CHATTER = AlarmConfig(chatter_activations=3, chatter_window_ms=60_000, chatter_calm_ms=180_000)
 
 
@@ -368,9 +357,6 @@ def test_slow_flapping_does_not_chatter() -> None:
     node.declare("a", AlarmSettings(hi=10.0))
     flap(node, 10, 30_002)
     assert [(one.is_chattering, one.activations) for one in node.open_cases()] == [(False, 10)]
-
-
-# --- Snapshot ------------------------------------------------------------------------------------------------------
 
 
 def test_damaged_snapshot_is_a_typed_error() -> None:

@@ -102,9 +102,6 @@ def test_item_id_beyond_the_table_is_counted_and_allocates_nothing() -> None:
     assert (len(dim), dim.counters.refused_items) == (0, 2)
 
 
-# --- Late data (reference/scada.md, 0.7) ---------------------------------------------------------------------------
-
-
 def test_late_sample_is_history_only_and_counted() -> None:
     dim = dim_of(known(1, "a"))
     fold(dim, [(1, 1.0, 0, 10)])
@@ -174,9 +171,6 @@ def test_live_samples_between_late_ones_keep_the_late_ones_out() -> None:
         fold(dim, [(1, 1.0, 0, 1000 + second)], log_s=second)
         fold(dim, [(1, 2.0, 0, second)], log_s=second + 0.5)
         assert value(dim, 1) == 1.0
-
-
-# --- Hostile values and snapshots ----------------------------------------------------------------------------------
 
 
 def test_extreme_times_and_values_fold_without_a_warning() -> None:

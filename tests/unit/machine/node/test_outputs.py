@@ -143,9 +143,6 @@ def test_given_up_it_serves_on_and_says_which_adapters_kept_silent() -> None:
     ordered(one, "w")
 
 
-# --- When the last write has landed ----------------------------------------------------------------------------------
-
-
 def test_it_is_not_known_until_every_adapter_has_spoken() -> None:
     one = serving()
     one.letter(ProducerHello(producer="q", items=(), run=1, takes_orders=True), sender=b"other")

@@ -178,9 +178,6 @@ def append(world: World, welcome: ProducerWelcome, sequence: int, values: Sequen
     world.letter(b"plc", Append(entries=(entry,)), [body])
 
 
-# --- Producers -------------------------------------------------------------------------------------------------------
-
-
 def test_a_welcome_waits_for_the_commit_of_its_ids() -> None:
     world = World()
     world.letter(b"plc", ProducerHello(producer="p1", items=ITEMS, run=1))
@@ -354,9 +351,6 @@ def test_an_item_that_left_the_table_is_out_of_service() -> None:
     assert readings[0]["quality"] == quality.BAD_OUT_OF_SERVICE
 
 
-# --- Cases -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_limit_raises_a_case_that_can_be_acknowledged_and_closes() -> None:
     world = World()
     welcome = hello(world)
@@ -375,9 +369,6 @@ def test_a_limit_raises_a_case_that_can_be_acknowledged_and_closes() -> None:
 
 def test_an_unknown_case_is_refused_with_a_reason() -> None:
     assert "no open case" in World().ask("case_action", action="ack", case_id=12345, user="ann").error
-
-
-# --- Commands --------------------------------------------------------------------------------------------------------
 
 
 def order(world: World, command_id: str, value: object = 40.0, expires_ms: int = 1000) -> None:
@@ -498,9 +489,6 @@ def test_an_unknown_question_is_refused_by_name() -> None:
     assert "unknown question 'shutdown'" in World().ask("shutdown").error
 
 
-# --- Feeds and time --------------------------------------------------------------------------------------------------
-
-
 def test_a_viewer_gets_a_snapshot_and_then_what_changed() -> None:
     world = World()
     welcome = hello(world)
@@ -615,9 +603,6 @@ def test_what_an_earlier_run_left_on_its_way_takes_no_number_of_the_present_one(
     assert refused.reason == "unknown_producer"
     world.sync()
     assert world.take(Appended) == []
-
-
-# --- What a review found ---------------------------------------------------------------------------------------------
 
 
 def test_a_welcome_comes_before_the_acknowledgement_of_what_was_appended_after_its_hello() -> None:

@@ -83,9 +83,6 @@ def test_a_new_session_begins_anew() -> None:
     assert outflow.wanted(100, 0) == 0
 
 
-# --- What is old goes at a pace --------------------------------------------------------------------------------------
-
-
 def far_behind(at: int = 0) -> Outflow:
     """A follower that lacks almost all of what is committed, and used up what goes at once."""
     outflow = Outflow()

@@ -98,9 +98,6 @@ def acked(durable: int, *, is_complete: bool) -> FollowAcked:
     return msgspec.convert(HEAD | {"received": durable, "durable": durable, "is_complete": is_complete}, FollowAcked)
 
 
-# --- Holder ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("change", [{}, {"lacks_folds": True, "history": HISTORY.entries, "end": Position(4, 800)}])
 def test_who_is_too_old_or_has_no_folds_is_told_where_to_begin_and_sent_nothing_before_it_has_them(
     change: dict[str, object],
@@ -220,9 +217,6 @@ def test_a_late_hello_of_a_run_before_takes_the_present_one_out_of_the_set_only_
     assert holder.changes.latest.members == (0,)
     holder.peer.hear(msgspec.structs.replace(beat, beat=beat.beat + 1), NOW)
     assert not holder.has_peer_lost
-
-
-# --- Follower -------------------------------------------------------------------------------------------------------
 
 
 def answer(following: Following, **changes: object) -> FollowAnswered:
@@ -362,8 +356,6 @@ def test_a_member_without_its_folds_stands_for_nothing_and_can_not_be_forced_to_
     assert not [one for one in machine.step(TimePassed(), NEW, Instant(60 * SECOND)) if isinstance(one, AskVoter)]
     assert Refused(Refusal.STATE_INCOMPLETE) in machine.step(ForceAsked(), NEW, Instant(60 * SECOND))
 
-
-# --- Repair ---------------------------------------------------------------------------------------------------------
 
 WHOLE = view(Position(4, 900))
 ROTTEN = view(Position(4, 900), damaged_from=450)

@@ -123,9 +123,6 @@ def test_a_commit_that_was_said_and_lost_is_asked_for() -> None:
     assert one.queue_bytes == 0
 
 
-# --- Sender --------------------------------------------------------------------------------------------------------
-
-
 def sender() -> PairSender:
     """Talks to member 0 in epoch 2."""
     one = PairSender("p", ITEMS, run=5, config=CONFIG, seek=SeekConfig(), now=at(0))

@@ -36,9 +36,6 @@ HEARTBEAT_OF_LEVEL_1: Final = bytes.fromhex(
 SECTIONS_OF_LEVEL_1: Final = {"dim", "conditions", "cases", "commands", "producers"}
 
 
-# --- Bytes ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_member_that_says_nothing_of_its_level_knows_the_first() -> None:
     heard, _ = decode([HEARTBEAT_OF_LEVEL_1])
     assert isinstance(heard, Heartbeat)
@@ -57,9 +54,6 @@ def test_the_version_before_reads_what_this_one_says() -> None:
     assert msgspec.msgpack.encode(read) == HEARTBEAT_OF_LEVEL_1
 
 
-# --- Gate -----------------------------------------------------------------------------------------------------------
-
-
 def test_every_kind_of_record_has_a_level() -> None:
     assert set(LEVELS) == set(get_args(Record))
     assert set(LEVELS.values()) <= set(range(FIRST_LEVEL, FEATURE_LEVEL + 1))
@@ -75,9 +69,6 @@ def test_a_kind_is_drafted_at_its_level_and_not_before(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(("level", "raised", "is_taken"), [(1, 2, True), (1, 3, False), (2, 2, False), (2, 3, True)])
 def test_a_log_is_raised_one_step_at_a_time(level: int, raised: int, is_taken: bool) -> None:
     assert may_append(FeatureRaised(level=raised), level) is is_taken
-
-
-# --- Folds ----------------------------------------------------------------------------------------------------------
 
 
 def frame_of(records: Sequence[Record], sequence: int = 1) -> Frame:
@@ -115,9 +106,6 @@ def test_a_level_in_a_snapshot_that_is_none_is_refused() -> None:
 def test_the_level_of_frames_is_the_highest_that_one_of_them_raises_to() -> None:
     assert level_of([frame_of([Marked()]), frame_of([FeatureRaised(level=2)]), frame_of([Marked()])]) == 2
     assert level_of([]) == level_of([frame_of([Marked()])]) == FIRST_LEVEL
-
-
-# --- The two members ------------------------------------------------------------------------------------------------
 
 
 def view_of(side: Side) -> dict[str, Any]:
@@ -205,9 +193,6 @@ def test_a_status_says_who_holds_the_level_back(table: Table) -> None:
     assert level_text(rows_of([view_of(table.sides[0])])) == ("feature level 1, 2 is known: held back by root[backup]")
     set_levels(table, (2, 2), (2, 2))
     assert level_text(rows_of([view_of(table.sides[0])])) == "feature level 2"
-
-
-# --- Nodes ----------------------------------------------------------------------------------------------------------
 
 
 async def wait_for_level(data: Path, level: int) -> None:

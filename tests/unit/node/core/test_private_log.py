@@ -108,9 +108,6 @@ def values(found: Sequence[Frame]) -> list[object]:
     ]
 
 
-# --- The log --------------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=30)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(1, 3_000))
 def test_whatever_is_read_at_once_the_whole_frames_come_in_order(
@@ -223,9 +220,6 @@ def test_a_payload_that_waits_stays_whatever_overtakes_it(tmp_path: Path) -> Non
     store.close()
 
 
-# --- Letters -------------------------------------------------------------------------------------------------------
-
-
 def letter(sender: bytes, *drafts: Draft) -> OneLetter:
     entries = tuple(AppendEntry(one.stream, one.kind, one.record_count, one.body_crc) for one in drafts)
     return sender, Append(entries=entries), [one.body for one in drafts]
@@ -278,9 +272,6 @@ def test_nothing_is_stored_of_what_can_be_no_batch(tmp_path: Path) -> None:
     assert store.private.hold([letter(b"p", good)], T0, is_open=False), "nothing is admitted"
     assert store.own.end.sequence == 0
     store.close()
-
-
-# --- Folds ---------------------------------------------------------------------------------------------------------
 
 
 def declared() -> ItemDeclared:
@@ -400,9 +391,6 @@ def test_a_snapshot_in_between_changes_nothing(
     assert one.folds.producers.last_appended(7) is None, "no producer was opened here"
     one.store.close()
     other.store.close()
-
-
-# --- History -------------------------------------------------------------------------------------------------------
 
 
 def test_what_the_other_took_is_one_gap_in_a_row(tmp_path: Path) -> None:

@@ -78,9 +78,6 @@ def is_whole(copy: Copy) -> bool:
     return True
 
 
-# --- The way it goes ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("has_upto", "begins_at"), [(0, 5 * BLOCK), (0, 5 * BLOCK + 7), (30, 200), (1, 8 * BLOCK)])
 def test_it_ends_with_the_rows_of_the_other_and_without_a_gap(tmp_path: Path, has_upto: int, begins_at: int) -> None:
     """The edges of the hole lie where frames end, not where the source's files do: the other rows are here already."""
@@ -241,9 +238,6 @@ def test_progress_is_told_in_files(tmp_path: Path) -> None:
     assert not copy.machine.progress.is_incomplete
 
 
-# --- What the other lacks too -----------------------------------------------------------------------------------------
-
-
 def test_what_the_other_lacks_too_stays_a_gap_and_is_not_asked_for_again(tmp_path: Path) -> None:
     log = some_days(blocks=10, days=2)
     source = target_of(tmp_path / "source", log, 3 * BLOCK, 6 * BLOCK + 1)
@@ -312,9 +306,6 @@ def test_a_log_that_went_another_way_has_rows_of_both_ways(tmp_path: Path) -> No
     while merge_once(target, complete_to_ns=DAY_ZERO + 3 * DAY_NS):
         pass
     assert is_whole(copy)
-
-
-# --- Bad input --------------------------------------------------------------------------------------------------------
 
 
 def entry_changed(**changes: object) -> Tamper:
@@ -570,9 +561,6 @@ def test_holes_that_can_not_be_end_nothing(tmp_path: Path, lie: dict[str, object
     assert not copy.run(within_ns=60 * SECOND)
     assert set(copy.refused) == {"wrong_holes"}
     assert len(copy.target.manifest.holes) == 1
-
-
-# --- The disk here ----------------------------------------------------------------------------------------------------
 
 
 def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:

@@ -62,9 +62,6 @@ def declared(name: str, item_id: int, node: str = "root", value_type: ValueType 
     )
 
 
-# --- Contents -------------------------------------------------------------------------------------------------------
-
-
 def test_every_value_type_comes_back_as_it_was(tmp_path: Path) -> None:
     log = MemoryLog()
     at = DAY_ZERO
@@ -172,9 +169,6 @@ def test_a_frame_that_cannot_be_decoded_is_an_event_and_the_rest_goes_on() -> No
     assert content.position == Position(1, 2)
 
 
-# --- Manifest -------------------------------------------------------------------------------------------------------
-
-
 def entry(kind: FileKind, first: int, *, level: int = 0, day: str = "2023-11-15", sealed_ns: int = 0) -> FileEntry:
     return FileEntry(
         kind=kind,
@@ -254,9 +248,6 @@ def test_history_without_any_manifest_is_moved_aside_never_deleted(tmp_path: Pat
     assert store.manifest.position == Position()
 
 
-# --- Damage ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "flipped", "other"])
 def test_a_damaged_file_is_named_and_never_read_as_data(tmp_path: Path, damage: str) -> None:
     log = MemoryLog()
@@ -325,9 +316,6 @@ def test_replaced_files_stay_for_a_while_and_then_go(tmp_path: Path) -> None:
         listed_files_are_there(store.root, store.manifest)
     assert [(store.root / name).exists() for name in names] == [False, True, True, True]
     assert len(reader(store).items()) == 4
-
-
-# --- Merging and pace -----------------------------------------------------------------------------------------------
 
 
 def test_a_tier_is_merged_when_it_is_full() -> None:

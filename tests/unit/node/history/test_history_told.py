@@ -36,9 +36,6 @@ def told(own: CopyTold | None = None, other: CopyTold | None = None, **refused: 
     return HistoryTold(own=own or CopyTold(), other=other or CopyTold(), refused=refused)
 
 
-# --- For people -------------------------------------------------------------------------------------------------------
-
-
 def test_both_members_say_how_many_files_are_missing_until_none_is(table: Table) -> None:
     primary, backup = table.sides
     copy = CopyTold(is_incomplete=True, files=10, done=3)
@@ -76,9 +73,6 @@ def test_what_the_other_history_said_and_was_not_believed_is_shown_by_its_name(t
     backup = table.sides[1]
     backup.status.history_told(told(path_outside=2), WALL)
     assert refused_text(rows_of([view_of(backup)])) == ["root[backup] refused: history_path_outside 2"]
-
-
-# --- The way --------------------------------------------------------------------------------------------------------
 
 
 class Wire:

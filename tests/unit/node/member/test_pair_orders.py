@@ -84,9 +84,6 @@ def begun(table: Table) -> Table:
     return table
 
 
-# --- First record ---------------------------------------------------------------------------------------------------
-
-
 def test_first_record_is_the_primarys_and_given_once(begun: Table) -> None:
     record = begun.voters[W1].store
     assert record is not None and record.record.members == (0, 1)
@@ -101,9 +98,6 @@ def test_voter_that_has_the_first_record_counts_when_the_order_is_given_again(ta
     table.silent = {W3}
     answers = done(table.sides[0], "pair_init")["voters"]
     assert answers == {W1: "has it already", W2: "took it", W3: "silent"}
-
-
-# --- Re-admission ---------------------------------------------------------------------------------------------------
 
 
 def test_voter_that_lost_its_store_takes_the_record_and_the_highest_promise_known(begun: Table) -> None:
@@ -170,9 +164,6 @@ def test_reset_is_refused_by_name(begun: Table) -> None:
     begun.pass_time(4 * SECOND)
     assert "does not answer" in refused(primary, "voter_reset", voter=W3)[0]
     assert "Object missing required field" in outcome(primary, "voter_reset").error
-
-
-# --- Who leads ------------------------------------------------------------------------------------------------------
 
 
 def test_switchover_is_answered_when_the_other_leads(begun: Table) -> None:
@@ -249,9 +240,6 @@ def test_force_is_refused_while_the_other_is_heard_and_leads_when_it_is_not(begu
     assert "history_at_risk" in backup.status.describe(backup.member, backup.log, begun.now)["cases"]
 
 
-# --- Both stop ------------------------------------------------------------------------------------------------------
-
-
 def test_both_stop_level_and_nobody_leaves_the_set(begun: Table) -> None:
     primary, backup = begun.sides
     primary.append(primary.log.end.epoch)
@@ -293,9 +281,6 @@ def test_joint_stop_needs_both_in_the_set_and_the_exact_end(begun: Table) -> Non
     assert "4:99" in refused(backup, "stop_now", **asked)[0]
     assert backup.stop_asked == 0
     assert "stop_now" in outcome(backup, "stop_now", position=[4, 1], shutdown_id="nonsense").error
-
-
-# --- Housekeeping ---------------------------------------------------------------------------------------------------
 
 
 def test_passive_member_knows_which_voters_it_reaches(begun: Table) -> None:
@@ -354,9 +339,6 @@ def test_what_may_wait_is_written_once_by_somebody_else_and_never_over_what_is_n
     assert (Marks(tmp_path).drained_since_ns, Marks(tmp_path).at_risk_since_ns) == (5, 0)
     marks.at_risk(9)
     assert len(later) == 2
-
-
-# --- On record ------------------------------------------------------------------------------------------------------
 
 
 def on_record(side: Side) -> list[tuple[str, str, str]]:
@@ -523,9 +505,6 @@ def test_no_more_orders_wait_than_are_bounded(tmp_path: Path) -> None:
     waiting = Marks(table.sides[1].data).orders
     assert len(waiting) == ORDERS_MAX and len(waiting[0].user) == USER_CHARS_MAX
     assert [one.at_ns for one in waiting] == sorted({one.at_ns for one in waiting}), "no two are alike"
-
-
-# --- Cases that both members show -----------------------------------------------------------------------------------
 
 
 def cases(side: Side) -> dict[str, Any]:

@@ -205,8 +205,6 @@ class GateActor:
             "store": dict(self._memory.told),
         }
 
-    # --- Orders ------------------------------------------------------------------------------------------------------
-
     def _step(self, event: Event) -> None:
         """The new state is shown only when its effects are carried out: an answer tells of a guard that is kept."""
         before = self._gate
@@ -240,8 +238,6 @@ class GateActor:
         result = await self._device.write(self._targets[order.target], order.value, self._arguments.timeout_ms * MS)
         self._under_way = None
         self._step(Landed(result))
-
-    # --- Requests ----------------------------------------------------------------------------------------------------
 
     async def _served(self, header: Header, pdu: bytes) -> bytes | None:
         match decode_request(pdu):

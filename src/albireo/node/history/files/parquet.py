@@ -197,9 +197,6 @@ def _writer(sink: _Sink, kind: FileKind) -> pq.ParquetWriter:
     )
 
 
-# --- Reading --------------------------------------------------------------------------------------------------------
-
-
 class Wanted(msgspec.Struct, frozen=True):
     """Wanted rows of sorted files: of these items, with `time` within `from_ns` (included) .. `to_ns` (not)."""
 
@@ -324,9 +321,6 @@ def _blaming(path: str) -> Iterator[None]:
         raise HistoryDamaged(path, "is missing") from error
     except (pa.ArrowException, OSError) as error:
         raise HistoryDamaged(path, str(error).splitlines()[0]) from error
-
-
-# --- Columns --------------------------------------------------------------------------------------------------------
 
 
 def array(column: NDArray[Any]) -> "pa.Array[Any]":

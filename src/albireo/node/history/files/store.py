@@ -201,8 +201,6 @@ class HistoryStore:
     def files(self) -> FileSystem:
         return self._files
 
-    # --- Writing --------------------------------------------------------------------------------------------------
-
     def _write_content(self, content: HotContent, items: Mapping[int, Row]) -> Iterator[FileEntry]:
         generation = self.manifest.generation + 1
         for (node, day), table in self._by_node_and_day(content, items).items():
@@ -352,8 +350,6 @@ class HistoryStore:
         """Remove files that no manifest lists."""
         for entry in entries:
             self._unlink(self.root / entry.path)
-
-    # --- Opening --------------------------------------------------------------------------------------------------
 
     def _remove_leftovers(self) -> int:
         """Remove files that no manifest lists; returns how many."""
