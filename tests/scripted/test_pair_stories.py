@@ -76,7 +76,7 @@ class Story:
         self.world = PairWorld(seed, swarm, is_verbose=True)
         assert self.world.agenda.play_until(10 * SECOND, self.world.stage.is_well)
         self.world.agenda.play_until(self.world.agenda.at + SECOND)
-        self.active = next(node for node in self.world.members if node.is_leading)
+        self.active = next(node for node in self.world.members if node.is_holder)
         self.passive = self.world.members[1 - self.active.index]
         self.voter = self.world.stage.config.voters[0]
         self.old_store = getattr(self.world.voters.witnesses.get(self.voter), "store", None)
@@ -259,7 +259,7 @@ class Story:
         return pytest.fail(f"no such expectation: {text}")
 
     def set_is(self, which: str) -> str:
-        leading = next(node.machine.holder for node in self.world.members if node.is_leading)
+        leading = next(node.machine.holder for node in self.world.members if node.is_holder)
         assert leading is not None
         wanted = (0, 1) if which == "both" else (self.node(which).index,)
         return "" if leading.changes.confirmed == wanted else f"set {leading.changes.confirmed}"

@@ -187,8 +187,8 @@ class Pair:
     def acting(self) -> tuple[str, PairView] | None:
         """The member that leads, of the highest epoch if two believe so."""
         views = [(name, view) for name in MEMBERS if (view := self.view(name)) is not None]
-        leading = [one for one in views if one[1].state in ("active", "solo")]
-        return max(leading, key=lambda one: one[1].epoch, default=None)
+        acting = [one for one in views if one[1].state in ("active", "solo")]
+        return max(acting, key=lambda one: one[1].epoch, default=None)
 
     def healthy(self) -> tuple[str, PairView] | None:
         """Active member and its view if the other is ready, both are in the set, and both hear every voter."""

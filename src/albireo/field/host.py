@@ -18,6 +18,7 @@ import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partialmethod
 from pathlib import Path
 from typing import Final
 
@@ -200,32 +201,9 @@ class _Make:
         description: str,
         read: Callable[[], float | None],
         *,
+        value_type: ValueType = ValueType.FLOAT64,
         dead_band: float = 0.0,
         alarm: AlarmSettings | None = None,
-    ) -> Probe:
-        return self._probe(name, unit, description, ValueType.FLOAT64, read, dead_band, alarm)
-
-    def whole(
-        self,
-        name: str,
-        unit: str,
-        description: str,
-        read: Callable[[], float | None],
-        *,
-        dead_band: float = 0.0,
-        alarm: AlarmSettings | None = None,
-    ) -> Probe:
-        return self._probe(name, unit, description, ValueType.INT64, read, dead_band, alarm)
-
-    def _probe(
-        self,
-        name: str,
-        unit: str,
-        description: str,
-        value_type: ValueType,
-        read: Callable[[], float | None],
-        dead_band: float,
-        alarm: AlarmSettings | None,
     ) -> Probe:
         item = DataItem(
             name=f"{self._adapter}/{name}",
@@ -236,6 +214,8 @@ class _Make:
             alarm=alarm,
         )
         return Probe(item=item, read=read, dead_band=dead_band)
+
+    whole = partialmethod(real, value_type=ValueType.INT64)
 
 
 def _processor(make: _Make) -> list[Probe]:

@@ -26,7 +26,7 @@ import numpy as np
 from albireo.codec.errors import DecodeError
 from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, SendGuard, WriteTenure, Written
 from albireo.field.modbus.items import ModbusItem, RegisterType, TableKind
-from albireo.field.modbus.output import not_done, verified
+from albireo.field.modbus.output import ModbusOutputs, not_done, verified
 from albireo.field.modbus.wire import DataReply, ExceptionReply, Nonsense, NotSent, Silence, Wire
 from albireo.machine.output.mailbox import (
     MAILBOX_REGISTERS,
@@ -74,7 +74,7 @@ class _Led(msgspec.Struct, frozen=True):
     """Count of the last order in the own mailbox."""
 
 
-class MailboxOutputs:
+class MailboxOutputs(ModbusOutputs):
     """One PLC's outputs, through the own member's mailbox."""
 
     def __init__(self, wire: Wire, config: MailboxConfig, table: Sequence[ModbusItem], now: Callable[[], Instant]):
@@ -97,19 +97,6 @@ class MailboxOutputs:
 
     def counters(self) -> Mapping[str, int]:
         return {"stale_orders": self._stale}
-
-    def conditions(self) -> Mapping[str, bool]:
-        return {}
-
-    async def look(self) -> None:
-        return None
-
-    async def mend(self, may_send: SendGuard) -> None:
-        return None
-
-    @property
-    def needs_mending(self) -> bool:
-        return False
 
     def closed(self) -> None:
         self._led = None

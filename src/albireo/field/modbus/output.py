@@ -37,7 +37,7 @@ _MAYBE_DONE: Final = (ExceptionCode.DEVICE_FAILURE, ExceptionCode.ACKNOWLEDGE, E
 
 
 class ModbusOutputs(Protocol):
-    """Writer of one connection's items; each guard level has its own."""
+    """Writer of one connection's items; each guard level has its own. One that only writes needs nothing else."""
 
     async def write(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> Written:
         """`wanted`: registers of the item as the device orders them, or one bit. See `Adapter.write`."""
@@ -45,7 +45,7 @@ class ModbusOutputs(Protocol):
 
     async def lead(self, tenure: WriteTenure) -> str:
         """See `PairAdapter.lead`."""
-        ...
+        return GOES_ON
 
     async def look(self) -> None:
         """After each poll: see what others wrote.
@@ -53,25 +53,28 @@ class ModbusOutputs(Protocol):
         Raises:
             DeviceLost: the connection is gone.
         """
-        ...
+        return None
 
     async def mend(self, may_send: SendGuard) -> None:
         """See `PairAdapter.mend`."""
-        ...
+        return None
 
     @property
-    def needs_mending(self) -> bool: ...
+    def needs_mending(self) -> bool:
+        return False
 
     def closed(self) -> None:
         """The connection has ended; answers that were waited for never come."""
-        ...
+        return None
 
-    def counters(self) -> Mapping[str, int]: ...
+    def counters(self) -> Mapping[str, int]:
+        return {}
 
-    def conditions(self) -> Mapping[str, bool]: ...
+    def conditions(self) -> Mapping[str, bool]:
+        return {}
 
 
-class PlainOutputs:
+class PlainOutputs(ModbusOutputs):
     """A write is a write; nothing refuses it."""
 
     def __init__(self, wire: Wire) -> None:
@@ -89,28 +92,6 @@ class PlainOutputs:
             bit = item.bit ^ 8 if item.is_byte_swapped else item.bit
             return await self._wire.write_bit(item.device_id, item.address, bit, bool(wanted[0]), may_send)
         return await self._wire.write_registers(item.device_id, item.address, wanted, may_send)
-
-    async def lead(self, tenure: WriteTenure) -> str:
-        return GOES_ON
-
-    async def look(self) -> None:
-        return None
-
-    async def mend(self, may_send: SendGuard) -> None:
-        return None
-
-    @property
-    def needs_mending(self) -> bool:
-        return False
-
-    def closed(self) -> None:
-        return None
-
-    def counters(self) -> Mapping[str, int]:
-        return {}
-
-    def conditions(self) -> Mapping[str, bool]:
-        return {}
 
 
 def registers_of(item: ModbusItem, value: Value) -> list[int]:

@@ -26,7 +26,7 @@ import numpy as np
 
 from albireo.field.contract import GOES_ON, ConfigurationError, SendGuard, WriteTenure, Written
 from albireo.field.modbus.items import REGISTERS_MAX, ModbusItem, TableKind
-from albireo.field.modbus.output import not_done, verified
+from albireo.field.modbus.output import ModbusOutputs, not_done, verified
 from albireo.field.modbus.plan import PlanConfig, plan
 from albireo.field.modbus.wire import DataReply, ExceptionReply, NotSent, Wire, WriteAnswer
 from albireo.model.instant import SECOND, Instant
@@ -53,7 +53,7 @@ class _Set(msgspec.Struct, frozen=True):
     """Stamps that may have been there before: while the device shows one, the write is not through its cycle."""
 
 
-class StampedOutputs:
+class StampedOutputs(ModbusOutputs):
     """One connection's outputs, each with its stamp behind it."""
 
     def __init__(self, wire: Wire, table: Sequence[ModbusItem], registers_max: int, now: Callable[[], Instant]) -> None:
@@ -82,9 +82,6 @@ class StampedOutputs:
 
     def conditions(self) -> Mapping[str, bool]:
         return {"late_order": self._now() < self._shown_until}
-
-    def closed(self) -> None:
-        return None
 
     @property
     def needs_mending(self) -> bool:

@@ -28,7 +28,6 @@ from albireo.log.segment.segment import Damage, Segment
 WINDOW_BYTES: Final = 4 * 1024 * 1024
 _PAGE: Final = 4096
 _UNREADABLE: Final = b"\xff"
-_NO_FRAME: Final = bytes(HEADER_BYTES)
 
 
 class Window:

@@ -4,8 +4,6 @@ from typing import Final
 
 import msgspec
 
-from albireo.model.instant import MS
-
 ACTIVATIONS_MAX: Final = 16
 
 
@@ -27,7 +25,3 @@ class AlarmConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError(f"chatter_activations must be within 2..{ACTIVATIONS_MAX}")
         if min(self.chatter_window_ms, self.chatter_calm_ms, self.shelve_max_ms) <= 0:
             raise ValueError("chatter_window_ms, chatter_calm_ms and shelve_max_ms must be above 0")
-
-    @property
-    def shelve_max_ns(self) -> int:
-        return self.shelve_max_ms * MS

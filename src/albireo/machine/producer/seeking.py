@@ -15,14 +15,12 @@ Not done here: connecting, sending (machine.producer.sending), deciding which me
 Spec: design/pair.md, rules 2 and 7; ADR-0115.
 """
 
-from typing import Final, assert_never
+from typing import assert_never
 
 import msgspec
 
 from albireo.codec.message import RoleTold
 from albireo.model.instant import MS, Instant, TimePassed
-
-MEMBERS_MAX: Final = 8
 
 
 class SeekConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

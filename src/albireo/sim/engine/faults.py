@@ -14,7 +14,7 @@ class Struck(Protocol):
     name: str
 
     @property
-    def is_leading(self) -> bool: ...
+    def is_holder(self) -> bool: ...
 
 
 MemberT = TypeVar("MemberT", bound=Struck)
@@ -50,7 +50,7 @@ class Faults(ABC, Generic[StageT, MemberT]):
 
     def _pick(self) -> MemberT:
         """The holder more often than not: that is where it hurts."""
-        leaders = [one for one in self.members if one.is_leading]
+        leaders = [one for one in self.members if one.is_holder]
         return self.chance.choice(leaders if leaders and self.chance.random() < 0.6 else self.members)
 
     def _others(self, member: MemberT) -> list[str]:

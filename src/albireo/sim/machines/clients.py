@@ -47,14 +47,14 @@ class Clients:
 
     def _offered(self, node: MemberNode, producer: Producer, number: int) -> None:
         """Admission of one batch."""
-        leading = node.machine.holder
-        if not node.is_up or not node.is_open or leading is None or node.machine.state not in ACTING:
+        holder = node.machine.holder
+        if not node.is_up or not node.is_open or holder is None or node.machine.state not in ACTING:
             return
         last, variant = node.appended.get(producer.number, 0), self.stage.variant
         if number == last + 1 or (variant.accepts_gap and number > last):
             node.appended[producer.number] = number
             committed = node.folded
-            node.append(Entry(leading.epoch, producer.number, number, committed))
+            node.append(Entry(holder.epoch, producer.number, number, committed))
             node.tell_changed()
         elif number <= last:
             recent = node.log[max(0, node.folded - RECENT) : node.folded]

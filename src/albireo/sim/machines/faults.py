@@ -83,7 +83,7 @@ class PairFaults(Faults[PairStage, MemberNode]):
 
     def stop_both(self) -> None:
         """Admission is closed, then both are stopped together: nobody leaves the set."""
-        holders = [node for node in self.members if node.is_leading]
+        holders = [node for node in self.members if node.is_holder]
         if holders:
             self.stage.note("world", "both are asked to stop")
             holders[0].deliver(SwitchoverAsked("stop", is_for_stop=True))
@@ -127,7 +127,7 @@ class PairFaults(Faults[PairStage, MemberNode]):
     def forge_refusal(self) -> None:
         """A network device says that the holder's port is closed, while the holder lives (rule 12)."""
         for node in self.members:
-            if node.is_leading:
+            if node.is_holder:
                 run, other = node.machine.own.run, self.stage.other(node)
                 if self.chance.random() < 0.7:
                     self.cut_link()
@@ -197,7 +197,7 @@ class PairFaults(Faults[PairStage, MemberNode]):
         has_orders = any(order.keeps_back or order.drain_until is not None for order in orders)
         if not is_calm or len(started) < len(nodes) or hung or has_orders or at - max(started) < SETTLED_NS:
             return None
-        holder = next(node for node in self.members if node.is_leading)
+        holder = next(node for node in self.members if node.is_holder)
         return holder, self.stage.other(holder)
 
     def old_disk(self) -> None:
@@ -263,7 +263,7 @@ class PairFaults(Faults[PairStage, MemberNode]):
             passive.deliver(ForceAsked())
 
             def check() -> None:
-                if passive.is_leading or self.stage.refused["other_is_alive"] == before:
+                if passive.is_holder or self.stage.refused["other_is_alive"] == before:
                     self.stage.fail(f"{passive.name} did not refuse force while {holder.name} is alive")
 
             self.agenda.after_ms(1_200, check)

@@ -35,11 +35,11 @@ class Ledger(Tenures):
 
     def _needed(self, node: MemberNode) -> set[int]:
         """Members that must have what this holder commits now."""
-        leading = node.machine.holder
-        assert leading is not None
-        if leading.grant.is_decided:
+        holder = node.machine.holder
+        assert holder is not None
+        if holder.grant.is_decided:
             return {node.index}
-        return self._acts(node.index, node.machine.own.run, leading.epoch, "commits").required
+        return self._acts(node.index, node.machine.own.run, holder.epoch, "commits").required
 
     def commits(self, node: MemberNode, position: Position) -> None:
         """Compare with what any member ever committed."""
@@ -89,9 +89,9 @@ class Ledger(Tenures):
 
     def granted(self, node: MemberNode) -> None:
         """A member leads from now on; the other may be alive and under its lease if a refusal was forged."""
-        leading, other = node.machine.holder, self.stage.other(node)
-        if leading is not None and other.is_leading and self.stage.has_forged:
-            self.overtaken_epoch = leading.epoch
+        holder, other = node.machine.holder, self.stage.other(node)
+        if holder is not None and other.is_holder and self.stage.has_forged:
+            self.overtaken_epoch = holder.epoch
             self.overtaken_until = self.stage.agenda.at + self.stage.config.lease_and_drift
 
     def forced(self, node: MemberNode) -> None:
@@ -108,7 +108,7 @@ class Ledger(Tenures):
 
     def check_end(self) -> None:
         for node in self.stage.members:
-            if node.is_leading and node.machine.holder is not None:
+            if node.is_holder and node.machine.holder is not None:
                 self.check_holder(node, node.machine.holder.epoch)
         stored = {(producer, number) for _, producer, number, _ in self.committed}
         lost = sorted(set(self.acknowledged) - stored)

@@ -120,7 +120,7 @@ class LocalStream:
             one.acked = max(one.acked, number)
 
     def _serves(self, node: MemberNode) -> bool:
-        return node.is_up and node.is_open and node.is_leading and node.machine.state in ACTING
+        return node.is_up and node.is_open and node.is_holder and node.machine.state in ACTING
 
     def _arrived(self, node: MemberNode, run: int, numbers: range, is_again: bool) -> None:
         if is_again:
@@ -129,24 +129,24 @@ class LocalStream:
             self._offered(node, run, number, run * BODIES + number)
 
     def _hello(self, node: MemberNode, run: int) -> None:
-        leading = node.machine.holder
-        if not self._serves(node) or leading is None:
+        holder = node.machine.holder
+        if not self._serves(node) or holder is None:
             return
         place = next((at for at, one in enumerate(reversed(node.log)) if one.producer == LOCAL and one.body < 0), None)
         known = 1 if place is None else -node.log[-1 - place].body
         if run < known:
             return  # Of a dead run, late.
-        self._heard[node.index] = (node.life, leading.epoch, run)
+        self._heard[node.index] = (node.life, holder.epoch, run)
         if known < run:
             self._append(node, node.appended.get(LOCAL, 0), -run)
         elif known == run and place is not None and len(node.log) - place <= node.folded:
             self._say(node, partial(self._welcomed, run, node.appended.get(LOCAL, 0)))
 
     def _offered(self, node: MemberNode, run: int, number: int, body: int) -> None:
-        leading = node.machine.holder
-        if not self._serves(node) or leading is None:
+        holder = node.machine.holder
+        if not self._serves(node) or holder is None:
             return
-        if self._heard.get(node.index) != (node.life, leading.epoch, run):
+        if self._heard.get(node.index) != (node.life, holder.epoch, run):
             return  # Of a run that is over, or of one that has not said hello to this holder.
         last = node.appended.get(LOCAL, 0)
         if number == last + 1:
@@ -223,7 +223,7 @@ class LocalStream:
 
     def check_end(self) -> None:
         stored, openings = set(self.ledger.bodies), [-body for body in self.ledger.bodies if body < 0]
-        under_way = {one.body for node in self.stage.members if node.is_leading for one in node.log[node.folded :]}
+        under_way = {one.body for node in self.stage.members if node.is_holder for one in node.log[node.folded :]}
         for body in sorted(set(self.early) - stored - under_way):
             if body not in self.cut:
                 self.stage.fail(f"{body} was told early, and is lost without a takeover")

@@ -72,7 +72,7 @@ class Outputs:
         """Members with a permit now, whose adapters act: epoch, and what of the lease is left in ms."""
         found = []
         for node in self.stage.members:
-            if node.is_leading and self.adapters[node.name].is_acting and self.agenda.at >= node.paused_until:
+            if node.is_holder and self.adapters[node.name].is_acting and self.agenda.at >= node.paused_until:
                 now = node.now
                 permit = node.machine.permit(now)
                 if permit is not None:
@@ -182,7 +182,7 @@ class Outputs:
 
     def check_end(self) -> None:
         """Nothing stale stands in the stamped output once everything was well for a while."""
-        holder = next(node for node in self.stage.members if node.is_leading)
-        leading = holder.machine.holder
-        if leading is not None and self.stamp != leading.epoch:
-            self.stage.fail(f"the stamped output stands at epoch {self.stamp}, {leading.epoch} leads")
+        holder = next(node for node in self.stage.members if node.is_holder)
+        epoch = holder.machine.holder.epoch if holder.machine.holder is not None else self.stamp
+        if self.stamp != epoch:
+            self.stage.fail(f"the stamped output stands at epoch {self.stamp}, the holder has {epoch}")

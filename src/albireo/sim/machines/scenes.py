@@ -98,7 +98,7 @@ class Scenes(PairFaults):
         if self._hangs_at_solo:
             self._hangs_at_solo = False
             for node in self.members:
-                hang_ms = self.chance.uniform(120, 300) if node.is_leading and node.machine.state is State.SOLO else 600
+                hang_ms = self.chance.uniform(120, 300) if node.is_holder and node.machine.state is State.SOLO else 600
                 node.hung_until = self.agenda.at + int(hang_ms * MS)
 
     def late_shrink(self) -> None:

@@ -60,7 +60,7 @@ class PairStage(Stage[Swarm]):
     def _watch(self) -> None:
         """Never two members with a valid permit."""
         first, second = self.members
-        if first.is_leading and second.is_leading:
+        if first.is_holder and second.is_holder:
             acting = [m for m in self.members if m.machine.permit(m.now) is not None]
             if len(acting) > 1:
                 self.fail(f"both act, epochs {[m.machine.holder.epoch for m in acting if m.machine.holder]}")
@@ -147,7 +147,7 @@ class MemberNode(Node):
         return Position(self.log[-1].epoch, len(self.log)) if self.log else BEGINNING
 
     @property
-    def is_leading(self) -> bool:
+    def is_holder(self) -> bool:
         return self.is_up and self.machine.holder is not None
 
     def view(self) -> LogView:

@@ -43,7 +43,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         super().begin()
 
     def _passive(self) -> MemberMachine:
-        followers = [one for one in self.members if one.member is not None and not one.is_leading]
+        followers = [one for one in self.members if one.member is not None and not one.is_holder]
         return self.chance.choice(followers or self.members)
 
     def _any(self) -> Machine:

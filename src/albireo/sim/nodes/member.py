@@ -62,7 +62,7 @@ class MemberMachine(Machine):
         return tenure._member
 
     @property
-    def is_leading(self) -> bool:
+    def is_holder(self) -> bool:
         return self.member is not None and self.member.holder is not None
 
     @property
