@@ -13,7 +13,7 @@ from albireo.model.instant import SECOND, Instant
 from albireo.node.core.actor import Core, CoreArguments
 from albireo.node.core.housekeeping import Retention
 from albireo.node.member.arguments import PairArguments
-from albireo.node.member.member import MemberTenure
+from albireo.node.member.member import PairMembership
 from albireo.node.vote.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
 from albireo.runtime import run_actor, running
 from albireo.runtime.actor.clock import boot_ns
@@ -64,9 +64,9 @@ class Plant:
         """Whoever starts waits as long as a lease that it may have forgotten; there was none before the beginning."""
         voter = self.witness._seats[CLUSTER].voter
         await until(lambda: voter.store is not None, "begun")
-        tenure = self.cores[0]._tenure
-        assert isinstance(tenure, MemberTenure)
-        voter.starts_until = tenure._member.candidate.promise_until = Instant(0)
+        membership = self.cores[0]._membership
+        assert isinstance(membership, PairMembership)
+        voter.starts_until = membership._member.candidate.promise_until = Instant(0)
 
     def _made_witness(self) -> Witness:
         members = tuple(

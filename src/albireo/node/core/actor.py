@@ -2,7 +2,7 @@
 
 A thin shell: it opens the log, rebuilds the folds, and then only carries out what the root machine says. Every wake-up
 is one `step`: what one drain brought, what one sync made durable, or the deadline that came. Whether this node leads,
-and what is committed, its tenure says: alone (below) or as a member of a pair (member.py).
+and what is committed, its membership says: alone (below) or as a member of a pair (member.py).
 
 Spec: design/log-and-feed.md, The loop of CORE.
 """
@@ -52,15 +52,15 @@ from albireo.node.core.alone import Alone
 from albireo.node.core.feeding import Feeding
 from albireo.node.core.housekeeping import Housekeeping, Retention
 from albireo.node.core.level_check import check_level
+from albireo.node.core.membership import Membership
 from albireo.node.core.private_log import OneLetter, PrivateLog, append_all, opened, whole
-from albireo.node.core.tenure import Tenure
 from albireo.node.member.arguments import PairArguments
-from albireo.node.member.member import MemberTenure
+from albireo.node.member.member import PairMembership
 from albireo.runtime import ActorContext, Letter, Link, TurnLimits
 from albireo.runtime.errors import ConfigurationRefused, StoreRefused
 
-FOR_TENURE: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, Carry, HistoryTold)
-"""What of the local link's messages the tenure may want; all others are the root machine's."""
+FOR_MEMBERSHIP: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, Carry, HistoryTold)
+"""What of the local link's messages the membership may want; all others are the root machine's."""
 TURN_LIMITS: Final = TurnLimits(letters_max=128, bytes_max=512 << 10)
 """Taken in one turn: some 20 batches of 1000 samples, 1 ms of checking and appending."""
 
@@ -103,7 +103,7 @@ class Core:
         self._arguments = arguments
         self._actor: ActorContext
         self._link: Link
-        self._tenure: Tenure
+        self._membership: Membership
         self._house: Housekeeping
         self._feeding: Feeding
         self.log: Log
@@ -140,20 +140,20 @@ class Core:
         except OpenRefused as error:
             raise StoreRefused(str(error), may_pass=error.may_pass) from error
         actor.log.info("log_opened", **msgspec.to_builtins(report))
-        self._tenure = Alone(self) if pair is None else MemberTenure(self, actor, pair)
+        self._membership = Alone(self) if pair is None else PairMembership(self, actor, pair)
         folds = self._rebuild()
         check_level(folds, self._uncommitted(), self.feature_level)
         config = self._root_config()
         self.root = Root(config, folds, self.log.committed, self._moment(), has_folds=self.is_complete)
         settings = (self.root, arguments.log, arguments.retention)
-        self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._tenure)
+        self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._membership)
         self._link = actor.bind("core")
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
             self.private.start(actor.call, self._released, self._log_failed)
         self._feeding = Feeding(actor, self, self._feed, self._arm)
         self.tell(FramesFollowed(self._uncommitted()))
-        self._tenure.begin()
+        self._membership.begin()
         self._end_turn()
         if pair is None:
             await self._folded(self.log.end.sequence)
@@ -223,18 +223,18 @@ class Core:
 
     async def stop(self) -> None:
         """Clean stop: out of the pair, a last record, a snapshot, the header marked clean."""
-        await self._tenure.stop()
+        await self._membership.stop()
         self.tell(Stopping())
         self._end_turn()
         if not self.root.admission.closed_because:  # On a full disk it may never be; closing writes what finds room.
             await self._folded(self.log.end.sequence)
         await self._house.stop()
         self._actor.arm(None)
-        self._tenure.close()
+        self._membership.close()
         self._link.close()
         self._is_closed = True
         for log in self._logs():
-            log.close(clean=True, shutdown_id=self._tenure.shutdown_id if log is self.log else "")
+            log.close(clean=True, shutdown_id=self._membership.shutdown_id if log is self.log else "")
 
     def _release(self) -> None:
         """After a crash: in thread placement the process lives on, and so would the lock of the log."""
@@ -254,7 +254,7 @@ class Core:
         own: list[OneLetter] = []
         for one in letters:
             is_local = one.link is self._link
-            if (not is_local or isinstance(one.message, FOR_TENURE)) and self._tenure.hears(one):
+            if (not is_local or isinstance(one.message, FOR_MEMBERSHIP)) and self._membership.hears(one):
                 continue
             if not is_local:
                 self._links[one.sender] = one.link
@@ -267,7 +267,7 @@ class Core:
 
     def _tell_letters(self, letters: Sequence[OneLetter]) -> None:
         is_described = any(isinstance(one, Ask) and one.what == "status" for _, one, _ in letters)
-        self.tell(LettersDrained(letters, self._tenure.describe() if is_described else None))
+        self.tell(LettersDrained(letters, self._membership.describe() if is_described else None))
 
     def _released(self, letters: Sequence[OneLetter]) -> None:
         """What they bring to be kept here only is on the disk."""
@@ -277,7 +277,7 @@ class Core:
     def ticked(self, now: Instant) -> None:
         self._look_at_disk()
         self._may_fold = True  # The disk may hang.
-        self._tenure.ticked(now)
+        self._membership.ticked(now)
         self._house.ticked(now)
         self.tell(TimePassed())
         self._end_turn()
@@ -301,7 +301,7 @@ class Core:
             return
         self._durable_told = durable
         self._may_fold = True
-        self._tenure.synced(durable)
+        self._membership.synced(durable)
         if self.root.waits_for_disk:
             self.tell(Durable())
 
@@ -344,7 +344,7 @@ class Core:
         for note in turn.notes:
             getattr(self._actor.log, note.level)(note.event, **note.fields)
         if appended:
-            self._tenure.appended()
+            self._membership.appended()
         if turn.pulls:
             self._feeding.give(turn.pulls, moment.now)
 
@@ -385,11 +385,12 @@ class Core:
             self._actor.call(self._fold_more)
         while self._waiters and self._waiters[0][0] <= self.root.folded_to.sequence:
             self._waiters.pop(0)[1].set_result(None)
-        self._is_disk_awaited = self.root.waits_for_disk or self._tenure.awaits_disk()
+        self._is_disk_awaited = self.root.waits_for_disk or self._membership.awaits_disk()
         if self._is_disk_awaited and self.log.durable != self._durable_told:
             self._sync_done(self.log.durable)
         self._arm()
 
     def _arm(self) -> None:
-        deadlines = (self.root.deadline(), self._house.deadline(), self._tenure.deadline(), self._feeding.deadline())
+        parts = (self.root, self._house, self._membership, self._feeding)
+        deadlines = [one.deadline() for one in parts]
         self._actor.arm(soonest(*deadlines))

@@ -1,4 +1,4 @@
-"""The tenure of a node without a pair.
+"""The membership of a node without a pair.
 
 Spec: design/log-and-feed.md, Store header (a standalone node grants itself epoch + 1 at each start).
 """
@@ -8,7 +8,7 @@ import secrets
 from albireo.machine.node.events import Granted, LevelAgreed, PairFigures, Served
 from albireo.model.instant import Instant
 from albireo.model.position import EpochEntry, Position
-from albireo.node.core.tenure import LogAndFolds
+from albireo.node.core.membership import LogAndFolds
 from albireo.runtime import Letter
 
 

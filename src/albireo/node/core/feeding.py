@@ -13,7 +13,7 @@ from albireo.machine.feed.leader import Given, Pull, cut
 from albireo.machine.node.events import DamagePassed, FollowersServed, WakeUpEnded
 from albireo.model.instant import Instant
 from albireo.model.position import Position
-from albireo.node.core.tenure import LogAndFolds
+from albireo.node.core.membership import LogAndFolds
 from albireo.runtime import ActorContext
 
 

@@ -17,8 +17,8 @@ from albireo.machine.fold.folds import joined
 from albireo.machine.node.events import Measured
 from albireo.machine.node.root import Root
 from albireo.model.instant import MS, SECOND, Instant, LogTime
+from albireo.node.core.membership import Membership
 from albireo.node.core.private_log import PrivateLog
-from albireo.node.core.tenure import Tenure
 from albireo.runtime import ActorContext
 
 EVERY_NS: Final = SECOND
@@ -52,7 +52,7 @@ class Housekeeping:
         config: LogConfig,
         retention: Retention,
         step: Callable[[Measured], None],
-        tenure: Tenure,
+        membership: Membership,
     ) -> None:
         self._actor = actor
         self._files = files
@@ -62,7 +62,7 @@ class Housekeeping:
         self._config = config
         self._retention = retention
         self._step = step
-        self._tenure = tenure
+        self._membership = membership
         self._at = Instant(0)
         self._snapshot_at = Instant(0)
         self._prune_at = Instant(0)
@@ -85,7 +85,7 @@ class Housekeeping:
                 log_bytes=size_bytes,
                 corrupt_ranges=sum(len(log.corrupt) for log in self._logs()),
                 room_bytes=self._room_bytes(),
-                pair=self._tenure.figures(),
+                pair=self._membership.figures(),
             )
         )
         due = self._root.folded_to.sequence - self._snapshot_sequence >= SNAPSHOT_RECORDS
@@ -142,7 +142,7 @@ class Housekeeping:
             await asyncio.sleep(0)
         is_here = self._log.begin_sequence <= position.sequence <= self._log.committed.sequence
         is_here = is_here and folds is self._root.folds
-        if not is_here or not self._tenure.has_all_folded():
+        if not is_here or not self._membership.has_all_folded():
             # A follower may have been given folds ahead of its log, have started over, or lack damaged records.
             self._is_saving = False
             return
@@ -179,7 +179,7 @@ class Housekeeping:
         cut = self._first_since(self._actor.wall_ns() - round(retention.keep_h * 3600 * SECOND))
         if size_bytes > retention.bytes_max:
             cut = max(cut, begin + (end - begin) * (size_bytes - retention.bytes_max) // size_bytes)
-        lagging = self._tenure.wanted_from()
+        lagging = self._membership.wanted_from()
         if lagging is not None and size_bytes <= retention.bytes_max:
             cut = min(cut, lagging + 1)
         low_water = dict.fromkeys((int(stream) for stream in Stream), min(history + 1, cut))

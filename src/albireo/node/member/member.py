@@ -1,4 +1,4 @@
-"""The tenure of a member of a pair: carries out what the member machine says, around one log and its folds.
+"""Membership of a pair: carries out what the member machine says, around one log and its folds.
 
     letters of peers and voters, synced, appended, time --> Member.step --> effects, in order:
     disk (promise, grant, cut, append)   peers and voters (links)   folds (commit, serve, stop serving)
@@ -76,7 +76,7 @@ from albireo.machine.pair.member import Member
 from albireo.machine.pair.party import MemberFacts
 from albireo.model.instant import SECOND, Instant, TimePassed, soonest
 from albireo.model.position import Position
-from albireo.node.core.tenure import LogAndFolds
+from albireo.node.core.membership import LogAndFolds
 from albireo.node.member.arguments import PairArguments
 from albireo.node.member.handing_over import HandingOver
 from albireo.node.member.holder_watch import HolderWatch
@@ -95,7 +95,7 @@ RUN_MAX: Final = 2**32 - 1
 STOP_GRACE_NS: Final = SECOND
 
 
-class MemberTenure:
+class PairMembership:
     """See the module; one per run of CORE."""
 
     def __init__(self, core: LogAndFolds, actor: ActorContext, arguments: PairArguments) -> None:

@@ -65,7 +65,7 @@ NOT_DETAIL: Final = frozenset({"user", "is_on"})
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """What the orders need of the tenure."""
+    """What the orders need of the membership."""
 
     log: Callable[[], LogView]
     """The own log as it is now."""

@@ -19,7 +19,7 @@ from albireo.machine.pair.events import SendFolds, StartOver, TakeFolds
 from albireo.machine.pair.party import Party
 from albireo.model.instant import MS, SECOND, Instant, LogTime
 from albireo.model.position import BEGINNING, Position
-from albireo.node.core.tenure import LogAndFolds
+from albireo.node.core.membership import LogAndFolds
 from albireo.runtime import ActorContext, Link
 
 PART_BYTES: Final = 1 << 20

@@ -13,7 +13,7 @@ from typing import Final
 from albireo.codec.message import Carry, HistoryTold
 from albireo.codec.pair_message import Carried
 from albireo.machine.pair.party import Party, Peer
-from albireo.node.core.tenure import LogAndFolds
+from albireo.node.core.membership import LogAndFolds
 from albireo.node.member.status import MemberStatus
 from albireo.runtime import ActorContext, Letter, Link
 

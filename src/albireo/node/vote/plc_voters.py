@@ -55,7 +55,7 @@ _FromAdapter = VoterOffered | VoterLost | VoterRead | VoterWritten
 
 
 class Outside(msgspec.Struct, frozen=True):
-    """Calls of the tenure that the voters need."""
+    """Calls of the membership that the voters need."""
 
     send: Callable[[bytes, AnyMessage], object]
     """Send a message to an adapter."""

@@ -11,7 +11,7 @@ from albireo.machine.pair.member import Member
 from albireo.model.instant import MS, Instant
 from albireo.model.position import BEGINNING, Position
 from albireo.node.core.actor import Core, CoreArguments
-from albireo.node.member.member import MemberTenure
+from albireo.node.member.member import PairMembership
 from albireo.runtime import Behaviour
 from albireo.sim.engine.disk import SimDisk
 from albireo.sim.nodes.actor import StagedActor
@@ -57,9 +57,9 @@ class MemberMachine(Machine):
         """The machine of the running process; nothing while it starts."""
         if self.actor is None or not self.actor.is_alive or not self.actor.is_ready:
             return None
-        tenure = self.core._tenure
-        assert isinstance(tenure, MemberTenure)
-        return tenure._member
+        membership = self.core._membership
+        assert isinstance(membership, PairMembership)
+        return membership._member
 
     @property
     def is_holder(self) -> bool:

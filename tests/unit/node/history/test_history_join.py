@@ -101,7 +101,7 @@ def test_it_is_in_the_set_while_nothing_is_copied_and_shows_that(tmp_path: Path)
                 await until(lambda: manifest(made, 1).holes, "it knows what it lacks")
 
                 def said() -> str:
-                    told = made.cores[1]._tenure.describe()
+                    told = made.cores[1]._membership.describe()
                     assert told is not None
                     return str(told["cases"])
 

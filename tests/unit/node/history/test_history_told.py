@@ -11,7 +11,7 @@ from albireo.codec.message import AnyMessage, Carry, CopyTold, HistoryTold
 from albireo.codec.pair_message import Carried
 from albireo.machine.pair.events import State
 from albireo.model.instant import SECOND
-from albireo.node.core.tenure import LogAndFolds
+from albireo.node.core.membership import LogAndFolds
 from albireo.node.transfer.history_relay import HistoryRelay
 from albireo.runtime import ActorContext, Letter, Link
 from tests.pair_parts import CLUSTER, WALL, Side, Table

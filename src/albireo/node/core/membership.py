@@ -1,6 +1,6 @@
-"""What CORE's actor asks of whoever decides if this node leads and what is committed.
+"""Membership: CORE's actor asks it if this node serves, and what is committed.
 
-Two answers: `alone.Alone` and `member.MemberTenure`.
+Two answers: `alone.Alone` and `node.member.member.PairMembership`.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from albireo.runtime import Letter
 
 
 class LogAndFolds(Protocol):
-    """CORE's actor as its tenure sees it."""
+    """CORE's actor as its membership sees it."""
 
     files: FileSystem
     """Where its data directory is."""
@@ -54,7 +54,7 @@ class LogAndFolds(Protocol):
         """Send to an actor of this node."""
 
 
-class Tenure(Protocol):
+class Membership(Protocol):
     """Calls come from the actor's wake-ups; what follows from one is done before it returns."""
 
     @property
@@ -65,7 +65,7 @@ class Tenure(Protocol):
         """Log and folds are there; letters come from now on."""
 
     def hears(self, letter: Letter) -> bool:
-        """Take a letter of the tenure's own links; False: it is meant for the root machine."""
+        """Take a letter of the membership's own links; False: it is meant for the root machine."""
 
     def appended(self) -> None:
         """The root machine's drafts stand in the log."""
