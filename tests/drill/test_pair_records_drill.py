@@ -62,7 +62,7 @@ def test_a_forced_lead_says_what_it_means_is_on_record_and_a_case_until_somebody
         text=True,
         check=True,
     )
-    assert "may be lost" in told.stderr and "leads by force" in told.stdout
+    assert "May be lost" in told.stderr and "leads by force" in told.stdout
     begun.wait_for("silent", "solo")
     actions = ("drain", "drain_done", "drain_end", "drain_end_done", "promote_force_done")
     wanted = [(action, "root[backup]") for action in actions]
