@@ -31,7 +31,6 @@ from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
-from albireo.plant.tunnel.processes import Tunnel
 from albireo.plant.tunnel.site import write_site
 from albireo.runtime import SyncLink
 from albireo.runtime.actor.clock import boot_ns, wall_ns
@@ -206,8 +205,7 @@ def site(progress: Progress) -> list[Case]:
     """The demo's tunnel, 400 items polled at 10 Hz: what the whole node costs."""
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
-        with Tunnel(directory / "plant") as tunnel:
-            tunnel.start(1, {})
+        with start_tunnel(directory / "plant") as tunnel:
             topology = write_site(directory / "site", tunnel.ports)
             data = directory / "data"
             with running_node(topology, data) as node, NodeClient(data) as client:
