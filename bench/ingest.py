@@ -31,7 +31,7 @@ from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
-from albireo.plant.tunnel.site import write_site
+from albireo.plant.tunnel import start_tunnel, write_site
 from albireo.runtime import SyncLink
 from albireo.runtime.actor.clock import boot_ns, wall_ns
 from bench import Case, Progress, Result, case, median, result
