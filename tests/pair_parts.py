@@ -31,12 +31,12 @@ from albireo.machine.pair.events import (
     FromVoter,
     GrantEpoch,
     LogChanged,
+    MemberStarted,
     OutputsEnded,
     PersistStore,
     RaiseLevel,
     Refused,
     Replicate,
-    Started,
     State,
     StopNow,
     TellPeer,
@@ -49,9 +49,9 @@ from albireo.machine.vote.voter import SendVote, VoteAsked, Voter
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
+from albireo.node.member.admin_actions import ActionContext, AdminActions
 from albireo.node.member.arguments import Seats
 from albireo.node.member.marks import Marks
-from albireo.node.member.orders import Orders, PairOrders
 from albireo.node.member.status import MemberStatus
 
 CLUSTER = "3f0c/root"
@@ -93,10 +93,10 @@ class Side:
         self.marks = Marks(self.data)
         self.status = MemberStatus(self.seats, self.table.config.voters, self.marks)
         records = (self.note, self.append_audit)
-        orders = Orders(
+        context = ActionContext(
             lambda: self.log, self.ordered, self.table.asks(self), lambda: WallTime(WALL), self.stop_node, *records
         )
-        self.orders = PairOrders(self.member, self.status, self.marks, orders)
+        self.actions = AdminActions(self.member, self.status, self.marks, context)
 
     def on_record(self) -> list[tuple[Audited, Position]]:
         """What its log has, with where it stands."""
@@ -116,7 +116,7 @@ class Side:
         self.append(self.log.history.epoch, len(records))
         return self.log.end.sequence
 
-    def ordered(self, event: Event) -> list[Why]:
+    def waiting(self, event: Event) -> list[Why]:
         return [effect.why for effect in self.step(event) if isinstance(effect, Refused)]
 
     def stepped(self, event: Event, now: Instant | None = None) -> list[Effect]:
@@ -143,7 +143,7 @@ class Side:
             case AskVoter(voter, question):
                 self.table.ask(self, voter, question)
             case TellPeer(path, Heartbeat() as message):
-                self.table.tell(1 - self.index, FromPeer(self.orders.marked(message), path))
+                self.table.tell(1 - self.index, FromPeer(self.actions.marked(message), path))
             case TellPeer(path, message):
                 self.table.tell(1 - self.index, FromPeer(message, path))
             case AppendNoOp(epoch):
@@ -151,7 +151,7 @@ class Side:
             case Replicate(session, to_run, epoch, after):
                 self.table.tell(1 - self.index, FromPeer(self._frames(session, to_run, epoch, after)))
             case AppendFrames(_, last):
-                self.orders.followed(self.table.audit_frames(1 - self.index, last))
+                self.actions.followed(self.table.audit_frames(1 - self.index, last))
                 self.changed(end=last)
                 self.table.call(self, self.synced)
             case GrantEpoch(entry):
@@ -219,8 +219,8 @@ class Table:
         self.sides = [Side(self, index, data / str(index)) for index in (0, 1)]
         for side in self.sides:
             side.data.mkdir()
-            side.step(Started())
-            side.orders.begin(())
+            side.step(MemberStarted())
+            side.actions.begin(())
 
     def _voter(self, name: str) -> Voter:
         return Voter(name, CLUSTER, None, self.now, self.config.drift, self.config.voters)
@@ -279,11 +279,11 @@ class Table:
             side.status.heard(event.path, event.message, self.now)
         side.step(event)
         if isinstance(event, FromPeer) and event.message is side.member.peer.last:
-            side.orders.heard(side.member.peer.last)
+            side.actions.heard(side.member.peer.last)
 
     def _voted(self, side: Side, voted: Voted) -> None:
         side.status.voted(voted, self.now)
-        side.orders.voted(voted)
+        side.actions.voted(voted)
 
     def pass_time(self, duration_ns: int) -> None:
         until = self.now + duration_ns
@@ -292,7 +292,7 @@ class Table:
             for side in self.sides:
                 if side.is_up:
                     side.step(TimePassed())
-                    side.orders.ticked(self.now)
+                    side.actions.ticked(self.now)
             self.deliver()
 
     def states(self) -> tuple[State, State]:

@@ -48,9 +48,12 @@ def cases(pair: Pair, member: str) -> dict[str, set[str]]:
 
 
 def test_a_forced_lead_says_what_it_means_is_on_record_and_a_case_until_somebody_has_looked(begun: Pair) -> None:
-    begun.done("drain", member="backup")
-    begun.done("drain", "--end", member="backup")
-    until(lambda: ("drain_end_done", "root[backup]") in orders(begun, "primary"), lambda: str(orders(begun, "primary")))
+    begun.done("maintenance", member="backup")
+    begun.done("maintenance", "--end", member="backup")
+    until(
+        lambda: ("maintenance_end_done", "root[backup]") in orders(begun, "primary"),
+        lambda: str(orders(begun, "primary")),
+    )
     check_refusals(begun)
     begun.kill(*VOTERS, "primary")
     until(lambda: not begun.done("status", member="backup")["pair"]["other"]["is_present"], lambda: "silence")
@@ -64,7 +67,7 @@ def test_a_forced_lead_says_what_it_means_is_on_record_and_a_case_until_somebody
     )
     assert "May be lost" in told.stderr and "leads by force" in told.stdout
     begun.wait_for("silent", "solo")
-    actions = ("drain", "drain_done", "drain_end", "drain_end_done", "promote_force_done")
+    actions = ("maintenance", "maintenance_done", "maintenance_end", "maintenance_end_done", "promote_force_done")
     wanted = [(action, "root[backup]") for action in actions]
     until(lambda: are_once_in_order(orders(begun, "backup"), wanted), lambda: str(orders(begun, "backup")))
     of_leads = [action for action, _ in orders(begun, "backup") if action.startswith("promote_force")]

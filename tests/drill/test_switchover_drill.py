@@ -162,11 +162,11 @@ def test_an_adapter_that_stands_still_keeps_the_lead_where_it_is_until_it_goes_o
     try:
         switched.start()
 
-        def is_draining() -> bool:
+        def is_handing_over() -> bool:
             view = site.pair.view(active)
             return view is not None and view.state == "active" and view.raw["pair"]["cause"] == "in charge"
 
-        site.pair.until("the active one still leads", is_draining, HEALTHY_S)
+        site.pair.until("the active one still leads", is_handing_over, HEALTHY_S)
         assert switched.is_alive()
     finally:
         adapter.send_signal(signal.SIGCONT)

@@ -46,12 +46,12 @@ from pathlib import Path
 
 import pytest
 
-from albireo.machine.pair.events import ForceAsked, StopAsked, SwitchoverAsked
+from albireo.machine.pair.events import ForceAsked, MemberStopAsked, SwitchoverAsked
 from albireo.model.instant import MS, SECOND
 from albireo.sim.engine.stage import Violation
-from albireo.sim.machines.parts import EMPTY_DISK, Disk
+from albireo.sim.machines.parts import EMPTY_DISK, DiskImage
 from albireo.sim.machines.stage import MemberNode
-from albireo.sim.machines.swarm import Swarm
+from albireo.sim.machines.swarm import PairSwarm
 from albireo.sim.machines.world import PairWorld
 from tests.long_form import IS_LONG
 
@@ -72,7 +72,7 @@ class Story:
 
     def __init__(self, column: str, *, is_fast: bool, seed: int) -> None:
         voters, plcs = COLUMNS[column]
-        swarm = Swarm(voters=voters, plcs=plcs, fast=is_fast, delay_ms=0.5, batch_every_ms=10.0, noticed=1.0)
+        swarm = PairSwarm(voters=voters, plcs=plcs, fast=is_fast, delay_ms=0.5, batch_every_ms=10.0, noticed=1.0)
         self.world = PairWorld(seed, swarm, is_verbose=True)
         assert self.world.agenda.play_until(10 * SECOND, self.world.stage.is_well)
         self.world.agenda.play_until(self.world.agenda.at + SECOND)
@@ -163,7 +163,7 @@ class Story:
             case "switchover":
                 node.deliver(SwitchoverAsked("story"))
             case "stop":
-                node.deliver(StopAsked())
+                node.deliver(MemberStopAsked())
             case "forge":
                 other, run = world.members[1 - node.index], node.machine.own.run
                 world.shell.tell_gone(other, run)
@@ -198,9 +198,9 @@ class Story:
         other, half = self.world.members[1 - node.index], len(node.log) // 2
         match kind:
             case "old":
-                node.restored(Disk(tuple(node.log[:half]), node.header), node.store)
+                node.restored(DiskImage(tuple(node.log[:half]), node.header), node.store)
             case "damaged":
-                node.restored(Disk(tuple(node.log[:half]), node.header), node.store)
+                node.restored(DiskImage(tuple(node.log[:half]), node.header), node.store)
                 node.is_damaged = True
             case "cloned":
                 node.restored(other.saved(), other.store)

@@ -14,7 +14,7 @@ from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL
 from albireo.model.instant import SECOND
 from albireo.sim.nodes.member import MemberMachine
 from albireo.sim.nodes.shortcuts import SHORTCUTS, catch
-from albireo.sim.nodes.swarm import Swarm
+from albireo.sim.nodes.swarm import NodeSwarm
 from albireo.sim.nodes.world import NodeWorld
 from tests.long_form import some
 
@@ -47,7 +47,7 @@ def test_a_raised_epoch_begins_a_session_of_its_own() -> None:
 
     Nothing of it may be sent in the session of the epoch before, whose follower would end itself over it.
     """
-    world = NodeWorld(1, Swarm(voters=1, batch_every_ms=5.0, delay_ms=5.0))
+    world = NodeWorld(1, NodeSwarm(voters=1, batch_every_ms=5.0, delay_ms=5.0))
     with world.living():
         world.begin()
         epoch, began = world.ledger.end.epoch, [machine.up_since for machine in world.members]
@@ -61,7 +61,7 @@ def test_a_raised_epoch_begins_a_session_of_its_own() -> None:
 def test_the_history_of_the_passive_member_waits_for_a_repair() -> None:
     """What is damaged there the holder has: to go past it would be a gap that nobody recorded. The history reads it
     from the disk: in memory nothing rots, and nobody scrubs."""
-    world = NodeWorld(1, Swarm(batch_every_ms=20.0, segment_bytes=8_192, scrub_bytes=0, keep_s=600.0, tail_bytes=0))
+    world = NodeWorld(1, NodeSwarm(batch_every_ms=20.0, segment_bytes=8_192, scrub_bytes=0, keep_s=600.0, tail_bytes=0))
     with world.living():
         world.begin()
         passive = next(machine for machine in world.members if machine.state == "ready")
@@ -76,7 +76,9 @@ def test_the_history_of_the_passive_member_waits_for_a_repair() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_segment_that_cannot_be_read_ends_nobody(seed: int) -> None:
     """A follower is served later, a snapshot is made later."""
-    NodeWorld(seed, Swarm(faults=("fail_read",), fault_every_ms=200.0, batch_every_ms=20.0, segment_bytes=8_192)).play()
+    NodeWorld(
+        seed, NodeSwarm(faults=("fail_read",), fault_every_ms=200.0, batch_every_ms=20.0, segment_bytes=8_192)
+    ).play()
 
 
 def knows(machine: MemberMachine, level: int) -> None:
@@ -96,7 +98,7 @@ def test_members_are_upgraded_one_after_the_other_under_faults(seed: int) -> Non
     A member that folds more than it knows ends itself, one whose log is above it does not start: both fail the world.
     """
     faults = ("kill", "kill_both", "power", "stop", "switchover", "pause", "cut_link", "away")
-    world = NodeWorld(seed, Swarm(faults=faults, fault_every_ms=700.0, batch_every_ms=20.0, segment_bytes=8_192))
+    world = NodeWorld(seed, NodeSwarm(faults=faults, fault_every_ms=700.0, batch_every_ms=20.0, segment_bytes=8_192))
     first, second = world.members if seed % 2 else reversed(world.members)
     for machine in world.members:
         knows(machine, FIRST_LEVEL)
@@ -141,7 +143,7 @@ def values_at(world: NodeWorld, index: int) -> dict[int, list[int]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_values_that_are_not_replicated_are_with_who_took_them_and_nothing_is_doubled(seed: int) -> None:
     """Kills, power cuts and handovers under load; what each member has is in order, and together it is everything."""
-    swarm = Swarm(
+    swarm = NodeSwarm(
         is_private=True, faults=("kill", "power", "switchover"), fault_every_ms=600.0, batch_every_ms=20.0, keep_s=600.0
     )
     world = NodeWorld(seed, swarm).play()

@@ -8,7 +8,7 @@ import pytest
 from albireo.machine.pair.events import State
 from albireo.sim.machines.local import BODIES
 from albireo.sim.machines.mutations import MUTATIONS, catch
-from albireo.sim.machines.swarm import Swarm
+from albireo.sim.machines.swarm import PairSwarm
 from albireo.sim.machines.world import PairWorld
 
 SEEDS = range(200)
@@ -50,7 +50,7 @@ def test_a_local_stream_loses_a_tail_only_with_its_producer() -> None:
     cut, saved, lost = 0, 0, 0
     for seed in range(3):
         world = PairWorld(
-            seed, Swarm(local=True, faults=("split_tail",), batch_every_ms=10.0, faults_for_ms=15_000)
+            seed, PairSwarm(local=True, faults=("split_tail",), batch_every_ms=10.0, faults_for_ms=15_000)
         ).play()
         local = world.clients.local
         assert local is not None
@@ -65,7 +65,7 @@ def test_a_local_stream_loses_a_tail_only_with_its_producer() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_a_lead_that_was_given_away_in_order_leaves_no_late_write_behind(seed: int) -> None:
     """At outputs that refuse nothing, although hosts pause between check and send, and devices do not answer."""
-    swarm = Swarm(faults=("switchover",), fault_every_ms=400.0, delay_ms=0.2, stalls=0.01, mute=0.3)
+    swarm = PairSwarm(faults=("switchover",), fault_every_ms=400.0, delay_ms=0.2, stalls=0.01, mute=0.3)
     outputs = PairWorld(seed, swarm).play().outputs
     assert len(outputs.yielded) > 1
     assert outputs.stale_plain == outputs.stamps_lost == 0
@@ -106,7 +106,7 @@ def test_same_seed_same_story() -> None:
 
 def quiet(voters: int = 3) -> PairWorld:
     """A pair on healthy machines, both in the set."""
-    world = PairWorld(1, Swarm(voters=voters, fast=True))
+    world = PairWorld(1, PairSwarm(voters=voters, fast=True))
     assert world.agenda.play_until(world.agenda.at + 5_000_000_000, lambda: both_in(world))
     return world
 

@@ -18,12 +18,12 @@ from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Turn
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
-from albireo.sim.nodes.swarm import Swarm, bounded
+from albireo.sim.nodes.swarm import NodeSwarm, bounded
 from albireo.sim.nodes.world import NodeWorld
 from tests.sim.test_node_world import World as LoneWorld
 
-KILLS = Swarm(faults=("kill", "power", "switchover"), fault_every_ms=600.0, batch_every_ms=20.0)
-AWAY = Swarm(faults=("away", "kill_both"), fault_every_ms=1_500.0, batch_every_ms=20.0, segment_bytes=8_192)
+KILLS = NodeSwarm(faults=("kill", "power", "switchover"), fault_every_ms=600.0, batch_every_ms=20.0)
+AWAY = NodeSwarm(faults=("away", "kill_both"), fault_every_ms=1_500.0, batch_every_ms=20.0, segment_bytes=8_192)
 PRIVATE = msgspec.structs.replace(KILLS, is_private=True)
 
 
@@ -100,7 +100,7 @@ def events_of(lives: dict[Root, Life]) -> set[str]:
     [(KILLS, 1), (KILLS, 2), (AWAY, 3), (PRIVATE, 1), (None, 5), (None, 7)],
     ids=["kills-1", "kills-2", "away-3", "private-1", "seed-5", "seed-7"],
 )
-def test_the_root_machines_of_a_pair_are_what_their_events_made_them(swarm: Swarm | None, seed: int) -> None:
+def test_the_root_machines_of_a_pair_are_what_their_events_made_them(swarm: NodeSwarm | None, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         recorder = Recorder(patch)
         world = NodeWorld(seed, swarm).play()

@@ -239,10 +239,10 @@ def folds_of(folds: Folds, at: Position) -> dict[str, Any]:
 def marks_of(data: Path) -> dict[str, Any]:
     marks = Marks(data)
     return {
-        "drained_since_ns": marks.drained_since_ns,
+        "drained_since_ns": marks.maintenance_since_ns,
         "at_risk_since_ns": marks.at_risk_since_ns,
         "cases": marks.cases,
-        "orders": marks.orders,
+        "orders": marks.actions,
     }
 
 

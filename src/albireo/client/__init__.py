@@ -6,10 +6,11 @@ from albireo.client.members import members_of
 from albireo.client.node import NodeClient, StateChange
 from albireo.client.pair import PairClient
 from albireo.client.producer import PairProducer
-from albireo.machine.producer.sending import Acknowledged, Refused
+from albireo.machine.producer.sending import Acknowledged, BatchRefused
 
 __all__ = [
     "Acknowledged",
+    "BatchRefused",
     "ClientError",
     "Delivered",
     "NodeClient",
@@ -19,7 +20,6 @@ __all__ = [
     "PairConsumer",
     "PairProducer",
     "QueueFull",
-    "Refused",
     "Rewound",
     "StateChange",
     "members_of",

@@ -26,7 +26,7 @@ from albireo.model.instant import TimePassed
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.runtime.actor.clock import boot_ns
-from albireo.runtime.errors import NodeUnreachable as NoSuchNode
+from albireo.runtime.errors import NodeSilent
 from albireo.runtime.link.sockets import SyncLink
 
 ANSWER_S: Final = 5.0
@@ -107,7 +107,7 @@ class NodeClient:
     def _connected(self, of: str) -> SyncLink:
         try:
             return SyncLink(self._data, of)
-        except NoSuchNode as error:
+        except NodeSilent as error:
             raise NodeUnreachable(str(error)) from error
 
     def follow_state(self, name: str, *, pause_s: float = 0.1) -> Iterator[StateChange | None]:

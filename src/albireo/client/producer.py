@@ -25,7 +25,7 @@ from albireo.client.members import OnLines
 from albireo.machine.producer.batch_queue import queued_bytes
 from albireo.machine.producer.producer import Offered, ProducerConfig
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
-from albireo.machine.producer.sending import Acknowledged, Heard, PairSender, Refused, SayTo
+from albireo.machine.producer.sending import Acknowledged, BatchRefused, Heard, PairSender, SayTo
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings
@@ -71,7 +71,7 @@ class PairProducer(OnLines):
         )
         self._offered: list[SampleBatch] = []
         self._offered_bytes = 0
-        self._receipts: list[Acknowledged | Refused] = []
+        self._receipts: list[Acknowledged | BatchRefused] = []
 
     @property
     def machine(self) -> PairSender:
@@ -118,7 +118,7 @@ class PairProducer(OnLines):
             batches, self._offered, self._offered_bytes = tuple(self._offered), [], 0
             self._perform(self._machine.step(Offered(batches=batches), boot_ns()))
 
-    def wait(self, timeout_s: float) -> list[Acknowledged | Refused]:
+    def wait(self, timeout_s: float) -> list[Acknowledged | BatchRefused]:
         """Receipts and refusals of batches, at once if there are any; empty after `timeout_s`."""
         until = Instant(boot_ns() + int(timeout_s * SECOND))
         self._hand_over()
@@ -144,7 +144,7 @@ class PairProducer(OnLines):
         elif news.message is not None:
             self._perform(self._machine.step(Heard(news.line, news.message), boot_ns()))
 
-    def _perform(self, effects: Sequence[SayTo | Acknowledged | Refused]) -> None:
+    def _perform(self, effects: Sequence[SayTo | Acknowledged | BatchRefused]) -> None:
         for effect in effects:
             if isinstance(effect, SayTo):
                 self._lines.send(effect.member, effect.message, effect.raw)

@@ -94,7 +94,7 @@ class Durability(StrEnum):
     """Durable on the active member."""
 
 
-class Replication(StrEnum):
+class StreamReplication(StrEnum):
     """Part of a stream that the other member gets."""
 
     ALL = "all"
@@ -176,23 +176,23 @@ class DurabilitySettings(Config, frozen=True):
 class ReplicationSettings(Config, frozen=True):
     """`[node.replication]` of a pair: for each stream, which part of it the other member gets."""
 
-    samples: Replication = Replication.ALL
+    samples: StreamReplication = StreamReplication.ALL
     """`all`: everything. `configuration`: items, producers and the numbers of their batches; the values stay in the
     private log of the member that took them. After a takeover they are still there, and the other member has a gap."""
-    cases: Replication = Replication.ALL
+    cases: StreamReplication = StreamReplication.ALL
     """Only `all`."""
-    state: Replication = Replication.ALL
+    state: StreamReplication = StreamReplication.ALL
     """Only `all`."""
-    command: Replication = Replication.ALL
+    command: StreamReplication = StreamReplication.ALL
     """Only `all`."""
-    audit: Replication = Replication.ALL
+    audit: StreamReplication = StreamReplication.ALL
     """Only `all`."""
-    control: Replication = Replication.ALL
+    control: StreamReplication = StreamReplication.ALL
     """Only `all`."""
 
     @property
     def private_streams(self) -> tuple[str, ...]:
-        return tuple(name for name in self.__struct_fields__ if getattr(self, name) is not Replication.ALL)
+        return tuple(name for name in self.__struct_fields__ if getattr(self, name) is not StreamReplication.ALL)
 
 
 class RuntimeSettings(Config, frozen=True):

@@ -4,7 +4,7 @@ RuntimeFault
 ├── DataLocked            another node holds the data directory
 ├── DirectoryUnsafe       the data or run directory is not ours alone
 ├── AddressTaken          somebody else answers on the name that was to be bound
-├── NodeUnreachable       no node answers in that data directory
+├── NodeSilent       no node answers in that data directory
 ├── PeerUnreachable       nobody answers at that endpoint, or not with a key that is trusted
 ├── EndpointRefused       an endpoint that is none, or that must not be used without keys
 ├── KeysRefused           keys that are missing, damaged, open to others, or must not be trusted
@@ -45,7 +45,7 @@ class AddressTaken(RuntimeFault):
         self.reason = reason
 
 
-class NodeUnreachable(RuntimeFault):
+class NodeSilent(RuntimeFault):
     def __init__(self, data: Path, name: str, reason: str) -> None:
         super().__init__(f"{name} of the node in {data} does not answer: {reason}")
         self.data = data

@@ -53,7 +53,7 @@ def view_of(side: Side) -> dict[str, Any]:
 def table(tmp_path: Path) -> Table:
     """A pair that goes well."""
     made = Table(tmp_path)
-    made.sides[0].orders.admission.init({}, made.now)
+    made.sides[0].actions.admission.init({}, made.now)
     made.wait_for(State.ACTIVE, State.READY)
     made.pass_time(2 * SECOND)
     return made

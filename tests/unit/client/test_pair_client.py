@@ -49,7 +49,7 @@ from albireo.machine.producer.seeking import (
     Seeker,
     TurnedAway,
 )
-from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairSender, Refused, SayTo
+from albireo.machine.producer.sending import Acknowledged, BatchRefused, Effects, Heard, PairSender, SayTo
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.log_view import LogView
@@ -335,7 +335,7 @@ def test_a_batch_that_no_node_can_take_is_reported_and_the_rest_goes_on() -> Non
     one.step(Heard(0, welcome(0, 2)), at(0))
     one.step(Offered(batches=(numbers(1), numbers(2), numbers(3))), at(0))
     effects = one.step(Heard(0, AppendRefused(producer_id=3, producer_sequence=2, reason="malformed")), at(1))
-    assert Refused(2) in effects
+    assert BatchRefused(2) in effects
     one.step(Heard(0, welcome(1, 2)), at(2))
     assert one.step(Heard(0, appended(3, 2)), at(3))[0] == Acknowledged(3, Position(2, 3), "local")
 

@@ -20,7 +20,7 @@ from albireo.runtime import (
     Letter,
     Link,
     LinkLimits,
-    NodeUnreachable,
+    NodeSilent,
     Supervised,
     SyncLink,
     TurnLimits,
@@ -487,10 +487,10 @@ def test_a_turn_is_also_measured_by_its_cpu_time() -> None:
 
 
 def test_no_node_no_link(tmp_path: Path) -> None:
-    with pytest.raises(NodeUnreachable, match="no node has ever run there"):
+    with pytest.raises(NodeSilent, match="no node has ever run there"):
         SyncLink(tmp_path, "core")
     RunDirectory(tmp_path).close()
-    with pytest.raises(NodeUnreachable, match="nothing listens"):
+    with pytest.raises(NodeSilent, match="nothing listens"):
         SyncLink(tmp_path, "core")
 
 

@@ -96,11 +96,11 @@ def maintenance(data: Path | None, is_over: bool, as_json: bool) -> None:
     even after a restart, until `albireo maintenance --end`. Until then a failure of the other member stops the pair.
     """
     with own_member(data) as (member, _):
-        answer = member.act("drain", is_on=not is_over)
+        answer = member.act("maintenance", is_on=not is_over)
     if is_over:
         _show(answer, f"{member.place} may lead again", as_json=as_json)
         return
-    since = time_text(answer["drained_since_ns"])
+    since = time_text(answer["maintenance_since_ns"])
     _show(answer, f"{member.place} is in maintenance since {since}: it takes over from nobody", as_json=as_json)
 
 

@@ -17,7 +17,7 @@ from albireo.cli.output import ExitCode, Failure
 from albireo.cli.place import find_data
 from albireo.client import ClientError, NodeClient, NodeRefused, NodeUnreachable
 from albireo.codec.message import Answer, Ask
-from albireo.node.member.order_replies import WHAT_TO_DO
+from albireo.node.member.action_replies import WHAT_TO_DO
 from albireo.runtime import Keys, SyncLink
 from albireo.runtime.errors import RuntimeFault
 

@@ -51,7 +51,7 @@ class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: str
     is_heard: bool = False
     """The row is as the other member heard it, not as this one says itself."""
-    drained_since_ns: int = 0
+    maintenance_since_ns: int = 0
     at_risk_since_ns: int = 0
     cases: dict[str, str] = {}
     sees: dict[str, int | None] = {}
@@ -97,7 +97,7 @@ def _own_row(view: dict[str, Any]) -> MemberRow:
         end=view["end"],
         since_ns=view["since_ns"],
         endpoint=view["client"],
-        drained_since_ns=view["drained_since_ns"],
+        maintenance_since_ns=view["maintenance_since_ns"],
         at_risk_since_ns=view["at_risk_since_ns"],
         cases=view["cases"],
         sees={other["place"]: other["heard_ms"], **{name: one["answered_ms"] for name, one in voters.items()}},
@@ -130,7 +130,7 @@ def _heard_row(view: dict[str, Any]) -> MemberRow:
 
 def cells_of(row: MemberRow) -> tuple[str, ...]:
     """One line of the table."""
-    state = row.state + (", maintenance" if row.drained_since_ns else "") + (" (heard)" if row.is_heard else "")
+    state = row.state + (", maintenance" if row.maintenance_since_ns else "") + (" (heard)" if row.is_heard else "")
     return (
         row.member,
         row.role,
@@ -202,8 +202,8 @@ def troubles(rows: Sequence[MemberRow]) -> list[str]:
     found = [] if any(row.role == "ACTIVE" for row in rows) else ["NOBODY IS ACTIVE: nothing is recorded"]
     found += [one for row in rows if row.role == "ACTIVE" and (one := at_risk_text(row))]
     for row in rows:
-        if row.drained_since_ns:
-            since = time_text(row.drained_since_ns)
+        if row.maintenance_since_ns:
+            since = time_text(row.maintenance_since_ns)
             found.append(
                 f"{row.member} is in maintenance since {since}: "
                 "it takes over from nobody until `albireo maintenance --end`"

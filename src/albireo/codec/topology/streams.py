@@ -6,7 +6,7 @@ Spec: ADR-0122, ADR-0130.
 from typing import Final
 
 from albireo.codec.topology.mistakes import Findings
-from albireo.model.topology import Replication, Topology
+from albireo.model.topology import StreamReplication, Topology
 
 _ALWAYS_BOTH: Final = {
     "cases": "what an operator has acknowledged must not stand open again after a takeover",
@@ -39,7 +39,7 @@ def check_replication(topology: Topology, found: Findings) -> None:
             if stream in _ALWAYS_BOTH:
                 text = f"{stream} can't stay with one member: {_ALWAYS_BOTH[stream]}"
                 found.add((*path, stream), text, "Take it away; samples may be configuration.")
-        if node.replication.samples is Replication.NONE:
+        if node.replication.samples is StreamReplication.NONE:
             text = (
                 "samples can't be none: whoever takes over must know which items there are and which batches "
                 "were taken, or it would give an id to another item and a number to another batch"

@@ -31,7 +31,7 @@ ITEMS_MAX: Final = 100_000
 """Items named in one question."""
 
 
-class Core(Protocol):
+class AnsweringRoot(Protocol):
     """What an answer may look at: the root machine, as far as questions concern it."""
 
     config: RootConfig
@@ -83,7 +83,7 @@ class NotAnswered(Exception):
 class Answers:
     """Dispatch by name; every handler either answers now or leaves the answer to a later commit."""
 
-    def __init__(self, root: Core) -> None:
+    def __init__(self, root: AnsweringRoot) -> None:
         self._root = root
         self._known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
             "status": (Nothing, self._status),
@@ -176,7 +176,9 @@ class Answers:
         self._say(question, folds.cases.metrics(LogTime(folds.log_time_ms * MS)), turn)
 
 
-def status_of(root: Core, log: LogView, moment: Moment, pair: dict[str, object] | None = None) -> dict[str, object]:
+def status_of(
+    root: AnsweringRoot, log: LogView, moment: Moment, pair: dict[str, object] | None = None
+) -> dict[str, object]:
     """The node in one look; what `albireo status` prints."""
     folds = root.folds
     counters, times = root.admission.counters, root.commit_times
@@ -228,7 +230,7 @@ def _by_stream(config: RootConfig, chosen: frozenset[int], word: str, usual: str
     return {one.name.lower(): word if one in chosen else usual for one in Stream} if config.is_paired else {}
 
 
-def _adapters(root: Core, moment: Moment) -> list[dict[str, object]]:
+def _adapters(root: AnsweringRoot, moment: Moment) -> list[dict[str, object]]:
     return [
         {
             "name": one.name,
@@ -239,7 +241,7 @@ def _adapters(root: Core, moment: Moment) -> list[dict[str, object]]:
     ]
 
 
-def _followers(root: Core) -> list[dict[str, object]]:
+def _followers(root: AnsweringRoot) -> list[dict[str, object]]:
     return [
         {
             "name": one.hello.follower,

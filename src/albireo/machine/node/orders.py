@@ -35,7 +35,7 @@ TEXT_CHARS_MAX: Final = 1_000
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class WriteRefusal(msgspec.Struct, frozen=True):
     """Why a request is not even recorded, and what to do about it."""
 
     reason: str
@@ -66,7 +66,7 @@ class Orders:
 
     def ask(
         self, sender: bytes, request_id: int, asked: WriteAsked, item: KnownItem | None, moment: Moment, turn: Turn
-    ) -> Refusal | None:
+    ) -> WriteRefusal | None:
         """Take a request, or say why not. A known command id is answered with what became of it."""
         known = self.commands.find(asked.command_id)
         if known is not None and known.receipt is not None:
@@ -75,11 +75,11 @@ class Orders:
         due = Instant(moment.now + asked.expires_ms * MS + LATE_NS)
         if known is not None or asked.command_id in self._waiters:
             is_heard = self._waiters.wait(asked.command_id, sender, request_id, due)
-            return None if is_heard else Refusal(f"{WAITING_MAX} questions wait for this command already")
+            return None if is_heard else WriteRefusal(f"{WAITING_MAX} questions wait for this command already")
         is_full = max(self.commands.open_count, len(self._waiters)) >= OPEN_MAX
-        refusal = Refusal(_TOO_MANY) if is_full else _refusal(asked, item)
+        refusal = WriteRefusal(_TOO_MANY) if is_full else _refusal(asked, item)
         if refusal is not None or item is None:
-            return refusal or Refusal(f"no item {asked.item!r}")
+            return refusal or WriteRefusal(f"no item {asked.item!r}")
         command = Command(
             command_id=asked.command_id,
             item_id=item.item_id,
@@ -188,16 +188,18 @@ def _recordable(receipt: Receipt, moment: Moment) -> Receipt:
     )
 
 
-def _refusal(asked: WriteAsked, known: KnownItem | None) -> Refusal | None:
+def _refusal(asked: WriteAsked, known: KnownItem | None) -> WriteRefusal | None:
     if known is None:
-        return Refusal(f"no item {asked.item!r}; `albireo items` lists them")
+        return WriteRefusal(f"no item {asked.item!r}; `albireo items` lists them")
     if not asked.command_id or any(len(one) > TEXT_CHARS_MAX for one in (asked.command_id, asked.user, asked.reason)):
-        return Refusal(f"command_id takes 1..{TEXT_CHARS_MAX} characters, user and reason at most {TEXT_CHARS_MAX}")
+        return WriteRefusal(
+            f"command_id takes 1..{TEXT_CHARS_MAX} characters, user and reason at most {TEXT_CHARS_MAX}"
+        )
     item = known.item
     if not item.is_writable:
-        return Refusal(f"{item.name} is not writable; set `writable` in its item table if it should be")
+        return WriteRefusal(f"{item.name} is not writable; set `writable` in its item table if it should be")
     if not 0 < asked.expires_ms <= EXPIRES_MS_MAX:
-        return Refusal(f"expires_ms must be within 1..{EXPIRES_MS_MAX}")
+        return WriteRefusal(f"expires_ms must be within 1..{EXPIRES_MS_MAX}")
     types: dict[ValueType, type | tuple[type, ...]] = {
         ValueType.FLOAT64: (int, float),
         ValueType.INT64: int,
@@ -206,17 +208,19 @@ def _refusal(asked: WriteAsked, known: KnownItem | None) -> Refusal | None:
     }
     wanted, value = types[item.value_type], asked.value
     if not isinstance(value, wanted) or (isinstance(value, bool) and item.value_type is not ValueType.BOOL):
-        return Refusal(f"{item.name} takes {item.value_type.name.lower()}, not {value!r}")
+        return WriteRefusal(f"{item.name} takes {item.value_type.name.lower()}, not {value!r}")
     if isinstance(value, float) and not math.isfinite(value):
-        return Refusal(f"{value} is not a value that can be written")
+        return WriteRefusal(f"{value} is not a value that can be written")
     if item.value_type is ValueType.BOOL and value not in (0, 1):
-        return Refusal(f"{item.name} takes true or false, not {value!r}")
+        return WriteRefusal(f"{item.name} takes true or false, not {value!r}")
     if isinstance(value, str):
-        return None if len(value) <= TEXT_CHARS_MAX else Refusal(f"a text takes at most {TEXT_CHARS_MAX} characters")
+        return (
+            None if len(value) <= TEXT_CHARS_MAX else WriteRefusal(f"a text takes at most {TEXT_CHARS_MAX} characters")
+        )
     if item.value_type is ValueType.INT64 and not _INT64_MIN <= value <= _INT64_MAX:
-        return Refusal(f"{value} is no signed number of 64 bit")
+        return WriteRefusal(f"{value} is no signed number of 64 bit")
     if (item.minimum is not None and value < item.minimum) or (item.maximum is not None and value > item.maximum):
-        return Refusal(f"{value} is outside {item.minimum}..{item.maximum} of {item.name}")
+        return WriteRefusal(f"{value} is outside {item.minimum}..{item.maximum} of {item.name}")
     return None
 
 

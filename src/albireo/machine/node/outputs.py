@@ -23,7 +23,7 @@ from albireo.machine.node.turn import Moment, Turn
 from albireo.model.instant import MS, Instant
 
 
-class Outputs:
+class OutputOrders:
     """Of one tenure."""
 
     def __init__(self, folds: Folds, registry: Registry, orders: Orders, role: Role) -> None:
@@ -43,7 +43,7 @@ class Outputs:
         state = self._folds.commands.find(command_id)
         if state is None or state.receipt is not None:
             return
-        if self._role.is_draining:
+        if self._role.is_handing_over:
             self._orders.never_sent(state, self._role.cause, moment, turn)
             return
         owner = self._registry.owner_of(state.command.item_id)
@@ -91,5 +91,5 @@ class Outputs:
     def goes_on(self, turn: Turn) -> None:
         """This node serves again. If that is because an adapter kept silent, somebody should see to it."""
         silent = sorted(one.name for one in self._registry.adapters() if one.sender in self._awaited)
-        if self._role.is_draining and silent:
+        if self._role.is_handing_over and silent:
             turn.note("warning", "adapters_silent", adapters=silent)

@@ -47,7 +47,7 @@ class Declaring(msgspec.Struct, kw_only=True):
         return len(self.item_ids) == len(self.hello.items)
 
 
-class Adapter(msgspec.Struct, kw_only=True):
+class RegisteredAdapter(msgspec.Struct, kw_only=True):
     """One producer that owns items."""
 
     name: str
@@ -75,8 +75,8 @@ class Registry:
         """Appended view, by local name."""
         self._next_id = 1 + folds.dim.highest_item_id
         self._senders: dict[int, bytes] = {}
-        self._adapters: dict[str, Adapter] = {
-            name: Adapter(name=name, heard_at=now)
+        self._adapters: dict[str, RegisteredAdapter] = {
+            name: RegisteredAdapter(name=name, heard_at=now)
             for name in sorted({one.item.adapter for one in self._declared.values()} - {OWN_ADAPTER, ""})
         }
 
@@ -101,7 +101,7 @@ class Registry:
             self._gap_since_last_run(hello.producer, moment, turn)
         self._senders[opened.producer_id] = sender
         if hello.items or hello.takes_orders:
-            self._adapters[hello.producer] = Adapter(
+            self._adapters[hello.producer] = RegisteredAdapter(
                 name=hello.producer, sender=sender, takes_orders=hello.takes_orders, heard_at=moment.now
             )
         return Declaring(sender=sender, producer_id=opened.producer_id, hello=hello)
@@ -208,7 +208,7 @@ class Registry:
         local = name.removeprefix(prefix)
         return self._declared.get(local) or self._folds.dim.by_name(prefix + local)  # Passive: the other declares.
 
-    def adapters(self) -> list[Adapter]:
+    def adapters(self) -> list[RegisteredAdapter]:
         return list(self._adapters.values())
 
 

@@ -1,13 +1,13 @@
 """Role: whether this node leads, and what it may do because of it.
 
-    passive --Granted--> recovering --Served, and its first record is folded--> serving --HandoverBegun--> draining
-       ^                     |                                                   |  ^                       |   |
-       +------Deposed--------+---------------------Suspended---------------------+  +-------Served----------+   |
-                                                      v                             |                           |
-                                                  suspended ---------Served---------+                           |
-                                                      ^------------------------Suspended------------------------+
+    passive --Granted--> recovering --Served, and its first record is folded--> serving --HandoverBegun--> handing over
+       ^                     |                                                   |  ^                        |   |
+       +------Deposed--------+---------------------Suspended---------------------+  +--------Served----------+   |
+                                                      v                             |                            |
+                                                  suspended ---------Served---------+                            |
+                                                      ^------------------------Suspended-------------------------+
 
-Draining: nothing is taken, no order leaves any more; what became of those that have left is still heard, and recorded.
+Handing over: nothing is taken, no order leaves any more; outcomes of those that left are still heard, and recorded.
 A node that stands alone goes through the same states at its start and never leaves `serving`.
 
 Not decided here: who leads (machine.pair).
@@ -60,7 +60,7 @@ class Role:
     def __init__(self, config: RootConfig) -> None:
         self.config = config
         self.is_serving = False
-        self.is_draining = False
+        self.is_handing_over = False
         self.stand_down = 0
         """How often this run has stopped serving: what an adapter says of its writes, it says of one of these times."""
         self.cause = "this node does not lead"
@@ -89,7 +89,7 @@ class Role:
         self._is_begun = self._may_serve = False
 
     def may_serve(self) -> None:
-        self._may_serve, self.is_draining = True, False
+        self._may_serve, self.is_handing_over = True, False
 
     def begins(self, folded_to: int) -> bool:
         """True once, when serving begins: the epoch's first record is folded."""
@@ -108,14 +108,14 @@ class Role:
         """Returns whether it served."""
         was_serving, self.is_serving, self._may_serve = self.is_serving, False, False
         self.stand_down += was_serving
-        self.is_draining = False
+        self.is_handing_over = False
         self.cause = cause
         return was_serving
 
-    def drain(self, cause: str) -> bool:
+    def hand_over(self, cause: str) -> bool:
         """Returns whether it served."""
         was_serving = self.suspend(cause)
-        self.is_draining = True
+        self.is_handing_over = True
         return was_serving
 
     def deposed(self, cause: str) -> bool:
@@ -161,7 +161,7 @@ class Role:
                 turn.send(sender, self._told(turn.epoch))
             case Append():
                 turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="passive"))
-            case WriteDone() if not self.is_draining:
+            case WriteDone() if not self.is_handing_over:
                 turn.note("warning", "write_done_unheard", command_id=message.receipt.command_id)
             case _:
                 return False

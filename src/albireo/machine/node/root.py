@@ -77,7 +77,7 @@ from albireo.machine.node.events import (
 )
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.orders import Orders
-from albireo.machine.node.outputs import Outputs
+from albireo.machine.node.outputs import OutputOrders
 from albireo.machine.node.pending import Pending
 from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.registry import OWN_ADAPTER, Hellos, Registry
@@ -130,7 +130,7 @@ class Root:
         self._receipts = Receipts(self.folds.producers, self.registry.sender_of, self.role)
         self.admission = Admission(self.folds.producers, self.registry.sender_of, self._receipts.of)
         self.orders = Orders(self.folds.commands, self.folds.dim, self._waiters)
-        self.outputs = Outputs(self.folds, self.registry, self.orders, self.role)
+        self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission)
         self.admission.closed_because = self.role.cause
         self._raised_to = 0  # Feature level whose record is on its way in this tenure.
@@ -228,7 +228,7 @@ class Root:
             case Suspended(cause):
                 self._stand_by(role.suspend(cause), turn)
             case HandoverBegun(cause):
-                self._stand_by(role.drain(cause), turn)
+                self._stand_by(role.hand_over(cause), turn)
             case Deposed(cause):
                 self._stand_by(role.deposed(cause), turn)
                 self._pending.disown()
@@ -403,7 +403,7 @@ class Root:
             self._waiters.time_passed(now, self.folds.commands if is_serving else None, turn)
             if is_serving:
                 self.registry.find_silent(moment, SILENT_NS, turn)
-            elif self.role.is_draining:  # Who is gone is noticed when it is told something.
+            elif self.role.is_handing_over:  # Who is gone is noticed when it is told something.
                 self.role.stand_by(self.outputs.awaited, turn)
         if is_serving:
             self._declare_more(moment, turn)

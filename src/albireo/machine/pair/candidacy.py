@@ -18,7 +18,7 @@ from albireo.model.instant import Instant
 from albireo.model.position import BEGINNING, Position
 
 
-class Kind(Enum):
+class CandidacyKind(Enum):
     TAKEOVER = "takeover"
     SWITCHOVER = "switchover"
     """The holder yielded."""
@@ -43,7 +43,7 @@ class Tally(Enum):
 class Candidacy:
     """One attempt; `epoch` is 0 until PREPARE."""
 
-    def __init__(self, kind: Kind, config: PairConfig, now: Instant) -> None:
+    def __init__(self, kind: CandidacyKind, config: PairConfig, now: Instant) -> None:
         self.kind = kind
         self.phase = Phase.READ
         self.epoch = 0

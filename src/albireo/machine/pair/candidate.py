@@ -14,13 +14,13 @@ from enum import Enum
 from typing import ClassVar
 
 from albireo.codec.pair_message import Accept, Prepare, Read, Record, Voted
-from albireo.machine.pair.candidacy import Candidacy, Grant, Kind, Phase, Tally
+from albireo.machine.pair.candidacy import Candidacy, CandidacyKind, Grant, Phase, Tally
 from albireo.machine.pair.config import after
 from albireo.machine.pair.party import Party, Peer
 from albireo.model.instant import Instant
 
 
-class Outcome(Enum):
+class CandidacyOutcome(Enum):
     OPEN = "open"
     WITHDRAWN = "withdrawn"
     RENEWABLE = "renewable"
@@ -80,7 +80,7 @@ class Candidate:
             return "below_floor"
         if candidacy.is_lease_running:
             return "lease_runs"
-        if candidacy.kind is Kind.SWITCHOVER:
+        if candidacy.kind is CandidacyKind.SWITCHOVER:
             return ""
         if self.peer.is_led_by(now, own.config):
             return "holder_heard"
@@ -97,7 +97,7 @@ class Candidate:
             return ""  # Both are in the set, so what it has more was never acknowledged.
         return "" if (own.log.end, -own.index) > (other.end, -own.other) else "other_is_higher"
 
-    def begin(self, kind: Kind, now: Instant) -> None:
+    def begin(self, kind: CandidacyKind, now: Instant) -> None:
         self.candidacy = self.candidacy_type(kind, self.own.config, now)
         self._send(Phase.READ, now)
 
@@ -119,37 +119,37 @@ class Candidate:
                 assert candidacy.proposed is not None
                 own.ask_all(Accept(**own.voter_head, round=number, record=candidacy.proposed, floor=own.log.told))
 
-    def withdraw(self, reason: str, now: Instant) -> Outcome:
+    def withdraw(self, reason: str, now: Instant) -> CandidacyOutcome:
         """End the attempt; the next one comes after a drawn pause, so that two members do not keep each other out."""
         self.candidacy = None
         self.last_stop = reason
         beat = self.own.config.heartbeat_ns
         self.retry_at = after(now, self.own.chance.randrange(beat // 2, beat * 3 // 2))
-        return Outcome.WITHDRAWN
+        return CandidacyOutcome.WITHDRAWN
 
-    def tick(self, now: Instant) -> Outcome:
+    def tick(self, now: Instant) -> CandidacyOutcome:
         """Send ACCEPT again; withdraw what found no majority, or what the holder's voice has made needless."""
         candidacy, config = self.candidacy, self.own.config
         if candidacy is None:
-            return Outcome.OPEN
+            return CandidacyOutcome.OPEN
         if candidacy.phase is Phase.ACCEPT:
             if now - candidacy.sent_at >= config.renew_ns:
                 self._send(Phase.ACCEPT, now)
-            return Outcome.OPEN
-        if candidacy.kind is Kind.TAKEOVER and self.peer.is_led_by(now, config):
+            return CandidacyOutcome.OPEN
+        if candidacy.kind is CandidacyKind.TAKEOVER and self.peer.is_led_by(now, config):
             return self.withdraw("holder_heard", now)
         if now - candidacy.phase_at >= config.attempt_ns:
             self.is_out_of_reach = True
             return self.withdraw("no_majority", now)
-        return Outcome.OPEN
+        return CandidacyOutcome.OPEN
 
-    def voted(self, voted: Voted, now: Instant) -> Outcome | Grant:
+    def voted(self, voted: Voted, now: Instant) -> CandidacyOutcome | Grant:
         candidacy = self.candidacy
         if candidacy is None:
-            return Outcome.OPEN
+            return CandidacyOutcome.OPEN
         tally = candidacy.take(voted)
         if tally is Tally.OPEN:
-            return Outcome.OPEN
+            return CandidacyOutcome.OPEN
         self.is_out_of_reach = False
         if tally is Tally.FAILED:
             self.own.tried_epoch = max(self.own.tried_epoch, candidacy.promised)
@@ -162,38 +162,38 @@ class Candidate:
             case Phase.ACCEPT:
                 return self._granted(candidacy, now)
 
-    def _read(self, candidacy: Candidacy, now: Instant) -> Outcome:
-        if candidacy.kind in (Kind.RENEWAL, Kind.RAISE):
+    def _read(self, candidacy: Candidacy, now: Instant) -> CandidacyOutcome:
+        if candidacy.kind in (CandidacyKind.RENEWAL, CandidacyKind.RAISE):
             record = candidacy.highest
             if record is None or record.run != self.own.run:
                 return self.withdraw("higher_record", now)
-            if candidacy.kind is Kind.RENEWAL and candidacy.promised <= record.epoch:
+            if candidacy.kind is CandidacyKind.RENEWAL and candidacy.promised <= record.epoch:
                 self.candidacy = None
-                return Outcome.RENEWABLE
-            candidacy.kind = Kind.RAISE
+                return CandidacyOutcome.RENEWABLE
+            candidacy.kind = CandidacyKind.RAISE
         else:
             reason = self._why_not(candidacy, now)
             if reason:
                 self.withdraw(reason, now)
-                if reason == "lease_runs" and candidacy.kind is Kind.SWITCHOVER:
+                if reason == "lease_runs" and candidacy.kind is CandidacyKind.SWITCHOVER:
                     # The holder's RELEASE left before its word came here, and may still be on its way to the voters.
                     self.retry_at = after(now, self.own.config.heartbeat_ns // 10)
-                return Outcome.WITHDRAWN
+                return CandidacyOutcome.WITHDRAWN
         own = self.own
         candidacy.epoch = own.tried_epoch = own.next_epoch(candidacy.promised)
         own.persist()
         self._send(Phase.PREPARE, now)
-        return Outcome.OPEN
+        return CandidacyOutcome.OPEN
 
-    def _prepared(self, candidacy: Candidacy, now: Instant) -> Outcome:
+    def _prepared(self, candidacy: Candidacy, now: Instant) -> CandidacyOutcome:
         own, record = self.own, candidacy.highest
         if record is None or own.index not in record.members:
             return self.withdraw("not_in_set", now)
         if candidacy.floor > own.log.end:
             return self.withdraw("below_floor", now)
-        if candidacy.kind is Kind.RAISE and record.run != own.run:
+        if candidacy.kind is CandidacyKind.RAISE and record.run != own.run:
             return self.withdraw("higher_record", now)
-        keeps_set = candidacy.kind in (Kind.RAISE, Kind.SWITCHOVER)
+        keeps_set = candidacy.kind in (CandidacyKind.RAISE, CandidacyKind.SWITCHOVER)
         candidacy.proposed = Record(
             cluster=own.config.cluster,
             voters=own.config.voters,
@@ -205,7 +205,7 @@ class Candidate:
             members=record.members if keeps_set else (own.index,),
             lease_ns=own.config.lease_ns,
         )
-        return Outcome.ACCEPTABLE
+        return CandidacyOutcome.ACCEPTABLE
 
     def accept(self, now: Instant) -> None:
         """Point of no return: the epoch is on the disk, then ACCEPT goes out."""
@@ -218,7 +218,7 @@ class Candidate:
     def _granted(self, candidacy: Candidacy, now: Instant) -> Grant:
         config = self.own.config
         assert candidacy.proposed is not None
-        if candidacy.kind is Kind.TAKEOVER:
+        if candidacy.kind is CandidacyKind.TAKEOVER:
             left_ns = max(candidacy.lease_left_ns - (now - candidacy.phase_at), self.promise_until - now, 0)
             if left_ns:
                 self.outputs_from = max(self.outputs_from, after(now, config.with_drift(left_ns)))

@@ -42,7 +42,7 @@ class PairConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A phase of a candidacy that has no majority after this long is withdrawn, or sent again once it sent ACCEPT."""
     sync_stall_ns: int = 2 * SECOND
     """A holder whose oldest append waits for its sync this long renews no more: its disk hangs."""
-    drain_ns: int = 5 * SECOND
+    handover_ns: int = 5 * SECOND
     """A switchover that is not through by then is given up."""
     steady_ns: int = 60 * SECOND
     """A stay in the set at least this long ends the flapping."""

@@ -42,7 +42,7 @@ HOLDING = ACTING | {State.RECOVERING, State.SUSPENDED}
 FOLLOWING = frozenset({State.CATCHING_UP, State.READY})
 
 
-class Started(msgspec.Struct, frozen=True):
+class MemberStarted(msgspec.Struct, frozen=True):
     """First event of a run."""
 
 
@@ -107,7 +107,7 @@ class HoldAsked(msgspec.Struct, frozen=True):
     is_on: bool
 
 
-class StopAsked(msgspec.Struct, frozen=True):
+class MemberStopAsked(msgspec.Struct, frozen=True):
     """An orderly stop of this member."""
 
     is_joint: bool = False
@@ -130,8 +130,8 @@ class DevicesReached(msgspec.Struct, frozen=True):
 
 
 Event = (
-    Started | FromVoter | FromPeer | LogChanged | LogBroken | Completed | LevelFolded | SessionLost | PeerGone
-    | SwitchoverAsked | ForceAsked | HoldAsked | StopAsked | OutputsEnded | DevicesReached | TimePassed
+    MemberStarted | FromVoter | FromPeer | LogChanged | LogBroken | Completed | LevelFolded | SessionLost | PeerGone
+    | SwitchoverAsked | ForceAsked | HoldAsked | MemberStopAsked | OutputsEnded | DevicesReached | TimePassed
 )  # fmt: skip
 
 
@@ -381,7 +381,7 @@ _ALL = frozenset(State)
 _LIVE = _ALL - {State.FENCED}
 
 TAKES: dict[type[Event], frozenset[State]] = {
-    Started: frozenset({State.JOINING}),
+    MemberStarted: frozenset({State.JOINING}),
     FromVoter: _LIVE,
     FromPeer: _LIVE,
     LogChanged: _LIVE,
@@ -393,7 +393,7 @@ TAKES: dict[type[Event], frozenset[State]] = {
     SwitchoverAsked: frozenset({State.ACTIVE}),
     ForceAsked: frozenset({State.JOINING, State.CATCHING_UP, State.READY, State.SUSPENDED}),
     HoldAsked: _ALL,
-    StopAsked: _ALL,
+    MemberStopAsked: _ALL,
     OutputsEnded: _ALL,
     DevicesReached: _ALL,
     TimePassed: _LIVE,

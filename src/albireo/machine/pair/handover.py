@@ -1,13 +1,13 @@
-"""Orders of people: switchover, drain, force, stop. Each gives something up before it asks for anything.
+"""Switchover, force, hold and stop, as people ask for them. Each gives something up before it asks for anything.
 
     switchover   admission closed, outputs stopped -> the last write has landed -> both logs end at one committed
                  position -> RELEASE -> Yielded
     stop         out of the set first; a holder hands over first; of both at once: level first, and nobody leaves
-    hold         no candidacy, until it is over
-    force        own promise over, no sign of life of the other -> an epoch far ahead, set {me}, audited
+    hold         no candidacy, until it ends (maintenance)
+    force        own promise over, no sign of life of the other member -> an epoch far ahead, set {me}, audited
 
-A handover that is not through after `drain_ns`, or loses its ground before, is given up with a reason, and the member
-leads on.
+A handover that is not through after `handover_ns`, or loses its ground before, is given up with a reason, and the
+member leads on.
 
 Spec: design/pair.md, rules 8, 9, 11; ADR-0121.
 """
@@ -24,11 +24,11 @@ from albireo.machine.pair.events import (
     CloseAdmission,
     ForceAsked,
     HoldAsked,
+    MemberStopAsked,
     OutputsEnded,
     Refusal,
     Serve,
     State,
-    StopAsked,
     StopNow,
     StopServing,
     SwitchoverAsked,
@@ -38,33 +38,34 @@ from albireo.machine.pair.party import Party, Peer
 from albireo.model.instant import Instant
 
 FORCE_JUMP: Final = 2_000_000
-"""A forced epoch lies this far ahead: whatever was tried meanwhile elsewhere is lower."""
+"""Distance of a forced epoch: whatever was tried meanwhile elsewhere is lower."""
 
 
 class Handover:
-    """What was ordered and is not through yet."""
+    """The handover, force, hold or stop that this member was asked for and that is not through yet."""
 
     def __init__(self, own: Party, peer: Peer, candidate: Candidate) -> None:
         self.own = own
         self.peer = peer
         self.candidate = candidate
-        self.drain_until: Instant | None = None
+        self.until: Instant | None = None
+        """Instant at which a handover under way is given up; None: none is under way."""
         self.writes_until: Instant | None = None
-        """Of this drain: nothing that was written lands at or after it. None: an adapter may still write."""
+        """No write that has left lands at or after this instant. None: an adapter may still write."""
         self.given_up: Refusal | None = None
-        """Why the last drain was, if it was."""
+        """Why the last handover was given up, if it was."""
         self.force_at: Instant | None = None
         self.is_force_given_up = False
-        """The other one showed signs of life since it was ordered."""
+        """The other member showed signs of life since force was asked for."""
         self.stop_until: Instant | None = None
         self.is_for_stop = False
-        """What is drained for: both members stop, so nobody is told to take over."""
+        """The handover is for a stop of both members, so nobody is told to take over."""
         self.is_joint = False
         """The stop is one of both members, and both logs end alike."""
 
     def asked(
         self,
-        order: SwitchoverAsked | OutputsEnded | ForceAsked | HoldAsked | StopAsked,
+        order: SwitchoverAsked | OutputsEnded | ForceAsked | HoldAsked | MemberStopAsked,
         holder: Holder | None,
         now: Instant,
     ) -> None:
@@ -73,7 +74,7 @@ class Handover:
             case OutputsEnded(until):
                 self.outputs_ended(until)
             case SwitchoverAsked(cause, is_for_stop):
-                self.drain(holder, cause, now, is_for_stop=is_for_stop)
+                self.begin(holder, cause, now, is_for_stop=is_for_stop)
             case ForceAsked() if not own.is_complete:
                 own.refuse(Refusal.STATE_INCOMPLETE)
             case ForceAsked():
@@ -81,15 +82,15 @@ class Handover:
                 self.force_at = max(after(now, own.config.silence_ns), self.candidate.promise_until)
             case HoldAsked(is_on):
                 own.is_held = is_on
-            case StopAsked(is_joint):
-                self.stop_until, self.is_joint = after(now, own.config.drain_ns), is_joint
+            case MemberStopAsked(is_joint):
+                self.stop_until, self.is_joint = after(now, own.config.handover_ns), is_joint
 
     @property
     def keeps_back(self) -> bool:
         """No candidacy is to be opened."""
         return self.own.is_held or self.stop_until is not None
 
-    def drain(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
+    def begin(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
         own, other = self.own, self.peer.last
         if holder is None or holder.changes.confirmed != (0, 1) or holder.changes.has_unresolved:
             own.refuse(Refusal.OTHER_NOT_IN_SET)
@@ -97,23 +98,23 @@ class Handover:
         if other is not None and other.is_held and not is_for_stop:
             own.refuse(Refusal.OTHER_IS_HELD)
             return
-        if self.drain_until is None:
+        if self.until is None:
             self.writes_until = self.given_up = None
-        self.drain_until = after(now, own.config.drain_ns)
+        self.until = after(now, own.config.handover_ns)
         self.is_for_stop = is_for_stop
         own.out.append(CloseAdmission(cause))
 
     def outputs_ended(self, until: Instant) -> None:
-        """Nothing is written any more; what was written lands before `until`."""
-        if self.drain_until is not None:
+        """Take note that the adapters write no more, and that their writes have landed before `until`."""
+        if self.until is not None:
             self.writes_until = until
 
     def deadline(self) -> Instant:
-        """When a drain may go on by itself; in the past: nothing is due."""
-        return Instant(0) if self.drain_until is None or self.writes_until is None else self.writes_until
+        """Instant at which a handover may go on by itself; in the past: nothing is due."""
+        return Instant(0) if self.until is None or self.writes_until is None else self.writes_until
 
     def _why_not_yet(self, holder: Holder, now: Instant) -> Refusal | None:
-        """What the lead is not given away for, if something is in its way."""
+        """Why the lead is not given away yet, if something is in its way."""
         log = self.own.log
         if self.writes_until is None or now < self.writes_until:
             return Refusal.OUTPUTS_NOT_ENDED
@@ -121,41 +122,41 @@ class Handover:
         return None if is_level else Refusal.OTHER_NOT_LEVEL
 
     def is_due(self, holder: Holder, state: State, now: Instant) -> bool:
-        """The lead is to be given away now: no write is under way, both logs end at one committed position.
+        """True: the lead is to be given away now; no write is under way, both logs end at one committed position.
 
-        What can't go through any more is given up here.
+        A handover that can't go through any more is given up here.
         """
-        if self.drain_until is None or holder.has_yielded:
+        if self.until is None or holder.has_yielded:
             return False
         if state is not State.ACTIVE:
             self._give_up(Refusal.OTHER_NOT_IN_SET if state is State.SOLO else Refusal.LEASE_OVER, holder, state)
             return False
         why_not = self._why_not_yet(holder, now)
-        if why_not is not None and now >= self.drain_until:
+        if why_not is not None and now >= self.until:
             self._give_up(why_not, holder, state)
         return why_not is None
 
     def give_away(self, holder: Holder, now: Instant) -> None:
-        """RELEASE, then the other one stands; nothing is served here any more."""
+        """Release the lease and tell the other member to stand; nothing is served here any more."""
         own, config = self.own, self.own.config
         holder.has_yielded = True
         holder.lease.drop(now)
         holder.may_renew = False
-        pause_ns = config.drain_ns if self.is_for_stop else 2 * config.lease_and_drift
+        pause_ns = config.handover_ns if self.is_for_stop else 2 * config.lease_and_drift
         self.candidate.retry_at = after(now, pause_ns)
         own.ask_all(Release(**own.voter_head, round=own.next_round(), epoch=holder.epoch))
         if not self.is_for_stop:
             own.tell(Yielded(**own.peer_head, epoch=holder.epoch, position=own.log.end))
 
     def _give_up(self, why: Refusal, holder: Holder, state: State) -> None:
-        """Lead on. Under a lease that is over nothing is served, and a later one begins without this drain."""
-        self.drain_until, self.given_up = None, why
+        """Lead on. Under a lease that is over nothing is served, and a later one begins without this handover."""
+        self.until, self.given_up = None, why
         self.own.refuse(why)
         if state in ACTING:
             self.own.out.append(Serve(holder.epoch))
 
     def forced(self, now: Instant) -> Grant | None:
-        """The operator says that the other machine is off; any sign of life says otherwise."""
+        """Lead by force, as the operator says that the other machine is off; any sign of life says otherwise."""
         own = self.own
         if self.force_at is None:
             return None
@@ -174,20 +175,20 @@ class Handover:
         return forced_grant(epoch, own.index)
 
     def _is_counted_on(self, now: Instant) -> bool:
-        """A holder waits for this member: it has just taken over from it, or has not noticed that it leaves."""
+        """True: a holder waits for this member; it has just taken over, or has not noticed that this one leaves."""
         peer = self.peer
         is_led = peer.is_led_by(now, self.own.config)
         return is_led and peer.last is not None and self.own.index in peer.last.members
 
     def stop(self, holder: Holder | None, state: State, now: Instant) -> None:
-        """Out of the set first; a holder hands over first (rule 8)."""
+        """Stop once out of the set; a holder hands over first (rule 8)."""
         if self.stop_until is None:
             return
         own = self.own
         in_set = state in (State.READY, State.ACTIVE) or (holder is None and self._is_counted_on(now))
         if in_set and not self.is_joint and now < self.stop_until:
-            if state is State.ACTIVE and self.drain_until is None:
-                self.drain(holder, "stop", now)
+            if state is State.ACTIVE and self.until is None:
+                self.begin(holder, "stop", now)
             elif state is State.READY:
                 own.tell(Leaving(**own.peer_head))
             return

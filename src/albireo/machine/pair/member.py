@@ -42,8 +42,8 @@ from albireo.codec.pair_message import (
     Voted,
     Yielded,
 )
-from albireo.machine.pair.candidacy import Grant, Kind
-from albireo.machine.pair.candidate import Candidate, Outcome
+from albireo.machine.pair.candidacy import CandidacyKind, Grant
+from albireo.machine.pair.candidate import CandidacyOutcome, Candidate
 from albireo.machine.pair.config import PairConfig, after
 from albireo.machine.pair.events import (
     ACTING,
@@ -66,6 +66,7 @@ from albireo.machine.pair.events import (
     LevelFolded,
     LogBroken,
     LogChanged,
+    MemberStopAsked,
     OutputsEnded,
     PeerGone,
     Permit,
@@ -73,7 +74,6 @@ from albireo.machine.pair.events import (
     Serve,
     SessionLost,
     State,
-    StopAsked,
     StopServing,
     SwitchoverAsked,
     TellPeer,
@@ -171,7 +171,7 @@ class Member:
                 self.holder.lost(session)
             case PeerGone(run):
                 self.peer.gone_run = run
-            case SwitchoverAsked() | OutputsEnded() | ForceAsked() | HoldAsked() | StopAsked():
+            case SwitchoverAsked() | OutputsEnded() | ForceAsked() | HoldAsked() | MemberStopAsked():
                 self.handover.asked(event, self.holder, now)
             case _:
                 pass  # Started and TimePassed: what they bring is done in `_settle`.
@@ -311,26 +311,26 @@ class Member:
         else:
             self._proceed(outcome, now)
 
-    def _proceed(self, outcome: Outcome, now: Instant) -> None:
+    def _proceed(self, outcome: CandidacyOutcome, now: Instant) -> None:
         match outcome:
-            case Outcome.RENEWABLE if self.holder is not None:
+            case CandidacyOutcome.RENEWABLE if self.holder is not None:
                 self.holder.may_renew = True
                 self.holder.has_yielded = False
-                self.handover.drain_until = None
+                self.handover.until = None
                 self.candidate.retry_at = self._stand_again_at = after(now, self.config.attempt_ns)
                 self.holder.renew(now)
-            case Outcome.ACCEPTABLE:
+            case CandidacyOutcome.ACCEPTABLE:
                 self._unfollow("stands")
                 if self.holder is not None:
                     self.hold_off = self.holder.hold_off
                     self._move(State.SUSPENDED, "prepares again")
                     self.holder = None
                 self.candidate.accept(now)
-            case Outcome.WITHDRAWN if self.holder is not None and self.candidate.last_stop == "higher_record":
+            case CandidacyOutcome.WITHDRAWN if self.holder is not None and self.candidate.last_stop == "higher_record":
                 self._depose("higher record read")
-            case Outcome.WITHDRAWN if self.state in FOLLOWING and self.candidate.last_stop == "not_in_set":
+            case CandidacyOutcome.WITHDRAWN if self.state in FOLLOWING and self.candidate.last_stop == "not_in_set":
                 self._unfollow("out of the set, as a majority of voters says")
-            case Outcome.WITHDRAWN if self.holder is None and self.state is State.SUSPENDED:
+            case CandidacyOutcome.WITHDRAWN if self.holder is None and self.state is State.SUSPENDED:
                 self._move(State.JOINING, "could not prepare again")
             case _:
                 pass
@@ -338,7 +338,7 @@ class Member:
     def _begin(self, grant: Grant, now: Instant) -> None:
         """The record is confirmed: own log to its end, then the no-op of the new epoch (rule 7)."""
         self.following = None
-        self.handover.drain_until = None
+        self.handover.until = None
         self.candidate.is_warm = True
         if self.holder is not None:
             self.hold_off = self.holder.hold_off
@@ -352,7 +352,7 @@ class Member:
             self.hold_off = self.holder.hold_off
         self._move(State.JOINING, cause)
         self.holder = None
-        self.handover.drain_until = None
+        self.handover.until = None
 
     def _unfollow(self, cause: str) -> None:
         self.following = None
@@ -366,7 +366,7 @@ class Member:
 
     def _settle(self, now: Instant) -> None:
         outcome = self.candidate.tick(now)
-        if outcome is not Outcome.OPEN:
+        if outcome is not CandidacyOutcome.OPEN:
             self._proceed(outcome, now)
         if self.following is not None and self.following.has_new_damage:
             self._unfollow("records are damaged")  # Out of the set first, so ask anew.
@@ -377,7 +377,7 @@ class Member:
             self._lead(self.holder, now)
         elif self.state not in HOLDING and not self.handover.keeps_back and self.candidate.may_stand(now):
             has_yielded = now < self.candidate.yielded_until
-            self.candidate.begin(Kind.SWITCHOVER if has_yielded else Kind.TAKEOVER, now)
+            self.candidate.begin(CandidacyKind.SWITCHOVER if has_yielded else CandidacyKind.TAKEOVER, now)
         self.handover.stop(self.holder, self.state, now)
         if now >= self._beat_at:
             self._beat_all(now)
@@ -396,10 +396,10 @@ class Member:
             return
         if holder.must_raise:
             holder.must_raise = False
-            self.candidate.begin(Kind.RAISE, now)
+            self.candidate.begin(CandidacyKind.RAISE, now)
         elif not holder.may_renew or (self.state is State.SUSPENDED and now >= self._stand_again_at):
             holder.may_renew = False
-            self.candidate.begin(Kind.RENEWAL, now)
+            self.candidate.begin(CandidacyKind.RENEWAL, now)
 
     def _show(self, holder: Holder, now: Instant) -> None:
         """Take the state that the tenure amounts to."""

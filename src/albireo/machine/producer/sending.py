@@ -81,14 +81,14 @@ class Acknowledged(msgspec.Struct, frozen=True):
     lost only if the program dies as well."""
 
 
-class Refused(msgspec.Struct, frozen=True):
+class BatchRefused(msgspec.Struct, frozen=True):
     """Effect: the node can't take this batch, now or ever (too large, no valid samples). A gap stands in its place."""
 
     batch: int
 
 
 Event = LineUp | LineDown | Heard | Offered | TimePassed
-Effects = list[SayTo | Acknowledged | Refused]
+Effects = list[SayTo | Acknowledged | BatchRefused]
 
 
 class PairSender:
@@ -241,7 +241,7 @@ class PairSender:
             done.append(Acknowledged(batch, event.position, event.durability, event.members, cuttable))
         refused = self._producer.batches_refused
         while refused:
-            done.append(Refused(refused.popleft()))
+            done.append(BatchRefused(refused.popleft()))
         chosen = self._seeker.chosen
         if chosen is not None:
             done += [SayTo(chosen, one.message, one.raw) for one in sends]

@@ -63,13 +63,13 @@ class HandingOver:
     def _outputs_ended(self) -> OutputsEnded | None:
         """If that is news."""
         news = self._news()
-        if news is not None or not self._root.role.is_draining:
+        if news is not None or not self._root.role.is_handing_over:
             self._told = news
         return None if news is None else OutputsEnded(news[1])
 
     def _news(self) -> tuple[int, Instant] | None:
         root = self._root
-        if not root.role.is_draining or not root.has_all_folded:
+        if not root.role.is_handing_over or not root.has_all_folded:
             return None  # What is not folded yet may be an order that was to leave, or the outcome of one.
         until = root.outputs.until()
         news = None if until is None else (root.role.stand_down, until)

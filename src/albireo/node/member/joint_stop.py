@@ -6,7 +6,7 @@
     active    stop_now     the same
 
 Whatever breaks in between heals itself: the hold ends, and an active member that is not told to stop leads on after
-`drain_ns`. The set of the voters' record stays as it was, both members, so either store may lead at the next start.
+`handover_ns`. The set of the voters' record stays as it was, both members, so either store may lead at the next start.
 
 Spec: design/pair.md, rule 8; ADR-0117.
 """
@@ -21,7 +21,7 @@ from albireo.machine.pair.member import Member
 from albireo.model.instant import SECOND, Instant
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
-from albireo.node.member.order_replies import GIVEN_UP, Poll, Reply
+from albireo.node.member.action_replies import GIVEN_UP, Poll, Reply
 
 HOLD_NS: Final = 30 * SECOND
 """A member that nobody tells to stop by then stands again."""
@@ -91,7 +91,7 @@ class JointStop:
         def outcome(now: Instant) -> Reply | None:
             if member.holder is holder and holder.has_yielded:
                 return Reply({"position": self._log().end})
-            if member.holder is holder and member.handover.drain_until is not None:
+            if member.holder is holder and member.handover.until is not None:
                 return None
             return GIVEN_UP[member.handover.given_up or Refusal.OTHER_NOT_LEVEL]
 

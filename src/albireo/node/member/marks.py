@@ -1,14 +1,14 @@
-"""What a member remembers for people over a restart, in `<data>/pair.json`:
+"""Marks that a member keeps for people over a restart, in `<data>/pair.json`:
 
-    drained_since_ns    somebody works on its machine
+    drained_since_ns    it is in maintenance: somebody works on its machine
     at_risk_since_ns    its records exist once only
     cases               what was cut here, or may be lost, until somebody has looked (`albireo pair seen`)
-    orders              what was ordered of it and is not on record in the log yet
+    orders              entries of admin actions that are not on record in the log yet
 
-None of it decides who leads; the voters do. A drained member only does not ask them (ADR-0117).
+None of it decides who leads; the voters do. A member in maintenance only does not ask them (ADR-0117).
 
 Every write is synced and put in place whole: a file that is not on the disk yet must not take the place of one that is.
-What must not lie in the way of a takeover is written by the log's housekeeper, soon.
+Marks that must not lie in the way of a takeover are written by the log's housekeeper, soon.
 """
 
 import contextlib
@@ -24,29 +24,29 @@ from albireo.log import FileSystem, OsFileSystem, read_file, write_aside
 
 NAME: Final = "pair.json"
 BYTES_MAX: Final = 256 * 1024
-"""Far above what ORDERS_MAX orders with their texts take."""
-ORDERS_MAX: Final = 64
-"""Orders that wait for the log; one more, and the oldest is in the journal only."""
+"""Far above what ACTIONS_MAX entries with their texts take."""
+ACTIONS_MAX: Final = 64
+"""Entries that wait for the log; one more, and the oldest is in the journal only."""
 
 
-class Case(msgspec.Struct, frozen=True):
+class MarkedCase(msgspec.Struct, frozen=True):
     """A case that stands until somebody has looked at it."""
 
     since_ns: int
     detail: str
 
 
-class Marked(msgspec.Struct, frozen=True, kw_only=True):
+class MarkFile(msgspec.Struct, frozen=True, kw_only=True):
     """Body of the file; wall times, Unix ns; 0: not so."""
 
-    drained_since_ns: int = 0
+    maintenance_since_ns: int = msgspec.field(default=0, name="drained_since_ns")
     at_risk_since_ns: int = 0
-    cases: dict[str, Case] = {}
-    orders: tuple[Audited, ...] = ()
+    cases: dict[str, MarkedCase] = {}
+    actions: tuple[Audited, ...] = msgspec.field(default=(), name="orders")
 
 
 Later = Callable[[Callable[[], None]], object]
-"""Has something done, soon and after what it was given before; in a thread of its own or right here."""
+"""Runs work soon, in the order given; in a thread of its own or right here."""
 
 
 class Marks:
@@ -60,32 +60,32 @@ class Marks:
         self._path = data / NAME
         self._files = files or OsFileSystem()
         try:
-            self._marked = msgspec.json.decode(read_file(self._files, self._path, BYTES_MAX) or b"", type=Marked)
+            self._marked = msgspec.json.decode(read_file(self._files, self._path, BYTES_MAX) or b"", type=MarkFile)
         except msgspec.DecodeError:
-            self._marked = Marked()
+            self._marked = MarkFile()
 
     @property
-    def drained_since_ns(self) -> int:
-        return self._marked.drained_since_ns
+    def maintenance_since_ns(self) -> int:
+        return self._marked.maintenance_since_ns
 
     @property
     def at_risk_since_ns(self) -> int:
         return self._marked.at_risk_since_ns
 
     @property
-    def cases(self) -> dict[str, Case]:
+    def cases(self) -> dict[str, MarkedCase]:
         return self._marked.cases
 
     @property
-    def orders(self) -> tuple[Audited, ...]:
+    def actions(self) -> tuple[Audited, ...]:
         """Oldest first."""
-        return self._marked.orders
+        return self._marked.actions
 
-    def drained(self, since_ns: int) -> None:
+    def maintenance(self, since_ns: int) -> None:
         """Durable when it returns. Raises OSError."""
-        self._keep(msgspec.structs.replace(self._marked, drained_since_ns=since_ns))
+        self._keep(msgspec.structs.replace(self._marked, maintenance_since_ns=since_ns))
 
-    def case(self, name: str, case: Case | None) -> None:
+    def case(self, name: str, case: MarkedCase | None) -> None:
         """None: it is over. Durable when it returns, unless the disk refuses: a restart forgets it then."""
         if self._marked.cases.get(name) == case:
             return
@@ -100,16 +100,16 @@ class Marks:
         if bool(self._marked.at_risk_since_ns) != bool(since_ns):
             self._put(msgspec.structs.replace(self._marked, at_risk_since_ns=since_ns))
 
-    def ordered(self, orders: Sequence[Audited]) -> None:
+    def waiting(self, entries: Sequence[Audited]) -> None:
         """All that wait for the log. Durable soon: the journal has them too."""
-        self._put(msgspec.structs.replace(self._marked, orders=tuple(orders)[-ORDERS_MAX:]))
+        self._put(msgspec.structs.replace(self._marked, actions=tuple(entries)[-ACTIONS_MAX:]))
 
-    def _keep(self, marked: Marked) -> None:
+    def _keep(self, marked: MarkFile) -> None:
         with self._writing:
             self._write(marked)
             self._marked = marked
 
-    def _put(self, marked: Marked) -> None:
+    def _put(self, marked: MarkFile) -> None:
         self._marked = marked
         if not self._is_due:
             self._is_due = True
@@ -121,5 +121,5 @@ class Marks:
         with self._writing, contextlib.suppress(OSError):  # A full disk must not end the member.
             self._write(self._marked)
 
-    def _write(self, marked: Marked) -> None:
+    def _write(self, marked: MarkFile) -> None:
         write_aside(self._files, self._path, [msgspec.json.encode(marked) + b"\n"])

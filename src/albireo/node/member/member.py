@@ -51,6 +51,8 @@ from albireo.machine.pair.events import (
     FromVoter,
     GrantEpoch,
     LogChanged,
+    MemberStarted,
+    MemberStopAsked,
     PeerGone,
     Permit,
     PersistStore,
@@ -62,9 +64,7 @@ from albireo.machine.pair.events import (
     SendRange,
     Serve,
     SessionLost,
-    Started,
     StartOver,
-    StopAsked,
     StopNow,
     StopServing,
     TakeFolds,
@@ -77,12 +77,12 @@ from albireo.machine.pair.party import MemberFacts
 from albireo.model.instant import SECOND, Instant, TimePassed, soonest
 from albireo.model.position import Position
 from albireo.node.core.membership import LogAndFolds
+from albireo.node.member.admin_actions import ActionContext, AdminActions
 from albireo.node.member.arguments import PairArguments
+from albireo.node.member.audit_trail import audits_at_end
 from albireo.node.member.handing_over import HandingOver
 from albireo.node.member.holder_watch import HolderWatch
 from albireo.node.member.marks import Marks
-from albireo.node.member.order_book import audits_at_end
-from albireo.node.member.orders import Orders, PairOrders
 from albireo.node.member.status import MemberStatus
 from albireo.node.transfer.history_relay import HistoryRelay
 from albireo.node.transfer.replication import Replication
@@ -103,7 +103,7 @@ class PairMembership:
         self._actor = actor
         self._arguments = arguments
         self._member: Member
-        self._orders: PairOrders
+        self._actions: AdminActions
         self._plcs: PlcVoters
         self._replication: Replication
         self._restoring: Restoring
@@ -145,8 +145,9 @@ class PairMembership:
         chance = random.Random(self._core.entropy(8))
         self._member = Member(self._arguments.config, facts, chance, self._actor.now())
         records = (self._journal, self._append_audit)
-        orders = Orders(log.view, self._ordered, self._ask_voter, self._actor.wall_ns, self._stop_node, *records)
-        self._orders = PairOrders(self._member, self._status, self._marks, orders)
+        asking = (self._ask_machine, self._ask_voter)
+        context = ActionContext(log.view, *asking, self._actor.wall_ns, self._stop_node, *records)
+        self._actions = AdminActions(self._member, self._status, self._marks, context)
         own, peer, status = self._member.own, self._member.peer, self._status
         told = (self._refuse, lambda session: self._step(SessionLost(session)))
         self._replication = Replication(self._actor, log, own, self._others, *told)
@@ -156,8 +157,8 @@ class PairMembership:
         self._watch.run_of = lambda: self._member.peer.run
         self._watch.on_gone = self._other_gone
         self._watch.on_due = self._core.wake
-        self._step(Started())
-        self._orders.begin(audits_at_end(log))
+        self._step(MemberStarted())
+        self._actions.begin(audits_at_end(log))
 
     def _facts(self) -> MemberFacts:
         core, header = self._core, self._core.log.header
@@ -186,7 +187,7 @@ class PairMembership:
         elif letter.link in self._voter_of:
             self._from_witness(message, self._voter_of[letter.link])
         elif isinstance(message, Ask):
-            return self._orders.asked(letter, message, self._actor.now())
+            return self._actions.asked(letter, message, self._actor.now())
         elif letter.link is self._clients:
             return False
         elif letter.link is self._boot:
@@ -205,7 +206,7 @@ class PairMembership:
 
     def _heard_voter(self, voted: Voted) -> None:
         self._status.voted(voted, self._actor.now())
-        self._orders.voted(voted)
+        self._actions.voted(voted)
         self._step(FromVoter(voted))
 
     def _from_peer(self, message: object, raw: list[bytes | memoryview], path: int) -> None:
@@ -230,7 +231,7 @@ class PairMembership:
             self._restoring.given()
         self._step(FromPeer(message, path))
         if isinstance(message, Heartbeat) and message is self._member.peer.last:
-            self._orders.heard(message)
+            self._actions.heard(message)
         self._replication.pump()
 
     def appended(self) -> None:
@@ -248,7 +249,7 @@ class PairMembership:
             self._step(event)
         if now >= self._member.deadline():
             self._step(TimePassed())
-        self._orders.ticked(now)
+        self._actions.ticked(now)
         self._plcs.ticked(now)
         self._watch.pass_time(now)
         self._replication.pump()
@@ -258,7 +259,7 @@ class PairMembership:
     def deadline(self) -> Instant | None:
         return soonest(
             self._member.deadline(),
-            self._orders.deadline(),
+            self._actions.deadline(),
             self._plcs.deadline(),
             self._watch.deadline(),
             self._handing_over.deadline(),
@@ -267,7 +268,7 @@ class PairMembership:
     @property
     def shutdown_id(self) -> str:
         """Of a stop of both members; empty: this one stops alone."""
-        return self._orders.joint_stop.shutdown_id
+        return self._actions.joint_stop.shutdown_id
 
     def _stop_node(self) -> None:
         if self._boot is None:
@@ -275,7 +276,7 @@ class PairMembership:
         self._boot.send(Ask(request_id=0, what="stop"))
 
     def _journal(self, what: str, user: str) -> None:
-        self._actor.log.info("pair_ordered", what=what, user=user)
+        self._actor.log.info("admin_action", what=what, user=user)
 
     def _append_audit(self, records: Sequence[Audited]) -> int:
         root = self._core.root
@@ -296,8 +297,8 @@ class PairMembership:
         return not self._core.log.corrupt or self._member.holder is not None
 
     async def stop(self) -> None:
-        self._step(StopAsked(is_joint=bool(self.shutdown_id)))
-        limit_s = (self._arguments.config.drain_ns + STOP_GRACE_NS) / SECOND
+        self._step(MemberStopAsked(is_joint=bool(self.shutdown_id)))
+        limit_s = (self._arguments.config.handover_ns + STOP_GRACE_NS) / SECOND
         try:
             async with asyncio.timeout(limit_s):
                 await self._stopped.wait()
@@ -308,7 +309,7 @@ class PairMembership:
         for link in (*self._voters.values(), *self._others, *self._own, self._clients):
             link.close()
 
-    def _ordered(self, event: Event) -> list[Why]:
+    def _ask_machine(self, event: Event) -> list[Why]:
         """A step for an order; what was refused in it."""
         assert not self._is_busy, "an order comes in a letter or with time, never out of an effect"
         return [effect.why for effect in self._step(event) if isinstance(effect, Refused)]
@@ -344,7 +345,7 @@ class PairMembership:
             self._replication.end()
             self._restoring.given()
             self._core.tell(root_events.Deposed(f"this member is {state.value}"))
-        elif (role.is_serving or role.is_draining) and state not in ACTING:
+        elif (role.is_serving or role.is_handing_over) and state not in ACTING:
             self._core.tell(root_events.Suspended(f"this member is {state.value}"))
 
     def _do(self, effect: Effect) -> None:
@@ -423,12 +424,12 @@ class PairMembership:
         except FramesRefused as error:
             self._actor.fail(f"the holder's frames do not fit: {error}")
             return
-        self._orders.followed(appended)
+        self._actions.followed(appended)
         self._core.tell(root_events.FramesFollowed(appended))
 
     def _tell_peer(self, path: int, message: PeerMessage) -> None:
         if isinstance(message, Heartbeat):
-            message = self._orders.marked(self._replication.marked(message))
+            message = self._actions.marked(self._replication.marked(message))
         self._others[path].send(message)
 
     def _ask_voter(self, voter: str, question: Question) -> None:

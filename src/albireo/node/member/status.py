@@ -168,7 +168,7 @@ class MemberStatus:
             "other": self._other(member, now),
             "voters": list(own.config.voters),
             "voters_seen": {voter: _seen(one, now) for voter, one in self.voters.items()},
-            "drained_since_ns": self._marks.drained_since_ns,
+            "maintenance_since_ns": self._marks.maintenance_since_ns,
             "at_risk_since_ns": self._marks.at_risk_since_ns,
             "cases": {case: detail for case, (detail, _) in self._cases.items()},
             "cases_since_ns": {case: since_ns for case, (_, since_ns) in self._cases.items()},

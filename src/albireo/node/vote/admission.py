@@ -28,7 +28,7 @@ from albireo.machine.pair.member import Member
 from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import SECOND, Instant
 from albireo.model.log_view import LogView
-from albireo.node.member.order_replies import Poll, Reply
+from albireo.node.member.action_replies import Poll, Reply
 from albireo.node.member.status import MemberStatus, VoterSeen
 
 INIT_WAIT_NS: Final = 3 * SECOND

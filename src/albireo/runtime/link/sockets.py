@@ -28,7 +28,7 @@ from albireo.codec.message import AnyMessage
 from albireo.model.instant import SECOND
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.actor.directory import RunDirectory
-from albireo.runtime.errors import AddressTaken, NodeUnreachable
+from albireo.runtime.errors import AddressTaken, NodeSilent
 from albireo.runtime.link.connection import Monitor
 from albireo.runtime.link.dialing import MIND_S, RECONNECT_MS, RECONNECT_MS_MAX, TCP_LIMITS, BlockingDialer, Dialer
 from albireo.runtime.link.keys import Keys
@@ -158,16 +158,16 @@ class SyncLink:
         """Connect to `name` of the node in `data`.
 
         Raises:
-            NodeUnreachable: nothing listens there.
+            NodeSilent: nothing listens there.
             DirectoryUnsafe: the run directory is open to others.
         """
         try:
             run = RunDirectory(data, create=False)
         except FileNotFoundError as error:
-            raise NodeUnreachable(data, name, "no node has ever run there") from error
+            raise NodeSilent(data, name, "no node has ever run there") from error
         if not run.answers(name):
             run.close()
-            raise NodeUnreachable(data, name, "nothing listens")
+            raise NodeSilent(data, name, "nothing listens")
         sockets = Sockets(run)
         self._begin(sockets, sockets.connect(name, limits, new_identity(f"client-{os.getpid()}")), None)
 

@@ -46,7 +46,7 @@ class Agenda:
         return is_over()
 
 
-class Clock:
+class MachineClock:
     """The monotonic clock of one machine: a rate and a beginning of its own."""
 
     def __init__(self, chance: random.Random, drift: float) -> None:
@@ -63,7 +63,7 @@ class Clock:
 class Timer:
     """Rings at the earliest instant that it was armed for, by the clock of its owner, who then arms it again."""
 
-    def __init__(self, agenda: Agenda, clock: Clock, ring: Callable[[], object]) -> None:
+    def __init__(self, agenda: Agenda, clock: MachineClock, ring: Callable[[], object]) -> None:
         self._agenda = agenda
         self._clock = clock
         self._ring = ring

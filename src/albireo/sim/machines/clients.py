@@ -10,10 +10,10 @@ from functools import partial
 from typing import Final
 
 from albireo.machine.pair.events import ACTING
-from albireo.sim.machines.ledger import Ledger
+from albireo.sim.machines.ledger import PairLedger
 from albireo.sim.machines.local import LOCAL, LocalStream
-from albireo.sim.machines.parts import NOOP, Entry
-from albireo.sim.machines.stage import MemberNode, PairStage, Producer
+from albireo.sim.machines.parts import NOOP, LoggedBatch
+from albireo.sim.machines.stage import MemberNode, PairStage, StageProducer
 
 RECENT: Final = 400
 """Records looked through for the original of a duplicate: more than any window."""
@@ -22,12 +22,12 @@ RECENT: Final = 400
 class Clients:
     """Two producers of one world, the second one perhaps of a local stream."""
 
-    def __init__(self, stage: PairStage, ledger: Ledger) -> None:
+    def __init__(self, stage: PairStage, ledger: PairLedger) -> None:
         self.stage = stage
         self.agenda = stage.agenda
         self.ledger = ledger
         self.local = LocalStream(stage, ledger) if stage.swarm.local else None
-        others = [Producer(stage, number, stage.chance) for number in range(1 if self.local else 2)]
+        others = [StageProducer(stage, number, stage.chance) for number in range(1 if self.local else 2)]
         for producer in others:
             producer.admit = partial(self._arrived, producer)
         self.producers = [*others, *([self.local.producer] if self.local else [])]
@@ -41,11 +41,11 @@ class Clients:
     def has_acked(self, numbers: list[int]) -> bool:
         return all(producer.acked >= number for producer, number in zip(self.producers, numbers, strict=True))
 
-    def _arrived(self, producer: Producer, node: MemberNode, run: int, numbers: range, is_again: bool) -> None:
+    def _arrived(self, producer: StageProducer, node: MemberNode, run: int, numbers: range, is_again: bool) -> None:
         for number in numbers:
             self._offered(node, producer, number)
 
-    def _offered(self, node: MemberNode, producer: Producer, number: int) -> None:
+    def _offered(self, node: MemberNode, producer: StageProducer, number: int) -> None:
         """Admission of one batch."""
         holder = node.machine.holder
         if not node.is_up or not node.is_open or holder is None or node.machine.state not in ACTING:
@@ -54,7 +54,7 @@ class Clients:
         if number == last + 1 or (variant.accepts_gap and number > last):
             node.appended[producer.number] = number
             committed = node.folded
-            node.append(Entry(holder.epoch, producer.number, number, committed))
+            node.append(LoggedBatch(holder.epoch, producer.number, number, committed))
             node.tell_changed()
         elif number <= last:
             recent = node.log[max(0, node.folded - RECENT) : node.folded]
@@ -71,7 +71,7 @@ class Clients:
             elif last < producer.acked:
                 producer.offered = producer.acked = last
 
-    def committed(self, node: MemberNode, entry: Entry) -> None:
+    def committed(self, node: MemberNode, entry: LoggedBatch) -> None:
         """A record was committed by the member that leads: its producer is told."""
         if self.local and entry.producer == LOCAL:
             self.local.committed(node, entry)

@@ -6,7 +6,7 @@ shielded from all others.
 
 from functools import partial
 
-from albireo.machine.pair.events import ForceAsked, HoldAsked, State, StopAsked, SwitchoverAsked
+from albireo.machine.pair.events import ForceAsked, HoldAsked, MemberStopAsked, State, SwitchoverAsked
 from albireo.model.instant import MS, SECOND
 from albireo.sim.engine.faults import Faults
 from albireo.sim.machines.parts import EMPTY_DISK, NO_FOLD
@@ -79,7 +79,7 @@ class PairFaults(Faults[PairStage, MemberNode]):
         node = self._pick()
         if node.is_up:
             self.stage.note(node.name, "asked to stop")
-            node.deliver(StopAsked())
+            node.deliver(MemberStopAsked())
 
     def stop_both(self) -> None:
         """Admission is closed, then both are stopped together: nobody leaves the set."""
@@ -92,7 +92,7 @@ class PairFaults(Faults[PairStage, MemberNode]):
 
     def _stop_joint(self, node: MemberNode) -> None:
         if not self.stage.is_shielded:
-            node.deliver(StopAsked(is_joint=True))
+            node.deliver(MemberStopAsked(is_joint=True))
 
     def hold(self) -> None:
         """A member is told to stand for nothing, for a while."""
@@ -194,7 +194,7 @@ class PairFaults(Faults[PairStage, MemberNode]):
         started = [node.up_since for node in nodes if node.is_up]
         hung = max(max(node.hung_until, node.paused_until) for node in self.members) > at
         orders = [node.machine.handover for node in self.members if node.is_up]
-        has_orders = any(order.keeps_back or order.drain_until is not None for order in orders)
+        has_orders = any(order.keeps_back or order.until is not None for order in orders)
         if not is_calm or len(started) < len(nodes) or hung or has_orders or at - max(started) < SETTLED_NS:
             return None
         holder = next(node for node in self.members if node.is_holder)

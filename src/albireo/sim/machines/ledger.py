@@ -12,11 +12,11 @@ from itertools import takewhile
 
 from albireo.model.position import Position
 from albireo.sim.engine.ledger import Tenures
-from albireo.sim.machines.parts import NOOP, Entry
+from albireo.sim.machines.parts import NOOP, LoggedBatch
 from albireo.sim.machines.stage import MemberNode, PairStage
 
 
-class Ledger(Tenures):
+class PairLedger(Tenures):
     """Judges one world."""
 
     def __init__(self, stage: PairStage) -> None:
@@ -116,6 +116,6 @@ class Ledger(Tenures):
             self._fail(f"acknowledged and never committed: {lost[:3]}")
 
 
-def fact_of(entry: Entry) -> tuple[int, int, int, int]:
+def fact_of(entry: LoggedBatch) -> tuple[int, int, int, int]:
     """What the record says, whoever holds it."""
     return entry.epoch, entry.producer, entry.number, entry.body

@@ -21,9 +21,9 @@ from typing import Final
 import msgspec
 
 from albireo.machine.pair.events import ACTING
-from albireo.sim.machines.ledger import Ledger
-from albireo.sim.machines.parts import Entry
-from albireo.sim.machines.stage import WINDOW, MemberNode, PairStage, Producer
+from albireo.sim.machines.ledger import PairLedger
+from albireo.sim.machines.parts import LoggedBatch
+from albireo.sim.machines.stage import WINDOW, MemberNode, PairStage, StageProducer
 
 LOCAL: Final = 1
 """Number of the producer."""
@@ -43,7 +43,7 @@ class Told(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class LocalProducer(Producer):
+class LocalProducer(StageProducer):
     """`acked` is what it knows to be committed, `told` what it was told of at all."""
 
     def __init__(self, stage: PairStage, chance: random.Random) -> None:
@@ -68,7 +68,7 @@ class LocalProducer(Producer):
 class LocalStream:
     """The producer, its admission, and the judge."""
 
-    def __init__(self, stage: PairStage, ledger: Ledger) -> None:
+    def __init__(self, stage: PairStage, ledger: PairLedger) -> None:
         self.stage = stage
         self.agenda = stage.agenda
         self.chance = random.Random(f"local {stage.seed}")
@@ -158,7 +158,7 @@ class LocalStream:
         assert node.machine.holder is not None
         committed = node.folded
         node.appended[LOCAL] = number
-        node.append(Entry(node.machine.holder.epoch, LOCAL, number, committed, body))
+        node.append(LoggedBatch(node.machine.holder.epoch, LOCAL, number, committed, body))
         if self.stage.variant.early_before_sync:
             self._tell(node, len(node.log))
         node.tell_changed()
@@ -189,14 +189,14 @@ class LocalStream:
                 self._judge(node, sequence, entry)
                 self._say(node, partial(self._hears, entry.body // BODIES, entry.number, is_committed=False))
 
-    def _judge(self, node: MemberNode, sequence: int, entry: Entry) -> None:
+    def _judge(self, node: MemberNode, sequence: int, entry: LoggedBatch) -> None:
         if node.synced < sequence:
             self.stage.fail(f"{node.name} tells of {entry} before its disk has it")
         self.early[entry.body] = Told(entry.number, node.index, entry.epoch)
         if entry.epoch < self._epoch:
             self.cut.add(entry.body)  # Overtaken, and does not know it.
 
-    def committed(self, node: MemberNode, entry: Entry) -> None:
+    def committed(self, node: MemberNode, entry: LoggedBatch) -> None:
         """A record was committed by the member that leads."""
         if entry.body < 0:
             self._say(node, partial(self._welcomed, -entry.body, entry.number))

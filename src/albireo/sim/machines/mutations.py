@@ -13,7 +13,7 @@ from albireo.machine.pair.member import Member
 from albireo.sim.engine.stage import first_caught
 from albireo.sim.machines import shortcuts as broken
 from albireo.sim.machines.parts import Variant
-from albireo.sim.machines.swarm import Swarm
+from albireo.sim.machines.swarm import PairSwarm
 from albireo.sim.machines.world import PairWorld
 
 
@@ -21,43 +21,43 @@ def _member(**parts: type) -> Variant:
     return Variant(member=type("MutantMember", (Member,), dict(parts)))
 
 
-def _plays(scene: str, **values: Any) -> Swarm:
+def _plays(scene: str, **values: Any) -> PairSwarm:
     """One scene again and again, each time from a pair that is well."""
-    return Swarm(faults=(scene,), fault_every_ms=500.0, faults_for_ms=15_000, **values)
+    return PairSwarm(faults=(scene,), fault_every_ms=500.0, faults_for_ms=15_000, **values)
 
 
-_KILLS: Final = Swarm(
+_KILLS: Final = PairSwarm(
     faults=("kill", "power", "power_both"), fault_every_ms=900.0, delay_ms=10.0, batch_every_ms=15.0, fast=True,
     faults_for_ms=10_000,
 )  # fmt: skip
-_CUTS: Final = Swarm(
+_CUTS: Final = PairSwarm(
     faults=("cut_link", "cut_member", "cut_oneway", "cut_voter"), fault_every_ms=250.0, batch_every_ms=15.0
 )
-_PAUSES: Final = Swarm(faults=("pause", "cut_oneway"), fault_every_ms=400.0, long_delay=0.03)
-_RESTARTS: Final = Swarm(voters=1, faults=("restart_voter", "cut_link", "cut_member"), fault_every_ms=150.0)
-_LOST_VOTER: Final = Swarm(
+_PAUSES: Final = PairSwarm(faults=("pause", "cut_oneway"), fault_every_ms=400.0, long_delay=0.03)
+_RESTARTS: Final = PairSwarm(voters=1, faults=("restart_voter", "cut_link", "cut_member"), fault_every_ms=150.0)
+_LOST_VOTER: Final = PairSwarm(
     faults=("cut_voter", "cut_voter", "cut_link", "cut_member", "kill", "lose_voter"), fault_every_ms=200.0,
     batch_every_ms=15.0, faults_for_ms=20_000, fast=True,
 )  # fmt: skip
-_DISKS: Final = Swarm(
+_DISKS: Final = PairSwarm(
     faults=("hang_disk", "power_both", "kill_both"), fault_every_ms=300.0, batch_every_ms=10.0, faults_for_ms=10_000
 )
-_ADDS: Final = Swarm(
+_ADDS: Final = PairSwarm(
     voters=1, long_delay=0.4, faults=("cut_link", "power"), fault_every_ms=500.0, batch_every_ms=15.0, fast=True,
     faults_for_ms=12_000,
 )  # fmt: skip
-_BY_PROMISE: Final = Swarm(
+_BY_PROMISE: Final = PairSwarm(
     voters=1, faults=("cut_voter", "cut_link"), fault_every_ms=300.0, batch_every_ms=40.0, faults_for_ms=10_000
 )
-_CRASHES: Final = Swarm(voters=1, crash_voter=0.05, faults=("cut_link", "kill"), faults_for_ms=8_000)
-_ZEROED: Final = Swarm(
+_CRASHES: Final = PairSwarm(voters=1, crash_voter=0.05, faults=("cut_link", "kill"), faults_for_ms=8_000)
+_ZEROED: Final = PairSwarm(
     voters=1, plcs=1, faults=("zero_plc", "cut_link", "cut_member", "power"), fault_every_ms=250.0, faults_for_ms=12_000
 )
-_BROKEN: Final = Swarm(
+_BROKEN: Final = PairSwarm(
     voters=1, plcs=1, faults=("break_plc", "cut_link"), fault_every_ms=120.0, delay_ms=10.0, faults_for_ms=12_000
 )
 
-MUTATIONS: Final[Mapping[str, tuple[Variant, Swarm]]] = {
+MUTATIONS: Final[Mapping[str, tuple[Variant, PairSwarm]]] = {
     # Of design/pair.md, in its order.
     "acknowledge before the passive member has it": (_member(holder_type=broken.LeadsAlone), _KILLS),
     "acknowledge before the sync": (Variant(told_before_sync=True), _DISKS),
@@ -96,10 +96,10 @@ MUTATIONS: Final[Mapping[str, tuple[Variant, Swarm]]] = {
         Variant(recovered_is_durable=True),
         _plays("hung_restart", batch_every_ms=10.0),
     ),
-    "dedup that accepts a gap": (Variant(accepts_gap=True), Swarm(loss=0.15)),
+    "dedup that accepts a gap": (Variant(accepts_gap=True), PairSwarm(loss=0.15)),
     "told of a local stream before the sync": (
         Variant(early_before_sync=True),
-        Swarm(local=True, faults=("kill", "power"), fault_every_ms=900.0, faults_for_ms=8_000),
+        PairSwarm(local=True, faults=("kill", "power"), fault_every_ms=900.0, faults_for_ms=8_000),
     ),
     "a producer lets go of what a takeover may cut": (
         Variant(forgets_early=True),
@@ -127,27 +127,27 @@ MUTATIONS: Final[Mapping[str, tuple[Variant, Swarm]]] = {
     ),
     "outputs written at once after a fast takeover": (
         _member(candidate_type=broken.WritesAtOnce),
-        Swarm(faults=("forge_refusal",), fault_every_ms=800.0, fast=True),
+        PairSwarm(faults=("forge_refusal",), fault_every_ms=800.0, fast=True),
     ),
     "output write begun at the end of the lease": (
         Variant(writes_to_the_end=True),
-        Swarm(faults=("cut_member", "cut_oneway"), faults_for_ms=10_000),
+        PairSwarm(faults=("cut_member", "cut_oneway"), faults_for_ms=10_000),
     ),
     "lead handed over with output writes under way": (
         _member(handover_type=broken.YieldsOverWrites),
-        Swarm(faults=("switchover",), delay_ms=0.2),
+        PairSwarm(faults=("switchover",), delay_ms=0.2),
     ),
     "an adapter's last word taken for the outcome of its last write": (
         _member(handover_type=broken.TakesTheWordForTheEnd),
-        Swarm(faults=("switchover",), delay_ms=0.2),
+        PairSwarm(faults=("switchover",), delay_ms=0.2),
     ),
     "an adapter that says nothing taken for one that writes no more": (
         _member(handover_type=broken.TakesSilenceForTheEnd),
-        Swarm(faults=("switchover",), delay_ms=0.2, stalls=0.02),
+        PairSwarm(faults=("switchover",), delay_ms=0.2, stalls=0.02),
     ),
     "stamp of an output never polled": (
         Variant(stamp_not_polled=True),
-        Swarm(faults=("switchover", "kill"), fault_every_ms=400.0),
+        PairSwarm(faults=("switchover", "kill"), fault_every_ms=400.0),
     ),
 }
 

@@ -42,7 +42,7 @@ class Adapters:
         self.hangs_until = 0
 
 
-class Outputs:
+class AppliedOutputs:
     """What the PLCs applied, and what they should not have."""
 
     def __init__(self, stage: PairStage) -> None:

@@ -47,7 +47,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 PLAIN: Final = Variant()
 
 
-class Entry(msgspec.Struct, frozen=True):
+class LoggedBatch(msgspec.Struct, frozen=True):
     """One batch in a log."""
 
     epoch: int
@@ -68,7 +68,7 @@ class Fold(msgspec.Struct, frozen=True):
     last: dict[int, int]
     counts: dict[int, int]
 
-    def over(self, entries: list[Entry]) -> "Fold":
+    def over(self, entries: list[LoggedBatch]) -> "Fold":
         """With the entries that follow."""
         counts = dict(self.counts)
         for entry in entries:
@@ -80,12 +80,12 @@ class Fold(msgspec.Struct, frozen=True):
 NO_FOLD: Final = Fold(0, {}, {})
 
 
-def level_of(entries: Iterable[Entry]) -> int:
+def level_of(entries: Iterable[LoggedBatch]) -> int:
     """Feature level of a log that holds these."""
     return max((entry.level for entry in entries if entry.level), default=FIRST_LEVEL)
 
 
-class Header(msgspec.Struct, frozen=True):
+class MemberHeader(msgspec.Struct, frozen=True):
     """Store header of a member."""
 
     tried_epoch: int = 0
@@ -93,11 +93,11 @@ class Header(msgspec.Struct, frozen=True):
     history: EpochHistory = EpochHistory()
 
 
-class Disk(msgspec.Struct, frozen=True):
+class DiskImage(msgspec.Struct, frozen=True):
     """What a disk held at one time."""
 
-    log: tuple[Entry, ...]
-    header: Header
+    log: tuple[LoggedBatch, ...]
+    header: MemberHeader
 
 
-EMPTY_DISK: Final = Disk((), Header())
+EMPTY_DISK: Final = DiskImage((), MemberHeader())

@@ -30,7 +30,7 @@ from albireo.machine.vote.register import RegisterVoter
 from albireo.machine.vote.voter import SendVote
 from albireo.model.instant import MS, TimePassed
 from albireo.sim.engine.agenda import Timer
-from albireo.sim.machines.ledger import Ledger
+from albireo.sim.machines.ledger import PairLedger
 from albireo.sim.machines.stage import MemberNode, PairStage
 
 SETTLE_MS: Final = 5
@@ -55,7 +55,7 @@ class Side:
 class Plc:
     """Two blocks in memory, each as its own member sees it and as the other does."""
 
-    def __init__(self, stage: PairStage, ledger: Ledger, name: str) -> None:
+    def __init__(self, stage: PairStage, ledger: PairLedger, name: str) -> None:
         self.stage = stage
         self.agenda = stage.agenda
         self.chance = stage.chance

@@ -28,13 +28,13 @@ from albireo.machine.pair.events import (
     GrantEpoch,
     LevelFolded,
     LogChanged,
+    MemberStarted,
     PeerGone,
     PersistStore,
     RaiseLevel,
     Refused,
     Replicate,
     Serve,
-    Started,
     State,
     StopNow,
     StopServing,
@@ -45,9 +45,9 @@ from albireo.machine.pair.party import MemberFacts
 from albireo.model.instant import TimePassed
 from albireo.sim.engine.agenda import Timer
 from albireo.sim.machines.clients import Clients
-from albireo.sim.machines.ledger import Ledger
-from albireo.sim.machines.outputs import Outputs
-from albireo.sim.machines.parts import NO_FOLD, NOOP, Entry, Header, level_of
+from albireo.sim.machines.ledger import PairLedger
+from albireo.sim.machines.outputs import AppliedOutputs
+from albireo.sim.machines.parts import NO_FOLD, NOOP, LoggedBatch, MemberHeader, level_of
 from albireo.sim.machines.stage import MemberNode, PairStage
 from albireo.sim.machines.voters import Voters
 
@@ -59,7 +59,9 @@ SNAPSHOT_EVERY: Final = 2
 class Shell:
     """Runs the members of one pair, and carries out what their machines want."""
 
-    def __init__(self, stage: PairStage, ledger: Ledger, voters: Voters, clients: Clients, outputs: Outputs) -> None:
+    def __init__(
+        self, stage: PairStage, ledger: PairLedger, voters: Voters, clients: Clients, outputs: AppliedOutputs
+    ) -> None:
         self.stage = stage
         self.agenda = stage.agenda
         self.chance = stage.chance
@@ -117,7 +119,7 @@ class Shell:
         node.is_open = False
         self.stage.note(node.name, f"starts, run {facts.run}, end {node.end}")
         self.voters.start_sides(node)
-        self.step(node, Started())
+        self.step(node, MemberStarted())
 
     def _facts(self, node: MemberNode) -> MemberFacts:
         return MemberFacts(
@@ -188,7 +190,7 @@ class Shell:
 
     def _persist(self, node: MemberNode, effect: PersistStore) -> None:
         history = node.header.history if effect.history is None else effect.history
-        node.header = Header(effect.tried_epoch, effect.accepted_epoch, history)
+        node.header = MemberHeader(effect.tried_epoch, effect.accepted_epoch, history)
         node.has_untold = node.has_untold or effect.history is not None
 
     def _ask_voter(self, node: MemberNode, effect: AskVoter) -> None:
@@ -235,13 +237,13 @@ class Shell:
         node.sync()
 
     def _append_noop(self, node: MemberNode, effect: AppendNoOp) -> None:
-        node.append(Entry(effect.epoch, NOOP, effect.epoch, node.folded))
+        node.append(LoggedBatch(effect.epoch, NOOP, effect.epoch, node.folded))
 
     def _raise_level(self, node: MemberNode, effect: RaiseLevel) -> None:
         """Unless it does not serve, or the record stands in the log already."""
         holder = node.machine.holder
         if node.is_open and holder is not None and level_of(node.log) < effect.level:
-            node.append(Entry(holder.epoch, NOOP, effect.level, node.folded, level=effect.level))
+            node.append(LoggedBatch(holder.epoch, NOOP, effect.level, node.folded, level=effect.level))
 
     def _replicate(self, node: MemberNode, effect: Replicate) -> None:
         """Own frames after a position, in pieces."""

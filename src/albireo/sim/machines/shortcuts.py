@@ -10,8 +10,8 @@ import msgspec
 
 from albireo.codec.pair_message import Accept, FollowAnswered, FollowAsked, Voted
 from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, encode_ballot, encode_life
-from albireo.machine.pair.candidacy import Candidacy, Grant, Kind
-from albireo.machine.pair.candidate import Candidate, Outcome
+from albireo.machine.pair.candidacy import Candidacy, CandidacyKind, Grant
+from albireo.machine.pair.candidate import CandidacyOutcome, Candidate
 from albireo.machine.pair.following import Following
 from albireo.machine.pair.handover import Handover
 from albireo.machine.pair.holder import Holder
@@ -105,10 +105,14 @@ class KeepsTail(Following):
 class ActsOnPromises(Candidate):
     """Leads as soon as a majority promised: what it found is not written back under its own epoch."""
 
-    def voted(self, voted: Voted, now: Instant) -> Outcome | Grant:
+    def voted(self, voted: Voted, now: Instant) -> CandidacyOutcome | Grant:
         outcome = super().voted(voted, now)
         candidacy = self.candidacy
-        if outcome is not Outcome.ACCEPTABLE or candidacy is None or candidacy.kind is not Kind.TAKEOVER:
+        if (
+            outcome is not CandidacyOutcome.ACCEPTABLE
+            or candidacy is None
+            or candidacy.kind is not CandidacyKind.TAKEOVER
+        ):
             return outcome
         self.own.accepted_epoch = candidacy.epoch
         self.own.persist()
@@ -137,8 +141,8 @@ class IgnoresFloor(Candidate):
 class YieldsOverWrites(Handover):
     """Gives the lead away while an output write may be under way."""
 
-    def drain(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
-        super().drain(holder, cause, now, is_for_stop=is_for_stop)
+    def begin(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
+        super().begin(holder, cause, now, is_for_stop=is_for_stop)
         self.writes_until = now
 
 
@@ -152,8 +156,8 @@ class TakesTheWordForTheEnd(Handover):
 class TakesSilenceForTheEnd(Handover):
     """Waits for the end of the permit only, as a takeover does, although an adapter has not said a word."""
 
-    def drain(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
-        super().drain(holder, cause, now, is_for_stop=is_for_stop)
+    def begin(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
+        super().begin(holder, cause, now, is_for_stop=is_for_stop)
         if self.writes_until is None and holder is not None:
             self.writes_until = holder.permit(now).not_after
 

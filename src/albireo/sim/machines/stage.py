@@ -16,11 +16,11 @@ from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, Instant
 from albireo.model.log_view import LogView
 from albireo.model.position import BEGINNING, Position
-from albireo.sim.engine.agenda import Agenda, Clock, Timer
+from albireo.sim.engine.agenda import Agenda, MachineClock, Timer
 from albireo.sim.engine.network import Messages
 from albireo.sim.engine.stage import Stage
-from albireo.sim.machines.parts import EMPTY_DISK, NO_FOLD, Disk, Entry, Variant
-from albireo.sim.machines.swarm import Swarm, config_of
+from albireo.sim.machines.parts import EMPTY_DISK, NO_FOLD, DiskImage, LoggedBatch, Variant
+from albireo.sim.machines.swarm import PairSwarm, config_of
 
 NAMES: Final = ("A", "B")
 WINDOW: Final = 4
@@ -29,10 +29,10 @@ PRESS_EVERY_MS: Final = 30
 PRESS_AFTER_MS: Final = 60
 
 
-class PairStage(Stage[Swarm]):
+class PairStage(Stage[PairSwarm]):
     """One seed's own, and what happened that several parts have to know."""
 
-    def __init__(self, seed: int, swarm: Swarm, variant: Variant, *, is_verbose: bool) -> None:
+    def __init__(self, seed: int, swarm: PairSwarm, variant: Variant, *, is_verbose: bool) -> None:
         agenda = Agenda(self._watch)
         super().__init__(seed, swarm, random.Random(f"world {seed}"), agenda, is_verbose=is_verbose)
         self.variant = variant
@@ -66,7 +66,7 @@ class PairStage(Stage[Swarm]):
                 self.fail(f"both act, epochs {[m.machine.holder.epoch for m in acting if m.machine.holder]}")
 
 
-class Node(Clock):
+class Node(MachineClock):
     """What has a clock and can be paused, killed and cut off."""
 
     def __init__(self, stage: PairStage, name: str) -> None:
@@ -120,7 +120,7 @@ class MemberNode(Node):
         super().__init__(stage, NAMES[index])
         self.index = index
         self.store = f"store {self.name}"
-        self.log: list[Entry] = []
+        self.log: list[LoggedBatch] = []
         self.synced = 0
         self.believed = 0
         """Records that count as synced although they are not: a shortcut."""
@@ -170,7 +170,7 @@ class MemberNode(Node):
     def deliver(self, event: Event) -> None:
         self.awake(partial(self.hears, event))
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: LoggedBatch) -> None:
         self.log.append(entry)
         self.sync()
         self.has_untold = True
@@ -207,10 +207,10 @@ class MemberNode(Node):
             self.believed = len(self.log)
             stage.agenda.call_at(stage.agenda.at, partial(self.awake, partial(self.hears, LogChanged()), life))
 
-    def saved(self) -> Disk:
-        return Disk(tuple(self.log[: self.synced]), self.header)
+    def saved(self) -> DiskImage:
+        return DiskImage(tuple(self.log[: self.synced]), self.header)
 
-    def restored(self, disk: Disk, store: str) -> None:
+    def restored(self, disk: DiskImage, store: str) -> None:
         """Another disk in this machine, while it is down."""
         self.log, self.header, self.store = list(disk.log), disk.header, store
         self.synced = len(self.log)
@@ -218,7 +218,7 @@ class MemberNode(Node):
         self.cuts += 1
 
 
-class Producer:
+class StageProducer:
     """Numbers its batches and never gives up on one: what was not acknowledged for a while goes to the other member."""
 
     def __init__(self, stage: PairStage, number: int, chance: random.Random) -> None:

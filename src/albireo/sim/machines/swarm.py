@@ -12,7 +12,7 @@ from albireo.model.instant import MS, SECOND
 from albireo.sim.engine.swarm import Mix
 
 
-class Swarm(Mix, frozen=True, kw_only=True):
+class PairSwarm(Mix, frozen=True, kw_only=True):
     """What may go wrong in one pair of machines."""
 
     plcs: int = 0
@@ -54,7 +54,7 @@ SINGLE: Final = "old_disk damaged_disk cloned_disk rewind_voter force_on_survivo
 OF_PLCS: Final = "restart_plc zero_plc tear_plc break_plc".split()
 
 
-def swarm_of(seed: int) -> Swarm:
+def swarm_of(seed: int) -> PairSwarm:
     """The mix of one seed."""
     chance = random.Random(f"swarm {seed}")
     voters = chance.choice([1, 3, 3])
@@ -63,7 +63,7 @@ def swarm_of(seed: int) -> Swarm:
     faults = [fault for fault in kinds if chance.random() < 0.35]
     if chance.random() < 0.3:
         faults.append(chance.choice(SINGLE if not plcs else SINGLE[-2:]))
-    return Swarm(
+    return PairSwarm(
         voters=voters,
         plcs=plcs,
         paths=chance.choice([1, 2]),
@@ -86,7 +86,7 @@ def swarm_of(seed: int) -> Swarm:
     )
 
 
-def config_of(swarm: Swarm) -> PairConfig:
+def config_of(swarm: PairSwarm) -> PairConfig:
     """Waits of a plant, save those that would only make the worlds long."""
     names = tuple(f"p{i}" if i < swarm.plcs else f"v{i}" for i in range(swarm.voters))
     return PairConfig(

@@ -5,7 +5,7 @@ from functools import partial
 from albireo.codec.pair_message import Accept, Question, Record
 from albireo.machine.pair.events import FromVoter
 from albireo.machine.vote.voter import HolderGone, Persist, SendVote, VoteAsked, VoterStore
-from albireo.sim.machines.ledger import Ledger
+from albireo.sim.machines.ledger import PairLedger
 from albireo.sim.machines.plc import Plc
 from albireo.sim.machines.stage import MemberNode, PairStage, VoterNode
 
@@ -13,7 +13,7 @@ from albireo.sim.machines.stage import MemberNode, PairStage, VoterNode
 class Voters:
     """All of one pair."""
 
-    def __init__(self, stage: PairStage, ledger: Ledger) -> None:
+    def __init__(self, stage: PairStage, ledger: PairLedger) -> None:
         self.stage = stage
         self.ledger = ledger
         first = Record(

@@ -18,13 +18,13 @@ from typing import Final
 from albireo.model.instant import SECOND
 from albireo.sim.engine.world import World
 from albireo.sim.machines.clients import Clients
-from albireo.sim.machines.ledger import Ledger
-from albireo.sim.machines.outputs import Outputs
+from albireo.sim.machines.ledger import PairLedger
+from albireo.sim.machines.outputs import AppliedOutputs
 from albireo.sim.machines.parts import PLAIN, Variant
 from albireo.sim.machines.scenes import Scenes
 from albireo.sim.machines.shell import Shell
 from albireo.sim.machines.stage import MemberNode, PairStage
-from albireo.sim.machines.swarm import Swarm, swarm_of
+from albireo.sim.machines.swarm import PairSwarm, swarm_of
 from albireo.sim.machines.voters import Voters
 
 RECOVERY_NS: Final = 20 * SECOND
@@ -35,17 +35,17 @@ class PairWorld(World[PairStage]):
     """Everything; begun when it is made."""
 
     def __init__(
-        self, seed: int, swarm: Swarm | None = None, variant: Variant = PLAIN, *, is_verbose: bool = False
+        self, seed: int, swarm: PairSwarm | None = None, variant: Variant = PLAIN, *, is_verbose: bool = False
     ) -> None:
         super().__init__(PairStage(seed, swarm or swarm_of(seed), variant, is_verbose=is_verbose))
         stage = self.stage
         self.network = stage.network
-        self.ledger = Ledger(stage)
+        self.ledger = PairLedger(stage)
         self.voters = Voters(stage, self.ledger)
         self.members = stage.members
         self.members += [MemberNode(stage, index) for index in (0, 1)]
         self.clients = Clients(stage, self.ledger)
-        self.outputs = Outputs(stage)
+        self.outputs = AppliedOutputs(stage)
         self.shell = Shell(stage, self.ledger, self.voters, self.clients, self.outputs)
         self.faults = Scenes(stage, self.shell)
         for voter in self.voters.witnesses.values():
@@ -65,7 +65,7 @@ class PairWorld(World[PairStage]):
         self._get_well()
         producers = self.clients.producers
         offered = [producer.offered for producer in producers]
-        answered_ns = 5 * SECOND + self.stage.config.drain_ns  # A stop begun under faults may wait for its outputs.
+        answered_ns = 5 * SECOND + self.stage.config.handover_ns  # A stop begun under faults may wait for its outputs.
         self.within(
             answered_ns,
             lambda: self.clients.has_acked(offered),

@@ -26,7 +26,7 @@ from albireo.machine.feed.follower import (
 from albireo.machine.feed.roaming import Fed, Roaming
 from albireo.machine.producer.producer import Offered, ProducerConfig
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
-from albireo.machine.producer.sending import Acknowledged, Heard, PairSender, Refused, SayTo
+from albireo.machine.producer.sending import Acknowledged, BatchRefused, Heard, PairSender, SayTo
 from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position
@@ -37,7 +37,7 @@ from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.link import DEFAULT_LIMITS
 from albireo.sim.engine.agenda import Timer
 from albireo.sim.nodes.actor import WALL_NS
-from albireo.sim.nodes.ledger import Ledger
+from albireo.sim.nodes.ledger import NodeLedger
 from albireo.sim.nodes.network import Host, Parts, StagedLink
 from albireo.sim.nodes.stage import NodeStage
 
@@ -105,7 +105,7 @@ class Client(ABC):
 class ProducerClient(Client):
     """Counts: its values are 1, 2, 3... times ten, plus its own number."""
 
-    def __init__(self, stage: NodeStage, host: Host, number: int, endpoints: Sequence[str], ledger: Ledger) -> None:
+    def __init__(self, stage: NodeStage, host: Host, number: int, endpoints: Sequence[str], ledger: NodeLedger) -> None:
         super().__init__(stage, host, f"p{number}")
         alarm = AlarmSettings(hi=500.0, off_delay_ms=100)
         items = [
@@ -175,22 +175,22 @@ class ProducerClient(Client):
     def _changed(self, member: int, is_up: bool) -> None:
         self._perform(self.machine.step((LineUp if is_up else LineDown)(member), self.now()))
 
-    def _perform(self, effects: Sequence[SayTo | Acknowledged | Refused]) -> None:
+    def _perform(self, effects: Sequence[SayTo | Acknowledged | BatchRefused]) -> None:
         for effect in effects:
             match effect:
                 case SayTo(member, message, raw):
                     self._members[member].send(message, raw)
                 case Acknowledged(batch):
                     self.acknowledged = batch
-                case Refused(batch):
+                case BatchRefused(batch):
                     raise AssertionError(f"batch {batch} of {self.name} was refused")
         self.arm(self.machine.deadline())
 
 
-class Reading:
+class CommittedReader:
     """What a follower of the committed records is given, compared with what is committed."""
 
-    def __init__(self, name: str, ledger: Ledger, fail: Callable[[str], None]) -> None:
+    def __init__(self, name: str, ledger: NodeLedger, fail: Callable[[str], None]) -> None:
         self.name = name
         self.position = Position()
         self.started_over = 0
@@ -222,9 +222,9 @@ class Reading:
 class RoamingReader(Client):
     """Follows the pair on either member."""
 
-    def __init__(self, stage: NodeStage, host: Host, endpoints: Sequence[str], ledger: Ledger) -> None:
+    def __init__(self, stage: NodeStage, host: Host, endpoints: Sequence[str], ledger: NodeLedger) -> None:
         super().__init__(stage, host, "reader")
-        self.reading = Reading("the reader", ledger, stage.fail)
+        self.reading = CommittedReader("the reader", ledger, stage.fail)
         self._machine = Roaming(FollowerConfig(name="reader", capacity_bytes=1 << 16))
         self._members = self.dial_members(endpoints, self._changed)
 
@@ -259,10 +259,10 @@ class HistoryReader(Client):
     """The place of a member's history: a named follower on the same machine, on whose word records are let go."""
 
     def __init__(
-        self, stage: NodeStage, host: Host, core: str, ledger: Ledger, durable: Position, log_id: bytes
+        self, stage: NodeStage, host: Host, core: str, ledger: NodeLedger, durable: Position, log_id: bytes
     ) -> None:
         super().__init__(stage, host, "history")
-        self.reading = Reading(f"the history of {host.name}", ledger, stage.fail)
+        self.reading = CommittedReader(f"the history of {host.name}", ledger, stage.fail)
         self.reading.position = durable
         self.durable = durable
         self.machine = Follower(FollowerConfig(name="history", is_named=True, capacity_bytes=1 << 16), durable, log_id)

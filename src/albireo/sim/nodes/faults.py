@@ -67,14 +67,14 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
             if not machine.is_up:
                 machine.start_soon(0)
         for machine in self.members:
-            self._undrain(machine)
+            self._let_lead(machine)
 
-    def _undrain(self, machine: MemberMachine) -> None:
+    def _let_lead(self, machine: MemberMachine) -> None:
         """Until it has heard it."""
-        if machine.is_drained:
-            self._end_drain(machine)
-        if machine.is_drained or not machine.is_up:
-            self.agenda.after_ms(500, partial(self._undrain, machine))
+        if machine.is_in_maintenance:
+            self._end_maintenance(machine)
+        if machine.is_in_maintenance or not machine.is_up:
+            self.agenda.after_ms(500, partial(self._let_lead, machine))
 
     def kill(self) -> None:
         self._any().dies("killed", is_power=False)
@@ -204,13 +204,13 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
     def switchover(self) -> None:
         self._order(self._pick(), "switchover", lambda _: None)
 
-    def drain(self) -> None:
+    def maintenance(self) -> None:
         machine = self._pick()
-        self._order(machine, "drain", lambda _: None)
-        self.agenda.after_ms(self.chance.uniform(300, 2_000), partial(self._end_drain, machine))
+        self._order(machine, "maintenance", lambda _: None)
+        self.agenda.after_ms(self.chance.uniform(300, 2_000), partial(self._end_maintenance, machine))
 
-    def _end_drain(self, machine: MemberMachine) -> None:
-        self._order(machine, "drain", lambda _: None, is_on=False)
+    def _end_maintenance(self, machine: MemberMachine) -> None:
+        self._order(machine, "maintenance", lambda _: None, is_on=False)
 
     def stop(self) -> None:
         self._any().stop()

@@ -39,7 +39,7 @@ class Fact(msgspec.Struct, frozen=True):
     """Of its header, which covers its body, and the frame before it, and so all of them."""
 
 
-class Disk(msgspec.Struct):
+class MemberDisk(msgspec.Struct):
     """What one member's log holds, as its disk was told."""
 
     crcs: dict[int, int] = {}
@@ -106,7 +106,7 @@ class Payloads:
         return self._wholes.get(frame.header.last_sequence) == frame.header.header_crc
 
 
-class Ledger(Tenures):
+class NodeLedger(Tenures):
     """Judges one world."""
 
     def __init__(self, majority: int, fail: Callable[[str], None]) -> None:
@@ -118,7 +118,7 @@ class Ledger(Tenures):
         """Of all of them."""
         self.acknowledged: dict[str, int] = {}
         """By producer: the highest number that it was told of."""
-        self.disks = (Disk(), Disk())
+        self.disks = (MemberDisk(), MemberDisk())
         self.payloads = Payloads(fail)
         """Of samples that are not replicated."""
         self.values: dict[int, int] = {}

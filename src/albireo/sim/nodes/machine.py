@@ -17,7 +17,7 @@ from albireo.node.vote.witness import Witness, WitnessArguments
 from albireo.runtime import Behaviour, StoreRefused
 from albireo.sim.engine.disk import CHANGES, PowerCut, SimDisk
 from albireo.sim.nodes.actor import StagedActor
-from albireo.sim.nodes.ledger import Ledger
+from albireo.sim.nodes.ledger import NodeLedger
 from albireo.sim.nodes.log import StagedLog
 from albireo.sim.nodes.network import Host
 from albireo.sim.nodes.stage import NodeStage
@@ -33,7 +33,7 @@ class Killed(Exception):
 class Machine(ABC):
     """Disk, clock and one process."""
 
-    def __init__(self, stage: NodeStage, host: Host, ledger: Ledger) -> None:
+    def __init__(self, stage: NodeStage, host: Host, ledger: NodeLedger) -> None:
         self.stage = stage
         self.agenda = stage.agenda
         self.ledger = ledger
@@ -212,7 +212,7 @@ class Machine(ABC):
 class WitnessMachine(Machine):
     """A voter."""
 
-    def __init__(self, stage: NodeStage, host: Host, ledger: Ledger, arguments: WitnessArguments) -> None:
+    def __init__(self, stage: NodeStage, host: Host, ledger: NodeLedger, arguments: WitnessArguments) -> None:
         super().__init__(stage, host, ledger)
         self._arguments = arguments
         self._witness: Witness

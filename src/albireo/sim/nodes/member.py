@@ -16,7 +16,7 @@ from albireo.runtime import Behaviour
 from albireo.sim.engine.disk import SimDisk
 from albireo.sim.nodes.actor import StagedActor
 from albireo.sim.nodes.clients import Boot, HistoryReader, Operator
-from albireo.sim.nodes.ledger import Disk, Ledger
+from albireo.sim.nodes.ledger import MemberDisk, NodeLedger
 from albireo.sim.nodes.log import StagedLog
 from albireo.sim.nodes.machine import Machine
 from albireo.sim.nodes.network import Host
@@ -31,7 +31,7 @@ class MemberMachine(Machine):
     """A member: CORE with its log, and what stands for its history. Watches the log (`log.Watcher`)."""
 
     def __init__(
-        self, stage: NodeStage, host: Host, ledger: Ledger, members: "list[MemberMachine]", arguments: CoreArguments
+        self, stage: NodeStage, host: Host, ledger: NodeLedger, members: "list[MemberMachine]", arguments: CoreArguments
     ) -> None:
         """`members`: both, once there are both; this one becomes the last of them."""
         super().__init__(stage, host, ledger)
@@ -66,7 +66,7 @@ class MemberMachine(Machine):
         return self.member is not None and self.member.holder is not None
 
     @property
-    def is_drained(self) -> bool:
+    def is_in_maintenance(self) -> bool:
         return self.member is not None and self.member.own.is_held
 
     @property
@@ -74,7 +74,7 @@ class MemberMachine(Machine):
         return self.member.state.value if self.member is not None else "down"
 
     @property
-    def known(self) -> Disk:
+    def known(self) -> MemberDisk:
         return self.ledger.disks[self.index]
 
     def behaviour(self) -> Behaviour:

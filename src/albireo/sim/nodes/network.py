@@ -20,10 +20,10 @@ from typing import Any, Final, Protocol
 from albireo.codec.message import AnyMessage, decode, encode
 from albireo.model.instant import MS, SECOND
 from albireo.runtime import LinkLimits, Reach
-from albireo.sim.engine.agenda import Clock
+from albireo.sim.engine.agenda import MachineClock
 from albireo.sim.engine.network import ALL_PATHS, Cables
 from albireo.sim.engine.stage import Stage
-from albireo.sim.nodes.swarm import Swarm
+from albireo.sim.nodes.swarm import NodeSwarm
 
 STALL_NS: Final = 2 * SECOND
 KEEPALIVE_NS: Final = 6 * SECOND
@@ -35,7 +35,7 @@ CONNECT_NS: Final = 1 * SECOND
 Parts = list[bytes | memoryview]
 
 
-class Host(Clock):
+class Host(MachineClock):
     """A machine: its clock, and whether it is on."""
 
     def __init__(self, name: str, chance: random.Random, drift: float) -> None:
@@ -294,7 +294,7 @@ class StagedLink:
 class Network(Cables):
     """All cables of one world, and the connections over them."""
 
-    def __init__(self, stage: Stage[Swarm]) -> None:
+    def __init__(self, stage: Stage[NodeSwarm]) -> None:
         super().__init__(stage)
         self.agenda = stage.agenda
         self.swarm = stage.swarm

@@ -21,7 +21,7 @@ from albireo.node.core.private_log import OneLetter, PrivateLog
 from albireo.node.transfer.folds import FoldsTaken
 from albireo.node.transfer.peer_repair import PeerRepair
 from albireo.sim.engine.stage import first_caught
-from albireo.sim.nodes.swarm import SCRUB_BYTES, SCRUB_OFTEN, Swarm
+from albireo.sim.nodes.swarm import SCRUB_BYTES, SCRUB_OFTEN, NodeSwarm
 from albireo.sim.nodes.world import NodeWorld
 
 Shortcut = tuple[type, str, Callable[..., Any]]
@@ -86,18 +86,18 @@ _hold = PrivateLog.hold
 _view, _followed, _answer = Log.view, Pending.followed, Holder._answer
 _begins = Role.begins
 
-_KILLS: Final = Swarm(faults=("kill", "power"), fault_every_ms=600.0, batch_every_ms=20.0, sync_ms=10.0)
+_KILLS: Final = NodeSwarm(faults=("kill", "power"), fault_every_ms=600.0, batch_every_ms=20.0, sync_ms=10.0)
 _SLOW_FOLDS: Final = msgspec.structs.replace(
     _KILLS, bounds={"machine.node.pending:FOLD_COST_MAX": 30}, batch_every_ms=5.0
 )
-_AWAY: Final = Swarm(faults=("away", "kill_both"), fault_every_ms=1_500.0, batch_every_ms=20.0, segment_bytes=8_192)
-_ROT: Final = Swarm(
+_AWAY: Final = NodeSwarm(faults=("away", "kill_both"), fault_every_ms=1_500.0, batch_every_ms=20.0, segment_bytes=8_192)
+_ROT: Final = NodeSwarm(
     faults=("rot_at_start", "rot_while_up"), fault_every_ms=400.0, segment_bytes=8_192, keep_s=600.0,
     scrub_bytes=SCRUB_BYTES, bounds=SCRUB_OFTEN,
 )  # fmt: skip
 _PRIVATE: Final = msgspec.structs.replace(_KILLS, is_private=True)
 
-SHORTCUTS: Final[Mapping[str, tuple[Shortcut, Swarm]]] = {
+SHORTCUTS: Final[Mapping[str, tuple[Shortcut, NodeSwarm]]] = {
     "commit before the follower has synced": ((Following, "_verified_durable", _durable_is_what_came), _KILLS),
     "commit before the own sync": ((Log, "view", _durable_is_what_was_appended), _KILLS),
     "a follower folds its frames in another order": ((Pending, "followed", _folds_backwards), _KILLS),

@@ -6,13 +6,13 @@ from albireo.model.instant import MS
 from albireo.sim.engine.agenda import Agenda
 from albireo.sim.engine.stage import Stage
 from albireo.sim.nodes.network import Network
-from albireo.sim.nodes.swarm import Swarm
+from albireo.sim.nodes.swarm import NodeSwarm
 
 
-class NodeStage(Stage[Swarm]):
+class NodeStage(Stage[NodeSwarm]):
     """One seed's own."""
 
-    def __init__(self, seed: int, swarm: Swarm) -> None:
+    def __init__(self, seed: int, swarm: NodeSwarm) -> None:
         super().__init__(seed, swarm, random.Random(f"node world {seed}"), Agenda())
         self.network = Network(self)
         self.lives = 0

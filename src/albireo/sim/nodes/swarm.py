@@ -19,7 +19,7 @@ VOTER: Final = "witness:"
 CLUSTER: Final = "c/root"
 
 
-class Swarm(Mix, frozen=True, kw_only=True):
+class NodeSwarm(Mix, frozen=True, kw_only=True):
     """What may go wrong in one pair of whole nodes."""
 
     delay_ms: float = 0.3
@@ -48,8 +48,8 @@ class Swarm(Mix, frozen=True, kw_only=True):
 
 ANYTIME: Final = (
     "kill kill_both kill_in_write power power_both power_in_write pause cut_link cut_path cut_member cut_oneway "
-    "cut_voter break_connections hang_disk fail_sync fail_read full_disk restart_voter lose_voter switchover drain "
-    "stop stop_both away jump_clock"
+    "cut_voter break_connections hang_disk fail_sync fail_read full_disk restart_voter lose_voter switchover "
+    "maintenance stop stop_both away jump_clock"
 ).split()
 """Faults that may come at any time, on top of each other."""
 ROTS: Final = frozenset({"rot_at_start", "rot_while_up"})
@@ -71,13 +71,13 @@ SCRUB_OFTEN: Final = {"node.core.housekeeping:EVERY_NS": 200 * MS}
 """Where something rots: a whole segment, five times a second."""
 
 
-def swarm_of(seed: int) -> Swarm:
+def swarm_of(seed: int) -> NodeSwarm:
     """The mix of one seed."""
     chance = random.Random(f"node swarm {seed}")
     faults = [fault for fault in ANYTIME if chance.random() < 0.3]
     if chance.random() < 0.5:
         faults += 2 * [chance.choice(SINGLE)]
-    return Swarm(
+    return NodeSwarm(
         voters=chance.choice([1, 3, 3]),
         paths=chance.choice([1, 2]),
         delay_ms=chance.choice([0.2, 0.2, 1.0, 10.0]),
@@ -113,7 +113,7 @@ def bounded(bounds: Mapping[str, int]) -> Iterator[None]:
         yield
 
 
-def pair_config_of(swarm: Swarm) -> PairConfig:
+def pair_config_of(swarm: NodeSwarm) -> PairConfig:
     """Waits of a plant, save those that would only make the worlds long."""
     return PairConfig(
         cluster=CLUSTER,
@@ -123,11 +123,11 @@ def pair_config_of(swarm: Swarm) -> PairConfig:
         hold_off_first_ns=100 * MS,
         hold_off_longest_ns=800 * MS,
         steady_ns=1 * SECOND,
-        drain_ns=2 * SECOND,
+        handover_ns=2 * SECOND,
     )
 
 
-def log_config_of(swarm: Swarm) -> LogConfig:
+def log_config_of(swarm: NodeSwarm) -> LogConfig:
     return LogConfig(
         segment_bytes=swarm.segment_bytes,
         pending_bytes_max=1 << 20,
@@ -138,5 +138,5 @@ def log_config_of(swarm: Swarm) -> LogConfig:
     )
 
 
-def retention_of(swarm: Swarm) -> Retention:
+def retention_of(swarm: NodeSwarm) -> Retention:
     return Retention(keep_h=swarm.keep_s / 3600, snapshot_every_s=1, scrub_bytes_per_s=swarm.scrub_bytes)

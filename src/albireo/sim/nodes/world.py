@@ -24,9 +24,9 @@ from albireo.node.member.arguments import PairArguments
 from albireo.node.vote.witness import WitnessArguments, WitnessMember, WitnessPair
 from albireo.sim.engine.network import OUTSIDE
 from albireo.sim.engine.world import World
-from albireo.sim.nodes.clients import ProducerClient, Reading, RoamingReader
+from albireo.sim.nodes.clients import CommittedReader, ProducerClient, RoamingReader
 from albireo.sim.nodes.faults import NodeFaults
-from albireo.sim.nodes.ledger import Ledger
+from albireo.sim.nodes.ledger import NodeLedger
 from albireo.sim.nodes.machine import WitnessMachine
 from albireo.sim.nodes.member import MemberMachine, are_well
 from albireo.sim.nodes.network import Host
@@ -34,7 +34,7 @@ from albireo.sim.nodes.stage import NodeStage
 from albireo.sim.nodes.swarm import (
     CLUSTER,
     VOTER,
-    Swarm,
+    NodeSwarm,
     bounded,
     log_config_of,
     pair_config_of,
@@ -54,12 +54,12 @@ class NodeWorld(World[NodeStage]):
 
     faults: NodeFaults
 
-    def __init__(self, seed: int, swarm: Swarm | None = None) -> None:
+    def __init__(self, seed: int, swarm: NodeSwarm | None = None) -> None:
         super().__init__(NodeStage(seed, swarm or swarm_of(seed)))
         self.swarm = self.stage.swarm
         self.chance = self.stage.chance
         self.config = pair_config_of(self.swarm)
-        self.ledger = Ledger(self.config.majority, self.stage.fail)
+        self.ledger = NodeLedger(self.config.majority, self.stage.fail)
         self._places()
         self.faults = NodeFaults(self.stage, self.members, self.voters)
 
@@ -199,7 +199,7 @@ class NodeWorld(World[NodeStage]):
         ends = [(m.state, str(m.log.end), str(m.core.root.folded_to)) for m in self.members]
         return f"{ends}, readers {[str(one.position) for one in self.readings()]}, {self.ledger.end}"
 
-    def readings(self) -> list[Reading]:
+    def readings(self) -> list[CommittedReader]:
         return [self.reader.reading, *(machine.history.reading for machine in self.members)]
 
     def is_level(self) -> bool:

@@ -404,7 +404,7 @@ def test_the_status_of_a_pair_names_the_durability_of_each_stream() -> None:
 
 def test_orders_of_people_are_appended_by_who_serves_and_by_nobody_else() -> None:
     one, two = pair()
-    audit = record.Audited(at_ns=1, user="rosa", action="drain", subject="root[backup]")
+    audit = record.Audited(at_ns=1, user="rosa", action="maintenance", subject="root[backup]")
     before = len(one.frames), len(two.frames)
     two.step(OrdersGiven([audit]))
     one.step(OrdersGiven([audit, audit]))

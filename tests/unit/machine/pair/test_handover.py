@@ -4,28 +4,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.unit.node.member.test_pair_orders import done, order
 
 from albireo.codec.pair_message import Release, Yielded
 from albireo.machine.pair.events import (
     CloseAdmission,
     Effect,
     LogChanged,
+    MemberStopAsked,
     OutputsEnded,
     Refusal,
     Refused,
     Serve,
     State,
-    StopAsked,
     StopServing,
     SwitchoverAsked,
     TellPeer,
 )
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import Position
-from albireo.node.member.order_replies import GIVEN_UP
+from albireo.node.member.action_replies import GIVEN_UP
 from albireo.sim.machines.shortcuts import YieldsOverWrites
 from tests.pair_parts import Side, Table
-from tests.unit.node.member.test_pair_orders import done, order
 
 SWITCHOVER = SwitchoverAsked("test")
 
@@ -134,21 +134,21 @@ def test_one_that_can_not_go_through_is_given_up_with_a_reason_and_a_remedy(
     active = silent(begun)
     answered = order(active, "switchover")
     what(begun)
-    until = begun.now + begun.config.drain_ns + SECOND
+    until = begun.now + begun.config.handover_ns + SECOND
     while (answer := answered()) is None:
         assert begun.now < until, "bounded by the drain"
         begun.pass_time(20 * MS)
     assert answer.error == GIVEN_UP[reason].text and GIVEN_UP[reason].remedy
     assert active.member.state in states
     assert active.status.refused[reason] == 1
-    assert active.member.handover.drain_until is None
+    assert active.member.handover.until is None
     assert not any(isinstance(one, Yielded) for one in begun.told)
 
 
 def test_an_outcome_that_comes_too_late_to_be_replicated_leaves_the_lead_where_it_is(begun: Table) -> None:
     active = silent(begun)
     active.step(SWITCHOVER)
-    begun.pass_time(begun.config.drain_ns - 40 * MS)
+    begun.pass_time(begun.config.handover_ns - 40 * MS)
     end = active.log.end
     active.changed(end=Position(end.epoch, end.sequence + 1))
     active.stepped(LogChanged())
@@ -160,7 +160,7 @@ def test_an_outcome_that_comes_too_late_to_be_replicated_leaves_the_lead_where_i
 def test_given_up_it_serves_on_and_the_next_one_needs_words_of_its_own(begun: Table) -> None:
     active = silent(begun)
     active.step(SWITCHOVER)
-    begun.pass_time(begun.config.drain_ns - 40 * MS)
+    begun.pass_time(begun.config.handover_ns - 40 * MS)
     assert told(active.stepped(TimePassed(), Instant(begun.now + 40 * MS))) == [Refusal.OUTPUTS_NOT_ENDED, "Serve"]
     assert active.member.state is State.ACTIVE
     active.step(OutputsEnded(Instant(0)))
@@ -183,8 +183,8 @@ def test_a_second_order_meanwhile_does_not_take_back_what_was_said(begun: Table)
 
 def test_a_stop_waits_for_the_drain_and_not_for_ever(begun: Table) -> None:
     active = silent(begun)
-    active.step(StopAsked())
-    begun.pass_time(begun.config.drain_ns - 100 * MS)
+    active.step(MemberStopAsked())
+    begun.pass_time(begun.config.handover_ns - 100 * MS)
     assert not active.has_stopped
     begun.pass_time(200 * MS)
     assert active.has_stopped, "what is under way is then bounded by the lease, as at a crash"

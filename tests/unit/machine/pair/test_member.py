@@ -19,10 +19,10 @@ from albireo.machine.pair.events import (
     FromPeer,
     FromVoter,
     LogBroken,
+    MemberStarted,
     PersistStore,
     Refusal,
     Refused,
-    Started,
     State,
     StopServing,
     TellPeer,
@@ -53,7 +53,7 @@ EMPTY = LogView()
 
 def member(**facts: object) -> Member:
     machine = Member(CONFIG, msgspec.structs.replace(FACTS, **facts), random.Random(1), Instant(0))
-    machine.step(Started(), EMPTY, Instant(0))
+    machine.step(MemberStarted(), EMPTY, Instant(0))
     return machine
 
 

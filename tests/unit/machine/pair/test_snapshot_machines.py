@@ -30,6 +30,7 @@ from albireo.machine.pair.events import (
     ForceAsked,
     FromPeer,
     LogChanged,
+    MemberStarted,
     PersistStore,
     Refusal,
     Refused,
@@ -37,7 +38,6 @@ from albireo.machine.pair.events import (
     Replicate,
     SendFolds,
     SendRange,
-    Started,
     StartOver,
     State,
     TakeFolds,
@@ -352,7 +352,7 @@ def test_folds_of_a_branch_that_is_no_more_are_not_gone_on_with() -> None:
 
 def test_a_member_without_its_folds_stands_for_nothing_and_can_not_be_forced_to_lead() -> None:
     machine = Member(CONFIG, msgspec.structs.replace(EMPTY, is_complete=False), random.Random(1), Instant(0))
-    machine.step(Started(), NEW, Instant(0))
+    machine.step(MemberStarted(), NEW, Instant(0))
     assert not [one for one in machine.step(TimePassed(), NEW, Instant(60 * SECOND)) if isinstance(one, AskVoter)]
     assert Refused(Refusal.STATE_INCOMPLETE) in machine.step(ForceAsked(), NEW, Instant(60 * SECOND))
 
@@ -425,7 +425,7 @@ def test_the_holder_reads_its_own_frames_for_the_session_that_asks() -> None:
 
 def test_damage_found_in_the_set_leads_out_of_it_before_anything_is_repaired() -> None:
     machine = Member(CONFIG, EMPTY, random.Random(1), Instant(0))
-    machine.step(Started(), WHOLE, Instant(0))
+    machine.step(MemberStarted(), WHOLE, Instant(0))
     machine.step(FromPeer(msgspec.structs.replace(BEAT, session=0)), WHOLE, NOW)
     assert machine.following is not None
     machine.step(FromPeer(answer(machine.following, position=900, is_snapshot=False)), WHOLE, NOW)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from albireo.client import Acknowledged, PairProducer, Refused
+from albireo.client import Acknowledged, BatchRefused, PairProducer
 from albireo.codec import record, reference, samples
 from albireo.codec.frame import Frame, frames
 from albireo.codec.record import REFERENCE_LEVEL, Kind
@@ -55,7 +55,7 @@ def told(producer: PairProducer, number: int) -> Acknowledged:
     while True:
         assert boot_ns() < ends, f"nobody tells of batch {number}"
         for one in producer.wait(1.0):
-            assert not isinstance(one, Refused)
+            assert not isinstance(one, BatchRefused)
             if one.batch >= number:
                 return one
 

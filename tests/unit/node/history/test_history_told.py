@@ -22,7 +22,7 @@ Part = bytes | memoryview
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     made = Table(tmp_path)
-    made.sides[0].orders.admission.init({}, made.now)
+    made.sides[0].actions.admission.init({}, made.now)
     made.wait_for(State.ACTIVE, State.READY)
     made.pass_time(2 * SECOND)
     return made

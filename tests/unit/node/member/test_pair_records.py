@@ -14,8 +14,8 @@ from albireo.codec.record import Audited
 from albireo.log import OsFileSystem
 from albireo.model.instant import SECOND
 from albireo.node.core.actor import Core
+from albireo.node.member.audit_trail import audits_of
 from albireo.node.member.marks import Marks
-from albireo.node.member.order_book import audits_of
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.errors import ActorFailed
 from tests.core_pair_parts import Plant, aside, plant, until
@@ -78,10 +78,10 @@ def test_orders_to_either_member_are_in_the_log_of_both(tmp_path: Path) -> None:
     wanted = [
         ("pair_init", "a client on this machine", "root[primary]"),
         ("pair_init_done", "a client on this machine", "root[primary]"),
-        ("drain", "rosa", "root[backup]"),
-        ("drain_done", "rosa", "root[backup]"),
-        ("drain_end", "rosa", "root[backup]"),
-        ("drain_end_done", "rosa", "root[backup]"),
+        ("maintenance", "rosa", "root[backup]"),
+        ("maintenance_done", "rosa", "root[backup]"),
+        ("maintenance_end", "rosa", "root[backup]"),
+        ("maintenance_end_done", "rosa", "root[backup]"),
         ("switchover", "ida", "root[primary]"),
         ("switchover_done", "ida", "root[primary]"),
     ]
@@ -90,8 +90,8 @@ def test_orders_to_either_member_are_in_the_log_of_both(tmp_path: Path) -> None:
         async with plant(tmp_path) as made:
             await made.start(1)
             await made.wait_for("active", "ready")
-            await order(made, 1, "drain", is_on=True, user="rosa")
-            await order(made, 1, "drain", is_on=False, user="rosa")
+            await order(made, 1, "maintenance", is_on=True, user="rosa")
+            await order(made, 1, "maintenance", is_on=False, user="rosa")
             await until(
                 lambda: len(on_record(made.cores[0])) == 6, "four entries that the passive one could not append"
             )
@@ -107,7 +107,7 @@ def test_order_committed_right_before_a_restart_is_on_record_once(tmp_path: Path
 
     async def story() -> None:
         async with plant(tmp_path) as made:
-            await order(made, 0, "drain", is_on=False, user="rosa")
+            await order(made, 0, "maintenance", is_on=False, user="rosa")
             await until(lambda: len(on_record(made.cores[0])) == 4, "first record and drain, each with its end")
             records = audited(made.cores[0])[2:]
             await made.kill(0)
@@ -117,12 +117,12 @@ def test_order_committed_right_before_a_restart_is_on_record_once(tmp_path: Path
             await order(made, 0, "pair_seen", user="ida")
             await until(lambda: len(on_record(core)) >= 6, "the order given after it")
             assert [one.action for one in audited(core)][2:] == [
-                "drain_end",
-                "drain_end_done",
+                "maintenance_end",
+                "maintenance_end_done",
                 "pair_seen",
                 "pair_seen_done",
             ]
-            await until(lambda: not Marks(made.data(0)).orders, "all crossed off")
+            await until(lambda: not Marks(made.data(0)).actions, "all crossed off")
 
     asyncio.run(story())
 

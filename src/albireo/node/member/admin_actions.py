@@ -1,14 +1,15 @@
-"""What people order of a pair, asked of one of its members; docs/pair.md says what each order means.
+"""Admin actions: people ask one member of a pair for them; docs/pair.md says what each one means.
 
     pair_init                      the first record                              voter_admission.py
     voter_reset                    a voter that lost its store votes again       voter_admission.py
-    switchover, drain, promote     who leads
+    switchover, promote            who leads
+    maintenance                    a member that never leads until it is over
     stop_hold, _level, _now        both members stop level                       joint_stop.py
     pair_seen                      somebody has looked at what was cut or lost
 
-An order is answered when it is known what became of it, at once or some time later; never is it silently given up.
-What the member machine refuses comes back with a remedy. That it was given, by whom, and how it ended, goes on record
-in the log (order_book.py).
+An action is answered when its outcome is known, at once or some time later; it is never given up in silence. A refusal
+of the member machine comes back with a remedy. Who asked for the action, and how it ended, goes on record in the log
+(audit_trail.py).
 
 Spec: design/pair.md, rules 9, 11, 14; ADR-0117, 0118, 0123.
 """
@@ -37,16 +38,16 @@ from albireo.machine.pair.member import Member
 from albireo.model.instant import MS, SECOND, Instant, WallTime, soonest
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
+from albireo.node.member.action_replies import GIVEN_UP, Poll, Reply
+from albireo.node.member.audit_trail import AuditTrail
 from albireo.node.member.joint_stop import JointStop
 from albireo.node.member.marks import Marks
-from albireo.node.member.order_book import OrderBook
-from albireo.node.member.order_replies import GIVEN_UP, Poll, Reply
 from albireo.node.member.status import MemberStatus
 from albireo.node.vote.admission import VoterAdmission
 from albireo.runtime import Letter
 
 WAITING_MAX: Final = 8
-"""Orders under way; one more is refused."""
+"""Actions under way; one more is refused."""
 POLL_NS: Final = 20 * MS
 HANDOVER_NS: Final = 10 * SECOND
 FORCE_NS: Final = 10 * SECOND
@@ -54,18 +55,18 @@ ACTIONS: Final = {
     "pair_init": "pair_init",
     "voter_reset": "voter_reset",
     "switchover": "switchover",
-    "drain": "drain",
+    "maintenance": "maintenance",
     "promote": "promote_force",
     "stop_level": "stop_all",
     "pair_seen": "pair_seen",
 }
-"""Orders that go on record, as what. `stop_hold` and `stop_now` are steps of an order that `stop_level` stands for."""
+"""Names under which actions go on record. `stop_hold` and `stop_now` are steps of what `stop_level` stands for."""
 NOT_DETAIL: Final = frozenset({"user", "is_on"})
 """Arguments that the record has elsewhere."""
 
 
-class Orders(msgspec.Struct, frozen=True):
-    """What the orders need of the membership."""
+class ActionContext(msgspec.Struct, frozen=True):
+    """The part of the membership that admin actions use."""
 
     log: Callable[[], LogView]
     """The own log as it is now."""
@@ -76,26 +77,26 @@ class Orders(msgspec.Struct, frozen=True):
     stop_node: Callable[[], object]
     """Ask boot to stop this node."""
     journal: Callable[[str, str], object]
-    """Keep a line: what was ordered, by whom."""
+    """Keep a line: which action, asked for by whom."""
     append: Callable[[Sequence[Audited]], int]
     """Append to the own log, if this member may; returns the sequence of the last record, 0 if it may not."""
 
 
-class DrainAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`drain`."""
+class MaintenanceAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `maintenance`."""
 
     is_on: bool = True
     user: str = ""
 
 
-class Ordered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An order without anything but who gives it."""
+class PlainAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of an action that needs none but who asks for it."""
 
     user: str = ""
 
 
-class Given(msgspec.Struct, frozen=True):
-    """An order, and where its answer goes."""
+class GivenAction(msgspec.Struct, frozen=True):
+    """An action, and where its answer goes."""
 
     letter: Letter
     ask: Ask
@@ -106,38 +107,38 @@ class Given(msgspec.Struct, frozen=True):
 
     @property
     def action(self) -> str:
-        """As it is put on record; empty: not of its own, it is a step of another one."""
-        is_over = self.ask.what == "drain" and self.ask.arguments.get("is_on") is False
-        return "drain_end" if is_over else ACTIONS.get(self.ask.what, "")
+        """Name on record; empty for a step of another action."""
+        is_over = self.ask.what == "maintenance" and self.ask.arguments.get("is_on") is False
+        return "maintenance_end" if is_over else ACTIONS.get(self.ask.what, "")
 
 
-class Waiting(msgspec.Struct):
-    """An order whose outcome is not known yet."""
+class WaitingAction(msgspec.Struct):
+    """An action whose outcome is not known yet."""
 
-    given: Given
+    given: GivenAction
     poll: Poll
 
 
-class PairOrders:
+class AdminActions:
     """One per run of CORE."""
 
-    def __init__(self, member: Member, status: MemberStatus, marks: Marks, orders: Orders) -> None:
+    def __init__(self, member: Member, status: MemberStatus, marks: Marks, context: ActionContext) -> None:
         self._member = member
         self._status = status
         self._marks = marks
-        self._orders = orders
-        self._waiting: list[Waiting] = []
+        self._context = context
+        self._waiting: list[WaitingAction] = []
         self._poll_at = Instant(0)
         seats, own = status.seats, member.own
         places = (seats.place(own.index), seats.place(own.other))
-        self._book = OrderBook(orders.log, marks, orders.append, orders.wall_ns, places)
-        self.admission = VoterAdmission(member, orders.log, status, orders.ask_voter)
-        self.joint_stop = JointStop(member, orders.log, orders.step, orders.stop_node, self._hold)
+        self._trail = AuditTrail(context.log, marks, context.append, context.wall_ns, places)
+        self.admission = VoterAdmission(member, context.log, status, context.ask_voter)
+        self.joint_stop = JointStop(member, context.log, context.step, context.stop_node, self._hold)
         self._known: dict[str, Callable[[dict[str, object], Instant], Reply | Poll]] = {
             "pair_init": self.admission.init,
             "voter_reset": self.admission.reset,
             "switchover": self._switchover,
-            "drain": self._drain,
+            "maintenance": self._maintenance,
             "promote": self._promote,
             "stop_hold": self.joint_stop.hold,
             "stop_level": self.joint_stop.level,
@@ -146,24 +147,24 @@ class PairOrders:
         }
 
     def begin(self, on_record: Iterable[tuple[Audited, Position]]) -> None:
-        """A drain outlives the restart it was perhaps made for.
+        """Maintenance outlives the restart it was perhaps asked for.
 
         Args:
             on_record: entries at the end of the log, with where they stand.
         """
-        self._book.found(on_record)
+        self._trail.found(on_record)
         self._hold(is_on=False)
 
     def asked(self, letter: Letter, ask: Ask, now: Instant) -> bool:
-        """Take a question that is an order to the pair; False: it is none."""
+        """Take a question that asks for an admin action; False: it does not."""
         handler = self._known.get(ask.what)
         if handler is None:
             return False
-        given = Given(letter, ask)
+        given = GivenAction(letter, ask)
         if len(self._waiting) >= WAITING_MAX:
-            self._say(given, Reply(error=f"{WAITING_MAX} orders are under way", remedy="wait for one to end"))
+            self._say(given, Reply(error=f"{WAITING_MAX} admin actions are under way", remedy="wait for one to end"))
             return True
-        self._orders.journal(ask.what, given.user)
+        self._context.journal(ask.what, given.user)
         self._note(given, "", _text({name: ask.arguments[name] for name in ask.arguments if name not in NOT_DETAIL}))
         try:
             outcome = handler(ask.arguments, now)
@@ -172,26 +173,26 @@ class PairOrders:
         if isinstance(outcome, Reply):
             self._end(given, outcome)
         else:
-            self._waiting.append(Waiting(given, outcome))
+            self._waiting.append(WaitingAction(given, outcome))
             self._poll_at = now
         return True
 
     def voted(self, voted: Voted) -> None:
-        """An answer of a voter to any question."""
+        """A voter has answered some question."""
         self.admission.voted(voted)
 
     def heard(self, beat: Heartbeat) -> None:
         """The other member's last heartbeat, fresh."""
-        self._book.heard(beat)
+        self._trail.heard(beat)
 
     def followed(self, frames: Sequence[Frame]) -> None:
         """Frames of the holder stand in the log."""
-        self._book.followed(frames)
+        self._trail.followed(frames)
 
     def marked(self, beat: Heartbeat) -> Heartbeat:
-        """With what the other one should put on record, and show."""
+        """The heartbeat, with what the other member should put on record, and show."""
         cases = self._status.carried()
-        return self._book.marked(msgspec.structs.replace(beat, cases=cases) if cases else beat)
+        return self._trail.marked(msgspec.structs.replace(beat, cases=cases) if cases else beat)
 
     def deadline(self) -> Instant | None:
         poll_at = self._poll_at if self._waiting else None
@@ -200,7 +201,7 @@ class PairOrders:
     def ticked(self, now: Instant) -> None:
         self.admission.ticked(now)
         self.joint_stop.ticked(now)
-        self._book.ticked()
+        self._trail.ticked()
         if not self._waiting or now < self._poll_at:
             return
         self._poll_at = Instant(now + POLL_NS)
@@ -210,34 +211,34 @@ class PairOrders:
                 self._waiting.remove(one)
                 self._end(one.given, reply)
 
-    def _end(self, given: Given, reply: Reply) -> None:
+    def _end(self, given: GivenAction, reply: Reply) -> None:
         self._note(given, "_refused" if reply.error else "_done", reply.error or _text(reply.result))
         self._say(given, reply)
 
-    def _note(self, given: Given, ending: str, detail: str) -> None:
+    def _note(self, given: GivenAction, ending: str, detail: str) -> None:
         if given.action:
             place = self._status.seats.place(self._member.own.index)
-            self._book.note(given.user, given.action + ending, place, detail)
+            self._trail.note(given.user, given.action + ending, place, detail)
 
-    def _say(self, given: Given, reply: Reply) -> None:
+    def _say(self, given: GivenAction, reply: Reply) -> None:
         result = reply.result | {"state": self._member.state.value}
         answer = Answer(request_id=given.ask.request_id, result=result, error=reply.text)
         given.letter.link.send(answer, to=given.letter.sender)
 
     def _hold(self, *, is_on: bool) -> None:
-        self._orders.step(HoldAsked(is_on or self._marks.drained_since_ns > 0))
+        self._context.step(HoldAsked(is_on or self._marks.maintenance_since_ns > 0))
 
     def _seen(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
-        """Somebody has looked at what was cut here, or may be lost: the cases end until there is a new cause."""
-        msgspec.convert(arguments, Ordered)
+        """End the cases of what was cut here, or may be lost: somebody has looked at them."""
+        msgspec.convert(arguments, PlainAction)
         return Reply({"ended": self._status.seen()})
 
     def _switchover(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
-        msgspec.convert(arguments, Ordered)
+        msgspec.convert(arguments, PlainAction)
         return self._hand_over("operator", now)
 
     def _hand_over(self, cause: str, now: Instant) -> Reply | Poll:
-        refused = self._orders.step(SwitchoverAsked(cause))
+        refused = self._context.step(SwitchoverAsked(cause))
         if refused:
             return refusal(refused, _SWITCHOVER)
         member, until = self._member, Instant(now + HANDOVER_NS)
@@ -251,66 +252,66 @@ class PairOrders:
                 return Reply({"active": self._status.seats.place(member.own.other), "epoch": heard.epoch})
             if member.handover.given_up is not None:
                 return GIVEN_UP[member.handover.given_up]
-            is_over = member.holder is holder and member.handover.drain_until is None and not holder.has_yielded
+            is_over = member.holder is holder and member.handover.until is None and not holder.has_yielded
             if is_over or now >= until:
                 return Reply(error="the other member did not take over, so this one leads on", remedy=_NOT_TAKEN)
             return None
 
         return outcome
 
-    def _drain(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
-        """Hand over if it leads, and do not stand again until told so."""
-        asked = msgspec.convert(arguments, DrainAsked)
+    def _maintenance(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+        """Hand over if this member leads; open no candidacy until the maintenance is over."""
+        asked = msgspec.convert(arguments, MaintenanceAsked)
         if not asked.is_on:
-            return self._end_drain()
+            return self._end_maintenance()
         state = self._member.state
         if state in HOLDING and state is not State.ACTIVE:
-            error = f"this member is {state.value} and the other one could not take over"
+            error = f"this member is {state.value} and the other member could not take over"
             return Reply(error=error, remedy=_WAIT_FOR_OTHER)
         try:
-            self._marks.drained(self._marks.drained_since_ns or self._orders.wall_ns())
+            self._marks.maintenance(self._marks.maintenance_since_ns or self._context.wall_ns())
         except OSError as error:
-            return Reply(error=f"the drain can't be kept over a restart: {error.strerror}", remedy=_DISK)
+            return Reply(error=f"the maintenance can't be kept over a restart: {error.strerror}", remedy=_DISK)
         self._hold(is_on=True)
-        drained: dict[str, object] = {"drained_since_ns": self._marks.drained_since_ns}
-        outcome = self._hand_over("drain", now) if state is State.ACTIVE else Reply(drained)
+        since: dict[str, object] = {"maintenance_since_ns": self._marks.maintenance_since_ns}
+        outcome = self._hand_over("maintenance", now) if state is State.ACTIVE else Reply(since)
         if isinstance(outcome, Reply):
-            return self._drained(outcome, drained)
+            return self._in_maintenance(outcome, since)
         waited = outcome
 
         def then(now: Instant) -> Reply | None:
             reply = waited(now)
-            return None if reply is None else self._drained(reply, drained)
+            return None if reply is None else self._in_maintenance(reply, since)
 
         return then
 
-    def _drained(self, reply: Reply, drained: dict[str, object]) -> Reply:
-        """A drain that could not hand over is none: somebody has to lead."""
+    def _in_maintenance(self, reply: Reply, since: dict[str, object]) -> Reply:
+        """End a maintenance that could not hand over: somebody has to lead."""
         if not reply.error:
-            return Reply(reply.result | drained)
-        undone = self._end_drain()
+            return Reply(reply.result | since)
+        undone = self._end_maintenance()
         return undone if undone.error else Reply(error=reply.error, remedy=reply.remedy)
 
-    def _end_drain(self) -> Reply:
+    def _end_maintenance(self) -> Reply:
         try:
-            self._marks.drained(0)
+            self._marks.maintenance(0)
         except OSError as error:
-            return Reply(error=f"the end of the drain can't be written: {error.strerror}", remedy=_DISK)
+            return Reply(error=f"the end of the maintenance can't be written: {error.strerror}", remedy=_DISK)
         self._hold(is_on=False)
-        return Reply({"drained_since_ns": 0})
+        return Reply({"maintenance_since_ns": 0})
 
     def _promote(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
-        """The operator's act: see rule 9."""
-        msgspec.convert(arguments, Ordered)
+        """Lead by force: rule 9."""
+        msgspec.convert(arguments, PlainAction)
         member, until = self._member, Instant(now + FORCE_NS)
-        refused = self._orders.step(ForceAsked())
+        refused = self._context.step(ForceAsked())
         if refused:
             return refusal(refused, _PROMOTE)
 
         def outcome(now: Instant) -> Reply | None:
             if member.state in HOLDING and member.holder is not None:
                 epoch, is_forced = member.holder.epoch, member.holder.grant.is_forced
-                return Reply({"epoch": epoch, "end": self._orders.log().end.sequence, "is_forced": is_forced})
+                return Reply({"epoch": epoch, "end": self._context.log().end.sequence, "is_forced": is_forced})
             if member.handover.is_force_given_up:
                 return refusal([Refusal.OTHER_IS_ALIVE], _PROMOTE)
             late = Reply(error="it did not begin to lead", remedy="`albireo status` shows its state and why")
@@ -324,26 +325,29 @@ def _text(said: dict[str, object]) -> str:
 
 
 def refusal(refused: Sequence[Why], known: Mapping[Why, tuple[str, str]]) -> Reply:
-    """What the machine refused, in words, with the remedy where there is one."""
+    """The refusals of the member machine in words, with the remedy where there is one."""
     found = [known[one] for one in refused if one in known]
     if not found:
         return Reply(error="; ".join(map(str, refused)), remedy="`albireo status` shows the state of both members")
     return Reply(error="; ".join(error for error, _ in found), remedy=found[0][1])
 
 
-_DISK: Final = "make room on this disk, or replace it, then order again"
-_WAIT_FOR_OTHER: Final = "wait until `albireo status` shows the other one ready, or stop this one: albireo node stop"
+_DISK: Final = "make room on this disk, or replace it, then try again"
+_WAIT_FOR_OTHER: Final = "wait until `albireo status` shows the other member ready, or stop this one: albireo node stop"
 _NOT_TAKEN: Final = (
-    "see with `albireo status` whether the other one is drained, or its log far behind; then order again"
+    "see with `albireo status` whether the other member is in maintenance, or its log far behind; then try again"
 )
 _SWITCHOVER: Final[Mapping[Why, tuple[str, str]]] = {
     Refusal.OTHER_NOT_IN_SET: ("the other member is not in the set", _WAIT_FOR_OTHER),
-    Refusal.OTHER_IS_HELD: ("the other member is drained", "end that first, on its machine: albireo drain --end"),
+    Refusal.OTHER_IS_HELD: (
+        "the other member is in maintenance",
+        "end that first, on its machine: albireo maintenance --end",
+    ),
     Untimely(SwitchoverAsked, State.SOLO): ("the other member is not in the set", _WAIT_FOR_OTHER),
     **{
         Untimely(SwitchoverAsked, state): (
             f"only the active member hands over; this one is {state.value}",
-            "order it with --data of the active one",
+            "ask the active member, with its --data",
         )
         for state in State
         if state is not State.SOLO

@@ -10,13 +10,13 @@ import pytest
 from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.pair_message import Install, Leaving, Prepare, Read, Yielded
 from albireo.codec.record import Audited
-from albireo.machine.pair.events import CaseTold, HoldAsked, State, StopAsked, SwitchoverAsked
+from albireo.machine.pair.events import CaseTold, HoldAsked, MemberStopAsked, State, SwitchoverAsked
 from albireo.machine.vote.voter import VoteAsked, VoterState
 from albireo.model.instant import MS, SECOND
+from albireo.node.member.action_replies import WHAT_TO_DO
+from albireo.node.member.admin_actions import WAITING_MAX
+from albireo.node.member.audit_trail import USER_CHARS_MAX
 from albireo.node.member.marks import NAME, ORDERS_MAX, Case, Marks
-from albireo.node.member.order_book import USER_CHARS_MAX
-from albireo.node.member.order_replies import WHAT_TO_DO
-from albireo.node.member.orders import WAITING_MAX
 from albireo.node.member.status import MemberStatus
 from albireo.runtime import Letter
 from albireo.sim.engine.disk import SimDisk
@@ -42,7 +42,7 @@ def order(side: Side, what: str, **arguments: object) -> Callable[[], Answer | N
     """Give it; the result tells what was answered up to now."""
     desk = Desk()
     letter = Letter(desk, b"c", Ask(request_id=7, what=what), [], "operator@desk")  # type: ignore[arg-type]  # Only `send`.
-    assert side.orders.asked(letter, Ask(request_id=7, what=what, arguments=arguments), side.table.now)
+    assert side.actions.asked(letter, Ask(request_id=7, what=what, arguments=arguments), side.table.now)
     return lambda: desk.answers[0] if desk.answers else None
 
 
@@ -188,43 +188,43 @@ def test_member_that_was_told_to_lead_asks_again_soon_while_the_voters_lack_the_
 
 def test_drained_member_hands_over_and_takes_over_from_nobody(begun: Table) -> None:
     primary, backup = begun.sides
-    done(primary, "drain", is_on=True)
+    done(primary, "maintenance", is_on=True)
     begun.wait_for(State.READY, State.ACTIVE)
     assert "drained" in refused(backup, "switchover")[0]
     backup.is_up = False
     begun.pass_time(5 * SECOND)
     assert primary.member.state is State.READY, "silence of the other moves it not"
-    done(primary, "drain", is_on=False)
+    done(primary, "maintenance", is_on=False)
     begun.wait_for(State.SOLO, State.ACTIVE)
 
 
 def test_drain_is_kept_over_a_restart_and_so_is_the_instant_since_when_it_is_at_risk(tmp_path: Path) -> None:
     marks = Marks(tmp_path)
-    marks.drained(5)
+    marks.maintenance(5)
     marks.at_risk(7)
     marks.at_risk(9)
     again = Marks(tmp_path)
-    assert (again.drained_since_ns, again.at_risk_since_ns) == (5, 7), "the earliest instant counts"
+    assert (again.maintenance_since_ns, again.at_risk_since_ns) == (5, 7), "the earliest instant counts"
     again.at_risk(0)
     assert Marks(tmp_path).at_risk_since_ns == 0
     (tmp_path / NAME).write_text("{")
-    assert Marks(tmp_path).drained_since_ns == 0
+    assert Marks(tmp_path).maintenance_since_ns == 0
 
 
 def test_member_that_leads_alone_is_not_drained(begun: Table) -> None:
     begun.sides[1].is_up = False
     begun.wait_for(State.SOLO, State.READY)
-    error, remedy = refused(begun.sides[0], "drain", is_on=True)
+    error, remedy = refused(begun.sides[0], "maintenance", is_on=True)
     assert "solo" in error and "node stop" in remedy
-    assert begun.sides[0].marks.drained_since_ns == 0
+    assert begun.sides[0].marks.maintenance_since_ns == 0
 
 
 def test_drain_that_could_not_hand_over_is_undone(begun: Table) -> None:
     primary, backup = begun.sides
     backup.step(HoldAsked(True))
     begun.pass_time(200 * MS)
-    assert "drained" in refused(primary, "drain", is_on=True)[0]
-    assert primary.marks.drained_since_ns == 0 and not primary.member.own.is_held
+    assert "drained" in refused(primary, "maintenance", is_on=True)[0]
+    assert primary.marks.maintenance_since_ns == 0 and not primary.member.own.is_held
 
 
 def test_force_is_refused_while_the_other_is_heard_and_leads_when_it_is_not(begun: Table) -> None:
@@ -248,10 +248,10 @@ def test_both_stop_level_and_nobody_leaves_the_set(begun: Table) -> None:
     asked = {"position": msgspec.to_builtins(position), "shutdown_id": "00ff00ff00ff00ff"}
     for side in (backup, primary):
         done(side, "stop_now", **asked)
-        assert side.stop_asked == 1 and side.orders.joint_stop.shutdown_id == "00ff00ff00ff00ff"
+        assert side.stop_asked == 1 and side.actions.joint_stop.shutdown_id == "00ff00ff00ff00ff"
     told = [
-        backup.stepped(StopAsked(is_joint=True)),
-        primary.stepped(StopAsked(is_joint=True)),
+        backup.stepped(MemberStopAsked(is_joint=True)),
+        primary.stepped(MemberStopAsked(is_joint=True)),
     ]
     messages = [*begun.told, *(getattr(effect, "message", None) for effects in told for effect in effects)]
     assert not any(isinstance(message, Leaving | Yielded) for message in messages)
@@ -306,7 +306,7 @@ def test_orders_under_way_are_bounded_and_journalled(begun: Table) -> None:
 
 def test_question_that_is_no_order_is_left_to_others(begun: Table) -> None:
     letter = Letter(Desk(), b"c", Ask(request_id=1, what="status"), [], "")  # type: ignore[arg-type]
-    assert not begun.sides[0].orders.asked(letter, Ask(request_id=1, what="status"), begun.now)
+    assert not begun.sides[0].actions.asked(letter, Ask(request_id=1, what="status"), begun.now)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -315,12 +315,12 @@ def test_marks_survive_a_power_cut_whatever_was_written_last(seed: int) -> None:
     disk, data = SimDisk(seed), Path("/data")
     disk.make_directory(data)
     marks = Marks(data, disk)
-    marks.drained(5)
+    marks.maintenance(5)
     marks.case("history_at_risk", Case(6, "forced"))
     marks.at_risk(7)
-    marks.ordered([Audited(at_ns=8, user="rosa", action="drain", subject="root[primary]")])
+    marks.waiting([Audited(at_ns=8, user="rosa", action="maintenance", subject="root[primary]")])
     again = Marks(data, disk.power_cut(seed))
-    assert (again.drained_since_ns, again.at_risk_since_ns, list(again.cases)) == (5, 7, ["history_at_risk"])
+    assert (again.maintenance_since_ns, again.at_risk_since_ns, list(again.cases)) == (5, 7, ["history_at_risk"])
     assert [one.at_ns for one in again.orders] == [8]
 
 
@@ -328,15 +328,15 @@ def test_what_may_wait_is_written_once_by_somebody_else_and_never_over_what_is_n
     later: list[Callable[[], None]] = []
     marks = Marks(tmp_path, later=later.append)
     marks.at_risk(7)
-    marks.ordered([Audited(at_ns=8, user="rosa", action="drain", subject="root[primary]")])
+    marks.waiting([Audited(at_ns=8, user="rosa", action="maintenance", subject="root[primary]")])
     assert not (tmp_path / NAME).exists() and marks.at_risk_since_ns == 7
-    marks.drained(5)
+    marks.maintenance(5)
     again = Marks(tmp_path)
-    assert (again.drained_since_ns, again.at_risk_since_ns, len(again.orders)) == (5, 7, 1), "all of it went along"
+    assert (again.maintenance_since_ns, again.at_risk_since_ns, len(again.orders)) == (5, 7, 1), "all of it went along"
     marks.at_risk(0)
     (work,) = later
     work()
-    assert (Marks(tmp_path).drained_since_ns, Marks(tmp_path).at_risk_since_ns) == (5, 0)
+    assert (Marks(tmp_path).maintenance_since_ns, Marks(tmp_path).at_risk_since_ns) == (5, 0)
     marks.at_risk(9)
     assert len(later) == 2
 
@@ -356,7 +356,7 @@ def test_order_to_the_active_member_is_on_record_before_it_is_carried_out_and_so
     assert on_record(primary) == [("switchover", "rosa", "root[primary]")]
     assert on_record(backup) == [("switchover_done", "rosa", "root[primary]")]
     assert "active root[backup]" in backup.audits[0][1].detail
-    assert not primary.marks.orders and not backup.marks.orders, "once is enough"
+    assert not primary.marks.actions and not backup.marks.actions, "once is enough"
 
 
 def test_order_without_a_name_is_on_record_under_who_sent_it(begun: Table) -> None:
@@ -376,7 +376,7 @@ def test_order_without_a_name_is_on_record_under_who_sent_it(begun: Table) -> No
 def test_first_record_and_force_are_on_record_once_the_new_holder_serves(table: Table) -> None:
     primary, backup = table.sides
     done(primary, "pair_init", user="rosa")
-    assert on_record(primary) == [] and len(primary.marks.orders) == 2
+    assert on_record(primary) == [] and len(primary.marks.actions) == 2
     table.wait_for(State.ACTIVE, State.READY)
     table.pass_time(SECOND)
     assert [one[0] for one in on_record(primary)] == ["pair_init", "pair_init_done"]
@@ -389,18 +389,23 @@ def test_first_record_and_force_are_on_record_once_the_new_holder_serves(table: 
         ("promote_force", "ida", "root[backup]"),
         ("promote_force_done", "ida", "root[backup]"),
     ]
-    assert not backup.marks.orders
+    assert not backup.marks.actions
 
 
 def test_order_to_the_passive_member_is_put_on_record_by_the_active_one(begun: Table) -> None:
     primary, backup = begun.sides
     primary.audits.clear()
-    done(backup, "drain", is_on=True, user="rosa")
-    done(backup, "drain", is_on=False, user="rosa")
+    done(backup, "maintenance", is_on=True, user="rosa")
+    done(backup, "maintenance", is_on=False, user="rosa")
     begun.pass_time(2 * SECOND)
-    assert [one[0] for one in on_record(primary)] == ["drain", "drain_done", "drain_end", "drain_end_done"]
+    assert [one[0] for one in on_record(primary)] == [
+        "maintenance",
+        "maintenance_done",
+        "maintenance_end",
+        "maintenance_end_done",
+    ]
     assert {one[1:] for one in on_record(primary)} == {("rosa", "root[backup]")}
-    assert on_record(backup) == [] and not backup.marks.orders
+    assert on_record(backup) == [] and not backup.marks.actions
 
 
 def test_order_that_was_refused_is_on_record_with_the_reason(begun: Table) -> None:
@@ -416,12 +421,12 @@ def test_order_waits_over_a_restart_for_somebody_who_can_append(begun: Table) ->
     primary, backup = begun.sides
     primary.audits.clear()
     primary.is_up = False
-    done(backup, "drain", is_on=True, user="rosa")
-    assert [one.action for one in Marks(backup.data).orders] == ["drain", "drain_done"]
+    done(backup, "maintenance", is_on=True, user="rosa")
+    assert [one.action for one in Marks(backup.data).actions] == ["maintenance", "maintenance_done"]
     primary.is_up = True
     begun.pass_time(3 * SECOND)
-    assert [one[0] for one in on_record(primary)] == ["drain", "drain_done"]
-    assert not Marks(backup.data).orders
+    assert [one[0] for one in on_record(primary)] == ["maintenance", "maintenance_done"]
+    assert not Marks(backup.data).actions
 
 
 def test_order_whose_record_was_cut_is_put_on_record_by_the_other(begun: Table) -> None:
@@ -436,56 +441,56 @@ def test_order_whose_record_was_cut_is_put_on_record_by_the_other(begun: Table) 
     begun.wait_for(State.READY, State.ACTIVE)
     begun.pass_time(SECOND)
     assert ("voter_reset", "rosa", "root[primary]") in on_record(backup)
-    assert not primary.marks.orders
+    assert not primary.marks.actions
 
 
 def test_order_that_the_passive_one_sees_on_record_is_not_put_there_again_when_it_leads(begun: Table) -> None:
     """The word that it is on record is lost with the active member, the record is not."""
     primary, backup = begun.sides
-    done(backup, "drain", is_on=False, user="rosa")
-    while not any(one.action == "drain_end_done" for _, one in primary.audits):
+    done(backup, "maintenance", is_on=False, user="rosa")
+    while not any(one.action == "maintenance_end_done" for _, one in primary.audits):
         begun.pass_time(20 * MS)
-    assert len(Marks(backup.data).orders) == 2, "the heartbeat that says so has not left yet"
+    assert len(Marks(backup.data).actions) == 2, "the heartbeat that says so has not left yet"
     primary.is_up = False
     begun.wait_for(State.ACTIVE, State.SOLO)
     begun.pass_time(SECOND)
-    assert backup.audits == [] and not backup.marks.orders
+    assert backup.audits == [] and not backup.marks.actions
 
 
 def test_order_committed_right_before_a_restart_is_on_record_once(begun: Table) -> None:
     """The member that serves goes before it has crossed it off its own list, or told the other one to."""
     primary, backup = begun.sides
     primary.audits.clear()
-    order(primary, "drain", is_on=False, user="rosa")
+    order(primary, "maintenance", is_on=False, user="rosa")
     begun.deliver()
-    told = list(primary.marks.orders)
+    told = list(primary.marks.actions)
     assert on_record(primary) != [] and len(told) == 2
-    done(backup, "drain", is_on=False, user="ida")
+    done(backup, "maintenance", is_on=False, user="ida")
     while len(on_record(primary)) < 4:
         begun.pass_time(20 * MS)
     of_backup = [one for _, one in primary.audits if one.user == "ida"]
 
-    primary.marks.ordered(told)
+    primary.marks.waiting(told)
     primary.open_books()
-    primary.orders.begin(primary.on_record())
+    primary.actions.begin(primary.on_record())
     before = list(primary.audits)
     heard = primary.member.peer.last
     assert heard is not None
-    primary.orders.heard(msgspec.structs.replace(heard, orders=tuple(of_backup), orders_taken_ns=0))
+    primary.actions.heard(msgspec.structs.replace(heard, orders=tuple(of_backup), orders_taken_ns=0))
     begun.pass_time(SECOND)
     assert primary.audits == before
-    assert not primary.marks.orders and not backup.marks.orders
+    assert not primary.marks.actions and not backup.marks.actions
     assert any(getattr(one, "orders_taken_ns", 0) == of_backup[-1].at_ns for one in begun.told[-50:])
 
 
 def test_order_after_a_clock_was_set_back_has_a_name_of_its_own(begun: Table) -> None:
     primary = begun.sides[0]
-    entry = Audited(at_ns=WALL + SECOND, user="rosa", action="drain", subject="root[primary]")
+    entry = Audited(at_ns=WALL + SECOND, user="rosa", action="maintenance", subject="root[primary]")
     at = primary.log.committed
     primary.open_books()
-    primary.orders.begin([(entry, at)])
-    order(primary, "drain", is_on=False, user="rosa")
-    assert min(one.at_ns for one in primary.marks.orders) > entry.at_ns
+    primary.actions.begin([(entry, at)])
+    order(primary, "maintenance", is_on=False, user="rosa")
+    assert min(one.at_ns for one in primary.marks.actions) > entry.at_ns
 
 
 def test_steps_of_a_joint_stop_are_on_record_as_one_order(begun: Table) -> None:
@@ -494,15 +499,15 @@ def test_steps_of_a_joint_stop_are_on_record_as_one_order(begun: Table) -> None:
     done(backup, "stop_hold")
     done(primary, "stop_level", user="rosa")
     assert [one[0] for one in on_record(primary)] == ["stop_all"]
-    assert [one.action for one in primary.marks.orders] == ["stop_all_done"], "for the next start"
-    assert not backup.marks.orders
+    assert [one.action for one in primary.marks.actions] == ["stop_all_done"], "for the next start"
+    assert not backup.marks.actions
 
 
 def test_no_more_orders_wait_than_are_bounded(tmp_path: Path) -> None:
     table = Table(tmp_path)
     for _ in range(ORDERS_MAX):
         refused(table.sides[1], "switchover", user="x" * 1_000)
-    waiting = Marks(table.sides[1].data).orders
+    waiting = Marks(table.sides[1].data).actions
     assert len(waiting) == ORDERS_MAX and len(waiting[0].user) == USER_CHARS_MAX
     assert [one.at_ns for one in waiting] == sorted({one.at_ns for one in waiting}), "no two are alike"
 
