@@ -20,7 +20,7 @@ from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochHistory
 from albireo.node.member.arguments import Seats
-from albireo.node.member.marks import Case, Marks
+from albireo.node.member.marks import MarkedCase, Marks
 
 VOTER_SILENT_NS: Final = 3 * SECOND
 """A voter is asked at least once a second; this long without an answer it counts as lost."""
@@ -81,7 +81,7 @@ class MemberStatus:
         self._cases[case.case] = (case.detail, since_ns)
         self._unmeasured.add(case.case)
         if case.case in UNTIL_SEEN:
-            self._marks.case(case.case, Case(since_ns, case.detail))
+            self._marks.case(case.case, MarkedCase(since_ns, case.detail))
 
     def seen(self) -> list[str]:
         """Somebody has looked: what ends by that."""

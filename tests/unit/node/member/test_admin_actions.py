@@ -16,7 +16,7 @@ from albireo.model.instant import MS, SECOND
 from albireo.node.member.action_replies import WHAT_TO_DO
 from albireo.node.member.admin_actions import WAITING_MAX
 from albireo.node.member.audit_trail import USER_CHARS_MAX
-from albireo.node.member.marks import NAME, ORDERS_MAX, Case, Marks
+from albireo.node.member.marks import ACTIONS_MAX, NAME, MarkedCase, Marks
 from albireo.node.member.status import MemberStatus
 from albireo.runtime import Letter
 from albireo.sim.engine.disk import SimDisk
@@ -316,7 +316,7 @@ def test_marks_survive_a_power_cut_whatever_was_written_last(seed: int) -> None:
     disk.make_directory(data)
     marks = Marks(data, disk)
     marks.maintenance(5)
-    marks.case("history_at_risk", Case(6, "forced"))
+    marks.case("history_at_risk", MarkedCase(6, "forced"))
     marks.at_risk(7)
     marks.waiting([Audited(at_ns=8, user="rosa", action="maintenance", subject="root[primary]")])
     again = Marks(data, disk.power_cut(seed))
@@ -505,10 +505,10 @@ def test_steps_of_a_joint_stop_are_on_record_as_one_order(begun: Table) -> None:
 
 def test_no_more_orders_wait_than_are_bounded(tmp_path: Path) -> None:
     table = Table(tmp_path)
-    for _ in range(ORDERS_MAX):
+    for _ in range(ACTIONS_MAX):
         refused(table.sides[1], "switchover", user="x" * 1_000)
     waiting = Marks(table.sides[1].data).actions
-    assert len(waiting) == ORDERS_MAX and len(waiting[0].user) == USER_CHARS_MAX
+    assert len(waiting) == ACTIONS_MAX and len(waiting[0].user) == USER_CHARS_MAX
     assert [one.at_ns for one in waiting] == sorted({one.at_ns for one in waiting}), "no two are alike"
 
 
