@@ -276,8 +276,7 @@ class Root:
         is_serving = self.role.is_serving
         if self._hellos and is_serving:
             return self._last_append
-        mark = None if self._is_marked or not is_serving else Instant(self._last_append + IDLE_MARK_NS)
-        due = soonest(self._log_due(), mark, self.feeds.deadline())
+        due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline())
         return self._tick_at if due is None else min(due, self._tick_at)
 
     def _log_due(self) -> Instant | None:
@@ -287,6 +286,13 @@ class Root:
             return None
         wait_ns = max(0, log_deadline - self._pending.log_time_ms * MS)
         return Instant(self._last_append + (max(wait_ns, CLOSED_MARK_NS) if self.admission.closed_because else wait_ns))
+
+    def _idle_due(self) -> Instant | None:
+        """When a mark must carry the commit position of an idle log. While a frame is not committed, none is due: a
+        deadline that has come and that nothing answers would keep CORE busy."""
+        if self._is_marked or self._pending or not self.role.is_serving:
+            return None
+        return Instant(self._last_append + IDLE_MARK_NS)
 
     def _letter(self, letter: OneLetter, pair: dict[str, object] | None, moment: Moment, turn: Turn) -> None:
         sender, message, raw = letter
@@ -413,10 +419,8 @@ class Root:
         self.feeds.time_passed(self.folded_to, now, turn, is_acting=is_serving)
 
     def _mark_if_due(self, now: Instant, turn: Turn) -> None:
-        log_due = self._log_due()
-        is_due = log_due is not None and now >= log_due
-        is_idle = not self._is_marked and now - self._last_append >= IDLE_MARK_NS and not self._pending
-        if (is_due or is_idle) and not turn.drafts:
+        due = soonest(self._log_due(), self._idle_due())
+        if due is not None and now >= due and not turn.drafts:
             turn.record(Stream.CONTROL, [Marked()])
 
     def readable(self, stored: Position) -> Position:

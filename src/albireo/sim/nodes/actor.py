@@ -25,6 +25,8 @@ from albireo.sim.nodes.stage import NodeStage
 TURN_NS: Final = 50_000
 """From what wakes an actor up to its turn."""
 WALL_NS: Final = 1_800_000_000 * SECOND
+SPINS_MAX: Final = 200
+"""Turns in a row that an actor may take because its deadline has come, each right behind the one before (10 ms)."""
 
 
 class Keeper(Protocol):
@@ -73,6 +75,8 @@ class StagedActor:
         self._timer = Timer(stage.agenda, host, self._deadline_came)
         self._is_turn_due = False
         self._is_failed = False
+        self._spins = 0
+        self._ticked_at = 0
 
     def now(self) -> Instant:
         return self.host.local(self.agenda.at)
@@ -171,9 +175,17 @@ class StagedActor:
             self.behaviour.drained(letters)
         if self._deadline is not None and self._deadline <= self.now():
             self._deadline = None
+            self._count_spin(is_alone=not letters)
             self.behaviour.ticked(self.now())
         if self._calls or self._letters:
             self._turn_soon()
+
+    def _count_spin(self, *, is_alone: bool) -> None:
+        """A deadline that comes again and again, though nothing else happens, would take a whole core."""
+        is_spin = is_alone and self.agenda.at - self._ticked_at <= 2 * TURN_NS
+        self._spins = self._spins + 1 if is_spin else 0
+        self._ticked_at = self.agenda.at
+        assert self._spins < SPINS_MAX, f"{self.name} spins: its deadline comes again every {TURN_NS // 1000} us"
 
     def _drain(self) -> list[Letter]:
         count_left, bytes_left = self.turn_limits.letters_max, self.turn_limits.bytes_max

@@ -178,6 +178,19 @@ def test_a_follower_folds_what_is_committed_and_appends_nothing() -> None:
     assert len(two.frames) == before, "no mark, no silent adapter, no case of its own"
 
 
+def test_a_holder_whose_frame_is_not_committed_waits_and_does_not_spin() -> None:
+    one, _ = pair()
+    one.append(one.hello(), 1)
+    for _ in range(3):
+        one.now = Instant(one.now + SECOND)
+        one.step(TimePassed())
+        assert one.root.deadline() > one.now, "nothing is due before the commit that is waited for"
+    one.commit()
+    marks = len(one.frames)
+    one.step(TimePassed())
+    assert len(one.frames) == marks + 1, "then the idle log gets its mark"
+
+
 def test_what_is_not_committed_is_not_folded() -> None:
     one, two = pair()
     two.follow(one)
