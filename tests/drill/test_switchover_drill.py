@@ -104,12 +104,11 @@ def begin(site: Site, level: str, faults: PlcFaults) -> tuple[str, UnderWay]:
     active, last = site.active(), VALUES[level][1]
     site.writes(active, level, last)
     server = site.plcs.servers[PLC_OF[level]]
-    requests = server.requests
+    writes = server.writes
     site.plcs.apply(PLC_OF[level], faults)
     order = UnderWay(site, active, level, VALUES[level][0])
     order.start()
-    came = (lambda: server.writes_waiting > 0) if faults.write_delay_ms else (lambda: server.requests > requests)
-    site.pair.until("a write is at the PLC", came, HEALTHY_S)
+    site.pair.until("a write is at the PLC", lambda: server.writes > writes, HEALTHY_S)
     return active, order
 
 

@@ -86,8 +86,8 @@ class PlcServer:
         self.held = {one.name: registers.default(one) for one in registers.writable}
         """Set points by item name, engineering units."""
         self.requests = 0
-        self.writes_waiting = 0
-        """Taken, and not carried out yet: see `PlcFaults.write_delay_ms`."""
+        self.writes = 0
+        """Writes that came so far, those that `PlcFaults.write_delay_ms` holds back included."""
         self._registers = registers
         self._host = host
         self._is_guarded = is_guarded
@@ -220,10 +220,9 @@ class PlcServer:
             if kind is TableKind.HOLDING:
                 self._show_pair(words, start, Area(address, count))
             return None
+        self.writes += 1
         if self.faults.write_delay_ms:
-            self.writes_waiting += 1
             await asyncio.sleep(self.faults.write_delay_ms / 1_000)
-            self.writes_waiting -= 1
         values = [int(word) for word in written]
         if kind is TableKind.HOLDING and self.pair.holds(address, count):
             await self.pair.write(current_connection(), address, values, self.faults)
