@@ -1,1 +1,1 @@
-"""CORE: the actor around log, folds and feeds; what it keeps house of."""
+"""CORE: the actor around log, folds and feeds, its housekeeping, and what it asks of its membership."""

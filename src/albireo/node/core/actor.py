@@ -1,8 +1,8 @@
-"""CORE: the actor around log, folds and feeds; the only one that appends.
+"""CORE: the actor around log, folds and feeds; the only actor that appends.
 
 A thin shell: it opens the log, rebuilds the folds, and then only carries out what the root machine says. Every wake-up
-is one `step`: what one drain brought, what one sync made durable, or the deadline that came. Whether this node leads,
-and what is committed, its membership says: alone (below) or as a member of a pair (member.py).
+is told to that machine: what one drain brought, what one sync made durable, or the deadline that came. Its membership
+says if this node leads, and what is committed: alone (alone.py) or as a member of a pair (node/member/member.py).
 
 Spec: design/log-and-feed.md, The loop of CORE.
 """
@@ -60,22 +60,22 @@ from albireo.runtime import ActorContext, Letter, Link, TurnLimits
 from albireo.runtime.errors import ConfigurationRefused, StoreRefused
 
 FOR_MEMBERSHIP: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, Carry, HistoryTold)
-"""What of the local link's messages the membership may want; all others are the root machine's."""
+"""Messages of the local link that the membership may want; all others are for the root machine."""
 TURN_LIMITS: Final = TurnLimits(letters_max=128, bytes_max=512 << 10)
-"""Taken in one turn: some 20 batches of 1000 samples, 1 ms of checking and appending."""
+"""Most that one turn takes: some 20 batches of 1000 samples, 1 ms of checking and appending."""
 
 
 class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What boot tells CORE."""
+    """Arguments of CORE, from boot."""
 
     node: str
     cluster: str
     log: LogConfig = LogConfig()
     retention: Retention = Retention()
     pair: PairArguments | None = None
-    """Nothing: this node stands alone."""
+    """Arguments of a member of a pair; None: this node stands alone."""
     feature_level: int = FEATURE_LEVEL
-    """What this node writes and reads at most; less than the software's: held back."""
+    """Highest feature level that this node writes and reads; below that of the software: held back."""
 
 
 def create(arguments: Mapping[str, object]) -> "Core":
@@ -89,7 +89,7 @@ class Core:
     name = "core"
     log_type: ClassVar[type[Log]] = Log
     private_log_type: ClassVar[type[Log]] = Log
-    """A simulation puts others without threads in their place."""
+    """Classes of the two logs; a simulation puts others without threads in their place."""
 
     def __init__(
         self,
@@ -111,13 +111,13 @@ class Core:
         self.root: Root
         self.is_complete = True
         self._links: dict[bytes, Link] = {}
-        """Where who is not on the local link is heard."""
+        """Link of each peer that is not on the local link, by sender."""
         self._is_durable_posted = False
         self._is_disk_awaited = True
         self._durable_told = Position()
         self._is_folding_posted = False
         self._may_fold = False
-        """Behind a sync, or now and then: who follows folds."""
+        """True behind a sync or a tick: a follower may fold, though more of its log waits for the disk."""
         self._admission = ""
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._is_closed = False
@@ -173,14 +173,14 @@ class Core:
 
     @property
     def feature_level(self) -> int:
-        """The highest that this node knows, or is held back to."""
+        """Highest feature level that this node knows, or is held back to."""
         return self._arguments.feature_level
 
     def _logs(self) -> list[Log]:
         return [self.log] if self.private is None else [self.log, self.private.log]
 
     def _uncommitted(self) -> list[Frame]:
-        """What stands in the log above the commit position."""
+        """The frames of the log above the commit position."""
         found: list[Frame] = []
         after = self.log.committed.sequence
         while after < self.log.end.sequence:
@@ -189,7 +189,7 @@ class Core:
         return found
 
     def _rebuild(self) -> Folds:
-        """Newest usable snapshot, then the frames above it."""
+        """Rebuild the folds: newest usable snapshot, then the committed frames above it."""
         folds, replayed_from = Folds(), 0
         for snapshot in self.log.load_snapshots():
             try:
@@ -216,17 +216,17 @@ class Core:
         return folds
 
     def fold_anew(self) -> None:
-        """What the log says was not all read: rebuild the folds from it."""
+        """Rebuild the folds from the log, not all of which could be read before."""
         folds = self._rebuild()
         self.tell(Restored(folds, self.log.committed, self.is_complete))
         self.tell(FramesFollowed(self._uncommitted()))
 
     async def stop(self) -> None:
-        """Clean stop: out of the pair, a last record, a snapshot, the header marked clean."""
+        """Stop cleanly: out of the pair, a last record, a snapshot, the store header marked clean."""
         await self._membership.stop()
         self.tell(Stopping())
         self._end_turn()
-        if not self.root.admission.closed_because:  # On a full disk it may never be; closing writes what finds room.
+        if not self.root.admission.closed_because:  # A full disk may never allow it; closing writes what finds room.
             await self._folded(self.log.end.sequence)
         await self._house.stop()
         self._actor.arm(None)
@@ -237,7 +237,7 @@ class Core:
             log.close(clean=True, shutdown_id=self._membership.shutdown_id if log is self.log else "")
 
     def _release(self) -> None:
-        """After a crash: in thread placement the process lives on, and so would the lock of the log."""
+        """Release the logs after a crash: in thread placement the process lives on, and so would their locks."""
         if not self._is_closed:
             for log in self._logs():
                 with contextlib.suppress(OSError):
@@ -270,7 +270,7 @@ class Core:
         self.tell(LettersDrained(letters, self._membership.describe() if is_described else None))
 
     def _released(self, letters: Sequence[OneLetter]) -> None:
-        """What they bring to be kept here only is on the disk."""
+        """Take letters whose private payloads are on the disk by now."""
         self._tell_letters(letters)
         self._end_turn()
 
@@ -283,8 +283,8 @@ class Core:
         self._end_turn()
 
     def _sync_done(self, position: Position) -> None:
-        """From the sync thread: have the position looked at, one call at a time. If nothing follows from it, the next
-        turn looks: whoever says that something does looks afterwards whether it has come (`_end_turn`)."""
+        """Post a look at the durable position, one at a time; for the sync thread. While nothing would follow from the
+        position none is posted: the turn that ends such a time looks itself if more is durable (`_end_turn`)."""
         del position  # Void by the time of the call if the log was cut meanwhile.
         if self._is_disk_awaited and not self._is_durable_posted:
             self._is_durable_posted = True
@@ -306,8 +306,8 @@ class Core:
             self.tell(Durable())
 
     def commit(self, position: Position) -> None:
-        """While committed frames wait for a turn to be folded in, more of them wait with them. Who follows folds at the
-        end of a turn, behind a sync: the holder waits for that, and for no fold."""
+        """Commit up to `position`; as the holder fold too, unless committed frames wait for a turn of their own.
+        A follower folds at the end of a turn, behind a sync: the holder waits for the sync, and for no fold."""
         self.log.commit(position)
         if self.root.role.holds and not self._is_folding_posted:
             self._fold()
@@ -322,19 +322,19 @@ class Core:
         self._end_turn()
 
     def _log_failed(self, failure: LogFailure) -> None:
-        """From the sync thread: what is appended may not be durable. Stop acknowledging, end."""
+        """Stop acknowledging, and end: what is appended may not be durable. For the sync thread."""
         self._actor.call(self._actor.fail, f"log: {failure}")
 
     def _moment(self) -> Moment:
         return Moment(self._actor.now(), WallTime(self._actor.wall_ns()))
 
     def tell(self, event: Event) -> None:
-        """One step of the root machine, and what it wants done."""
+        """Have the root machine take one step, and do what it wants done."""
         moment = self._moment()
         self._perform(self.root.step(event, self.log.view(), moment), moment)
 
     def _perform(self, turn: Turn, moment: Moment) -> None:
-        """Append, then send; see machine.node.turn for why the order is enough."""
+        """Append, then send; see machine.node.turn for why that order is enough."""
         appended: list[Frame] = []
         if turn.drafts:
             appended = append_all(self.log, self.private, turn.drafts, turn.elapsed_ms, moment.wall)
@@ -349,15 +349,15 @@ class Core:
             self._feeding.give(turn.pulls, moment.now)
 
     def save_snapshot(self) -> None:
-        """Begin one soon."""
+        """Have a snapshot saved soon."""
         self._house.save_snapshot()
 
     def wake(self) -> None:
-        """Something changed outside a wake-up: look at the deadlines again."""
+        """Look at the deadlines again: something has changed outside a wake-up."""
         self._actor.call(self._end_turn)
 
     def say(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview] = ()) -> bool:
-        """Send to an actor of this node; False: it is gone."""
+        """Send to an actor of this node; False: that actor is gone."""
         return self._link.send(message, raw, to=to)
 
     def _feed(self, to: bytes, message: AnyMessage, raw: bytes) -> bool:
@@ -370,7 +370,7 @@ class Core:
             self.root.step(PeerLost(send.to), self.log.view(), moment)
 
     def _end_turn(self) -> None:
-        """What every wake-up ends with: admission looked at, followers served, the next deadline armed."""
+        """End a wake-up: look at the admission, fold, serve followers, arm the next deadline."""
         admission = self.log.admission() or ("" if self.private is None else self.private.log.admission())
         if admission != self._admission:
             self._admission = admission

@@ -13,13 +13,13 @@ from albireo.runtime import Letter
 
 
 class Alone:
-    """It leads from its start on, and what is durable is committed."""
+    """Membership of a node that leads from its start on; what is durable is committed."""
 
     shutdown_id = ""
 
     def __init__(self, core: LogAndFolds) -> None:
         self._core = core
-        core.log.commit(core.log.durable)  # What recovery made durable.
+        core.log.commit(core.log.durable)  # All that recovery made durable.
 
     def begin(self) -> None:
         log = self._core.log

@@ -1,4 +1,4 @@
-"""What CORE's followers pull is read from its log here, and sent.
+"""Feeding: reads what CORE's followers pull from its log, and sends it.
 
     end of a wake-up --> root machine --> pulls --> log read, sent --> root machine: what became of them
 
@@ -18,7 +18,7 @@ from albireo.runtime import ActorContext
 
 
 class Feeding:
-    """One run of CORE's; its state is the root machine's, but for the turn that is posted."""
+    """The feeding of one run of CORE; its state is the root machine's, but for the turn that is posted."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Feeding:
     ) -> None:
         """
         Args:
-            send: on the link where this peer is heard; False: it is gone.
+            send: sends on the link where this peer is heard; False: the peer is gone.
             arm: has `deadline` looked at again.
         """
         self._actor = actor
@@ -43,16 +43,16 @@ class Feeding:
         return self._core.root.readable(self._core.log.committed)
 
     def deadline(self) -> Instant | None:
-        """When somebody has rested; a turn that is posted sees to it before."""
+        """When the first lagging follower has rested; None: none lags, or a turn is posted, which sees to it before."""
         return None if self._is_posted else self._core.root.feeds.leader.rest_ends(self._readable)
 
     def look(self) -> None:
-        """A wake-up has brought all it had."""
+        """Tell the root machine, if there are followers, that a wake-up has brought all it had."""
         if self._core.root.feeds.leader.followers:
             self._core.tell(WakeUpEnded(self._actor.turns.total_ns))
 
     def give(self, pulls: Sequence[Pull], now: Instant) -> None:
-        """One chunk to every follower that lags and has room; the next one in a turn of its own."""
+        """Send one chunk for each pull; what is ready beyond that goes in a turn of its own."""
         readable = self._readable
         given = [one for pull in pulls if (one := self._given(pull, readable)) is not None]
         self._core.tell(FollowersServed(given))
@@ -64,17 +64,17 @@ class Feeding:
     def _look_again(self) -> None:
         self._is_posted = False
         self.look()
-        self._arm()  # Who had its share is not ready, and nothing else may come.
+        self._arm()  # A follower that had its share is not ready, and no other wake-up may come.
 
     def _given(self, pull: Pull, readable: Position) -> Given | None:
-        """Read and send; nothing: the holder has these records, and gives them soon."""
+        """Read and send a chunk; None: it is damaged here, and the holder, which has it, gives it soon."""
         try:
             chunk = (self._core.private or self._core.log).read(pull.after, pull.bytes_max)
         except Pruned:
-            return Given(pull, is_lost=True)  # It says hello again, and is told SNAPSHOT.
+            return Given(pull, is_lost=True)  # The follower says hello again, and is told SNAPSHOT.
         except ReadFailed as error:
             self._actor.log.limited("log_unreadable", "feed", reason=str(error))
-            return Given(pull, is_lost=True)  # The disk is asked again when it says hello.
+            return Given(pull, is_lost=True)  # The disk is asked again when the follower says hello.
         except Corrupted as damage:
             return self._pass_damage(pull, damage) if self._core.root.role.holds else None
         data, raw, scanned = cut(chunk, pull, self._core.log.history.epoch)
@@ -85,7 +85,7 @@ class Feeding:
         return Given(pull, scanned, data.last, len(raw), is_all, is_lost)
 
     def _pass_damage(self, pull: Pull, damage: Corrupted) -> Given:
-        """Go on behind records that can't be read. What the history will lack is a gap from here on."""
+        """Go on behind records that can't be read. For a named follower, the history, they become a gap."""
         self._actor.log.limited("log_corrupt", "feed", reason=str(damage))
         if self._core.root.feeds.leader.followers[pull.to].hello.is_named:
             wall = self._actor.wall_ns()
@@ -94,7 +94,7 @@ class Feeding:
         return Given(pull, damage.last_sequence)
 
     def _node_ns_at(self, sequence: int, otherwise: int) -> int:
-        """Node time of a record beside a damaged range."""
+        """Node time of a record beside a damaged range; `otherwise` if that can't be read either."""
         try:
             return self._core.log.header_at(sequence).node_ns
         except (Corrupted, Pruned, ReadFailed, ValueError):

@@ -25,9 +25,9 @@ EVERY_NS: Final = SECOND
 SNAPSHOT_RECORDS: Final = 2_000_000
 """A snapshot after this many records bounds the replay at a start to about a second."""
 SCRUB_BYTES_MAX: Final = 4 << 20
-"""Checked in one housekeeping turn at most: about 2 ms."""
+"""Most bytes that one housekeeping turn checks: about 2 ms."""
 PRUNE_NS: Final = 60 * SECOND
-"""Or as often as snapshots are made, for these let segments go."""
+"""Time between two prunings, or that between two snapshots if it is shorter, for these let segments go."""
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,7 +40,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Housekeeping:
-    """What has to be done now and then, around one log and the folds of it."""
+    """Work that has to be done now and then, around the logs of one run of CORE and its folds."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Housekeeping:
         return [self._log] if self._private is None else [self._log, self._private.log]
 
     def _tell_let_go(self, trimmer: Trimmer) -> None:
-        """What quarantine does not keep any more is said: somebody may have meant to look at it."""
+        """Tell what quarantine does not keep any more: somebody may have meant to look at it."""
         log = self._actor.log
         for gone in trimmer.let_go():
             what = gone.what
@@ -121,11 +121,11 @@ class Housekeeping:
             log.limited("quarantine_not_trimmed", "disk", reason=trimmer.trouble)
 
     def save_snapshot(self) -> None:
-        """At the next wake-up."""
+        """Have a snapshot begun at the next tick."""
         self._at = self._snapshot_at = Instant(0)
 
     async def stop(self) -> None:
-        """The last snapshot."""
+        """Save the last snapshot."""
         if self._saving is not None:
             await self._saving
         await self._save_snapshot()
@@ -149,12 +149,12 @@ class Housekeeping:
         try:
             if self._log.save_snapshot(position, log_time, joined(drawn)):
                 self._snapshot_sequence = position.sequence
-        except (Corrupted, ReadFailed) as error:  # The frame that it is named after can't be read now.
+        except (Corrupted, ReadFailed) as error:  # The frame that names the snapshot can't be read now.
             self._actor.log.limited("log_unreadable", "snapshot", reason=str(error))
         self._is_saving = False
 
     def _snapshot_ended(self, task: asyncio.Task[None]) -> None:
-        """A bug in there must not pass for "no snapshot was due": the replay of the next start would only grow."""
+        """Fail on a bug: it must not pass for "no snapshot was due", while the replay of the next start only grows."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._actor.fail(f"snapshot: {type(error).__name__}: {error}")
 

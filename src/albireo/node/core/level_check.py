@@ -1,4 +1,4 @@
-"""What CORE refuses at its start: a log above what this node knows. What it could not read, it would not fold.
+"""Check, at CORE's start, that this node knows the log's feature level: what it can't read it would not fold.
 
 Spec: design/pair.md, rule 11; ADR-0127.
 """
@@ -12,7 +12,8 @@ from albireo.runtime.errors import ConfigurationRefused
 
 
 def check_level(folds: Folds, uncommitted: Sequence[Frame], known: int) -> None:
-    """
+    """Refuse a log above the feature level that this node knows.
+
     Raises:
         ConfigurationRefused: the log is, or may soon be, above `known`.
     """

@@ -9,7 +9,7 @@ numbers, its time. Only the columns of values stay here.
 
 Invariants
     payload first:  nobody hears of a producer's batch, neither disk nor other member, before its payload is on the
-                    disk here. So whatever a takeover leaves committed, its values are where its epoch was.
+                    disk here. So values of what a takeover leaves committed are on the member whose epoch it was.
     in order:       letters of one sender wait behind each other; other senders don't wait for them.
     one place:      whoever reads the pair's log for somebody on this member reads it through here.
 
@@ -45,12 +45,12 @@ from albireo.node.member.arguments import PairArguments
 from albireo.runtime import ActorContext
 
 DIRECTORY: Final = "private"
-"""Beside the pair's log."""
+"""Folder of the private log, beside the pair's log."""
 RELEASED_MAX: Final = 128
-"""Letters of one turn, as many as CORE takes from its links in one."""
+"""Most letters that one turn releases, as many as CORE takes from its links in one."""
 READ_BYTES: Final = 256 << 10
 LOOKED_BYTES: Final = 1 << 20
-"""Of the pair's log, looked through in one go for the oldest reference."""
+"""Bytes of the pair's log that are looked through in one go for the oldest reference."""
 
 Body = bytes | memoryview
 _VALUES: Final = frozenset(int(one) for one in ValueType)
@@ -61,7 +61,7 @@ def entry_of(draft: Draft) -> Entry:
 
 
 class PrivateLog:
-    """See the module; one per run of CORE of a member."""
+    """The private log of one run of CORE; see the module."""
 
     def __init__(
         self,
@@ -75,8 +75,8 @@ class PrivateLog:
         """
         Args:
             pair: the log that is replicated.
-            streams: private from now on.
-            level: feature level of the pair's log; as long as it is below that of references, all is replicated.
+            streams: those that are private from now on.
+            level: gives the feature level of the pair's log; while that is below that of references, all is replicated.
             damaged: told why a payload that belongs here can't be read.
         """
         self.log = log
@@ -85,14 +85,14 @@ class PrivateLog:
         self._level = level
         self._damaged = damaged
         self._waiting: deque[tuple[int, OneLetter]] = deque()
-        """Letters, in order, and what of this log must be on the disk before."""
+        """Letters in order, each with the sequence up to which this log must be on the disk before."""
         self._stored: dict[int, tuple[Body, Frame]] = {}
-        """By identity of the body: payloads that no draft has asked for yet."""
+        """Payloads that no draft has asked for yet, by identity of the body."""
         self._at_hand: dict[int, Frame] = {}
-        """By first sequence: payloads read together."""
+        """Payloads that were read together, by first sequence."""
         self._body_bytes_max = min(BODY_BYTES_MAX, segment_bytes - HEADER_BYTES)
         self._looked_to = 0
-        """Up to here no reference of the pair's log leads to this one."""
+        """Sequence of the pair's log up to which no reference leads to this log."""
 
     def start(
         self,
@@ -100,10 +100,10 @@ class PrivateLog:
         tell: Callable[[list[OneLetter]], None],
         failed: Callable[[LogFailure], None],
     ) -> None:
-        """Begin to sync.
+        """Begin to sync, and to release letters.
 
         Args:
-            call: from any thread: have a function called in a turn of its own.
+            call: has a function called in a turn of its own; for any thread.
             tell: is given letters that need not wait any more.
         """
 
@@ -136,7 +136,7 @@ class PrivateLog:
         return free
 
     def _store(self, entries: Sequence[AppendEntry], raw: Sequence[Body], node_ns: int) -> bool:
-        """Whether anything was: what can't be a batch is not, and admission will say so."""
+        """Store what is private; True: there was some. What can't be a batch is left out: admission will say so."""
         found = [
             (body, Entry(one.stream, one.kind, one.record_count, body, one.body_crc))
             for one, body in zip(entries, raw, strict=True)
@@ -151,9 +151,9 @@ class PrivateLog:
         return bool(found)
 
     def release(self, tell: Callable[[list[OneLetter]], None]) -> bool:
-        """Tell of the letters whose payloads are on the disk by now, as many as fit into a turn; True: there are more.
+        """Tell of the letters whose payloads are on the disk by now, a turn's worth at most; True: there may be more.
 
-        What was stored for them and is not drafted then never will be.
+        A payload that was stored for them and is not drafted then never will be.
         """
         log, found = self.log, list[OneLetter]()
         log.commit(log.durable)
@@ -169,7 +169,7 @@ class PrivateLog:
         return len(found) == RELEASED_MAX
 
     def append(self, drafts: Sequence[Draft], *, elapsed_ms: int, node_ns: int) -> list[Frame]:
-        """Append to the pair's log; the whole frames, as `Log.append` gives them."""
+        """Append to the pair's log, private drafts as references; returns the whole frames, as `Log.append` does."""
         payloads = [self._payload_of(one, node_ns) for one in drafts]
         entries = [
             entry_of(draft) if payload is None else _entry_for(payload)
@@ -182,7 +182,7 @@ class PrivateLog:
         ]
 
     def _payload_of(self, draft: Draft, node_ns: int) -> Frame | None:
-        """None: it is replicated."""
+        """Payload of a draft, stored now if it is not yet; None: the draft is replicated."""
         if not self._is_private(draft.stream, draft.kind):
             return None
         stored = self._stored.pop(id(draft.body), None)
@@ -194,7 +194,7 @@ class PrivateLog:
         return stream in self._streams and kind in _VALUES and self._level() >= REFERENCE_LEVEL
 
     def read(self, after: int, bytes_max: int) -> bytes:
-        """As `Log.read` of the pair's log, with every payload that is here. Raises as that does."""
+        """Read the pair's log as `Log.read` does, with every payload that is here; raises as that does."""
         chunk = self._pair.read(after, bytes_max)
         parts: list[bytes] = []
         size, offset = 0, 0
@@ -226,7 +226,7 @@ class PrivateLog:
         return frame if payload is None else reference.whole(frame, meant, payload.body)
 
     def _payload(self, meant: reference.Reference) -> Frame | None:
-        """None: what stands there is something else, for the log was replaced or lost its end."""
+        """Payload that is meant; None: something else stands there, for the log was replaced or lost its end."""
         if meant.sequence not in self._at_hand:
             chunk = self.log.read_appended(meant.sequence - 1, READ_BYTES)
             found = (Frame(header, body) for header, body in frames(chunk))
@@ -237,17 +237,17 @@ class PrivateLog:
         return payload
 
     def prune(self) -> int:
-        """Let go of payloads that no reference leads to any more; how many segments went."""
+        """Let go of payloads that no reference leads to any more; returns how many segments went."""
         low = self._oldest()
         if low is None:
             return 0
         log = self.log
-        if log.committed > log.snapshot:  # A log keeps what is above its oldest snapshot; this one has no folds.
+        if log.committed > log.snapshot:  # A log keeps what is above its oldest snapshot; the private log has no folds.
             log.save_snapshot(log.committed, LogTime(0), {})
         return len(log.prune(dict.fromkeys((int(stream) for stream in Stream), low)))
 
     def _oldest(self) -> int | None:
-        """First sequence still wanted; None: the next look may tell."""
+        """First sequence of this log that is still wanted; None: the next look may tell."""
         after = max(self._looked_to, self._pair.begin_sequence - 1)
         try:
             chunk = self._pair.read(after, LOOKED_BYTES)
@@ -267,7 +267,7 @@ class PrivateLog:
 
 
 def body_of_own(body: bytes | memoryview, log_id: bytes) -> bool:
-    """This reference leads to the log `log_id`."""
+    """True: the reference in `body` leads to the log `log_id`."""
     try:
         return reference.decode(body).log_id == log_id
     except DecodeError:
@@ -275,7 +275,7 @@ def body_of_own(body: bytes | memoryview, log_id: bytes) -> bool:
 
 
 def _entry_for(payload: Frame) -> Entry:
-    """The reference to a payload."""
+    """Entry for the pair's log that refers to a payload."""
     body = reference.encode(payload)
     return Entry(payload.header.stream, Kind.REFERENCE, payload.header.record_count, body, body_crc(body))
 
@@ -291,7 +291,7 @@ def opened(
     files: FileSystem,
     entropy: Callable[[int], bytes],
 ) -> PrivateLog | None:
-    """A log with an id of its own, led by this member whenever it runs; None: there is and was nothing private.
+    """Open the private log, which has an id of its own and is led by this member; None: nothing is or was private.
 
     Raises:
         OpenRefused: as `Log.open`.
@@ -317,14 +317,14 @@ def opened(
 def append_all(
     log: Log, private: PrivateLog | None, drafts: Sequence[Draft], elapsed_ms: int, node_ns: int
 ) -> list[Frame]:
-    """Append to the pair's log, by way of the private one if there is one."""
+    """Append to the pair's log, by way of the private log if there is one."""
     if private is not None:
         return private.append(drafts, elapsed_ms=elapsed_ms, node_ns=node_ns)
     return log.append([entry_of(draft) for draft in drafts], elapsed_ms=elapsed_ms, node_ns=node_ns)
 
 
 def whole(private: PrivateLog | None, frame: Frame) -> Frame:
-    """As `PrivateLog.whole`."""
+    """The frame as `PrivateLog.whole` gives it; as it stands if there is no private log."""
     return frame if private is None else private.whole(frame)
 
 

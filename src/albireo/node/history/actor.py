@@ -64,9 +64,9 @@ class HistoryArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     node: str
     pace: SealPaceConfig = SealPaceConfig()
     capacity_bytes: int = 8 << 20
-    """Bytes of frames that may be under way to it."""
+    """Most bytes of frames that may be under way to the history."""
     is_paired: bool = False
-    """The node is a pair: the other member's history may have files that this one lacks."""
+    """True: the node is a pair, and the other member's history may have files that this history lacks."""
 
 
 def create(arguments: Mapping[str, object]) -> "Historian":
@@ -99,7 +99,7 @@ class Historian:
         self._problem = ""
         """Why nothing new comes in, for `stats`."""
         self._lost_to: int | None = None
-        """The log pruned the next records, up to this sequence, before they were taken; None: it did not."""
+        """Sequence up to which the log pruned the next records before they were taken; None: it pruned none."""
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
@@ -216,7 +216,7 @@ class Historian:
             case TakeSnapshot(position=position):
                 self._lost_to = position.sequence
                 self._actor.log.error("history_fell_behind", pruned_to=str(position), had=str(self._hot.position))
-                self._core.send(Ask(request_id=1, what="items"))  # Their declarations may have been pruned too.
+                self._core.send(Ask(request_id=1, what="items"))  # The declarations of items may have been pruned too.
             case CutBack(position=position):
                 self._went_another_way(position)
             case Noted(event="refused" | "behind" | "stale_epoch" as event, detail=detail):

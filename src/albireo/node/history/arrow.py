@@ -1,4 +1,4 @@
-"""What the history asks of pyarrow for its whole process. Decision: ADR-0136."""
+"""Setting of pyarrow for the whole process of a history: it does without pandas. Decision: ADR-0136."""
 
 import sys
 from collections.abc import Sequence

@@ -53,7 +53,7 @@ while."""
 
 
 class Copies:
-    """For the loop of the actor; does nothing for a node that stands alone."""
+    """The copies, for the loop of the actor; they do nothing for a node that stands alone."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Copies:
         self._step(TimePassed())
 
     def manifest_changed(self) -> None:
-        """The manifest has changed, and may list a new hole."""
+        """Take note that the manifest has changed, and may list a new hole."""
         self._step(HolesKnown(self._store.manifest.holes, self._store.manifest.log_id))
 
     def stop(self) -> None:

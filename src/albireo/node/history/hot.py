@@ -62,7 +62,7 @@ class HotContent(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     gaps: Sequence[Row] = ()
     events: Sequence[Row] = ()
     items: tuple[KnownItem, ...] = ()
-    """Declared or changed since the last seal."""
+    """Items declared or changed since the last seal."""
     holes: Sequence[Hole] = ()
     """Holes found since the last seal; their gap rows are not among `gaps`."""
 
@@ -86,14 +86,14 @@ class HotTail:
         self.rows = 0
         self.size_bytes = 0
         self.unreadable = 0
-        """Frames whose body does not fit the header; each is an event of the journal."""
+        """Number of frames whose body does not fit the header; each is an event of the journal."""
         self._chunks: list[Chunk] = []
         self._gaps: list[Row] = []
         self._events: list[Row] = []
         self._items: list[KnownItem] = []
         self._holes: list[Hole] = []
         self._gap_elsewhere: Row | None = None
-        """Last of the gaps, while it can still grow: nobody has seen it, and no record came since."""
+        """Last of the gaps, while it can still grow: nobody has seen it, and no sample and no gap came since."""
 
     def take(self, header: FrameHeader, body: bytes | memoryview) -> bool:
         """Add a frame that follows the last one; False: it is a repeat."""
@@ -118,7 +118,7 @@ class HotTail:
         return True
 
     def _taken_elsewhere(self, header: FrameHeader) -> None:
-        """Samples that another member took and that are not replicated: one gap for all that follow each other."""
+        """Record a gap for samples that another member took and that are not replicated; those in a row share one."""
         before = self._gap_elsewhere
         if before is None:
             from_ns = min(self.complete_to_ns or header.node_ns, header.node_ns)
@@ -169,7 +169,7 @@ class HotTail:
         self.size_bytes += ROW_BYTES
 
     def fork(self, position: Position) -> None:
-        """The log went another way after `position`: record that, and take later records from there."""
+        """Record that the log went another way after `position`, and take later records from there."""
         detail = f"records after {position} up to {self.position} are here, and no longer in the log"
         row: Row = {"at_ns": self.complete_to_ns, "kind": "control", "action": "log_forked", "user": "", "subject": ""}
         place: Row = {"detail": detail, "node_ns": self.complete_to_ns, "epoch": self.position.epoch}

@@ -31,7 +31,7 @@ class Merges:
     def look(self) -> None:
         """Begin the most useful merge, if there is one and none is under way."""
         manifest = self._store.manifest
-        gaps = {hole.gap for hole in manifest.holes}  # They are removed one by one.
+        gaps = {hole.gap for hole in manifest.holes}  # Gap files of holes are removed one by one.
         files = [entry for entry in manifest.files if entry.path not in gaps]
         plan = None if self.is_merging else merge_plan(files, manifest.complete_to_ns, self.damaged)
         if plan is None:

@@ -281,7 +281,7 @@ class StoredHistory:
         ]
 
     def _samples(self, item_ids: Sequence[int], span: TimeRange, columns: Sequence[str]) -> list[pa.Table]:
-        """Rows in sorted pieces, each from one item and from one file or the hot tail."""
+        """Rows in sorted pieces: one of each item and file, and one of the hot tail."""
         wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "source_ns", span.from_ns, span.to_ns)
         paths = [entry.path for entry in self._overlapping(FileKind.SAMPLES, span)]
         pieces = parquet.read_items(self._root, paths, columns, wanted)

@@ -17,7 +17,7 @@ class HotQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Arguments of the question `history`."""
 
     item_ids: tuple[int, ...] = ()
-    """Empty: all."""
+    """Items asked for; empty: all."""
     from_ns: int = -(2**63)
     to_ns: int = 2**63 - 1
 

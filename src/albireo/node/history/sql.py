@@ -34,7 +34,7 @@ class Database:
             self._connection.execute(f"CREATE VIEW {kind} AS SELECT {columns}{more} FROM {source}")
 
     def _nothing(self, kind: FileKind) -> str:
-        """An empty table of the right types."""
+        """Register an empty table of the right types; returns its name."""
         self._connection.register(f"no_{kind}", SCHEMAS[kind].empty_table())
         return f"no_{kind}"
 
@@ -67,7 +67,7 @@ class Database:
 
 
 def connect(data: Path) -> Database:
-    """The history below a data directory.
+    """Database over the history below a data directory.
 
     Raises:
         QueryRefused: duckdb is not installed.

@@ -9,7 +9,7 @@ from albireo.machine.pair.events import Refusal
 from albireo.model.instant import Instant
 
 WHAT_TO_DO: Final = "; what to do: "
-"""Stands between error and remedy; a command shows the remedy on a line of its own."""
+"""Text between error and remedy; a command shows the remedy on a line of its own."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ GIVEN_UP: Final = {
     ),
     Refusal.OTHER_NOT_IN_SET: Reply(
         error="the other member left the set meanwhile, so this member leads on",
-        remedy="wait until `albireo status` shows the other one ready, then try again",
+        remedy="wait until `albireo status` shows the other member ready, then try again",
     ),
     Refusal.LEASE_OVER: Reply(
         error="the lease ended meanwhile, so nothing was given away",
@@ -46,4 +46,4 @@ GIVEN_UP: Final = {
 """Replies to a handover that was given up, by the reason."""
 
 Poll = Callable[[Instant], Reply | None]
-"""Called now and then until it gives a reply, which it does within a bounded time."""
+"""Function that is called now and then until it gives a reply, which it does within a bounded time."""

@@ -47,7 +47,7 @@ from albireo.node.vote.admission import VoterAdmission
 from albireo.runtime import Letter
 
 WAITING_MAX: Final = 8
-"""Actions under way; one more is refused."""
+"""Most actions under way; one more is refused."""
 POLL_NS: Final = 20 * MS
 HANDOVER_NS: Final = 10 * SECOND
 FORCE_NS: Final = 10 * SECOND
@@ -69,17 +69,17 @@ class ActionContext(msgspec.Struct, frozen=True):
     """The part of the membership that admin actions use."""
 
     log: Callable[[], LogView]
-    """The own log as it is now."""
+    """Gives the own log as it is now."""
     step: Callable[[Event], list[Why]]
-    """One step of the member machine; returns why it refused what it refused in it."""
+    """Takes one step of the member machine; returns the reasons of its refusals."""
     ask_voter: Callable[[str, Question], None]
     wall_ns: Callable[[], WallTime]
     stop_node: Callable[[], object]
-    """Ask boot to stop this node."""
+    """Asks boot to stop this node."""
     journal: Callable[[str, str], object]
-    """Keep a line: which action, asked for by whom."""
+    """Keeps a line: which action, asked for by whom."""
     append: Callable[[Sequence[Audited]], int]
-    """Append to the own log, if this member may; returns the sequence of the last record, 0 if it may not."""
+    """Appends to the own log, if this member may; returns the sequence of the last record, 0 if it may not."""
 
 
 class MaintenanceAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -120,7 +120,7 @@ class WaitingAction(msgspec.Struct):
 
 
 class AdminActions:
-    """One per run of CORE."""
+    """Admin actions that this member is asked for; one per run of CORE."""
 
     def __init__(self, member: Member, status: MemberStatus, marks: Marks, context: ActionContext) -> None:
         self._member = member
@@ -147,7 +147,7 @@ class AdminActions:
         }
 
     def begin(self, on_record: Iterable[tuple[Audited, Position]]) -> None:
-        """Maintenance outlives the restart it was perhaps asked for.
+        """Take up what outlives a restart: the audit trail, and maintenance, for which it was perhaps done.
 
         Args:
             on_record: entries at the end of the log, with where they stand.
@@ -156,7 +156,7 @@ class AdminActions:
         self._hold(is_on=False)
 
     def asked(self, letter: Letter, ask: Ask, now: Instant) -> bool:
-        """Take a question that asks for an admin action; False: it does not."""
+        """Take a question that asks for an admin action; False: it asks for something else."""
         handler = self._known.get(ask.what)
         if handler is None:
             return False
@@ -178,15 +178,15 @@ class AdminActions:
         return True
 
     def voted(self, voted: Voted) -> None:
-        """A voter has answered some question."""
+        """Take a voter's answer to some question."""
         self.admission.voted(voted)
 
     def heard(self, beat: Heartbeat) -> None:
-        """The other member's last heartbeat, fresh."""
+        """Take the other member's last heartbeat, fresh."""
         self._trail.heard(beat)
 
     def followed(self, frames: Sequence[Frame]) -> None:
-        """Frames of the holder stand in the log."""
+        """Take frames of the holder that stand in the log."""
         self._trail.followed(frames)
 
     def marked(self, beat: Heartbeat) -> Heartbeat:

@@ -1,4 +1,4 @@
-"""What boot tells a member of its pair."""
+"""Arguments that boot gives CORE as a member of a pair."""
 
 import hashlib
 from typing import Final
@@ -16,13 +16,13 @@ class Seats(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     member: int
-    """Own index."""
+    """Index of this member."""
     clients: tuple[str, str]
-    """By index: where clients connect."""
+    """Endpoint to which clients of each member connect, by its index."""
     peers: tuple[tuple[str, ...], tuple[str, ...]]
-    """By index: where the other member connects, one per path."""
+    """Endpoints, one per path, at which each member hears the other, by its index."""
     guards: dict[str, str] = {}
-    """By adapter: what refuses a late order to its outputs."""
+    """Guard level of the outputs of each adapter, by its name."""
 
     def place(self, index: int) -> str:
         return f"{self.node}[{MEMBERS[index]}]"
@@ -32,36 +32,36 @@ class Seats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlcWaits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `albireo doctor plc-voter` measured of one PLC, as the topology has it."""
+    """Times that `albireo doctor plc-voter` measured of one PLC, as the topology has them."""
 
     settle_ms: int = 50
     dead_time_ms: int = 2_000
 
 
 class PairArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What boot tells a member of its pair."""
+    """Arguments of a member of a pair, from boot."""
 
     member: int
-    """0 primary, 1 backup."""
+    """Index of this member: 0 primary, 1 backup."""
     place: str
-    """Such as root[primary]."""
+    """Name of this member, such as root[primary]."""
     config: PairConfig
     witnesses: dict[str, str] = {}
-    """Endpoint by voter name."""
+    """Endpoints of the witnesses, by voter name."""
     client: str
     """Own endpoint for clients."""
     peer: tuple[str, ...]
     """Own endpoints for the other member, one per path."""
     other: tuple[str, ...]
-    """The other member's, in the same order."""
+    """The other member's endpoints for this member, in the same order."""
     other_place: str
-    """Name of its key."""
+    """Name of the other member, and of its key."""
     other_client: str = ""
-    """Where clients of the other member connect."""
+    """The other member's endpoint for clients."""
     waits: dict[str, PlcWaits] = {}
-    """By voter name, of the PLCs that vote."""
+    """Times of the PLCs that vote, by voter name."""
     guards: dict[str, str] = {}
-    """By adapter: what refuses a late order to its outputs. For the status."""
+    """Guard level of the outputs of each adapter, by its name; for the status."""
     local_streams: tuple[str, ...] = ()
     """Names of the streams whose durability is `local`."""
     private_streams: tuple[str, ...] = ()
@@ -71,17 +71,17 @@ class PairArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def log_id(self) -> bytes:
-        """The same on both members without a word between them."""
+        """Id of the pair's log, the same on both members without a word between them."""
         return hashlib.blake2b(self.config.cluster.encode(), digest_size=16).digest()
 
     @property
     def stream_numbers(self) -> tuple[frozenset[int], frozenset[int]]:
-        """Local and private ones, as frames have them."""
+        """Numbers of the local and of the private streams, as frames have them."""
         return _numbers(self.local_streams), _numbers(self.private_streams)
 
     @property
     def seats(self) -> Seats:
-        """Names and addresses, for the status."""
+        """Names and addresses of the pair, for the status."""
         own_first = self.member == 0
         return Seats(
             node=self.place.rpartition("[")[0],

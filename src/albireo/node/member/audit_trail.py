@@ -29,7 +29,7 @@ from albireo.model.position import Position
 from albireo.node.member.marks import Marks
 
 TOLD_MAX: Final = 4
-"""Entries in one heartbeat."""
+"""Most entries in one heartbeat."""
 LOOK_BACK_RECORDS: Final = 1 << 18
 """Records read at a start, from the end of the log back. An entry on record that still waits was committed moments
 before the end, or, if the power failed then, before `pair.json` was last written back."""
@@ -39,7 +39,7 @@ DETAIL_CHARS_MAX: Final = 500
 
 
 class AuditTrail:
-    """One per run of CORE."""
+    """The audit trail of a member; one per run of CORE."""
 
     def __init__(
         self,

@@ -1,14 +1,14 @@
-"""Reasons for the active member to hand the lead over by itself: the other one can do what this one can't.
+"""Reasons for the active member to hand the lead over by itself: the other member can do what this member can't.
 
     its disk takes nothing more
     it reaches fewer devices
 
-The other one's heartbeats say whether it has room and how many it reaches; to one without room nothing is handed over.
-Each reason has to last, and none is acted on again for a while: two members with a bad cable each must not swap for
-ever. With a full disk the while is short, for nothing is served by this member meanwhile.
+The other member's heartbeats say whether it has room and how many devices it reaches; without room it is handed
+nothing. Each reason has to last, and none is acted on again for a while: two members with a bad cable each must not
+swap for ever. With a full disk the while is short, for nothing is served by this member meanwhile.
 
-And what every handover waits for, whoever ordered it: by when the last output write of this member has landed, and what
-became of it stands in the log.
+Also what every handover waits for, whoever asked for it: by when the last output write of this member has landed, and
+its outcome stands in the log.
 
 Spec: design/pair.md, rule 11; Outputs; ADR-0121.
 """
@@ -27,7 +27,7 @@ LOOK_NS: Final = SECOND // 2
 
 
 class HandingOver:
-    """Looks now and then; one per run of CORE."""
+    """Looks now and then for reasons to hand over; one per run of CORE."""
 
     def __init__(self, member: Member, log: Log, root: Root) -> None:
         self._member = member
@@ -36,15 +36,15 @@ class HandingOver:
         self._look_at = Instant(0)
         self._reasons = Reasons()
         self._told: tuple[int, Instant] | None = None
-        """Stand-down, and by when all has landed, as the member machine was told."""
+        """Stand-down, and by when all its writes have landed, as the member machine was told."""
 
     def events(self, now: Instant) -> list[Event]:
-        """What the member machine is to be told."""
+        """Events that the member machine is to be told now."""
         ended = self._outputs_ended()
         return [*([] if ended is None else [ended]), *(self._looked(now) if now >= self._look_at else [])]
 
     def _looked(self, now: Instant) -> list[Event]:
-        """How many devices are reached, and why to hand over now, if that is due."""
+        """Events of a look: how many devices are reached, if that is new, and a switchover, if one is due."""
         self._look_at = Instant(now + LOOK_NS)
         member, reaches = self._member, self.reached()
         other = member.peer.last
@@ -57,11 +57,11 @@ class HandingOver:
         return [*reached, *([SwitchoverAsked(cause)] if cause else [])]
 
     def deadline(self) -> Instant | None:
-        """At once when there is news of the outputs."""
+        """At once when there is news of the outputs; else None: looks come with the member's other wake-ups."""
         return None if self._news() is None else Instant(0)
 
     def _outputs_ended(self) -> OutputsEnded | None:
-        """If that is news."""
+        """Event that tells by when the last output write has landed, if that is news."""
         news = self._news()
         if news is not None or not self._root.role.is_handing_over:
             self._told = news
@@ -76,7 +76,7 @@ class HandingOver:
         return None if news == self._told else news
 
     def reached(self) -> int:
-        """Devices that the adapters here reach: as they say while they stand by, as their items say while acting."""
+        """Number of devices that adapters here reach: as they say while standing by, as items say while acting."""
         role = self._root.role
         if not role.is_serving:
             return sum(role.reaches.values())

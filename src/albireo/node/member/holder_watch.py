@@ -1,7 +1,7 @@
-"""Watches one process over links to its peer endpoints, and says when it is gone (rule 12 of the pair).
+"""Watch of one process over links to its peer endpoints, which says when it is gone (rule 12 of the pair).
 
-The links carry no message. They are there because of their end: a process that dies takes its connections with it, at
-once, and its kernel then refuses new ones. What that proves is decided in machine/vote/paths.py.
+The links carry no message; they are there for their end: a process that dies takes its connections with it, at once,
+and its kernel then refuses new ones. What that proves is decided in machine/vote/paths.py.
 
 Whoever listens at a peer endpoint has the run that it says it has from before it bound the endpoint until after it has
 released it. So a run that was recorded when a probe began, and is refused, is over.
@@ -17,16 +17,17 @@ from albireo.runtime import ActorContext, LinkLimits, Reach
 from albireo.runtime.link.keys import Keys
 
 PROBE_TIMEOUT_S: Final = 0.1
-"""A live kernel in the same network answers within a millisecond or two."""
+"""Wait for the answer to a probe; a live kernel in the same network answers within a millisecond or two."""
 REFUSALS_FOR_A_MEMBER: Final = REFUSALS_NEEDED + 1
-"""The voters must know first: a member that asks while they still see a lease asks again only after 50 to 150 ms."""
+"""Refusals that a member needs, more than a voter: the voters must know first, since a member that asks while they
+still see a lease asks again only after 50 to 150 ms."""
 LIMITS: Final = LinkLimits(send_messages_max=1, receive_messages_max=10, holds_for_peer=False, message_bytes_max=1024)
-"""Nothing is said on these links."""
+"""Limits of the links, on which nothing is said."""
 _MEANING: Final = {Reach.REFUSED: Probed.REFUSED, Reach.OPEN: Probed.ANSWERED, Reach.SILENT: Probed.SILENT}
 
 
 class HolderWatch:
-    """One process behind one or more endpoints. For the actor's thread."""
+    """Watch of one process behind one or more endpoints. For the actor's thread."""
 
     def __init__(
         self,
@@ -41,18 +42,18 @@ class HolderWatch:
         Args:
             place: name of its key, such as `root[primary]`.
             endpoints: its peer endpoints.
-            refusals_needed: in a row, until it is gone.
+            refusals_needed: refusals in a row that show the process to be gone.
         Raises:
-            EndpointRefused: one of them is none, or not without keys.
+            EndpointRefused: one of them is no endpoint, or may not be used without keys.
         """
         self.place = place
         self.paths = Paths(len(endpoints), refusals_needed)
         self.run_of: Callable[[], int] = lambda: 0
-        """The run that is thought to live there; 0: none. Asked right before each probe."""
+        """Gives the run that is thought to live there; 0: none. Asked right before each probe."""
         self.on_gone: Callable[[int, Instant], object] = lambda run, now: None
-        """Told that this run is over, each time a probe has shown it."""
+        """Told which run is over, each time a probe has shown that."""
         self.on_due: Callable[[], object] = lambda: None
-        """Told when `deadline` may have changed."""
+        """Called when `deadline` may have changed."""
         self._actor = actor
         self._endpoints = endpoints
         for index, endpoint in enumerate(endpoints):
@@ -60,7 +61,7 @@ class HolderWatch:
             link.on_connection = partial(self._changed, index)
 
     def heard(self) -> None:
-        """The process has sent a message to us. Costs nothing while it is not thought gone."""
+        """Take note of a message of the process; costs nothing while the process is not thought gone."""
         if self.paths.gone_at is not None:
             self.paths.heard(self._actor.now())
             self.on_due()

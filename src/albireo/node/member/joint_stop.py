@@ -24,27 +24,27 @@ from albireo.model.position import Position
 from albireo.node.member.action_replies import GIVEN_UP, Poll, Reply
 
 HOLD_NS: Final = 30 * SECOND
-"""A member that nobody tells to stop by then stands again."""
+"""Longest hold: a member that nobody tells to stop by then stands again."""
 LEVEL_NS: Final = 2 * SECOND
-"""The commit position reaches the passive member with the next heartbeat."""
+"""Longest wait of `stop_now`: the commit position reaches the passive member with the next heartbeat."""
 
 
 class Hold(Protocol):
     def __call__(self, *, is_on: bool) -> None:
-        """Keep the member from standing, or let it again."""
+        """Keep the member from standing, or let it stand again."""
 
 
 class StopNowAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`stop_now`."""
+    """Arguments of `stop_now`."""
 
     position: Position
     shutdown_id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
-    """The same for both: written into both store headers."""
+    """Id of the stop, the same for both members: written into both store headers."""
     user: str = ""
 
 
 class JointStop:
-    """One per run of CORE."""
+    """This member's part in a joint stop; one per run of CORE."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class JointStop:
         hold: Hold,
     ) -> None:
         self.shutdown_id = ""
-        """Not empty: this node stops together with the other one."""
+        """Not empty: this node stops together with the other member."""
         self._member = member
         self._log = log
         self._step = step
@@ -112,16 +112,16 @@ class JointStop:
         return outcome(now) or outcome
 
     def _why_not(self, position: Position) -> str:
-        """What keeps this member from stopping level with the other."""
+        """What keeps this member from stopping level with the other member; empty: nothing."""
         member, log = self._member, self._log()
         is_passive = member.state is State.READY and self._held_until is not None
         is_active = member.state is State.SUSPENDED and member.holder is not None and member.holder.has_yielded
         if not (is_passive or is_active):
             return f"this member is {member.state.value} and was not made ready for it"
         if not log.end == log.committed == position:
-            return f"this log ends at {log.end}, committed {log.committed}; the other one at {position}"
+            return f"this log ends at {log.end}, committed {log.committed}; the other member's at {position}"
         return ""
 
 
 _NOT_BOTH: Final = "wait until `albireo status` shows both in the set, or stop one alone with `albireo node stop`"
-_AGAIN: Final = "give the order again; `albireo status` shows how far the other one is behind"
+_AGAIN: Final = "give the order again; `albireo status` shows how far the other member is behind"

@@ -24,9 +24,9 @@ from albireo.log import FileSystem, OsFileSystem, read_file, write_aside
 
 NAME: Final = "pair.json"
 BYTES_MAX: Final = 256 * 1024
-"""Far above what ACTIONS_MAX entries with their texts take."""
+"""Largest file that is read; far above what ACTIONS_MAX entries with their texts take."""
 ACTIONS_MAX: Final = 64
-"""Entries that wait for the log; one more, and the oldest is in the journal only."""
+"""Most entries that wait for the log; one more, and the oldest is in the journal only."""
 
 
 class MarkedCase(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Marks:
     """The file and its content. For one actor."""
 
     def __init__(self, data: Path, files: FileSystem | None = None, later: Later | None = None) -> None:
-        """A file that can't be read is none: nothing depends on it that a person would not see in the status."""
+        """Read the file; a damaged one is none: nothing depends on it that a person would not see in the status."""
         self._later = later or (lambda work: work())
         self._writing = threading.Lock()
         self._is_due = False
@@ -78,15 +78,15 @@ class Marks:
 
     @property
     def actions(self) -> tuple[Audited, ...]:
-        """Oldest first."""
+        """Entries that wait for the log, oldest first."""
         return self._marked.actions
 
     def maintenance(self, since_ns: int) -> None:
-        """Durable when it returns. Raises OSError."""
+        """Keep since when the member is in maintenance; 0: it is not. Durable when it returns. Raises OSError."""
         self._keep(msgspec.structs.replace(self._marked, maintenance_since_ns=since_ns))
 
     def case(self, name: str, case: MarkedCase | None) -> None:
-        """None: it is over. Durable when it returns, unless the disk refuses: a restart forgets it then."""
+        """Keep a case; None: it is over. Durable when this returns; if the disk refuses, a restart forgets it."""
         if self._marked.cases.get(name) == case:
             return
         others = {one: kept for one, kept in self._marked.cases.items() if one != name}
@@ -101,7 +101,7 @@ class Marks:
             self._put(msgspec.structs.replace(self._marked, at_risk_since_ns=since_ns))
 
     def waiting(self, entries: Sequence[Audited]) -> None:
-        """All that wait for the log. Durable soon: the journal has them too."""
+        """Keep all entries that wait for the log. Durable soon: the journal has them too."""
         self._put(msgspec.structs.replace(self._marked, actions=tuple(entries)[-ACTIONS_MAX:]))
 
     def _keep(self, marked: MarkFile) -> None:
@@ -116,7 +116,7 @@ class Marks:
             self._later(self._write_latest)
 
     def _write_latest(self) -> None:
-        """By whoever does it; what changes from here on is another write."""
+        """Write the marks as they are now; what changes from here on is another write."""
         self._is_due = False
         with self._writing, contextlib.suppress(OSError):  # A full disk must not end the member.
             self._write(self._marked)

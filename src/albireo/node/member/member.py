@@ -6,7 +6,7 @@
 Invariants
     order:   effects are carried out one after another; a step that an effect causes comes behind all of them.
     view:    each step sees the log as it is then, with all that earlier steps had done to it.
-    effects first: whoever may not act any more has stopped serving before anything else of that step is done.
+    effects first: a member that may not act any more has stopped serving before anything else of that step is done.
 
 Spec: design/pair.md, rules 2, 7, 10, 13.
 """
@@ -96,7 +96,7 @@ STOP_GRACE_NS: Final = SECOND
 
 
 class PairMembership:
-    """See the module; one per run of CORE."""
+    """The membership of one run of CORE in its pair; see the module."""
 
     def __init__(self, core: LogAndFolds, actor: ActorContext, arguments: PairArguments) -> None:
         self._core = core
@@ -113,7 +113,7 @@ class PairMembership:
         self._is_busy = False
         self._stopped = asyncio.Event()
         self._boot: Link | None = None
-        """There once this member asks for its own stop."""
+        """Link to boot, made when this member asks for its own stop."""
         self._marks = Marks(actor.data, core.files, core.log.do)
         self._status = MemberStatus(arguments.seats, arguments.config.voters, self._marks)
         keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
@@ -174,7 +174,7 @@ class PairMembership:
         )
 
     def _other_gone(self, run: int, now: Instant) -> None:
-        """The process of the other member is gone, its host is not (rule 12)."""
+        """Take note that the process of the other member is gone, its host is not (rule 12)."""
         self._plcs.holder_gone(run, now)
         self._step(PeerGone(run))
 
@@ -191,7 +191,7 @@ class PairMembership:
         elif letter.link is self._clients:
             return False
         elif letter.link is self._boot:
-            return True  # It says that the stop was asked for; the stop itself comes as to every actor.
+            return True  # Boot says that the stop was asked for; the stop itself comes as to every actor.
         elif isinstance(message, Carry | HistoryTold):
             self._relay.from_history(letter)
         else:
@@ -225,7 +225,7 @@ class PairMembership:
                 return  # No room now: the holder sends it again, or goes on without us.
             message = msgspec.structs.replace(message, payload=raw[0] if raw else b"")
         elif isinstance(message, FollowAnswered) and self._restoring.lacks_room(message, self._status.told):
-            return  # It is asked for again until there is room.
+            return  # This member asks to follow again until there is room.
         elif isinstance(message, FollowAcked):
             self._replication.acked(message.session, message.durable)
             self._restoring.given()
@@ -267,7 +267,7 @@ class PairMembership:
 
     @property
     def shutdown_id(self) -> str:
-        """Of a stop of both members; empty: this one stops alone."""
+        """Shutdown id of a stop of both members; empty: this member stops alone."""
         return self._actions.joint_stop.shutdown_id
 
     def _stop_node(self) -> None:
@@ -293,7 +293,7 @@ class PairMembership:
         return None if holder is None else holder.wanted_from(self._actor.now())
 
     def has_all_folded(self) -> bool:
-        """Not while records are damaged that the other member has; who leads has nobody to get them from."""
+        """False while records are damaged that the other member has; a holder has nobody to get them from."""
         return not self._core.log.corrupt or self._member.holder is not None
 
     async def stop(self) -> None:
@@ -310,12 +310,12 @@ class PairMembership:
             link.close()
 
     def _ask_machine(self, event: Event) -> list[Why]:
-        """A step for an order; what was refused in it."""
+        """Take a step for an admin action; returns the reasons of its refusals."""
         assert not self._is_busy, "an order comes in a letter or with time, never out of an effect"
         return [effect.why for effect in self._step(event) if isinstance(effect, Refused)]
 
     def _step(self, event: Event) -> list[Effect]:
-        """A step and what follows from it, each when all effects of the one before are done; returns its effects."""
+        """Take a step, then those that its effects call for, one after another; returns the first step's effects."""
         if self._is_busy:
             self._events.append(event)
             return []
@@ -334,7 +334,7 @@ class PairMembership:
         return effects
 
     def _stand_down(self) -> None:
-        """What the machine may not do any more, the folds stop first."""
+        """Tell the root machine, before any effect, what this member is and may not do any more."""
         state, holder, role = self._member.state, self._member.holder, self._core.root.role
         members = () if holder is None else holder.changes.confirmed
         changed = root_events.PairChanged(state.value, members, self._restoring.is_far_behind(self._member))
@@ -405,7 +405,7 @@ class PairMembership:
                 if history is not None:
                     self._step(LogChanged())
             case GrantEpoch(entry):
-                self._replication.end()  # Who followed under the epoch before asks again.
+                self._replication.end()  # A follower under the epoch before asks again.
                 self._restoring.given()
                 core.log.grant(entry)
             case AppendNoOp():

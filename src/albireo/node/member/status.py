@@ -1,6 +1,6 @@
-"""What a member tells of its pair: who leads, who has what, who hears whom and what was refused. For `status`.
+"""Status: what a member tells of its pair: who leads, who has what, who hears whom and what was refused.
 
-It only listens: nothing here decides anything.
+The status only listens: nothing here decides anything.
 Spec: design/pair.md, rules 3, 13 and Bad input; docs/pair.md.
 """
 
@@ -23,9 +23,9 @@ from albireo.node.member.arguments import Seats
 from albireo.node.member.marks import MarkedCase, Marks
 
 VOTER_SILENT_NS: Final = 3 * SECOND
-"""A voter is asked at least once a second; this long without an answer it counts as lost."""
+"""Time without an answer after which a voter counts as silent; it is asked at least once a second."""
 REASONS: Final = frozenset(one.value for one in VoterRefusal)
-"""What a voter may say against a question; any other word of a voter is counted as `other`."""
+"""Reasons of a voter against a question; any other word of a voter is counted as `other`."""
 
 
 UNTIL_SEEN: Final = frozenset({"history_at_risk", "tail_quarantined"})
@@ -33,28 +33,28 @@ UNTIL_SEEN: Final = frozenset({"history_at_risk", "tail_quarantined"})
 CARRIED: Final = UNTIL_SEEN | {"store_refused"}
 """Cases that the other member shows too."""
 DETAIL_CHARS_MAX: Final = 200
-"""Of what the other one says of a case."""
+"""Most characters that are shown of what the other member says of a case."""
 
 
 class VoterSeen(msgspec.Struct):
     """A voter as this run of the member knows it."""
 
     at: Instant = Instant(0)
-    """Its last answer; 0: none yet."""
+    """When the last answer came; 0: none yet."""
     last: Voted | None = None
     refused: Counter[str] = msgspec.field(default_factory=Counter)
 
 
 class MemberStatus:
-    """Takes notes beside the member machine. One per run of CORE."""
+    """Notes taken beside the member machine; one per run of CORE."""
 
     def __init__(self, seats: Seats, voters: tuple[str, ...], marks: Marks) -> None:
         self.seats = seats
         self.refused: Counter[str] = Counter()
         self.cause = ""
-        """Of the last change of state."""
+        """Cause of the last change of state."""
         self.since_ns = 0
-        """Wall time of it."""
+        """Wall time of the last change of state."""
         self.voters = {voter: VoterSeen() for voter in voters}
         self._marks = marks
         self._cases = {name: (case.detail, case.since_ns) for name, case in marks.cases.items() if name in UNTIL_SEEN}
@@ -73,7 +73,7 @@ class MemberStatus:
             self._cases.pop("store_refused", None)  # Both are in the set again.
 
     def told(self, case: CaseTold, wall_ns: int) -> None:
-        """A case of the pair begins or ends."""
+        """Take note that a case of the pair begins or ends."""
         if not case.is_on:
             self._cases.pop(case.case, None)
             return
@@ -84,7 +84,7 @@ class MemberStatus:
             self._marks.case(case.case, MarkedCase(since_ns, case.detail))
 
     def seen(self) -> list[str]:
-        """Somebody has looked: what ends by that."""
+        """End the cases that stand until somebody looks; returns their names."""
         ended = sorted(self._cases.keys() & UNTIL_SEEN)
         for case in ended:
             del self._cases[case]
@@ -92,18 +92,18 @@ class MemberStatus:
         return ended
 
     def carried(self) -> tuple[tuple[str, str], ...]:
-        """What the other member shows too."""
+        """Cases that the other member shows too, with their details."""
         return tuple((case, detail) for case, (detail, _) in self._cases.items() if case in CARRIED)
 
     def history_told(self, told: HistoryTold, wall_ns: int) -> None:
-        """How complete the stored history is, here and at the other member."""
+        """Take note how complete the stored history is, here and at the other member."""
         self._history = told
         for case, copy in (("history_incomplete", told.own), ("other_history_incomplete", told.other)):
             _, since_ns = self._cases.get(case, ("", wall_ns))
             self.told(CaseTold(case, copy.is_incomplete, copy_text(copy)), since_ns)
 
     def voted(self, voted: Voted, now: Instant) -> None:
-        """An answer of a voter of the list, on its own link."""
+        """Take note of a voter's answer on its own link; a voter that is not in the list is left out."""
         seen = self.voters.get(voted.voter)
         if seen is None:
             return
@@ -112,7 +112,7 @@ class MemberStatus:
             seen.refused[voted.reason if voted.reason in REASONS else "other"] += 1
 
     def figures(self, member: Member, history: EpochHistory, now: Instant) -> PairFigures:
-        """The pair as its items have it; asked of the active member, whose log has this history."""
+        """Figures of the pair for its items; used on the active member, whose log has this history."""
         own, holder = member.own, member.holder
         granted = () if holder is None else holder.grant.members
         epochs = [one.epoch for one in history.entries[-2:]]
@@ -133,7 +133,7 @@ class MemberStatus:
         )
 
     def heard(self, path: int, message: PeerMessage, now: Instant) -> None:
-        """The other member spoke on that path."""
+        """Take note that the other member spoke on that path."""
         if path < len(self._paths):
             self._paths[path] = now
         if isinstance(message, HeartbeatAnswered):
@@ -202,7 +202,7 @@ class MemberStatus:
 
 
 def _heard_cases(member: Member) -> dict[str, str]:
-    """What the other one said last."""
+    """Cases that the other member told last, with their details."""
     heard = member.peer.last
     cases = () if heard is None else heard.cases
     return {case: detail[:DETAIL_CHARS_MAX] for case, detail in cases if case in CARRIED}
@@ -215,7 +215,7 @@ def copy_text(copy: CopyTold) -> str:
 
 
 def _missing(copy: CopyTold) -> int:
-    """Files, at least."""
+    """Number of files that a copy lacks, at least."""
     return max(1, copy.files - copy.done) if copy.is_incomplete else 0
 
 

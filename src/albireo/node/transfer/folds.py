@@ -23,14 +23,14 @@ from albireo.node.core.membership import LogAndFolds
 from albireo.runtime import ActorContext, Link
 
 PART_BYTES: Final = 1 << 20
-"""Of one message, about; one is under way at a time, so the live path keeps nearly all of the link."""
+"""Bytes of one message, about; one is under way at a time, so the live path keeps nearly all of the link."""
 SNAPSHOT_AGAIN_NS: Final = SECOND
 
 Slices = list[tuple[str, bytes]]
 
 
 class FoldsGiven:
-    """The holder's side, one session at a time."""
+    """The holder's side: gives its folds to one session at a time."""
 
     def __init__(self, actor: ActorContext, core: LogAndFolds, own: Party, links: Sequence[Link]) -> None:
         self._actor = actor
@@ -38,7 +38,7 @@ class FoldsGiven:
         self._own = own
         self._links = links
         self._for: tuple[int, int] = (0, 0)
-        """Run and session."""
+        """Run and session for which the folds are; (0, 0): none."""
         self._position = BEGINNING
         self._log_time_ms = 0
         self._parts: list[bytes] = []
@@ -46,7 +46,7 @@ class FoldsGiven:
         self._drawing: asyncio.Task[None] | None = None
 
     def asked(self, ask: SendFolds) -> None:
-        """Sent now, or as soon as they are encoded."""
+        """Send the part that is asked for, now or as soon as the folds are encoded."""
         if (ask.to_run, ask.session) != self._for:
             self.end()
             self._for = (ask.to_run, ask.session)
@@ -58,7 +58,7 @@ class FoldsGiven:
         self._answer()
 
     def end(self) -> None:
-        """Nobody waits for them any more."""
+        """Let go of the folds: nobody waits for them any more."""
         if self._drawing is not None:
             self._drawing.cancel()
         self._for, self._parts, self._wanted, self._drawing = (0, 0), [], None, None
@@ -94,18 +94,18 @@ class FoldsGiven:
             position=self._position,
             log_time_ms=self._log_time_ms,
         )
-        self._links[own.path].send(message, [self._parts[ask.part]])  # What no link takes now is asked for again.
+        self._links[own.path].send(message, [self._parts[ask.part]])  # A part that no link takes is asked for again.
 
 
 class FoldsTaken:
-    """The follower's side."""
+    """The follower's side: starts the log over, and takes the holder's folds."""
 
     def __init__(self, actor: ActorContext, core: LogAndFolds) -> None:
         self._actor = actor
         self._core = core
         self._slices: Slices = []
         self._position: Position | None = None
-        """Of folds that no snapshot of this log has yet."""
+        """Position of the folds that were taken and are in no snapshot of this log yet; None: there are none."""
         self._again_at = Instant(0)
 
     def do(self, effect: StartOver | TakeFolds) -> None:
@@ -118,7 +118,7 @@ class FoldsTaken:
             self._actor.fail(f"the holder's folds can't be used: {type(error).__name__}: {error}")
 
     def _start_over(self, effect: StartOver) -> None:
-        """The log goes into quarantine; what was known from it is forgotten."""
+        """Put the log into quarantine, and forget what was known from it."""
         begin, core = effect.begin, self._core
         core.log.start_over(
             begin.position,
@@ -133,7 +133,7 @@ class FoldsTaken:
         self._actor.log.warning("log_started_over", begin=str(begin.position))
 
     def _take(self, effect: TakeFolds) -> None:
-        """One part; with the last one the folds are those of the holder."""
+        """Take one part; with the last part the folds are those of the holder."""
         sent = effect.message
         assert isinstance(sent.payload, bytes | memoryview)
         if sent.part == 0:
@@ -150,7 +150,7 @@ class FoldsTaken:
         self._actor.log.info("folds_taken", position=str(sent.position))
 
     def is_completed(self, now: Instant) -> bool:
-        """True once: a snapshot that a restart would go on from has what was taken. Asks for one when it is time."""
+        """True once: a snapshot that a restart would go on from has the folds taken. Asks for one when it is time."""
         log, wanted = self._core.log, self._position
         if wanted is None or log.committed.sequence < wanted.sequence:
             return False

@@ -2,7 +2,7 @@
 
     history --Carry--> CORE --Carried, on the path on which the other was heard last--> CORE --Carry--> history
 
-One piece at most is under way in each direction, and nothing is kept: what has no way now is asked for again.
+One piece at most is under way in each direction, and nothing is kept: a letter that has no way now is asked for again.
 
 Spec: ADR-0124.
 """
@@ -18,11 +18,11 @@ from albireo.node.member.status import MemberStatus
 from albireo.runtime import ActorContext, Letter, Link
 
 PARTS_MAX: Final = 2
-"""A word, and a piece of a file."""
+"""Most raw parts of a letter: a word, and a piece of a file."""
 
 
 class HistoryRelay:
-    """One per run of CORE."""
+    """The relay of one member; one per run of CORE."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class HistoryRelay:
         self._status = status
         self._refuse = refuse
         self._history: bytes | None = None
-        """Where it is heard; None: it has not said a word to this run of CORE."""
+        """Sender of the own history's letters; None: it has not said a word to this run of CORE."""
 
     def from_history(self, letter: Letter) -> None:
-        """A letter of the own history."""
+        """Take a letter of the own history: figures for the status, or a word for the other history."""
         self._history = letter.sender
         if isinstance(letter.message, HistoryTold):
             self._status.history_told(letter.message, self._actor.wall_ns())
@@ -55,7 +55,7 @@ class HistoryRelay:
             self._links[own.path].send(head, letter.raw)
 
     def from_peer(self, message: Carried, raw: Sequence[bytes | memoryview]) -> None:
-        """A letter of the other member."""
+        """Take a letter of the other member, and pass it on to the own history."""
         why = self._peer.why_refused(message, self._own)
         if why is not None:
             self._refuse(why)

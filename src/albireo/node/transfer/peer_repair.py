@@ -17,11 +17,11 @@ from albireo.node.core.membership import LogAndFolds
 from albireo.runtime import ActorContext, Link
 
 PIECE_BYTES: Final = 4 << 20
-"""At once: smaller ones would leave many small segments of a lost one (ADR-0112)."""
+"""Bytes of one piece: smaller pieces would leave many small segments in place of a lost one (ADR-0112)."""
 
 
 class PeerRepair:
-    """Both sides of one run of CORE."""
+    """Both sides of the repair; one per run of CORE."""
 
     def __init__(
         self, actor: ActorContext, core: LogAndFolds, own: Party, links: Sequence[Link], refuse: Callable[[str], None]
@@ -43,12 +43,12 @@ class PeerRepair:
                 self._fold_anew()
 
     def _send(self, ask: SendRange) -> None:
-        """What can't be read here either is not answered: the member stays out of the set, and says why."""
+        """Send the range. What can't be read here either is not sent: the other member stays out of the set."""
         own, piece = self._own, b""
         try:
             piece = self._core.log.read(ask.after, PIECE_BYTES)
         except Pruned:
-            pass  # The answer says so.
+            pass  # The answer says that it is gone.
         except (Corrupted, ReadFailed, ValueError) as error:
             self._refuse(f"{type(error).__name__.lower()} behind {ask.after}: no repair from here")
             return
@@ -66,7 +66,7 @@ class PeerRepair:
         self._actor.log.warning("log_repaired", first=first, last=last)
 
     def _fold_anew(self) -> None:
-        """Nothing is damaged any more: what the folds lack is read."""
+        """Have the folds read what they lack, now that nothing is damaged any more."""
         if self._own.is_complete:
             self._core.fold_anew()
         else:

@@ -1,6 +1,6 @@
 """Replication: sends the follower what it lacks of the log, piece by piece, out of the turns of CORE.
 
-How far it got and how much is under way is `machine.pair.outflow`'s to know; here the pieces are read and sent.
+How far it got and how much is under way `machine.pair.outflow` knows; here the pieces are read and sent.
 
 Spec: design/pair.md, rule 3; design/log-and-feed.md, Feed.
 """
@@ -24,7 +24,7 @@ PIECES_PER_TURN: Final = 4
 
 
 class Replication:
-    """The sending side of one run of CORE."""
+    """The sending side; one per run of CORE."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Replication:
         refuse: Callable[[str], None],
         lost: Callable[[int], object],
     ) -> None:
-        """`refuse`: told why nothing more is sent in this session; `lost`: told it if only a new one helps."""
+        """`refuse`: told why nothing more is sent in this session; `lost`: told the session if only a new one helps."""
         self._actor = actor
         self._log = log
         self._own = own
@@ -46,7 +46,7 @@ class Replication:
         self._is_posted = False
 
     def asked(self, more: Replicate, now: Instant) -> None:
-        """The member machine says that there is more."""
+        """Send more, as the member machine asks for."""
         self._outflow.asked(more, now)
         self.pump()
 
@@ -54,11 +54,11 @@ class Replication:
         self._outflow.acked(session, durable)
 
     def end(self) -> None:
-        """Nobody is led any more."""
+        """End the session: nobody is led any more."""
         self._outflow.end()
 
     def marked(self, beat: Heartbeat) -> Heartbeat:
-        """A heartbeat says what was sent, not what is to be sent: a follower that catches up has no gap."""
+        """The heartbeat, saying what was sent instead of what is to be sent: a follower that catches up has no gap."""
         outflow = self._outflow
         if beat.session and beat.session == outflow.session:
             return msgspec.structs.replace(beat, sent_to=min(beat.sent_to, outflow.sent))
@@ -72,7 +72,7 @@ class Replication:
             size = self._wanted()
             piece = self._read(size) if size else b""
             if not piece or not self._send(piece):
-                return  # What no link takes now goes with the next heartbeat's turn.
+                return  # A piece that no link takes now goes with the next heartbeat's turn.
         if self._wanted() and not self._is_posted:
             self._is_posted = True
             self._actor.call(self._pump_more)
@@ -85,7 +85,7 @@ class Replication:
         self.pump()
 
     def _read(self, size: int) -> bytes:
-        """Ends the session where the log can't go on: the follower is not harmed, it only stays behind."""
+        """Read the next piece; end the session where the log can't go on: the follower only stays behind then."""
         try:
             return self._log.read_appended(self._outflow.sent, size)
         except (Pruned, Corrupted, ReadFailed) as error:

@@ -1,4 +1,4 @@
-"""Restoring: what makes the log of a member whole and complete again, its own or the other's; and news of it.
+"""Restoring: what makes the log of a member whole and complete again, its own or the other member's; and news of it.
 
 Spec: design/pair.md, rule 6; ADR-0119, ADR-0120.
 """
@@ -29,7 +29,7 @@ from albireo.runtime import ActorContext, Link
 
 
 class Restoring:
-    """Snapshot and repair of one run of CORE, both sides."""
+    """Folds given and taken, and repair, both sides; one per run of CORE."""
 
     def __init__(
         self, actor: ActorContext, core: LogAndFolds, own: Party, links: Sequence[Link], refuse: Callable[[str], None]
@@ -51,7 +51,7 @@ class Restoring:
                 self._repair.do(effect)
 
     def lacks_room(self, answer: FollowAnswered, told: Callable[[CaseTold, int], object]) -> bool:
-        """For what the log is to be cut by, which is kept. A cut that the disk refuses half-way would end this run.
+        """True: this disk lacks room to keep what is to be cut. A cut that it refuses half-way would end this run.
 
         Args:
             told: takes the case, and the wall time.
@@ -65,23 +65,23 @@ class Restoring:
         return lacked > 0
 
     def is_far_behind(self, member: Member) -> bool:
-        """Much is committed that is missing here, and there is room for it: a full disk waits for the history."""
+        """True: much is committed that is missing here, and there is room for it: a full disk waits for the history."""
         last, log = member.peer.last, self._core.log
         missing = 0 if last is None else last.committed.sequence - log.end.sequence
         return member.state is State.CATCHING_UP and missing >= BEHIND_RECORDS and not log.admission()
 
     def given(self) -> None:
-        """The follower goes on without more of it, or nobody is led any more."""
+        """Give no more folds: the follower goes on without, or nobody is led any more."""
         self._given.end()
 
     def news(self, now: Instant) -> list[Event]:
-        """What the folds came to, for the member machine: a level, a snapshot of what was taken."""
+        """Events for the member machine: the folds have another level, or a snapshot has the folds that were taken."""
         level = self._core.root.folds.feature_level
         raised = [] if level == self._own.log_level else [self._raised(level)]
         return [*raised, *([Completed(True)] if self._taken.is_completed(now) else [])]
 
     def _raised(self, level: int) -> LevelFolded:
-        """A log above what this member knows has records that it does not fold: it must not go on."""
+        """Event of the new level; fail if it is above what this member knows, which would not fold all records."""
         known = self._own.feature_level
         self._actor.log.info("feature_level", log=level, known=known)
         if level > known:

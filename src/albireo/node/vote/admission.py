@@ -32,16 +32,16 @@ from albireo.node.member.action_replies import Poll, Reply
 from albireo.node.member.status import MemberStatus, VoterSeen
 
 INIT_WAIT_NS: Final = 3 * SECOND
-"""Voters that have not answered by then are reported as silent; `pair init` can be given again."""
+"""Longest wait for answers to `pair init`; voters without one are reported as silent, and it can be given again."""
 FIRST_EPOCH: Final = 2
 """Lowest epoch of the primary that is not 0."""
 PROBE_NS: Final = SECOND
-"""A voter that was not asked for so long is read, so that the status of a passive member says whom it reaches."""
+"""Time without an answer after which a voter is read: the status of a passive member has to say whom it reaches."""
 HEARD_NS: Final = 3 * SECOND
 ANSWER_NS: Final = 2 * SECOND
 PLC: Final = "plc:"
 NO_ROUND: Final = 0
-"""In these questions: the member machine counts the rounds of its own, from 1 on, and takes no answer of another."""
+"""Round of these questions: the member machine counts its own from 1 on, and takes no answer of another round."""
 
 
 class InitAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +59,7 @@ class ResetAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class VoterAdmission:
-    """One per run of CORE."""
+    """Admission of voters by one member; one per run of CORE."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class VoterAdmission:
         return Reply(error=f"{took} of {len(answers)} voters took the first record ({listed})", remedy=_ASK_ANEW)
 
     def reset(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
-        """Admit a voter again that says it is empty; only the holder does."""
+        """Admit a voter again that says it is empty; only the active member does."""
         asked = msgspec.convert(arguments, ResetAsked)
         config = self._member.config
         names = [one for one in config.voters if asked.voter in (one, one.partition(":")[2])]
@@ -199,7 +199,7 @@ class VoterAdmission:
         return self._probe_at
 
     def ticked(self, now: Instant) -> None:
-        """Read voters that were not asked lately, and admit the own block of a PLC where it is empty."""
+        """Read voters that have not answered lately, and admit the own block of a PLC where it is empty."""
         if self._probe_at is not None and now < self._probe_at:
             return
         self._probe_at = Instant(now + PROBE_NS)
@@ -249,7 +249,7 @@ def _first_record(config: PairConfig) -> Record:
 
 
 def _is_known(seen: VoterSeen, since: Instant) -> bool:
-    """The voter has its store, and has told its promises since then."""
+    """True: the voter has its store, and has told its promises since then."""
     return seen.at >= since and seen.last is not None and seen.last.record is not None
 
 

@@ -73,7 +73,7 @@ def run(topology: Topology, name: str, data: Path, keys: Path | None = None) -> 
         The exit code, as `run_node` says; 1 after a disk error.
     Raises:
         NoSuchWitness, NoPairs: before anything was started.
-        DataLocked, DirectoryUnsafe: so does `run_node`.
+        DataLocked, DirectoryUnsafe: as `run_node` says.
     """
     arguments = arguments_of(topology, name, keys)
     spec = ActorSpec("witness", "albireo.node.vote.witness:create", msgspec.to_builtins(arguments), stage=1)

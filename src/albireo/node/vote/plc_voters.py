@@ -119,12 +119,12 @@ class PlcVoters:
         self._step(voter, VoteAsked(question), now)
 
     def holder_gone(self, run: int, now: Instant) -> None:
-        """The process of that run is known to be gone."""
+        """Tell every voter that the process of that run is known to be gone."""
         for voter in self._lines:
             self._step(voter, HolderGone(run), now)
 
     def hears(self, sender: bytes, message: object, now: Instant) -> bool:
-        """Take an adapter's word on a voter's connection; False: it is about something else."""
+        """Take an adapter's word on a voter's connection; False: the message is about something else."""
         if not isinstance(message, _FromAdapter):
             return False
         voter = PREFIX + message.adapter

@@ -19,7 +19,7 @@ from albireo.model.position import BEGINNING, Position
 
 FOLDER: Final = "voters"
 KIND: Final = MirrorFormat(magic=b"ALBV", version=1, bytes_max=64 * 1024)
-"""A store takes some 500 bytes: five voters, one record."""
+"""Format of the two copies; a store takes some 500 bytes: five voters, one record."""
 
 
 class KeptVote(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class VoterDisk:
 
         Args:
             data: the witness's data directory.
-            node: of the pair.
+            node: id of the pair's node.
             voter: its name in the topology, such as `witness:w1`.
             cluster: identity of the pair.
         """
@@ -58,7 +58,7 @@ class VoterDisk:
         return self.store.floor if self.store else BEGINNING
 
     def save(self, store: VoterStore) -> None:
-        """Make this durable before it returns; raises the errors of `MirroredState.save`."""
+        """Keep `store`, durable when this returns; raises the errors of `MirroredState.save`."""
         self.mirrored.save(KeptVote(voter=self._owner[0], store=store))
 
     def _foreign(self, kept: KeptVote) -> str:

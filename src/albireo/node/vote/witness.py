@@ -34,9 +34,9 @@ from albireo.runtime.errors import EndpointRefused, KeysRefused
 from albireo.runtime.link.keys import Keys
 
 LIMITS: Final = LinkLimits(send_messages_max=1000, receive_messages_max=1000, message_bytes_max=64 * 1024)
-"""A question takes some 300 bytes, an answer 500."""
+"""Limits of the witness's links; a question takes some 300 bytes, an answer 500."""
 WATCH_LINKS_MAX: Final = 64
-"""Links to members' peer endpoints, each of which takes three sockets. Pairs beyond it wait for leases to run out."""
+"""Most links to members' peer endpoints; each takes three sockets. Pairs beyond that wait for leases to run out."""
 
 
 class WitnessMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ class WitnessMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class WitnessPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One pair that asks."""
+    """One pair that asks this witness."""
 
     node: str
     cluster: str
@@ -69,7 +69,7 @@ class WitnessArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     keys: str = ""
     """Directory of its keys; empty: none, on loopback only."""
     floor_sync_ns: int = 5 * SECOND
-    """Longest time for which a floor is in memory only: so much an old disk could hide after a power loss of all."""
+    """Longest time for which a floor is in memory only: after a power loss of all an old disk could hide as much."""
     pairs: Annotated[tuple[WitnessPair, ...], msgspec.Meta(min_length=1)]
 
 
@@ -81,14 +81,14 @@ class Seat:
         self.voter = voter
         self.disk = disk
         self.watches: tuple[HolderWatch, ...] = ()
-        """One per member, in their order."""
+        """Watches of the members, in their order; empty: beyond WATCH_LINKS_MAX."""
         self.asked: Counter[str] = Counter()
-        """Questions by kind."""
+        """Number of questions, by kind."""
         self.floor_due: Instant | None = None
-        """When the floor is written although no other change is."""
+        """When the floor is written although nothing else is; None: no floor waits."""
 
     def may_ask(self, question: Question, peer: str) -> bool:
-        """The holder of the key `peer` may ask this: a member speaks for itself only. Without keys everybody may."""
+        """True: the holder of the key `peer` may ask: a member speaks for itself only. Without keys everybody may."""
         if not peer or isinstance(question, Read):
             return True
         members = self.pair.members
@@ -103,7 +103,7 @@ class Seat:
             watch.on_due = on_due
 
     def heard(self, question: Accept) -> None:
-        """A renewal came: a sign of life, unless it is late."""
+        """Take a renewal: a sign of life of the holder, unless it is late."""
         store = self.voter.store
         if store is not None and question.run == store.record.run and store.record.holder < len(self.watches):
             self.watches[store.record.holder].heard()
@@ -130,12 +130,12 @@ class Seat:
 
     @property
     def lists_differ(self) -> bool:
-        """The topology lists other voters than the members agreed on."""
+        """True: the topology lists other voters than the members agreed on."""
         store = self.voter.store
         return store is not None and store.record.voters != self.pair.voters
 
     def status(self, now: Instant) -> dict[str, object]:
-        """As `albireo status` shows it; times in ms."""
+        """State of this seat as `albireo status` shows it; times in ms."""
         voter, store, mirrored = self.voter, self.voter.store, self.disk.mirrored
         left = max(0, voter.lease_end - now, voter.starts_until - now) if store else 0
         return {
@@ -175,7 +175,7 @@ class Witness:
         self._seats: dict[str, Seat] = {}
         self._stray: Counter[str] = Counter()
         self.endpoint = ""
-        """Endpoint at which it listens, with the real port."""
+        """Endpoint at which this witness listens, with the real port."""
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
@@ -199,7 +199,7 @@ class Witness:
                     self._actor.log.limited("message_unexpected", type(other).__name__, sender=letter.sender)
 
     def ticked(self, now: Instant) -> None:
-        """One floor per tick: questions come between two."""
+        """Write one floor per tick, so that questions come between two, and let the watches look."""
         due = [seat for seat in self._seats.values() if seat.floor_due is not None and seat.floor_due <= now]
         for seat in due[:1]:
             seat.sync_floor()

@@ -40,7 +40,7 @@ ROW_GROUP_ROWS: Final = 32_768
 BLOCK_ROWS: Final = 4 * ROW_GROUP_ROWS
 WRITE_BYTES: Final = 1 << 20
 COMPRESSION_LEVEL: Final = 1
-"""zstd; higher levels gain a few per cent and cost a multiple (ADR-0060)."""
+"""Level of zstd; higher levels gain a few per cent and cost a multiple (ADR-0060)."""
 _DELTA: Final = (
     "source_ns",
     "node_ns",
@@ -74,8 +74,8 @@ class _Sink(io.RawIOBase):
         self._written = 0
         self.crc = 0
         self.is_abandoned = False
-        """No byte is written any more: pyarrow closes a forgotten writer, and the handle may be another file's by
-        then."""
+        """True: no byte is written any more. Pyarrow closes a forgotten writer, and the handle may be another file's
+        by then."""
 
     @property
     def size_bytes(self) -> int:
@@ -109,7 +109,7 @@ class _Sink(io.RawIOBase):
 class ParquetWriter:
     """One file, written aside until `finish` makes it appear; all or nothing.
 
-    Every method but `abandon` may raise OSError; the file is then gone (or `Store.open` finds the leftover).
+    Every method but `abandon` may raise OSError; the file is then gone (or `HistoryStore.open` finds the leftover).
     """
 
     def __init__(self, files: FileSystem, path: Path, kind: FileKind) -> None:
@@ -201,7 +201,7 @@ class Wanted(msgspec.Struct, frozen=True):
     """Wanted rows of sorted files: of these items, with `time` within `from_ns` (included) .. `to_ns` (not)."""
 
     item_ids: tuple[int, ...]
-    """Rising."""
+    """Ids of the items, rising."""
     time: str
     """Column by which the rows of an item are sorted."""
     from_ns: int
@@ -350,7 +350,7 @@ def rows_from(table: pa.Table, item_id: int | None = None) -> Rows:
     """The numbers of a samples table, sorted as it is.
 
     Args:
-        item_id: of all rows, if known. The table then needs neither it nor the sequence (0), if nobody merges.
+        item_id: that of all rows, if known; the table then needs no ids, and no sequence (0) if nobody merges.
     """
     value, is_text = numbers(table)
     one, none = np.int64(0 if item_id is None else item_id), np.int64(0)

@@ -62,7 +62,7 @@ def ranges_of(buckets: Ints) -> list[tuple[int, int]]:
 
 
 def growing(entries: Sequence[FileEntry]) -> Iterator[Sequence[FileEntry]]:
-    """1, 2, 4, ... entries at a time: the answer is mostly in the first file, and else reading many is faster."""
+    """Groups of 1, 2, 4, ... entries: the answer is mostly in the first file, and else reading many is faster."""
     at, count = 0, 1
     while at < len(entries):
         yield entries[at : at + count]
@@ -70,14 +70,14 @@ def growing(entries: Sequence[FileEntry]) -> Iterator[Sequence[FileEntry]]:
 
 
 def is_cut(partials: Partials, edges: Ints) -> NDArray[np.bool_]:
-    """Partials of minutes in which an edge lies."""
+    """True for each partial of a minute in which an edge lies."""
     inside = edges[edges % BUCKET_NS != 0]
     cut: NDArray[np.bool_] = np.isin(partials.bucket_ns, inside // BUCKET_NS * BUCKET_NS)
     return cut
 
 
 def has_hole(partials: Partials, holes: Ints) -> NDArray[np.bool_]:
-    """Partials with a hole between their first and their last row."""
+    """True for each partial with a hole between its first and its last row."""
     at = np.searchsorted(holes, partials.first_ns)
     after = np.append(holes, 2**63 - 1)
     is_holed: NDArray[np.bool_] = after[at] < partials.last_ns
