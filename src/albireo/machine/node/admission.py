@@ -1,4 +1,4 @@
-"""Admission: what of a producer's batches gets into the log.
+"""Admission: the decision which of a producer's batches get into the log.
 
 Decides on the *appended* view: a batch is taken only at last + 1, whole and checked; a repeat is answered when its
 original is; a gap is refused with the number wanted. A producer may append samples and gap records, nothing else: every
@@ -26,7 +26,7 @@ CREDIT_BYTES: Final = 8 << 20
 
 
 class Counters(msgspec.Struct):
-    """What admission turned away, by kind."""
+    """Numbers of batches that were not taken, by kind."""
 
     refused: int = 0
     malformed: int = 0
@@ -34,7 +34,7 @@ class Counters(msgspec.Struct):
 
 
 class Admission:
-    """Checks and takes appends; holds nothing that is not rebuilt from the log."""
+    """Admission of one tenure; holds nothing that is not rebuilt from the log."""
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class Admission:
     ) -> None:
         """
         Args:
-            sender_of: who said the last hello of a producer id.
-            receipt_of: what is told of a producer's batch that was taken; None: nothing yet.
+            sender_of: gives the sender of the last hello of a producer id.
+            receipt_of: gives the receipt for a producer's batch that was taken; None: not yet.
         """
         self.producers = producers
         self._sender_of = sender_of
         self._receipt_of = receipt_of
         self.closed_because = ""
-        """Why nothing is admitted now (disk full); empty: open."""
+        """Reason why nothing is admitted now, such as a full disk; empty: open."""
         self.body_bytes_max = BODY_BYTES_MAX
         """Largest body that fits into a segment of this log."""
         self.counters = Counters()
@@ -97,7 +97,7 @@ class Admission:
         return True
 
     def _repeat(self, sender: bytes, producer_id: int, sequence: int, turn: Turn) -> None:
-        """A retry: answered as its original was, or by what is on its way to the original."""
+        """Answer a retry as its original was, or leave it to the answer that is on its way to the original."""
         self.counters.repeated += 1
         receipt = self._receipt_of(producer_id, sequence)
         if receipt is not None:
@@ -115,7 +115,7 @@ class Admission:
 
 
 def _checked(entry: AppendEntry, body: bytes | memoryview) -> SampleBatch | list[Record] | None:
-    """The decoded payload, or None: not what it claims, or not a producer's to append."""
+    """The decoded payload; None: the body is not what its entry claims, or not a producer's to append."""
     if entry.stream != Stream.SAMPLES or crc32c(body) != entry.body_crc:
         return None
     try:

@@ -28,11 +28,11 @@ from albireo.model.log_view import LogView
 from albireo.model.position import Position
 
 ITEMS_MAX: Final = 100_000
-"""Items named in one question."""
+"""Most items named in one question."""
 
 
 class AnsweringRoot(Protocol):
-    """What an answer may look at: the root machine, as far as questions concern it."""
+    """The root machine, as far as an answer may look at it."""
 
     config: RootConfig
     folded_to: Position
@@ -55,19 +55,19 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ItemsAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`items`, `read`: by full or local name; empty: all."""
+    """Arguments of `items` and `read`: full or local names; empty: all."""
 
     names: tuple[str, ...] = ()
 
 
 class CasesAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`cases`: open ones, or all that are remembered."""
+    """Arguments of `cases`: open ones only, or all that are remembered."""
 
     include_closed: bool = False
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Who asks, and when."""
+    """Asker and time of one question."""
 
     sender: bytes
     request_id: int
@@ -179,7 +179,7 @@ class Answers:
 def status_of(
     root: AnsweringRoot, log: LogView, moment: Moment, pair: dict[str, object] | None = None
 ) -> dict[str, object]:
-    """The node in one look; what `albireo status` prints."""
+    """State of the node in one look, as `albireo status` prints it."""
     folds = root.folds
     counters, times = root.admission.counters, root.commit_times
     return {
@@ -217,12 +217,12 @@ def status_of(
 
 
 def _durability(config: RootConfig) -> dict[str, str]:
-    """By stream; a node that stands alone has nothing to choose."""
+    """Durability by stream; empty for a node that stands alone, which has nothing to choose."""
     return _by_stream(config, config.local_streams, "local", "both")
 
 
 def _replication(config: RootConfig) -> dict[str, str]:
-    """By stream, as `_durability`."""
+    """Replication by stream; empty as in `_durability`."""
     return _by_stream(config, config.private_streams, "configuration", "all")
 
 

@@ -16,23 +16,23 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND, Instant
 
 WAITING_MAX: Final = 16
-"""Questions that wait for one command."""
+"""Most questions that wait for one command."""
 LATE_NS: Final = 3 * SECOND
-"""Beyond the time in which an order expires, its outcome may still come; clients wait some seconds longer than this."""
+"""Time after the expiry of an order in which its outcome may still come; clients wait some seconds longer than this."""
 _UNKNOWN: Final = "the lead has changed, and this member has not heard what became of it"
 
 
 class CommandWaiter(msgspec.Struct, frozen=True):
-    """Somebody who waits."""
+    """One question that waits for the outcome of a command."""
 
     sender: bytes
     request_id: int
     due: Instant
-    """They are told then, if only that nobody knows."""
+    """Instant at which the asker is told, if only that nobody knows."""
 
 
 class CommandWaiters:
-    """By command id; outlives a tenure."""
+    """Waiters by command id; they outlive a tenure."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[CommandWaiter]] = {}
@@ -44,7 +44,7 @@ class CommandWaiters:
         return command_id in self._waiting
 
     def wait(self, command_id: str, sender: bytes, request_id: int, due: Instant) -> bool:
-        """False: too many wait for this command already."""
+        """Have a question wait for a command; False: too many wait for it already."""
         waiting = self._waiting.setdefault(command_id, [])
         if len(waiting) >= WAITING_MAX:
             return False
@@ -52,19 +52,23 @@ class CommandWaiters:
         return True
 
     def answer(self, receipt: Receipt, turn: Turn) -> None:
-        """To everybody who waits for it."""
+        """Send the receipt to everybody who waits for it."""
         for one in self._waiting.pop(receipt.command_id, []):
             turn.send(one.sender, Answer(request_id=one.request_id, result=msgspec.to_builtins(receipt)))
 
     def followed(self, commands: Commands, turn: Turn) -> None:
-        """More is folded, perhaps of another one's log."""
+        """Answer those whose command has ended in what is folded now, perhaps from another holder's log."""
         known = [commands.find(command_id) for command_id in self._waiting]
         for state in known:
             if state is not None and state.receipt is not None:
                 self.answer(state.receipt, turn)
 
     def time_passed(self, now: Instant, led: Commands | None, turn: Turn) -> None:
-        """`led`: the commands that this node itself brings to an end; None: it does not serve."""
+        """Answer those whose time is over with `unknown`.
+
+        Args:
+            led: commands that this node itself brings to an end; None: it does not serve.
+        """
         for command_id, waiting in list(self._waiting.items()):
             is_led = led is not None and led.find(command_id) is not None
             if not is_led and now >= max(one.due for one in waiting):

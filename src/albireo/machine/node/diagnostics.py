@@ -14,23 +14,23 @@ from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 
 TURN_MS_MAX = 20.0
-"""No turn of CORE is longer; a case above it (design/log-and-feed.md, The loop of CORE)."""
+"""Bound of a turn of CORE; longer turns that keep coming raise a case (design/log-and-feed.md, The loop of CORE)."""
 
 ROOM_SEGMENTS_LOW = 4
-"""A case while the log may still take this many segments: a warning must come before the stop it warns of."""
+"""Room, in segments of the log, below which a case is raised: a warning must come before the stop it warns of."""
 
 CLOCK_JUMP_S = 1.0
-"""Between two measurements a second apart; NTP slews far below this."""
+"""Largest jump between two measurements, a second apart, that is not shown; NTP slews far below this."""
 
 CLOCK_JUMP_SHOWN_NS = 60 * SECOND
-"""A jump stays visible: after one backwards, the first samples with the new time count as late."""
+"""Time for which a jump is shown: after one backwards, the first samples with the new time count as late."""
 
 BATCHES_TIMED = 16_384
-"""Batches over which acquire-to-commit times are kept."""
+"""Number of batches whose times from acquisition to commit are kept."""
 
 
 class CommitTimes:
-    """How long the last batches took from their acquisition to their commit, milliseconds."""
+    """Times that the last batches took from their acquisition to their commit, milliseconds."""
 
     def __init__(self) -> None:
         self._ms = np.zeros(BATCHES_TIMED, np.float32)
@@ -41,7 +41,7 @@ class CommitTimes:
         self._count += 1
 
     def quantile(self, share: float) -> float:
-        """NaN before the first batch. Cost: O(n), no sort."""
+        """Time within which `share` of the batches were committed; NaN before the first. Cost: O(n), no sort."""
         timed = self._ms[: self._count]
         if not len(timed):
             return math.nan
@@ -70,7 +70,7 @@ _ITEMS = (
         value_type=ValueType.FLOAT64,
         unit="ms",
         description="Longest turn of CORE in the last ten to twenty seconds",
-        # One long turn stands in the figure for up to 20 s; a case is one that keeps coming.
+        # One long turn stands in the figure for up to 20 s; a case is for turns that keep coming.
         alarm=AlarmSettings(hi=TURN_MS_MAX, on_delay_ms=30_000, severity=300),
     ),
     DataItem(
@@ -110,17 +110,17 @@ _PAIR_ITEMS = (
     _pair_item("at_risk", 800, "Records exist on one member only: if it is lost now, they are"),
     _pair_item("other_lost", 700, "The other member is not heard"),
     _pair_item("voters_silent", 600, "Voters that do not answer; without a majority nobody can take over"),
-    _pair_item("taken_over", 700, "This member leads because the other one was lost; ends when that one is back"),
+    _pair_item("taken_over", 700, "This member leads because the other member was lost; ends when that is back"),
     _pair_item("store_refused", 900, "A member's store has less than it had acknowledged, or is damaged, or a copy"),
     _pair_item("tail_quarantined", 600, "A member's log was cut: `albireo quarantine` there, then `albireo pair seen`"),
     _pair_item("history_at_risk", 900, "Acknowledged records may be lost, by force or a disk: `albireo pair seen`"),
     _pair_item("history_incomplete", 500, "Files of the stored history that one member has and the other not yet"),
 )
-"""In the order of `PairFigures`."""
+"""Items of a pair, in the order of `PairFigures`."""
 
 
 class ClockWatch:
-    """Compares the two clocks; wall time is data, so a jump is told and decides nothing."""
+    """Comparison of wall clock and boot clock; wall time is data, so a jump is told and decides nothing."""
 
     def __init__(self) -> None:
         self._last: Moment | None = None
@@ -138,7 +138,7 @@ class ClockWatch:
 
 
 class Diagnostics:
-    """Knows the ids of CORE's items once they are declared."""
+    """CORE's items, whose ids are known once they are declared, and the samples of them."""
 
     def __init__(self) -> None:
         self._ids = np.zeros(0, np.uint32)
@@ -155,8 +155,7 @@ class Diagnostics:
     def measured(
         self, values: Sequence[float], room_bytes: int, pair: Sequence[float], moment: Moment, turn: Turn
     ) -> None:
-        """One row per item: `values` in the order of `_ITEMS`, the clock's jump, the room, the pair's; NaN is not known
-        yet."""
+        """Append one row per item: `values` in the order of `_ITEMS`, clock jump, room, pair. NaN: not known yet."""
         value = np.array([*values, self._clock.jump_s(moment), room_bytes, *pair], np.float64)
         codes = np.where(np.isnan(value), quality.BAD_WAITING_FOR_INITIAL_DATA, quality.GOOD).astype(np.uint32)
         times = np.full(len(value), moment.wall, np.int64)

@@ -1,6 +1,6 @@
-"""What the root machine of CORE is told: one struct per event, and the whole of them as `Event`.
+"""Events of the root machine of CORE: one struct each, and all of them as `Event`.
 
-Where the log stands is in no event: its view comes with each of them.
+No event says where the log stands: its view comes with each of them.
 
 Spec: design/log-and-feed.md, The loop of CORE; design/pair.md, rule 7.
 """
@@ -19,11 +19,11 @@ from albireo.model.instant import TimePassed
 from albireo.model.position import Position
 
 OneLetter = tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]
-"""Sender, message, raw parts."""
+"""One letter: sender, message, raw parts."""
 
 
 class LettersDrained(msgspec.Struct, frozen=True, eq=False):
-    """All that one wake-up brought."""
+    """All letters that one wake-up brought."""
 
     letters: Sequence[OneLetter]
     pair: dict[str, object] | None = None
@@ -37,8 +37,8 @@ class FramesAppended(msgspec.Struct, frozen=True, eq=False):
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """More is wherever it must be: alone on the own disk, in a pair on every member of the set. What waited for it is
-    answered."""
+    """More is durable wherever it must be: alone on the own disk, in a pair on every member of the set. What waited for
+    it is answered."""
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Durable(msgspec.Struct, frozen=True):
 
 
 class AdmissionChanged(msgspec.Struct, frozen=True):
-    """The log takes (`reason` empty) or does not take any more records."""
+    """The log takes records (`reason` empty), or takes none any more."""
 
     reason: str
 
@@ -65,11 +65,11 @@ class WakeUpEnded(msgspec.Struct, frozen=True):
     """The wake-up brought nothing more: followers may be given what is new. Told only while there are followers."""
 
     busy_ns: int
-    """Spent in turns of the loop, ever."""
+    """Time spent in turns of the loop since the start."""
 
 
 class FollowersServed(msgspec.Struct, frozen=True):
-    """What became of the pulls of the last turn; one that is not named is waited for."""
+    """Results of the pulls of the last turn; a pull that is not named is waited for."""
 
     given: Sequence[Given]
 
@@ -113,7 +113,7 @@ class LogCut(msgspec.Struct, frozen=True):
 
 
 class Restored(msgspec.Struct, frozen=True, eq=False):
-    """The log was begun anew behind another first record, and the folds are the holder's as of `folded_to`.
+    """Other folds, as of `folded_to`: none, as the log began anew; the holder's; or rebuilt after a repair.
 
     The log may still end below that; what it gets up to there is in the folds already.
     """
@@ -121,18 +121,18 @@ class Restored(msgspec.Struct, frozen=True, eq=False):
     folds: Folds
     folded_to: Position
     has_folds: bool = True
-    """False: the log begins anew, and the folds are still to come."""
+    """False: the log begins anew, and its folds are still to come."""
 
 
 class PairChanged(msgspec.Struct, frozen=True):
-    """How this member stands in its pair, told when that changes."""
+    """State of this member in its pair, told when it changes."""
 
     word: str
-    """Its state, for people."""
+    """State of the member, for people."""
     members: tuple[int, ...] = ()
-    """Confirmed in-sync set."""
+    """Confirmed in-sync set, if this member is the holder."""
     is_catching_up: bool = False
-    """Its log is far behind the holder's."""
+    """True: the log of this member is far behind the holder's."""
 
 
 class Permitted(msgspec.Struct, frozen=True):
@@ -151,7 +151,7 @@ class LevelAgreed(msgspec.Struct, frozen=True):
 
 
 class PairFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pair looks like from its active member; each is an item, and a case when it is not 0."""
+    """Figures of the pair as its active member sees it; each is an item, and a case when it is not 0."""
 
     at_risk: float
     """1: records exist on one member only."""
@@ -160,7 +160,7 @@ class PairFigures(msgspec.Struct, frozen=True, kw_only=True):
     voters_silent: float
     """Voters without an answer for some seconds."""
     taken_over: float
-    """1: this member leads because the other one was lost, until that one is in the set again."""
+    """1: this member leads because the other member was lost, until that is in the set again."""
     store_refused: float
     """1: a member came back with less than it had acknowledged, or damaged, or with a copy of the other's store."""
     tail_quarantined: float
@@ -172,29 +172,29 @@ class PairFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What the shell knows of itself, once a second; becomes CORE's diagnostics items."""
+    """Measurements that the shell takes once a second; they become samples of CORE's diagnostics items."""
 
     turn_ms: float
-    """Longest turn since the last measurement."""
+    """Longest turn of the last ten to twenty seconds."""
     log_bytes: int
     corrupt_ranges: int = 0
-    """Damaged ranges of committed records that are known."""
+    """Number of known damaged ranges of committed records."""
     room_bytes: int = 0
-    """What the log may still take before its disk reserve is touched."""
+    """Bytes that the log may still take before its disk reserve is touched."""
     pair: PairFigures | None = None
-    """Nothing: this node stands alone."""
+    """Figures of the pair; None: this node stands alone."""
 
 
 class DamagePassed(msgspec.Struct, frozen=True):
-    """The history went past committed records that can't be read any more."""
+    """A named follower, such as the history, went past committed records that can't be read any more."""
 
     from_ns: int
     to_ns: int
-    """Node times of the last record before and the first one after."""
+    """Node times of the last record before the damage and of the first one after it."""
 
 
 class OrdersGiven(msgspec.Struct, frozen=True):
-    """What people ordered of this pair, and what became of it: for the audit journal."""
+    """Audit entries of what admin actions people asked of this pair, and of what became of them."""
 
     records: Sequence[Audited]
 

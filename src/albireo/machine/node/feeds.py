@@ -16,7 +16,7 @@ from albireo.model.position import Position
 
 
 class Feeds:
-    """The leader of each feed."""
+    """Both feeds of one log: `leader` serves the frames, the other feed the latest state."""
 
     def __init__(self, log_id: bytes, folds: Folds, *, is_complete: bool) -> None:
         """
@@ -32,7 +32,7 @@ class Feeds:
         self._is_complete = is_complete
 
     def restored(self, folds: Folds, *, is_complete: bool) -> None:
-        """Whoever followed this log says hello again, for it is another one now."""
+        """Begin both feeds anew, for the log is another now: whoever followed it says hello again."""
         self.leader = Leader(is_catching_up=self.leader.is_catching_up)
         self._begin(folds, is_complete=is_complete)
 
@@ -57,7 +57,7 @@ class Feeds:
         self._state.lost(sender)
 
     def pull(self, readable: Position, busy_ns: int, now: Instant, turn: Turn) -> None:
-        """Whoever lags and has room is to be given what is readable."""
+        """Have every follower that lags and has room given what is readable."""
         self.leader.passed(turn.log.end.sequence, readable.sequence, busy_ns, now)
         turn.pulls = self.leader.pulls(readable, now)
 

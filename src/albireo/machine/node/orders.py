@@ -1,8 +1,8 @@
-"""Orders: carries a command from its request to its receipt.
+"""Orders: the way of a command from its request to its receipt.
 
 The steps are records of the `commands` fold; this machine decides which record comes next and sends the one order that
 belongs to it. Who waits for an answer is kept beside it (command_waiters.py): a restart loses the waiting, never the
-command. An order that was not accepted before the restart expires: log time, by which it would run out, stood still
+command. A command that was not accepted before the restart expires: log time, by which it would run out, stood still
 meanwhile.
 
     asked -> refused at once (unknown item, not writable, out of range, too many)
@@ -31,12 +31,12 @@ from albireo.model.value import Value, ValueType
 
 EXPIRES_MS_MAX: Final = 3_600_000
 TEXT_CHARS_MAX: Final = 1_000
-"""Id, user, reason, text value and a receipt's detail, each: records have to fit into a frame."""
+"""Most characters of id, user, reason, text value and a receipt's detail, each: records have to fit into a frame."""
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class WriteRefusal(msgspec.Struct, frozen=True):
-    """Why a request is not even recorded, and what to do about it."""
+    """Reason why a request is not even recorded, and what to do about it."""
 
     reason: str
 
@@ -54,14 +54,14 @@ class WriteAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Orders:
-    """The machine around the fold."""
+    """The machine around the fold of commands."""
 
     def __init__(self, commands: Commands, dim: Dim, waiters: CommandWaiters) -> None:
         self.commands = commands
         self._dim = dim
         self._waiters = waiters
         self._accepting: set[str] = set()
-        """Accepted is appended, not yet committed: must not be appended twice."""
+        """Commands whose `accepted` is appended and not yet committed: it must not be appended twice."""
         self._finishing: set[str] = set()
 
     def ask(
@@ -95,7 +95,7 @@ class Orders:
         return None
 
     def _audit(self, action: str, command: Command, what: str, why: str, moment: Moment, turn: Turn) -> None:
-        """For the journal: the log lets go of its commands, and nobody else stores them."""
+        """Append an entry for the event journal: the log lets go of its commands, and nobody else stores them."""
         item = self._dim.by_id(command.item_id)
         audited = Audited(
             at_ns=moment.wall,
@@ -107,7 +107,7 @@ class Orders:
         turn.record(Stream.AUDIT, [audited])
 
     def restarted(self, moment: Moment, turn: Turn) -> None:
-        """CORE has started: what was not accepted before expires, because nobody can tell how long it was down."""
+        """Expire what was not accepted before this tenure, because nobody can tell how long nobody served."""
         for state in self.commands.waiting():
             detail = "never sent: the node restarted before the adapter that owns the item took it"
             receipt = Receipt(command_id=state.command.command_id, outcome=Outcome.EXPIRED, detail=detail)
@@ -128,7 +128,7 @@ class Orders:
                 turn.record(Stream.COMMAND, [CommandAccepted(command_id=command.command_id)])
 
     def accepted(self, state: CommandState, owner: bytes, not_after: int, turn: Turn) -> None:
-        """`CommandAccepted` is committed: send the one order, not to be carried out after `not_after`."""
+        """Send the one order, as `CommandAccepted` is committed; it is not to be carried out after `not_after`."""
         command = state.command
         self._accepting.discard(command.command_id)
         order = WriteOrder(
@@ -141,18 +141,18 @@ class Orders:
         turn.send(owner, order)
 
     def never_sent(self, state: CommandState, why: str, moment: Moment, turn: Turn) -> None:
-        """Accepted, and then nobody was to send it."""
+        """Reject a command that was accepted, and whose order is not to be sent any more."""
         detail = f"never sent: {why}"
         self._finish(
             Receipt(command_id=state.command.command_id, outcome=Outcome.REJECTED, detail=detail), moment, turn
         )
 
     def done(self, message: WriteDone, moment: Moment, turn: Turn) -> None:
-        """The owner says what became of its order."""
+        """Record what the owner says became of its order."""
         self._finish(message.receipt, moment, turn)
 
     def time_passed(self, log_time: LogTime, moment: Moment, turn: Turn) -> None:
-        """What time alone ends: expired, unknown."""
+        """Finish what time alone ends, as expired or unknown."""
         for receipt in self.commands.overdue(log_time):
             self._finish(receipt, moment, turn)
 
@@ -166,7 +166,7 @@ class Orders:
         self._audit("write_ended", state.command, str(receipt.outcome), receipt.detail, moment, turn)
 
     def finished(self, receipt: Receipt, turn: Turn) -> None:
-        """`CommandFinished` is committed: answer everybody who waits."""
+        """Answer everybody who waits, as `CommandFinished` is committed."""
         self._accepting.discard(receipt.command_id)
         self._finishing.discard(receipt.command_id)
         self._waiters.answer(receipt, turn)

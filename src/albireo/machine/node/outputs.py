@@ -24,7 +24,7 @@ from albireo.model.instant import MS, Instant
 
 
 class OutputOrders:
-    """Of one tenure."""
+    """Output orders of one tenure."""
 
     def __init__(self, folds: Folds, registry: Registry, orders: Orders, role: Role) -> None:
         self._folds = folds
@@ -32,14 +32,14 @@ class OutputOrders:
         self._orders = orders
         self._role = role
         self._lands_until: dict[bytes, int] = {}
-        """By adapter that had an order: before when its writes land, as far as this side can tell."""
+        """Instant before which the writes of each adapter land, as far as this side can tell."""
         self._stopped: set[bytes] = set()
         """Adapters that came to a clean stop."""
         self._awaited: set[bytes] = set()
         """Adapters that were told to stand by, and have not said yet that they write no more."""
 
     def send(self, command_id: str, moment: Moment, turn: Turn) -> None:
-        """Its `accepted` is committed: the order leaves, if it still may."""
+        """Send the order of a command whose `accepted` is committed, if it still may leave."""
         state = self._folds.commands.find(command_id)
         if state is None or state.receipt is not None:
             return
@@ -56,16 +56,16 @@ class OutputOrders:
             self._lands_until[owner] = max(not_after, self._lands_until.get(owner, 0))
 
     def _forget(self, now: Instant) -> None:
-        """Adapters of before a restart whose writes have landed."""
+        """Forget adapters whose writes have landed, also those from before a restart."""
         self._lands_until = {sender: at for sender, at in self._lands_until.items() if at > now}
 
     def stand_down(self) -> None:
-        """Every adapter is told to stand by: what each says from now on counts."""
+        """Await the word of every adapter that takes orders, as each is told to stand by now."""
         adapters = [one.sender for one in self._registry.adapters() if one.takes_orders and one.sender is not None]
         self._awaited = set(adapters) - self._stopped
 
     def ended(self, sender: bytes, message: WritesEnded) -> None:
-        """An adapter writes nothing any more."""
+        """Take an adapter's word that it writes no more."""
         if message.is_stopped:
             self._stopped.add(sender)
         elif message.stand_down != self._role.stand_down:
@@ -74,7 +74,7 @@ class OutputOrders:
         self._awaited.discard(sender)
 
     def lost(self, sender: bytes) -> None:
-        """Gone. What it had sent left under a permit that is not newer than this one."""
+        """Take an adapter for gone: what it had sent left under a permit that is not newer than the present one."""
         if sender in self._awaited:
             self._awaited.discard(sender)
             permit = self._role.permit
@@ -85,11 +85,11 @@ class OutputOrders:
         return sorted(self._awaited)
 
     def until(self) -> Instant | None:
-        """Nothing that was written lands at or after this instant; None: that can't be told yet."""
+        """Instant at or after which no write of this node lands; None: that can't be told yet."""
         return None if self._awaited else Instant(max(self._lands_until.values(), default=0))
 
     def goes_on(self, turn: Turn) -> None:
-        """This node serves again. If that is because an adapter kept silent, somebody should see to it."""
+        """Note the adapters that a handover still awaits when this node serves again: somebody should see to them."""
         silent = sorted(one.name for one in self._registry.adapters() if one.sender in self._awaited)
         if self._role.is_handing_over and silent:
             turn.note("warning", "adapters_silent", adapters=silent)

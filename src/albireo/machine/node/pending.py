@@ -1,4 +1,4 @@
-"""Pending: the frames that stand in the log and are not committed, in log order, with what was drafted for them.
+"""Pending: the frames that stand in the log and are not folded, in log order, with what was drafted for them.
 
 Invariants
     order:   each frame continues the one before; the first one continues what is folded, or about to be.
@@ -15,14 +15,14 @@ from albireo.machine.node.turn import Draft
 from albireo.model.position import Position
 
 FOLD_COST_MAX: Final = 4_000
-"""Folded in one turn at most, in microseconds as measured on a slow core: the rest is for the next turn."""
+"""Cost of folding at which a turn leaves the rest to the next, in microseconds as measured on a slow core."""
 RECORD_COST: Final = 25
 BATCH_COST: Final = 60
 SAMPLES_PER_COST: Final = 10
 
 
 def fold_cost(frame: Frame) -> int:
-    """What folding it takes, in the unit of FOLD_COST_MAX."""
+    """Cost of folding a frame, in the unit of FOLD_COST_MAX."""
     header = frame.header
     if header.stream == Stream.SAMPLES and header.kind != Kind.RECORDS:
         return BATCH_COST + header.record_count // SAMPLES_PER_COST
@@ -43,7 +43,7 @@ class Pending:
         self.log_time_ms = log_time_ms
         """Log time at the end of the log."""
         self.is_due_again = False
-        """More was committed than the last turn had time to fold."""
+        """True: more was committed than the last turn had time to fold."""
         self._frames: deque[PendingFrame] = deque()
         self._due: list[PendingFrame] = []
 
@@ -51,7 +51,7 @@ class Pending:
         return bool(self._frames)
 
     def committed(self, position: Position) -> Sequence[PendingFrame]:
-        """Everything up to here is committed; returns as much of it as one turn may fold."""
+        """Take note that all up to `position` is committed; returns as much of it as one turn may fold."""
         assert not self._due, "what is due was not folded"
         budget = FOLD_COST_MAX
         while budget > 0 and self._is_first_within(position):
@@ -64,17 +64,17 @@ class Pending:
         return bool(self._frames) and self._frames[0].frame.header.last_sequence <= position.sequence
 
     def take_due(self) -> Sequence[PendingFrame]:
-        """What `committed` returned, to be folded."""
+        """Take what `committed` returned, to be folded."""
         due, self._due = self._due, []
         return due
 
     def appended(self, frames: Sequence[Frame], drafts: Sequence[Draft]) -> None:
-        """Own drafts stand in the log."""
+        """Add the frames in which own drafts stand in the log."""
         for frame, draft in zip(frames, drafts, strict=True):
             self._add(PendingFrame(frame, draft))
 
     def followed(self, frames: Sequence[Frame]) -> None:
-        """Frames that another one drafted stand in the log."""
+        """Add frames of the holder, or those found at the start, that stand in the log."""
         for frame in frames:
             self._add(PendingFrame(frame, None))
 
@@ -83,13 +83,13 @@ class Pending:
         self.log_time_ms = one.frame.header.log_time_ms
 
     def disown(self) -> None:
-        """Deposed: what waits here may be cut, or be committed by somebody else."""
+        """Forget the drafts of a deposed node: what waits here may be cut, or be committed by somebody else."""
         frames = [one.frame for one in self._frames]
         self._frames.clear()
         self._frames.extend(PendingFrame(frame, None) for frame in frames)
 
     def cut(self, position: Position, folded_ms: int) -> None:
-        """The log ends at `position`; `folded_ms` is the log time of what is folded."""
+        """Drop the frames above `position`, where the log ends now; `folded_ms` is the log time of what is folded."""
         while self._frames and self._frames[-1].frame.header.last_sequence > position.sequence:
             self._frames.pop()
         self.log_time_ms = self._frames[-1].frame.header.log_time_ms if self._frames else folded_ms

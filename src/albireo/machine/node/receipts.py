@@ -1,4 +1,4 @@
-"""Receipts: what waits to be said until the log has it.
+"""Receipts: answers and receipts that wait until the log has what they tell of.
 
     answer            said once everything up to a sequence is committed, in the order in which they were left here
     receipt           of a producer's batches: once they are committed
@@ -41,44 +41,44 @@ class Batch(msgspec.Struct, frozen=True):
 
     producer_sequence: int
     position: Position
-    """Of its last record."""
+    """Position of the last record of the batch."""
 
 
 class Receipts:
-    """What one tenure still has to say."""
+    """Answers and receipts that one tenure has still to send."""
 
     def __init__(self, producers: Producers, sender_of: Callable[[int], bytes | None], role: Role) -> None:
         """
         Args:
-            sender_of: who said the last hello of a producer id.
+            sender_of: gives the sender of the last hello of a producer id.
         """
         self._producers = producers
         self._sender_of = sender_of
         self._role = role
         self._answers: deque[tuple[int, bytes, AnyMessage]] = deque()
         self._unsynced: deque[tuple[int, Batch]] = deque()
-        """By producer id, in log order: batches to be told of early."""
+        """Batches to be told of early, each behind its producer id, in log order."""
         self._told: dict[int, Batch] = {}
-        """By producer id: the newest batch that was told of early."""
+        """Newest batch that was told of early, by producer id."""
 
     @property
     def waits_for_disk(self) -> bool:
-        """Somebody is to be told as soon as the own disk has it."""
+        """True: a producer is to be told as soon as the own disk has its batch."""
         return bool(self._unsynced)
 
     def after(self, sequence: int, to: bytes, message: AnyMessage) -> None:
-        """Say `message` once everything up to `sequence` is committed, which it is not."""
+        """Say `message` once everything up to `sequence` is committed, which is still to come."""
         self._answers.append((sequence, to, message))
 
     def give_up(self, turn: Turn) -> None:
-        """This node commits nothing any more: a question hears that nobody knows; a producer says hello again."""
+        """Tell waiting questions that nobody knows: this node commits nothing any more. Producers say hello again."""
         while self._answers:
             _, sender, message = self._answers.popleft()
             if isinstance(message, Answer):
                 turn.send(sender, Answer(request_id=message.request_id, error=_UNKNOWN))
 
     def appended(self, frames: Sequence[Frame], drafts: Sequence[Draft]) -> None:
-        """Drafts stand in the log."""
+        """Note which of the drafts that now stand in the log are to be told of early."""
         streams = self._role.config.local_streams
         if not streams:
             return
@@ -87,7 +87,7 @@ class Receipts:
                 self._unsynced.append((draft.producer_id, Batch(draft.producer_sequence, frame.header.last)))
 
     def durable(self, turn: Turn) -> None:
-        """The own disk has more; of what is committed as well, the commit tells."""
+        """Send early receipts for what the own disk has; of what is committed as well, the commit tells."""
         newest: dict[int, Batch] = {}
         while self._unsynced and self._unsynced[0][1].position.sequence <= turn.log.durable.sequence:
             producer_id, batch = self._unsynced.popleft()
@@ -100,7 +100,7 @@ class Receipts:
                 turn.send(sender, self._early(producer_id, batch))
 
     def committed(self, frames: Sequence[PendingFrame], turn: Turn) -> None:
-        """These are committed, in the order of the log."""
+        """Send what waited for these frames to be committed; they come in the order of the log."""
         to = frames[-1].frame.header.last_sequence if frames else 0
         while self._answers and self._answers[0][0] <= to:
             _, sender, message = self._answers.popleft()
@@ -116,7 +116,7 @@ class Receipts:
                 turn.send(whom, self._role.receipt(producer_id, batch.producer_sequence, batch.position))
 
     def _is_told(self, producer_id: int, batch: Batch) -> bool:
-        """Told early, and another receipt will follow that says how far it is committed."""
+        """True: the batch was told of early, and another receipt will follow that says how far all is committed."""
         told = self._told.get(producer_id)
         if told is None or told.producer_sequence < batch.producer_sequence:
             return False
@@ -126,7 +126,7 @@ class Receipts:
         return False
 
     def of(self, producer_id: int, producer_sequence: int) -> Appended | None:
-        """What is said to a repeat; None: nothing yet, its original is on its way."""
+        """Receipt for a batch that came again; None: not yet, that of the original will come."""
         known = self._producers.get(producer_id)
         if known is not None and known.last_sequence >= producer_sequence:
             position = Position(known.last_epoch, known.last_position)

@@ -27,11 +27,11 @@ from albireo.model.value import ItemId, ValueType
 OWN_ADAPTER: Final = "core"
 """Owner of CORE's diagnostics items."""
 DECLARED_MAX: Final = 250
-"""Declarations in one turn and frame: a node with 100,000 items starts in many short turns."""
+"""Most declarations in one turn and frame: a node with 100,000 items starts in many short turns."""
 DECLARING_MAX: Final = 64
-"""Hellos being worked off; who is one too many says hello again."""
+"""Most hellos being worked off; the sender of one too many says hello again."""
 TEXT_CHARS_MAX: Final = 10_000
-"""Texts of one item or producer together; a record has to fit into a frame."""
+"""Most characters in all texts of one item or producer; a record has to fit into a frame."""
 
 
 class Declaring(msgspec.Struct, kw_only=True):
@@ -48,17 +48,17 @@ class Declaring(msgspec.Struct, kw_only=True):
 
 
 class RegisteredAdapter(msgspec.Struct, kw_only=True):
-    """One producer that owns items."""
+    """One producer that owns items or takes orders."""
 
     name: str
     sender: bytes | None = None
-    """Its peer on CORE's link; None before its first hello in this run of CORE."""
+    """Peer on CORE's link; None before the first hello in this tenure."""
     takes_orders: bool = False
     heard_at: Instant
     is_silent: bool = False
-    """Its items were marked as without communication."""
+    """True: the items were marked as without communication."""
     is_lost: bool = False
-    """The last send found it gone, or its queue full; until it is heard again."""
+    """True: the last send found the adapter gone or its queue full, and it was not heard since."""
 
     @property
     def is_present(self) -> bool:
@@ -66,13 +66,13 @@ class RegisteredAdapter(msgspec.Struct, kw_only=True):
 
 
 class Registry:
-    """Senders, owners and ids; rebuilt from the folds at a start, when nobody is connected yet."""
+    """Senders, owners and ids; built anew from the folds for each tenure, when nobody is connected yet."""
 
     def __init__(self, node: str, folds: Folds, now: Instant) -> None:
         self._node = node
         self._folds = folds
         self._declared: dict[str, KnownItem] = {one.item.name: one for one in folds.dim}
-        """Appended view, by local name."""
+        """Items of the appended view, by local name."""
         self._next_id = 1 + folds.dim.highest_item_id
         self._senders: dict[int, bytes] = {}
         self._adapters: dict[str, RegisteredAdapter] = {
@@ -81,7 +81,7 @@ class Registry:
         }
 
     def objection(self, hello: ProducerHello) -> str:
-        """Why a hello is not even recorded; empty: it may be."""
+        """Reason why a hello is not even recorded; empty: it may be."""
         if not 0 < len(hello.producer) <= TEXT_CHARS_MAX:
             return f"a producer's name has 1..{TEXT_CHARS_MAX} characters"
         if any(_text_chars(one) > TEXT_CHARS_MAX for one in hello.items):
@@ -93,7 +93,7 @@ class Registry:
         return ""
 
     def hello(self, sender: bytes, hello: ProducerHello, moment: Moment, turn: Turn) -> Declaring:
-        """A producer opens: its id, and the gap since its last run. Its items follow with `declare_more`."""
+        """Open a producer: record its id, and the gap since its last run. Its items follow with `declare_more`."""
         opened, is_new_run = self._folds.producers.opened(hello.producer, hello.run)
         if is_new_run:
             records: list[Record] = [opened]
@@ -107,7 +107,7 @@ class Registry:
         return Declaring(sender=sender, producer_id=opened.producer_id, hello=hello)
 
     def declare_more(self, declaring: Declaring, moment: Moment, turn: Turn) -> None:
-        """The next slice of its items; after the last one, items that it no longer has go out of service."""
+        """Declare the next slice of a hello's items; after the last, retire items that the producer no longer has."""
         done, hello = len(declaring.item_ids), declaring.hello
         declaring.item_ids += self.declare(hello.producer, hello.items[done : done + DECLARED_MAX], turn)
         if declaring.is_done:
@@ -122,7 +122,7 @@ class Registry:
         turn.record(Stream.SAMPLES, [GapFound(source=name, reason=reason, from_ns=from_ns, to_ns=moment.wall)])
 
     def gap_of_own_items(self, item_ids: tuple[int, ...], moment: Moment, turn: Turn) -> None:
-        """At a start: since their last sample. CORE's own items have no producer whose run could tell."""
+        """Record the gap since the last sample of CORE's own items, which have no producer whose run could tell."""
         index = [found for one in item_ids if (found := self._folds.dim.index_of(one)) is not None]
         last_ns = max([self._folds.elsewhere.last_ns, *self._folds.dim.live.node_ns[index].tolist()])
         if last_ns:
@@ -151,7 +151,7 @@ class Registry:
         return tuple(ids)
 
     def _retire(self, adapter: str, names: set[str], moment: Moment, turn: Turn) -> None:
-        """Items that the adapter no longer has: out of service, not for ever at their last good value."""
+        """Mark items that the adapter no longer has as out of service: not for ever at their last good value."""
         gone = [k for k in self._declared.values() if k.item.adapter == adapter and k.item.name not in names]
         self._mark(gone, quality.BAD_OUT_OF_SERVICE, moment, turn)
 
@@ -178,7 +178,7 @@ class Registry:
             turn.note("warning", "adapter_silent", adapter=adapter.name)
 
     def _mark(self, items: list[KnownItem], code: int, moment: Moment, turn: Turn) -> None:
-        """One batch per value type that gives every item not yet so marked the bad quality `code`."""
+        """Draft one batch per value type that gives every item not yet so marked the bad quality `code`."""
         for value_type in ValueType:
             ids = [k.item_id for k in items if k.item.value_type is value_type]
             marked = [one for one in ids if self._quality_of(one) != code]
@@ -190,11 +190,11 @@ class Registry:
         return None if index is None else int(self._folds.dim.live.quality[index])
 
     def takes_orders(self, item_id: int) -> bool:
-        """The adapter of this item is there and takes orders now."""
+        """True: the adapter of this item is there and takes orders now."""
         return self.owner_of(item_id) is not None
 
     def owner_of(self, item_id: int) -> bytes | None:
-        """Who takes orders for this item now."""
+        """Sender of the adapter that takes orders for this item now; None: none does."""
         known = self._folds.dim.by_id(item_id)
         adapter = None if known is None else self._adapters.get(known.item.adapter)
         return adapter.sender if adapter is not None and adapter.takes_orders and adapter.is_present else None
@@ -206,7 +206,7 @@ class Registry:
         """An item by its full or local name."""
         prefix = f"{self._node}:"
         local = name.removeprefix(prefix)
-        return self._declared.get(local) or self._folds.dim.by_name(prefix + local)  # Passive: the other declares.
+        return self._declared.get(local) or self._folds.dim.by_name(prefix + local)  # Passive: the holder declares.
 
     def adapters(self) -> list[RegisteredAdapter]:
         return list(self._adapters.values())
@@ -224,7 +224,7 @@ class Hellos:
         return bool(self._declaring)
 
     def take(self, sender: bytes, hello: ProducerHello, moment: Moment, turn: Turn) -> None:
-        """Refuse it, or put it in the queue; `more` works it off."""
+        """Refuse a hello, or put it in the queue; `more` works it off."""
         producers = self._admission.producers
         is_one_too_many = producers.is_full and producers.find(hello.producer) is None
         if self._admission.closed_because or is_one_too_many:
@@ -241,7 +241,7 @@ class Hellos:
             self._declaring.append(self._registry.hello(sender, hello, moment, turn))
 
     def more(self, moment: Moment, turn: Turn) -> tuple[bytes, ProducerWelcome] | None:
-        """Declare one slice of the first hello; its welcome once it is through, to be said after `turn.end` commits."""
+        """Declare a slice of the first hello; the last returns the welcome, to be said once `turn.end` commits."""
         if not self._declaring:
             return None
         declaring = self._declaring[0]

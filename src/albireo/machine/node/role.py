@@ -35,53 +35,53 @@ from albireo.model.instant import Instant
 from albireo.model.position import Position
 
 STANDING_BY_MAX: Final = 512
-"""Producers that said hello to a node that does not serve, and are told when it does; one too many asks again."""
+"""Most producers that a node which does not serve remembers, to tell them when it does; one too many asks again."""
 
 
 class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What the root machine is told once, at its start."""
+    """Configuration of the root machine, told once at its start."""
 
     node: str
     log_id: bytes
     segment_bytes: int = BODY_BYTES_MAX
-    """Of the log: no frame is larger."""
+    """Size of a segment of the log: no frame is larger."""
     member: int = 0
     """Index in the pair."""
     is_paired: bool = False
     local_streams: frozenset[int] = frozenset()
-    """Their producers are answered when the own disk has a batch (durability `local`)."""
+    """Streams whose producers are answered when the own disk has a batch (durability `local`)."""
     private_streams: frozenset[int] = frozenset()
-    """Their samples stay with the member that took them (replication `configuration`)."""
+    """Streams whose samples stay with the member that took them (replication `configuration`)."""
 
 
 class Role:
-    """What the root machine asks before it appends anything of its own."""
+    """Role of this node, which the root machine asks before it appends anything of its own."""
 
     def __init__(self, config: RootConfig) -> None:
         self.config = config
         self.is_serving = False
         self.is_handing_over = False
         self.stand_down = 0
-        """How often this run has stopped serving: what an adapter says of its writes, it says of one of these times."""
+        """Number of times that this run has stopped serving; an adapter's word about its writes names one of them."""
         self.cause = "this node does not lead"
-        """Why it does not serve."""
+        """Reason why this node does not serve; empty: it serves."""
         self.word = "standalone"
-        """For people."""
+        """State of this node in one word, for people."""
         self.members: tuple[int, ...] = ()
-        """Confirmed in-sync set; empty: no pair."""
+        """Confirmed in-sync set, if this member is the holder; empty: it is not, or there is no pair."""
         self.permit: Permit | None = None
-        """Bounds of output orders; none: nobody bounds them."""
+        """Bounds of output orders; None: nobody bounds them."""
         self.first_sequence = 0
-        """First record of the epoch that was granted to this node; 0: none was."""
+        """Sequence of the first record of the epoch that was granted to this node; 0: none was."""
         self._may_serve = False
         self._is_begun = False
         self.reaches: dict[str, bool] = {}
-        """By adapter that stands by: whether it reaches its device."""
+        """True: the device is reached; by name of each adapter that stands by."""
         self._standing_by: dict[bytes, None] = {}
 
     @property
     def holds(self) -> bool:
-        """The epoch is this node's: what it appends is its own to append."""
+        """True: the epoch is this node's, so it may append records of its own."""
         return self.first_sequence > 0
 
     def granted(self, first_sequence: int) -> None:
@@ -105,7 +105,7 @@ class Role:
         return is_new
 
     def suspend(self, cause: str) -> bool:
-        """Returns whether it served."""
+        """Stop serving; returns whether this node served."""
         was_serving, self.is_serving, self._may_serve = self.is_serving, False, False
         self.stand_down += was_serving
         self.is_handing_over = False
@@ -113,7 +113,7 @@ class Role:
         return was_serving
 
     def hand_over(self, cause: str) -> bool:
-        """Returns whether it served."""
+        """Stop serving for a handover; returns whether this node served."""
         was_serving = self.suspend(cause)
         self.is_handing_over = True
         return was_serving
@@ -124,7 +124,7 @@ class Role:
         return self.suspend(cause)
 
     def receipt(self, producer_id: int, producer_sequence: int, position: Position, uncommitted: int = 0) -> Appended:
-        """What is told of a batch: how many disks have it, and how many before it are not committed."""
+        """Receipt for a batch: which members have it, and how many batches up to it are not committed."""
         members = (self.config.member,) if uncommitted else self.members
         if self.config.private_streams and members:
             members = (position.epoch % 2,)  # Epochs of one member never are another's: who took it has it.
@@ -138,15 +138,15 @@ class Role:
         )
 
     def may_write(self, now: Instant) -> bool:
-        """An output order may leave now."""
+        """True: an output order may leave now."""
         return self.is_serving and (self.permit is None or self.permit.allows(now))
 
     def not_after(self, deadline: int) -> int:
-        """Until when an order may be sent that nobody wants after `deadline`, instants."""
+        """Instant until which an order may be sent that nobody wants after `deadline`."""
         return deadline if self.permit is None else min(deadline, self.permit.not_after)
 
     def turns_away(self, sender: bytes, message: AnyMessage, turn: Turn) -> bool:
-        """A node that does not serve sends producers home, and remembers who wanted to come."""
+        """True: the message was dealt with. A node that does not serve sends producers home, and remembers who came."""
         if isinstance(message, RoleAsked):
             self._remember(sender)
             if len(self.reaches) < STANDING_BY_MAX:
@@ -168,7 +168,7 @@ class Role:
         return True
 
     def tell_waiting(self, turn: Turn) -> None:
-        """Serving begins: everybody who waited may say hello."""
+        """Tell everybody who waited that serving begins: they may say hello."""
         for sender in self._standing_by:
             turn.send(sender, self._told(turn.epoch))
         self._standing_by.clear()
@@ -189,7 +189,7 @@ class Role:
         )
 
     def stand_by(self, senders: list[bytes], turn: Turn) -> None:
-        """Serving is over: no adapter writes from now on."""
+        """Tell adapters that serving is over: none writes from now on."""
         for sender in senders:
             self._remember(sender)
             turn.send(sender, self._told(turn.epoch))

@@ -12,7 +12,7 @@ a fold.
     holder's frames --> [log] --> pending frames --> committed --> folds, and nothing follows from them
 
 Invariants
-    pending:   frames appended and not yet committed, in log order; admission decides on folds plus pending.
+    pending:   frames appended and not yet folded, in log order; admission decides on folds plus pending.
     answers:   nothing that depends on a record is said before that record is committed; of batches alone a producer
                may be told before, if the stream is so configured (receipts.py).
     drafts:    only while this node serves, save the first record of an epoch.
@@ -89,16 +89,16 @@ from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 
 IDLE_MARK_NS: Final = 50 * MS
-"""After this long without an append a mark records the last commit."""
+"""Time without an append after which a mark records the last commit."""
 SILENT_NS: Final = 12 * SECOND
-"""An adapter that says nothing for this long: its items are without communication. One whose items all stand still
+"""Time after which the items of an adapter that says nothing are without communication. One whose items all stand still
 says its diagnostics every 5 s, and one of these may be late or lost."""
 CLOSED_MARK_NS: Final = SECOND
-"""While nothing is admitted, marks that carry log time forward come no faster: what is due may have to wait."""
+"""Shortest time between marks that carry log time forward while nothing is admitted: what is due may have to wait."""
 
 
 class Root:
-    """The machine. `folds` has been rebuilt (snapshot and replay) up to `folded_to` before the first step."""
+    """The root machine. `folds` has been rebuilt (snapshot and replay) up to `folded_to` before the first step."""
 
     def __init__(
         self, config: RootConfig, folds: Folds, folded_to: Position, moment: Moment, *, has_folds: bool = True
@@ -114,18 +114,18 @@ class Root:
         self.diagnostics = Diagnostics()
         self.commit_times = CommitTimes()
         self.samples_committed = 0
-        """Rows of producers in this run, CORE's own not counted."""
+        """Number of rows of producers committed in this run, CORE's own not counted."""
         self.cases_raised = 0
         self._pending = Pending(folds.log_time_ms)
         self._log_reason = ""
-        """Why the log takes nothing."""
+        """Reason why the log takes nothing; empty: it takes records."""
         self._drafted: list[Draft] = []
         self._last_append = moment.now
         self._is_marked = True
         self._tick_at = moment.now
 
     def _begin_afresh(self, moment: Moment) -> None:
-        """What is known of producers and orders, from the folds: nobody is connected yet."""
+        """Take anew from the folds what is known of producers and orders: nobody is connected yet."""
         self.registry = Registry(self.config.node, self.folds, moment.now)
         self._receipts = Receipts(self.folds.producers, self.registry.sender_of, self.role)
         self.admission = Admission(self.folds.producers, self.registry.sender_of, self._receipts.of)
@@ -186,14 +186,14 @@ class Root:
                 self._restore(event, moment)
 
     def _restore(self, event: Restored, moment: Moment) -> None:
-        """Go on from folds of somebody else."""
+        """Go on from folds that were given or rebuilt, or from none."""
         self.folds, self.folded_to = event.folds, event.folded_to
         self._pending = Pending(event.folds.log_time_ms)
         self.feeds.restored(event.folds, is_complete=event.has_folds)
         self._begin_afresh(moment)
 
     def _of_the_house(self, event: OfTheHouse, moment: Moment, turn: Turn) -> None:
-        """What the shell tells of the machine and of people."""
+        """Take what the shell tells of the machine, and of people."""
         if isinstance(event, AdmissionChanged):
             self._admission_changed(event.reason, turn)
             return
@@ -272,7 +272,7 @@ class Root:
         return elapsed
 
     def deadline(self) -> Instant:
-        """When `TimePassed` is due."""
+        """Instant at which `TimePassed` is due."""
         is_serving = self.role.is_serving
         if self._hellos and is_serving:
             return self._last_append
@@ -280,7 +280,7 @@ class Root:
         return self._tick_at if due is None else min(due, self._tick_at)
 
     def _log_due(self) -> Instant | None:
-        """When a mark must carry log time forward, because something happens then although no record comes."""
+        """Instant at which a mark must carry log time forward, because something falls due although no record comes."""
         log_deadline = self.folds.deadline()
         if log_deadline is None or self._pending or not self.role.is_serving:
             return None
@@ -350,17 +350,17 @@ class Root:
 
     @property
     def waits_for_disk(self) -> bool:
-        """Say `Durable` when the own disk has more, even if nothing is committed by it."""
+        """True: tell `Durable` when the own disk has more, even if nothing is committed by it."""
         return self._receipts.waits_for_disk
 
     @property
     def has_all_folded(self) -> bool:
-        """Nothing that stands in the log is still to be folded, committed or not."""
+        """True: nothing that stands in the log is still to be folded, committed or not."""
         return not self._pending
 
     @property
     def has_unfolded(self) -> bool:
-        """Frames are committed that the last turn had no time to fold: give it another `Committed`."""
+        """True: frames are committed that the last turn had no time to fold, so tell another `Committed`."""
         return self._pending.is_due_again
 
     def _after_fold(self, draft: Draft, moment: Moment, turn: Turn) -> None:
@@ -382,7 +382,7 @@ class Root:
                     pass
 
     def _consequences(self, moment: Moment, turn: Turn) -> None:
-        """What the committed state asks for next."""
+        """Draft what the committed state asks for next."""
         if not self.role.is_serving:
             return
         if not self.admission.closed_because:
@@ -413,7 +413,7 @@ class Root:
                 self.role.stand_by(self.outputs.awaited, turn)
         if is_serving:
             self._declare_more(moment, turn)
-            if not self.has_unfolded:  # The next fold has its own.
+            if not self.has_unfolded:  # The next fold drafts its own.
                 self._consequences(moment, turn)
             self._mark_if_due(now, turn)
         self.feeds.time_passed(self.folded_to, now, turn, is_acting=is_serving)
@@ -424,5 +424,5 @@ class Root:
             turn.record(Stream.CONTROL, [Marked()])
 
     def readable(self, stored: Position) -> Position:
-        """Followers are given what is folded; `stored`: what of the commit position is on this disk already."""
+        """Position up to which followers are given records: what is folded, as far as it is `stored` on this disk."""
         return min(self.folded_to, stored)

@@ -1,4 +1,4 @@
-"""What one turn of CORE wants done: what to append, what to send, what to tell.
+"""One turn of CORE: all that it wants appended, sent and told.
 
 A turn's effects are carried out in this order: everything is appended, then everything is sent, then followers are
 given what they pull. Nothing that depends on an append is sent in the turn that appended it; such answers wait in the
@@ -23,11 +23,11 @@ from albireo.model.samples import SampleBatch
 OWN_PRODUCER: Final = 0
 """Producer id of CORE's own records: they need no sequence, nobody retries them."""
 RECORDS_BYTES: Final = 256 * 1024
-"""CORE's own records beyond this go into several frames: no frame is too large for a segment, whatever texts say."""
+"""Size above which CORE's own records go into several frames: none is too large for a segment, whatever texts say."""
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """When a turn begins: one reading of both clocks."""
+    """Beginning of a turn: one reading of both clocks."""
 
     now: Instant
     wall: WallTime
@@ -64,13 +64,13 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Turn:
-    """Collects the effects of one turn and foretells the sequence of each draft."""
+    """Collected effects of one turn; foretells the sequence of each draft."""
 
     __slots__ = ("drafts", "elapsed_ms", "end", "level", "log", "notes", "pulls", "sends")
 
     def __init__(self, log: LogView, level: int = FIRST_LEVEL) -> None:
         self.log = log
-        """As it stood when the turn began."""
+        """View of the log when the turn began."""
         self.end = log.end.sequence
         """Sequence of the last record appended, drafts of this turn included."""
         self.level = level
@@ -81,15 +81,15 @@ class Turn:
         self.sends: list[Send] = []
         self.notes: list[Note] = []
         self.pulls: list[Pull] = []
-        """What to read from the log and give to followers; `FollowersServed` says what became of it."""
+        """Reads of the log for followers; `FollowersServed` says what became of each."""
 
     @property
     def epoch(self) -> int:
-        """The one under which records are appended."""
+        """Epoch under which records are appended."""
         return self.log.history.epoch
 
     def append(self, draft: Draft) -> int:
-        """Take a draft; its last record will have the sequence returned."""
+        """Take a draft; returns the sequence that its last record will have."""
         self.drafts.append(draft)
         self.end += draft.record_count
         return self.end

@@ -64,7 +64,7 @@ class GateState(msgspec.Struct, frozen=True, kw_only=True):
     under_way: Applied | None = None
     """Order that the device is asked to carry out now."""
     quiet_until: Instant = Instant(0)
-    """Until then the device may still carry out an order whose answer will not come."""
+    """Instant until which the device may carry out an order whose answer will not come."""
     first: int = 0
     """Member whose mailbox is looked at first: not the one whose order was applied last."""
 
@@ -129,7 +129,7 @@ def step(config: GateConfig, gate: GateState, event: Event, now: Instant) -> tup
 
 
 def deadline(gate: GateState) -> Instant | None:
-    """When `TimePassed` is due: an order waits for the end of `quiet_until`."""
+    """Instant at which `TimePassed` is due: an order waits for the end of `quiet_until`."""
     return gate.quiet_until if gate.under_way is None and any(_asks(gate, one) for one in range(MEMBERS)) else None
 
 

@@ -41,7 +41,7 @@ class Tally(Enum):
 
 
 class Candidacy:
-    """One attempt; `epoch` is 0 until PREPARE."""
+    """One attempt to get an epoch; `epoch` is 0 until PREPARE."""
 
     def __init__(self, kind: CandidacyKind, config: PairConfig, now: Instant) -> None:
         self.kind = kind
@@ -49,12 +49,12 @@ class Candidacy:
         self.epoch = 0
         self.proposed: Record | None = None
         self.phase_at = now
-        """When the first message of the phase was sent: the lease of a grant counts from here."""
+        """Instant at which the first message of the phase was sent: the lease of a grant counts from here."""
         self.sent_at = now
         self.round = 0
         self.first_round = 0
         self.lease_left_ns = 0
-        """Longest that a voter which granted PREPARE still counted for the old holder."""
+        """Longest rest of the old holder's lease that a voter which granted PREPARE still counted."""
         self._config = config
         self._answers: dict[str, Voted] = {}
 
@@ -108,7 +108,7 @@ class Candidacy:
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """How this tenure came about."""
+    """Grant of an epoch, by which a tenure begins."""
 
     epoch: int
     members: tuple[int, ...]
@@ -116,12 +116,12 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     from_voters: Instant
     """End of the lease that the grant itself gave."""
     not_before: Instant = Instant(0)
-    """No output write before: the old holder's lease may still run (fast takeover)."""
+    """Instant before which no output is written: the old holder's lease may still run (fast takeover)."""
     is_forced: bool = False
     is_decided: bool = False
-    """No voter confirms it: force, or no voters at all."""
+    """True: no voter confirms the grant, because a member leads by force."""
 
 
 def forced_grant(epoch: int, index: int) -> Grant:
-    """The operator's word instead of the voters'."""
+    """Grant by the operator's word instead of the voters'."""
     return Grant(epoch=epoch, members=(index,), accepted_by=(), from_voters=Instant(0), is_forced=True, is_decided=True)

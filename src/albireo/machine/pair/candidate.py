@@ -39,29 +39,29 @@ class Candidate:
         self.peer = peer
         self.started_at = now
         self.promise_until = after(now, own.config.lease_and_drift)
-        """A promise of the run before may still hold."""
+        """Instant until which the promise (4b) binds; at first, because one of the run before may still hold."""
         self.retry_at = now
         self.candidacy: Candidacy | None = None
         self.outputs_from = Instant(0)
-        """Holders before may write until then, whatever this run is granted meanwhile."""
+        """Instant until which earlier holders may write, whatever this run is granted meanwhile."""
         self.yielded_until = now
-        """The holder said that it acts no more: stand without waiting."""
+        """Instant until which this member stands without waiting, as the holder said that it acts no more."""
         self.is_warm = False
-        """This run has followed or led: it knows of no reason to wait for the other."""
+        """True: this run has followed or led, and knows of no reason to wait for the other member."""
         self.is_out_of_reach = False
-        """The last attempt found no majority of voters."""
+        """True: the last attempt found no majority of voters."""
         self.last_stop = ""
 
     def promise(self, now: Instant) -> None:
-        """No candidacy before lease + drift from now, so that the holder may act on it (4b)."""
+        """Open no candidacy before lease + drift from now, so that the holder may act on this promise (4b)."""
         self.promise_until = max(self.promise_until, after(now, self.own.config.lease_and_drift))
 
     def is_free(self, now: Instant) -> bool:
-        """A candidacy could be opened: none is, and the pause after the last one is over."""
+        """True: a candidacy could be opened: none is, and the pause after the last one is over."""
         return bool(self.own.config.voters) and self.candidacy is None and now >= self.retry_at
 
     def may_stand(self, now: Instant) -> bool:
-        """A takeover or switchover may be opened now."""
+        """True: a takeover or switchover may be opened now."""
         own = self.own
         if not (own.log.is_whole and own.is_complete and own.knows_log) or not self.is_free(now):
             return False
@@ -70,7 +70,7 @@ class Candidate:
         return now >= self.promise_until and not self.peer.is_led_by(now, own.config)
 
     def _why_not(self, candidacy: Candidacy, now: Instant) -> str:
-        """What speaks against preparing, now that a majority was read."""
+        """Reason against preparing, now that a majority was read; empty: none."""
         own, record = self.own, candidacy.highest
         if record is None:
             return "no_record"
@@ -87,14 +87,14 @@ class Candidate:
         return "" if self.is_warm else self._why_wait(record, now)
 
     def _why_wait(self, record: Record, now: Instant) -> str:
-        """First candidacy of a run: the better store leads, and alone only after a while."""
+        """Reason for a run's first candidacy to wait, if any: the better store leads, and alone only after a while."""
         own, other = self.own, self.peer.last
         if record.members == (own.index,) or now - self.started_at >= own.config.cold_wait_ns:
             return ""
         if other is None or not self.peer.is_present(now, own.config):
             return "cold_wait"
         if other.is_held:
-            return ""  # Both are in the set, so what it has more was never acknowledged.
+            return ""  # Both are in the set, so what the other has more was never acknowledged.
         return "" if (own.log.end, -own.index) > (other.end, -own.other) else "other_is_higher"
 
     def begin(self, kind: CandidacyKind, now: Instant) -> None:
@@ -208,7 +208,7 @@ class Candidate:
         return CandidacyOutcome.ACCEPTABLE
 
     def accept(self, now: Instant) -> None:
-        """Point of no return: the epoch is on the disk, then ACCEPT goes out."""
+        """Send ACCEPT, the point of no return, once the epoch is on the disk."""
         assert self.candidacy is not None
         own = self.own
         own.accepted_epoch = self.candidacy.epoch
@@ -232,7 +232,7 @@ class Candidate:
         )
 
     def deadline(self) -> Instant:
-        """When something is due while nobody leads."""
+        """Instant at which the candidacy under way is due again, or the next one may be opened."""
         candidacy, config = self.candidacy, self.own.config
         if candidacy is None:
             return self.retry_at

@@ -12,40 +12,40 @@ from albireo.model.instant import MS, SECOND, Duration, Instant
 
 MEMBERS: Final = 2
 VOTER_COUNTS: Final = (0, 1, 3, 5)
-"""An even list can be split in halves that decide nothing; more than five only cost time."""
+"""Lengths of a voter list: an even one can be split in halves that decide nothing; more than five only cost time."""
 PATHS_MAX: Final = 8
 
 
 class PairConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What both members and all voters must agree on, and this member's own patience."""
+    """Terms that both members and all voters must agree on, and this member's own patience."""
 
     cluster: str
-    """Identity of the pair; a message with another one is refused."""
+    """Identity of the pair; a message of another pair is refused."""
     voters: tuple[str, ...]
-    """All of them by name: the majority is of this list, never of those connected."""
+    """Names of all voters: the majority is of this list, never of those connected."""
     generation: int = 1
-    """Rises with each change of the voter list."""
+    """Number of the voter list, which rises with each change of it."""
     paths: int = 1
     """Endpoints between the members; heartbeats go over all of them."""
     heartbeat_ns: int = 100 * MS
     silence_ns: int = 300 * MS
-    """Three heartbeats, as in Binary Star two: one lost message must not start a candidacy."""
+    """Silence that counts: three heartbeats (Binary Star: two), as one lost message must not start a candidacy."""
     solo_after_ns: int = 500 * MS
-    """The other's durable position stands still for this long while something waits: go on alone."""
+    """Standstill of the other's durable position, while something waits, after which the holder goes on alone."""
     lease_ns: int = 600 * MS
     renew_ns: int = 100 * MS
     drift: float = 0.05
     """Most by which two clocks of the pair may differ in rate: a crystal has 0.0001, a bad virtual machine 0.01."""
     cold_wait_ns: int = 30 * SECOND
-    """Alone after a start, with the other in the set: long enough for a machine to boot after a power cut."""
+    """Wait for the other member of the set after a start: long enough for a machine to boot after a power cut."""
     attempt_ns: int = 300 * MS
-    """A phase of a candidacy that has no majority after this long is withdrawn, or sent again once it sent ACCEPT."""
+    """Time without a majority after which READ or PREPARE is withdrawn; ACCEPT is sent again, each `renew_ns`."""
     sync_stall_ns: int = 2 * SECOND
-    """A holder whose oldest append waits for its sync this long renews no more: its disk hangs."""
+    """Wait of the oldest append for its sync after which a holder renews no more: its disk hangs."""
     handover_ns: int = 5 * SECOND
-    """A switchover that is not through by then is given up."""
+    """Time after which a switchover that is not through is given up."""
     steady_ns: int = 60 * SECOND
-    """A stay in the set at least this long ends the flapping."""
+    """Shortest stay in the set that ends the flapping."""
     hold_off_first_ns: int = 1 * SECOND
     hold_off_longest_ns: int = 300 * SECOND
 
@@ -69,7 +69,7 @@ class PairConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def lease_and_drift(self) -> Duration:
-        """How long somebody else must wait to know that a lease has ended, whichever of the clocks is the faster."""
+        """Time that others must wait to know that a lease has ended, whichever of the clocks is the faster."""
         return self.with_drift(self.lease_ns)
 
     def with_drift(self, duration_ns: int) -> Duration:

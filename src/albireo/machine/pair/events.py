@@ -66,7 +66,7 @@ class LogBroken(msgspec.Struct, frozen=True):
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """Whether every retained frame and every sealed history file below the log's end is here."""
+    """A snapshot of this log has its folds now, so that a restart goes on from it; or none has."""
 
     is_complete: bool
 
@@ -90,11 +90,11 @@ class PeerGone(msgspec.Struct, frozen=True):
 
 
 class SwitchoverAsked(msgspec.Struct, frozen=True):
-    """By the operator, or because the passive member reaches more devices."""
+    """The lead is to be handed over: the operator asks, or the passive member has room or reaches more devices."""
 
     cause: str
     is_for_stop: bool = False
-    """Both members stop: nobody takes over (ADR-0117)."""
+    """True: both members stop, and nobody takes over (ADR-0117)."""
 
 
 class ForceAsked(msgspec.Struct, frozen=True):
@@ -102,7 +102,7 @@ class ForceAsked(msgspec.Struct, frozen=True):
 
 
 class HoldAsked(msgspec.Struct, frozen=True):
-    """Stand for the lead no more, until told otherwise; follow, and vote in no other way (ADR-0117)."""
+    """A hold begins or ends: no candidacy is opened meanwhile, and the member follows as before (ADR-0117)."""
 
     is_on: bool
 
@@ -111,7 +111,7 @@ class MemberStopAsked(msgspec.Struct, frozen=True):
     """An orderly stop of this member."""
 
     is_joint: bool = False
-    """Both logs end alike and both members stop: nobody leaves the set, nobody is waited for."""
+    """True: both logs end alike and both members stop: nobody leaves the set, nobody is waited for."""
 
 
 class OutputsEnded(msgspec.Struct, frozen=True):
@@ -124,7 +124,7 @@ class OutputsEnded(msgspec.Struct, frozen=True):
 
 
 class DevicesReached(msgspec.Struct, frozen=True):
-    """How many devices the adapters of this member reach."""
+    """Number of devices that the adapters of this member reach."""
 
     count: int
 
@@ -141,7 +141,7 @@ class PersistStore(msgspec.Struct, frozen=True):
     tried_epoch: int
     accepted_epoch: int
     history: EpochHistory | None = None
-    """The holder's, after what this log had more is cut: tell `LogChanged`. None: the log's own stays."""
+    """History of the holder, after what this log had more is cut: tell `LogChanged`. None: the log's own stays."""
 
 
 class AskVoter(msgspec.Struct, frozen=True):
@@ -232,7 +232,7 @@ class AppendNoOp(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """Everything up to here is on every member that must have it: fold it, answer the producers."""
+    """Everything up to `position` is on every member that must have it: fold it, answer the producers."""
 
     position: Position
 
@@ -244,13 +244,13 @@ class RaiseLevel(msgspec.Struct, frozen=True):
 
 
 class Serve(msgspec.Struct, frozen=True):
-    """Start adapters, answer clients, announce."""
+    """Take batches, send orders, answer clients, under this epoch."""
 
     epoch: int
 
 
 class StopServing(msgspec.Struct, frozen=True):
-    """Effects stop first, then answers, then everything else. Comes before any message that tells of it."""
+    """Stop effects first, then answers, then everything else. Comes before any message that tells of it."""
 
     epoch: int
     cause: str
@@ -263,7 +263,7 @@ class CloseAdmission(msgspec.Struct, frozen=True):
 
 
 class Permit(msgspec.Struct, frozen=True):
-    """Output orders carry it; the adapter compares it right before the send."""
+    """Bounds that output orders carry; the adapter compares them right before the send."""
 
     epoch: int
     not_before: Instant
@@ -288,7 +288,7 @@ class CaseTold(msgspec.Struct, frozen=True):
 
 
 class Refusal(StrEnum):
-    """Why a message, an answer or an order was not taken; its text is what `status` counts it under."""
+    """Reason why a message, an answer or an admin action was not taken; `status` counts by its text."""
 
     FOREIGN_CLUSTER = "foreign_cluster"
     SAME_MEMBER = "same_member"
@@ -316,7 +316,7 @@ class Refusal(StrEnum):
     IMPOSSIBLE_FOLDS = "impossible_folds"
     OTHER_PART = "other_part"
     OTHER_RANGE = "other_range"
-    # Orders.
+    # Admin actions.
     NOT_LEVEL = "not_level"
     STATE_INCOMPLETE = "state_incomplete"
     OTHER_IS_HELD = "other_is_held"
@@ -342,7 +342,7 @@ Why = Refusal | Untimely
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Not taken; counted by the text of `why`, shown in `status`."""
+    """An event or a message was not taken; counted by the text of `why`, shown in `status`."""
 
     why: Why
 
@@ -398,7 +398,7 @@ TAKES: dict[type[Event], frozenset[State]] = {
     DevicesReached: _ALL,
     TimePassed: _LIVE,
 }
-"""In which states an event is looked at; elsewhere it is refused by name. Complete over states x events."""
+"""States in which an event is looked at; in all others it is refused by name. Complete over states x events."""
 
 HEARS: dict[type[PeerMessage], frozenset[State]] = {
     Heartbeat: _LIVE,
@@ -414,7 +414,7 @@ HEARS: dict[type[PeerMessage], frozenset[State]] = {
     Leaving: HOLDING & _LIVE,
     Yielded: frozenset({State.READY}),
 }
-"""The same for the other member's messages. A late one is no error: it is refused and forgotten."""
+"""States in which a message of the other member is looked at. A late one is no error: it is refused and forgotten."""
 
 MOVES: dict[State, frozenset[State]] = {
     State.JOINING: frozenset({State.CATCHING_UP, State.RECOVERING, State.FENCED}),
@@ -426,4 +426,4 @@ MOVES: dict[State, frozenset[State]] = {
     State.SUSPENDED: frozenset({State.ACTIVE, State.SOLO, State.RECOVERING, State.JOINING, State.FENCED}),
     State.FENCED: frozenset(),
 }
-"""Transitions that exist."""
+"""States to which each state may change."""

@@ -1,4 +1,4 @@
-"""Following: the part of a member that has another one as its holder.
+"""Following: the part of a member that has the other member as its holder.
 
     holder heard -> FollowAsked -> FollowAnswered: cut, persist, catch up -> Frames ... -> in the set: ready
                                  \\ is_snapshot: start over, persist, FoldsAsked, FoldsSent ... -> Frames ...
@@ -51,14 +51,14 @@ class Following:
         self.session = own.next_round()
         self.is_verified = False
         self._told_damaged = False
-        """The holder was told, when it was asked, that records here can't be read."""
+        """True: the hello told the holder that records here can't be read."""
         self._range_from = 0
         """First damaged sequence that the holder was asked for."""
         self.ask_at = now
         self.wants_part: int | None = None
-        """Of the folds, after a snapshot; None: they are all here."""
+        """Part of the folds that is wanted next, after a snapshot; None: they are all here."""
         self._folds: Position | None = None
-        """Where the parts that came stand."""
+        """Position of the folds whose parts came."""
         self._part_asked: int | None = None
         self._part_looked_at = 0
 
@@ -67,11 +67,11 @@ class Following:
 
     @property
     def has_new_damage(self) -> bool:
-        """The holder counts on records that can't be read here any more."""
+        """True: the holder counts on records that can't be read here any more."""
         return not self._told_damaged and not self.own.log.is_whole
 
     def ask(self, now: Instant) -> None:
-        """Say what this log has; again until answered."""
+        """Ask to follow: say what this log has, again until answered."""
         own = self.own
         self._told_damaged = not own.log.is_whole
         self.ask_at = after(now, own.config.silence_ns)
@@ -89,9 +89,9 @@ class Following:
         )
 
     def answered(self, answer: FollowAnswered) -> bool:
-        """Have the log cut back to the common point, or begun over; False if the answer is not for this attempt.
+        """Have the log cut back to the common point, or begun over; False: the answer is refused.
 
-        What the log is then, the next step sees: it tells the holder.
+        The next step sees what the log is then, and tells the holder.
         """
         own, log = self.own, self.own.log
         if (answer.epoch, answer.session) != (self.epoch, self.session) or self.is_verified:
@@ -103,7 +103,7 @@ class Following:
             own.refuse(Refusal.IMPOSSIBLE_ANSWER)
             return False
         if not is_snapshot and own.folds_at != BEGINNING and not own.has_folds_of(theirs):
-            own.lacks_folds = True  # Of a branch that is no more: ask again, and say so.
+            own.lacks_folds = True  # The folds are of a branch that is no more: ask again, and say so.
             own.refuse(Refusal.FOLDS_OF_ANOTHER_BRANCH)
             self.session = own.next_round()
             return False
@@ -124,7 +124,7 @@ class Following:
         return True
 
     def log_changed(self) -> None:
-        """Tell the holder what of it is here now, and ask for what is missing."""
+        """Tell the holder what of its log is here now, and ask for what is missing."""
         if not self.is_verified:
             return
         self._told_damaged = self._told_damaged and not self.own.log.is_whole
@@ -154,7 +154,7 @@ class Following:
             own.out.append(RepairLog(sent.payload))
 
     def _start_over(self, answer: FollowAnswered, theirs: EpochHistory) -> None:
-        """Nothing of this log goes on from here: it begins where the holder's does, without folds."""
+        """Begin the log where the holder's begins, without folds: nothing of it goes on from here."""
         own, position = self.own, theirs.position(answer.position)
         begin = Beginning(position=position, header_crc=answer.header_crc, log_time_ms=answer.log_time_ms)
         own.is_complete, own.lacks_folds, own.folds_at = False, True, BEGINNING
@@ -167,7 +167,7 @@ class Following:
         own.tell(FoldsAsked(**own.peer_head, to_run=self.run, epoch=self.epoch, session=self.session, part=part))
 
     def folds(self, sent: FoldsSent) -> None:
-        """One part of the folds; the next one is asked for when it is here."""
+        """Take one part of the folds, and ask for the next."""
         own = self.own
         if (sent.epoch, sent.session) != (self.epoch, self.session) or sent.part != self.wants_part:
             own.refuse(Refusal.OTHER_PART)
@@ -187,7 +187,7 @@ class Following:
             self.acknowledge()
 
     def _ask_folds_again(self, part: int, now: Instant) -> None:
-        """An answer that does not come was lost."""
+        """Ask for a part of the folds again: an answer that does not come was lost."""
         if part != self._part_looked_at:
             self._part_looked_at = part
         elif now >= self.ask_at:
@@ -220,7 +220,7 @@ class Following:
             self.commit(frames.committed, frames.last)
 
     def heartbeat(self, heartbeat: Heartbeat, now: Instant) -> None:
-        """The holder says what it sent and what is committed."""
+        """Take what the holder says that it sent and that is committed."""
         if not self.is_verified or heartbeat.session != self.session:
             return
         if self.wants_part is not None:
@@ -234,7 +234,7 @@ class Following:
         self.acknowledge(has_gap=heartbeat.sent_to > end.sequence)
 
     def commit(self, committed: Position, end: Position) -> None:
-        """The follower folds what its disk has up to the commit position: a promotion replays next to nothing.
+        """Commit what the log has up to the holder's commit position: folded now, it is not replayed at a promotion.
 
         Args:
             end: of the log, with what this step appends.
@@ -263,5 +263,5 @@ class Following:
         )
 
     def _verified_durable(self) -> int:
-        """Everything up to the end was verified in this session, so what of it is synced counts."""
+        """Durable sequence: everything up to the end was verified in this session, so what of it is synced counts."""
         return self.own.log.durable.sequence

@@ -53,7 +53,7 @@ class Handover:
         self.writes_until: Instant | None = None
         """No write that has left lands at or after this instant. None: an adapter may still write."""
         self.given_up: Refusal | None = None
-        """Why the last handover was given up, if it was."""
+        """Reason why the last handover was given up; None: it was not."""
         self.force_at: Instant | None = None
         self.is_force_given_up = False
         """The other member showed signs of life since force was asked for."""
@@ -114,7 +114,7 @@ class Handover:
         return Instant(0) if self.until is None or self.writes_until is None else self.writes_until
 
     def _why_not_yet(self, holder: Holder, now: Instant) -> Refusal | None:
-        """Why the lead is not given away yet, if something is in its way."""
+        """Reason why the lead is not given away yet; None: nothing is in its way."""
         log = self.own.log
         if self.writes_until is None or now < self.writes_until:
             return Refusal.OUTPUTS_NOT_ENDED

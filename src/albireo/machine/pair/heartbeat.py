@@ -1,4 +1,4 @@
-"""What a heartbeat says of its sender, and the answer to one.
+"""Heartbeats: what one says of its sender, and the answer to it.
 
 Spec: design/pair.md, rule 13.
 """
@@ -14,7 +14,7 @@ from albireo.model.instant import Instant
 def heartbeat_of(
     own: Party, state: State, holder: Holder | None, following: Following | None, beat: int, now: Instant
 ) -> Heartbeat:
-    """Where this member stands."""
+    """Heartbeat that says where this member stands."""
     followed = following.epoch if following is not None and following.is_verified else 0
     is_holder = holder is not None and bool(holder.changes.confirmed) and not holder.has_yielded
     return Heartbeat(
@@ -40,7 +40,7 @@ def heartbeat_of(
 
 
 def answer_of(own: Party, heartbeat: Heartbeat, *, follows: bool, is_promised: bool) -> HeartbeatAnswered:
-    """It was heard; `follows`: this member follows its sender in its epoch."""
+    """Answer that a heartbeat was heard; `follows`: this member follows its sender in its epoch."""
     return HeartbeatAnswered(
         **own.peer_head,
         to_run=heartbeat.run,

@@ -42,7 +42,7 @@ from albireo.model.log_view import Beginning
 from albireo.model.position import EpochHistory, Position
 
 SESSION_LOST: Final = -1
-"""In a heartbeat: nothing more comes in the session that was; ask again."""
+"""Session in a heartbeat that says: nothing more comes in the last session; ask again."""
 
 
 class Holder:
@@ -72,16 +72,16 @@ class Holder:
         self._session_run = 0
         self._session_start = 0
         self._given: Beginning | None = None
-        """The session began with a snapshot: the follower's log begins there."""
+        """Beginning of the follower's log, if the session began with a snapshot."""
         self._flows = False
-        """Frames are sent. After a snapshot the folds come first, and the first acknowledgement after them."""
+        """True: frames are sent. After a snapshot the folds come first, and the first acknowledgement after them."""
         self.received = self.sent_to = 0
         self.moved_at = now
-        """Since when the other's durable position stands still while something waits for it."""
+        """Instant since which the other member's durable position stands still while something waits for it."""
         self._was_level = False
-        """At the last look the other had all of this log."""
+        """True: at the last look the other member had all of this log."""
         self._stood_at = -1
-        """Where it stood when it was taken out of the set; no use in adding it before it has moved."""
+        """Value of `match` when the other member was taken out of the set; no use in adding it before it has moved."""
         self.admitting_since: Instant | None = None
         self.is_peer_complete = True
         self.is_peer_leaving = False
@@ -115,13 +115,15 @@ class Holder:
 
     @property
     def is_alone(self) -> bool:
-        """Ground (c): the confirmed set is the holder itself and no add was sent since."""
+        """True, ground (c): the confirmed set is the holder itself and no add was sent since."""
         return self.changes.confirmed == (self.own.index,) and self.changes.required == {self.own.index}
 
     @property
     def has_peer_lost(self) -> bool:
-        """It came back with less than it had acknowledged: out of the set first, then repaired. A fact of its present
-        run: a late hello of the one before says nothing."""
+        """True: the other member came back with less than it had acknowledged: out of the set first, then repaired.
+
+        That is a fact of its present run: a late hello of the run before says nothing.
+        """
         return self._lost_by == self.peer.run != 0
 
     @property
@@ -143,7 +145,7 @@ class Holder:
             self.renew(now)
 
     def renew(self, now: Instant) -> None:
-        """One round to all voters: renewal, set change and repair alike."""
+        """Send one round to all voters: renewal, set change and repair alike."""
         own = self.own
         number = own.next_round()
         self.renew_at = after(now, own.config.renew_ns)
@@ -151,7 +153,7 @@ class Holder:
         own.ask_all(Accept(**own.voter_head, round=number, record=self.record, floor=own.log.told))
 
     def voted(self, voted: Voted, now: Instant) -> str:
-        """An answer to a round of this tenure; returns why this tenure is over, or nothing."""
+        """Take an answer to a round of this tenure; returns why the tenure is over, or nothing."""
         record = voted.record
         if record is not None and record.epoch > self.epoch:
             return "higher_record"
@@ -165,7 +167,7 @@ class Holder:
         return ""
 
     def tick(self, now: Instant) -> None:
-        """Everything that only the passing of time decides."""
+        """Do everything that only the passing of time decides."""
         is_level = self.match >= self.own.log.end.sequence
         if self._was_level and not is_level:
             self.moved_at = now
@@ -188,15 +190,15 @@ class Holder:
             self._consider_add(now)
 
     def compare(self, other: Heartbeat) -> None:
-        """What the other one says that it knows: the log is raised while both are in the set and both know more."""
+        """Judge the other member's level: the log is raised while both are in the set and both know more."""
         changes = self.changes
         are_in = not self.has_yielded and changes.confirmed == (0, 1) and not changes.has_unresolved
         self.levels.compare(other, are_in=are_in)
-        if self.levels.apart:  # Nobody follows: nothing is sent to it, nothing is kept for it.
+        if self.levels.apart:  # Nobody follows: nothing is sent, nothing is kept.
             self.session, self._flows, self._given = 0, False, None
 
     def _has_ears(self) -> bool:
-        """Voters are heard since the other fell silent: otherwise it may be this member that hears nothing.
+        """True: voters are heard since the other member fell silent. Otherwise this member may be the deaf one.
 
         A holder that is deaf and not dumb would take the other out of the set and never learn of it: nobody could lead.
         """
@@ -205,7 +207,7 @@ class Holder:
         return peer.is_gone or not config.voters or asked_at > peer.heard_at + 2 * config.heartbeat_ns
 
     def _consider_add(self, now: Instant) -> None:
-        """The other follows again: once nothing committed is missing there, ask for it.
+        """Ask for a set with the other member once it follows again and lacks nothing that is committed.
 
         Under load it always lags one round behind what a lone holder commits. So acknowledgements wait for it first
         (admitting), and the add is sent when it has reached the commit position, which then stands still.
@@ -227,7 +229,7 @@ class Holder:
             self.ask_set((0, 1), now)
 
     def _is_fit(self, now: Instant) -> bool:
-        """The other may be added as far as it is itself concerned."""
+        """True: the other member may be added, as far as it is itself concerned."""
         is_free = now >= self.hold_off.not_before or self.needs_peer
         is_here = self.session > 0 and self.peer.is_present(now, self.own.config)
         moves = self.match > self._stood_at or self.match >= self.own.log.end.sequence
@@ -237,13 +239,13 @@ class Holder:
         )  # fmt: skip
 
     def is_stalled(self, now: Instant) -> bool:
-        """The oldest append waits for its sync too long: this disk hangs, let somebody else lead."""
+        """True: the oldest append waits for its sync too long: this disk hangs, let somebody else lead."""
         return self._unsynced is not None and now - self._unsynced[1] >= self.own.config.sync_stall_ns
 
     def log_changed(self, now: Instant) -> None:
-        """The log grew by own records, or more of it is on this disk.
+        """Take note that the log grew by own records, or that more of it is on this disk.
 
-        The mark moves when what was appended before it is durable; a new one counts from the mark before.
+        The mark, `_unsynced`, moves when what was appended before it is durable; a new one counts from the mark before.
         """
         log = self.own.log
         is_caught_up = log.durable.sequence >= log.end.sequence
@@ -260,7 +262,7 @@ class Holder:
             self.sent_to = end
 
     def hears(self, message: FromFollower, now: Instant) -> None:
-        """Only a hello may be of another run than the one that follows: the rest may be late words of a run before."""
+        """Take a message of the follower. Only a hello may be of another run: the rest may be of a run before."""
         if message.run != self._session_run and not isinstance(message, FollowAsked):
             self.own.refuse(Refusal.OTHER_SESSION)
             return
@@ -277,7 +279,7 @@ class Holder:
                 self.is_peer_leaving = True
 
     def asked(self, hello: FollowAsked, now: Instant) -> None:
-        """The other wants to follow: find the last record that both histories prove equal."""
+        """Answer a member that wants to follow: find the last record that both histories prove equal."""
         own, log = self.own, self.own.log
         if not self.changes.confirmed or hello.epoch != self.epoch:
             own.refuse(Refusal.NOT_HOLDER)
@@ -308,7 +310,6 @@ class Holder:
         if is_too_old:
             common, self.is_peer_complete = log.begin.position.sequence, False
         self._was_level = False
-        """At the last look the other had all of this log."""
         self._stood_at = -1
         self.received = self.sent_to = common
         if not self.needs_peer:
@@ -319,7 +320,7 @@ class Holder:
         self._send_more()
 
     def state_asked(self, ask: FoldsAsked | RangeAsked) -> None:
-        """The follower wants its folds, as they are now or the next part of them; or frames that it can't read."""
+        """Give the follower what it asks for: a part of the folds, or frames that it can't read."""
         is_range = isinstance(ask, RangeAsked)
         if (ask.epoch, ask.session) != (self.epoch, self.session) or (self._given is None) is not is_range:
             self.own.refuse(Refusal.OTHER_SESSION)
@@ -329,12 +330,12 @@ class Holder:
             self.own.out.append(SendFolds(ask.session, ask.run, ask.epoch, ask.part))
 
     def lost(self, session: int) -> None:
-        """The log has let go of what comes next in this session."""
+        """End a session: the log has let go of what comes next in it."""
         if session == self.session:
             self.session, self._flows, self._given = SESSION_LOST, False, None
 
     def wanted_from(self, now: Instant) -> int | None:
-        """What the follower has on its disk: retention should wait for it. None: nobody follows."""
+        """Last sequence on the follower's disk, for which retention should wait; None: nobody follows."""
         is_here = self.session != 0 and self.peer.is_present(now, self.own.config)
         return self.match if is_here else None
 
@@ -355,7 +356,7 @@ class Holder:
         )
 
     def acked(self, ack: FollowAcked, now: Instant) -> None:
-        """What the other verified in this session and epoch."""
+        """Take what the other member verified in this session and epoch."""
         if (ack.epoch, ack.session) != (self.epoch, self.session) or max(
             ack.received, ack.durable
         ) > self.own.log.end.sequence:
@@ -385,7 +386,7 @@ class Holder:
         return min(durable, self.match) if self._waits_for_peer else durable
 
     def awaits_disk(self, durable: Position) -> bool:
-        """The next commit follows from the own sync, not from the other member's."""
+        """True: the next commit follows from the own sync, not from the other member's."""
         return not self._waits_for_peer or self.match > durable.sequence
 
     @property
@@ -393,7 +394,7 @@ class Holder:
         return self.needs_peer or self.admitting_since is not None
 
     def state(self, now: Instant) -> State:
-        """What this tenure amounts to at `now`."""
+        """State that this tenure amounts to at `now`."""
         if self.has_yielded or not (now < self.lease.until or self.is_alone):
             return State.SUSPENDED
         if not self.noop or self.own.log.told.sequence < self.noop:
@@ -401,6 +402,6 @@ class Holder:
         return State.SOLO if self.changes.confirmed == (self.own.index,) else State.ACTIVE
 
     def permit(self, now: Instant) -> Permit:
-        """What an output order made now must carry."""
+        """Permit that an output order made now must carry."""
         until = max(self.lease.until, after(now, self.own.config.lease_ns) if self.is_alone else Instant(0))
         return Permit(self.epoch, self.grant.not_before, until)

@@ -1,4 +1,4 @@
-"""How long the holder may do what cannot be undone: three grounds, each counted from the instant of sending.
+"""Lease: how long the holder may do what cannot be undone. Three grounds, counted from the instant of sending.
 
     (a) a majority of the voters confirmed a round              send time of the round + lease
     (b) the other member follows and promised no candidacy      send time of the heartbeat + lease
@@ -15,7 +15,7 @@ from albireo.machine.pair.config import PairConfig
 from albireo.model.instant import Instant
 
 ROUNDS_MAX: Final = 16
-"""Rounds under way that are remembered; an answer to an older one has no lease left to give."""
+"""Most rounds under way that are remembered; an answer to an older one has no lease left to give."""
 
 
 class Lease:
@@ -35,7 +35,7 @@ class Lease:
         return max(self.from_voters, self.from_peer)
 
     def sent(self, round_number: int, now: Instant) -> None:
-        """A round went out to all voters."""
+        """Take note that a round went out to all voters; where there are none, it is confirmed."""
         self._rounds[round_number] = (now, set())
         while len(self._rounds) > ROUNDS_MAX:
             del self._rounds[min(self._rounds)]
@@ -43,7 +43,7 @@ class Lease:
             self.from_voters = Instant(now + self._config.lease_ns)
 
     def confirmed(self, round_number: int, voter: str, now: Instant) -> None:
-        """A voter granted this round."""
+        """Count a voter that granted this round."""
         if round_number not in self._rounds:
             return
         sent, voters = self._rounds[round_number]
@@ -52,7 +52,7 @@ class Lease:
             self.from_voters = max(self.from_voters, self._counted(sent, now))
 
     def promised(self, sent: Instant, now: Instant) -> None:
-        """The other member answered the heartbeat that was sent at `sent`: it follows, and stands not before long."""
+        """Extend ground (b): the other member answered the heartbeat of `sent`, follows, and stands not before long."""
         if sent > self._dropped_at:
             self.from_peer = max(self.from_peer, self._counted(sent, now))
 
@@ -61,7 +61,7 @@ class Lease:
         return Instant(sent + self._config.lease_ns)
 
     def drop(self, now: Instant) -> None:
-        """The holder gave it up; nothing sent until now brings it back."""
+        """Give up the lease; nothing sent until now brings it back."""
         self.from_voters = self.from_peer = Instant(0)
         self._dropped_at = now
         self._rounds.clear()

@@ -14,17 +14,17 @@ from albireo.machine.pair.party import Party
 
 
 class Levels:
-    """What the holder of one tenure makes of the other one's level."""
+    """Judgement of the other member's feature level by the holder of one tenure."""
 
     def __init__(self, own: Party, other: Heartbeat | None) -> None:
         self.own = own
         self.apart = None if other is None else why_apart(own, other)
-        """Why the other can't follow this log, if it can't."""
+        """Reason why the other member can't follow this log; None: it can."""
         self._raises_to = 0
-        """What was asked for: whoever does not know it follows no more."""
+        """Level that was asked for; a member that does not know it follows no more."""
 
     def compare(self, other: Heartbeat, *, are_in: bool) -> None:
-        """It says what it knows; `are_in`: both are in the set."""
+        """Judge what the other member says it knows; `are_in`: both are in the set, so the log may be raised."""
         own, level = self.own, self.own.log_level + 1
         if are_in and min(own.feature_level, other.feature_level) >= level:
             self._raises_to = level
@@ -33,7 +33,7 @@ class Levels:
 
 
 def why_apart(own: Party, other: Heartbeat, raises_to: int = 0) -> Refusal | None:
-    """Why these two can't have one log, if they can't. `raises_to`: of the own log, soon."""
+    """Reason why two members can't have one log; None: they can. `raises_to`: level of the own log, soon."""
     if abs(own.feature_level - other.feature_level) > 1:
         return Refusal.TOO_FAR_APART
     if own.feature_level < other.log_level:

@@ -98,11 +98,11 @@ COUNTED: Final = {
     VoterRefusal.OTHER_LIST.value: Refusal.VOTER_OF_OTHER_LIST,
     VoterRefusal.FOREIGN_CLUSTER.value: Refusal.VOTER_OF_FOREIGN_CLUSTER,
 }
-"""Words of a voter that somebody has to do something about."""
+"""Refusals of voters, by word, that somebody has to do something about."""
 
 
 class Member:
-    """The machine; one per run of CORE.
+    """The machine of one member; one per run of CORE.
 
     Args:
         facts: what the shell found in the store.
@@ -114,7 +114,7 @@ class Member:
     following_type: ClassVar[type[Following]] = Following
     candidate_type: ClassVar[type[Candidate]] = Candidate
     handover_type: ClassVar[type[Handover]] = Handover
-    """The parts; the simulator puts broken ones in their place, to show that it would notice."""
+    """Types of the parts; the simulator puts broken ones in their place, to show that it would notice."""
 
     def __init__(self, config: PairConfig, facts: MemberFacts, chance: random.Random, now: Instant) -> None:
         self.config = config
@@ -133,7 +133,8 @@ class Member:
         self._permit: Permit | None = None
 
     def step(self, event: Event, log: LogView, now: Instant) -> list[Effect]:
-        """
+        """Take one event; returns the effects, to be carried out in order.
+
         Args:
             log: as it is now, with all that earlier steps had done to it.
         """
@@ -177,14 +178,14 @@ class Member:
                 pass  # Started and TimePassed: what they bring is done in `_settle`.
 
     def permit(self, now: Instant) -> Permit | None:
-        """What an output order made now carries; None: none may be made. The adapter checks it again."""
+        """Permit that an output order made now carries; None: no order may be made. The adapter checks it again."""
         if self.holder is None or self.state not in ACTING:
             return None
         permit = self.holder.permit(now)
         return permit if permit.allows(now) else None
 
     def deadline(self) -> Instant:
-        """When `TimePassed` is due. What was due at the last step was looked at then: the next beat looks again."""
+        """Instant at which `TimePassed` is due. What was due at the last step is looked at again by the next beat."""
         due = [self.candidate.deadline(), self.candidate.promise_until, self.handover.deadline()]
         if self.holder is not None:
             due += [self.holder.renew_at, self.holder.lease.until]
@@ -227,7 +228,7 @@ class Member:
         self.own.out.append(TellPeer(path, self._answer_to(heartbeat, now)))
 
     def _consider(self, heartbeat: Heartbeat, now: Instant) -> None:
-        """Follow a holder, give way to a higher one, notice that the followed one is no more."""
+        """Follow a holder, give way to a higher one, leave one that restarted."""
         own, holder, following = self.own, self.holder, self.following
         if holder is not None:
             holder.compare(heartbeat)
@@ -336,7 +337,7 @@ class Member:
                 pass
 
     def _begin(self, grant: Grant, now: Instant) -> None:
-        """The record is confirmed: own log to its end, then the no-op of the new epoch (rule 7)."""
+        """Begin a tenure, as the record is confirmed: own log to its end, then the no-op of the new epoch (rule 7)."""
         self.following = None
         self.handover.until = None
         self.candidate.is_warm = True
@@ -384,7 +385,7 @@ class Member:
         self._tell_permit(now)
 
     def _lead(self, holder: Holder, now: Instant) -> None:
-        """Effects first if the lease is over; renew, change the set, commit; then see what state that amounts to."""
+        """Lead: stop effects first if the lease is over; renew, change the set, commit; then take the new state."""
         self._show(holder, now)
         holder.tick(now)
         holder.commit()
@@ -411,9 +412,9 @@ class Member:
             self._move(new, "in charge" if new in ACTING else "epoch granted")
 
     def _beat_all(self, now: Instant) -> None:
-        """Heartbeats leave over every path with the same number; none while the own disk hangs (rule 5)."""
+        """Send a heartbeat over every path, with the same number; none while a holder's disk hangs (rule 5)."""
         self._beat_at = after(now, self.config.heartbeat_ns)
-        if self.holder is None or not self.holder.is_stalled(now):  # They would keep the other from standing.
+        if self.holder is None or not self.holder.is_stalled(now):  # Beats keep the other from standing.
             self._beat += 1
             beat = heartbeat_of(self.own, self.state, self.holder, self.following, self._beat, now)
             self.own.out += [TellPeer(path, beat) for path in range(self.config.paths)]

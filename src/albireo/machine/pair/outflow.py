@@ -19,12 +19,12 @@ from albireo.machine.pair.events import Replicate
 from albireo.model.instant import MS, Instant
 
 WINDOW_BYTES: Final = 8 << 20
-"""Sent and not yet durable at the follower: about 10 ms of a gigabit link, and less than a log takes into its queue."""
+"""Most bytes sent and not yet durable at the follower: some 70 ms of a gigabit link, and less than a log queues."""
 PIECE_BYTES: Final = 256 << 10
 NEAR_PIECES: Final = WINDOW_BYTES // PIECE_BYTES
-"""Nearer to the commit position than this nothing is old: before the set grows commits wait for the follower."""
+"""Pieces from the commit position within which nothing is old: before the set grows commits wait for the follower."""
 AGAIN_NS: Final = 100 * MS
-"""A gap is reported by every piece behind it; they are one gap for this long."""
+"""Time for which reports of a gap are one: every piece behind it reports it."""
 
 
 class Outflow:
@@ -37,14 +37,14 @@ class Outflow:
         self.sent = 0
         self._pace = Pace()
         self._piece_records = 0
-        """In the last piece."""
+        """Number of records in the last piece."""
         self._flight: deque[tuple[int, int]] = deque()
         self._flight_bytes = 0
         self._set_back_to = -1
         self._set_back_at = Instant(0)
 
     def asked(self, more: Replicate, now: Instant) -> None:
-        """There is more to send; behind a gap, or in a new session, from `more.after` on."""
+        """Take note that there is more to send; behind a gap, or in a new session, from `more.after` on."""
         if (more.session, more.to_run, more.epoch) != (self.session, self.to_run, self.epoch):
             self.session, self.to_run, self.epoch = more.session, more.to_run, more.epoch
             self._pace = Pace()
@@ -61,14 +61,14 @@ class Outflow:
         self._set_back_to, self._set_back_at = after, now
 
     def acked(self, session: int, durable: int) -> None:
-        """The follower has everything up to `durable` on its disk."""
+        """Take note that the follower has everything up to `durable` on its disk."""
         if session != self.session:
             return
         while self._flight and self._flight[0][0] <= durable:
             self._flight_bytes -= self._flight.popleft()[1]
 
     def passed(self, end: int, committed: int, busy_ns: int, now: Instant) -> None:
-        """The log ends at `end`; the loop spent `busy_ns` in turns in its life."""
+        """Let the pace look: the log ends at `end`; the loop spent `busy_ns` in turns in its life."""
         if self.session:
             self._pace.passed(Seen(end, committed, self.sent, busy_ns), now)
 
@@ -82,7 +82,7 @@ class Outflow:
         return committed - self.sent > NEAR_PIECES * self._piece_records
 
     def took(self, last: int, size_bytes: int) -> None:
-        """The piece up to `last` was handed to the link."""
+        """Take note that the piece up to `last` was handed to the link."""
         self._piece_records = last - self.sent
         self._pace.took(self._piece_records)
         self.sent = last
@@ -90,6 +90,6 @@ class Outflow:
         self._flight_bytes += size_bytes
 
     def end(self) -> None:
-        """Nobody is led any more."""
+        """End the session: nobody is led any more."""
         self.session = 0
         self._set_back(0, Instant(0))

@@ -1,7 +1,7 @@
-"""The two parties of a pair, as one of them knows them: itself, and the other as it was heard.
+"""The two parties of a pair, as one of them knows them: itself, and the other member as it was heard.
 
 Where the own log stands is not kept here: the log says it with each event, and what a step changes in the log is seen
-in the next one.
+in the next step.
 
 Spec: design/pair.md, Parts; rule 13; Bad input of the pair.
 """
@@ -20,12 +20,12 @@ from albireo.model.log_view import LogView
 from albireo.model.position import BEGINNING, EpochHistory, Position
 
 RUNS_MAX: Final = 8
-"""Runs of the other member whose last heartbeat is remembered, so that a replay of it is known as one."""
+"""Most runs of the other member whose last heartbeat is remembered, so that a replay of it is known as one."""
 LONG_AGO: Final = Instant(-(1 << 62))
 
 
 class PeerHead(TypedDict):
-    """What each message to the other member begins with: `Between`."""
+    """First fields of each message to the other member: `Between`."""
 
     cluster: str
     member: int
@@ -34,7 +34,7 @@ class PeerHead(TypedDict):
 
 
 class VoterHead(TypedDict):
-    """What each question to a voter begins with: `ToVoter` without the round."""
+    """First fields of each question to a voter: `ToVoter` without the round."""
 
     cluster: str
     generation: int
@@ -43,7 +43,7 @@ class VoterHead(TypedDict):
 
 
 class MemberFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the shell found when it opened the store."""
+    """Facts that the shell found when it opened the store."""
 
     index: int
     """0 primary, 1 backup: a tie-break at the first start only, and the parity of its epochs."""
@@ -52,9 +52,9 @@ class MemberFacts(msgspec.Struct, frozen=True, kw_only=True):
     tried_epoch: int = 0
     accepted_epoch: int = 0
     is_complete: bool = True
-    """The log goes on from its first record, or from a snapshot. Otherwise there is no state to go on with."""
+    """True: the log goes on from its first record, or from a snapshot. Otherwise there is no state to go on with."""
     feature_level: int = FIRST_LEVEL
-    """The highest that this member knows, or is held back to."""
+    """Highest feature level that this member knows, or is held back to."""
     log_level: int = FIRST_LEVEL
     """Feature level of the log, as far as it is committed."""
 
@@ -74,28 +74,28 @@ class Party:
         )
         self.chance = chance
         self.log = LogView()
-        """As it came with the event of this step, and with what the step itself commits."""
+        """View of the log that came with the event of this step, and what the step itself commits."""
         self.tried_epoch = facts.tried_epoch
         self.accepted_epoch = facts.accepted_epoch
         self.is_complete = facts.is_complete
-        """What the log says is known from its first record on, and would be after a restart too."""
+        """True: what the log says is known from its first record on, and would be after a restart too."""
         self.lacks_folds = not facts.is_complete
         self.folds_at = BEGINNING
-        """Where the folds that the holder gave stand, until a snapshot of this log has them."""
+        """Position of the folds that the holder gave, until a snapshot of this log has them."""
         self.feature_level = facts.feature_level
         self.log_level = facts.log_level
         self.reaches = 0
-        """Devices that its adapters reach, for the other member."""
+        """Number of devices that the adapters of this member reach, for the other member."""
         self.out: list[Effect] = []
         self.is_held = False
-        """Stands for nothing: drained, or about to stop together with the other."""
+        """True: no candidacy is opened, for maintenance or before a stop together with the other member."""
         self.path = 0
-        """Where the other was heard last: data takes the same way back."""
+        """Path on which a heartbeat was answered last: data takes the same way."""
         self._round = 0
 
     @property
     def knows_log(self) -> bool:
-        """Nothing in the own log is above what this member knows."""
+        """True: the own log is not above the feature level that this member knows."""
         return self.log_level <= self.feature_level
 
     def next_round(self) -> int:
@@ -108,16 +108,16 @@ class Party:
         return above + (above % 2 != self.index)
 
     def completed(self, is_complete: bool) -> None:
-        """A snapshot of this log has the folds, so that a restart goes on from it; or none has."""
+        """Take note that a snapshot of this log has the folds, so that a restart goes on from it; or that none has."""
         self.is_complete = is_complete
         self.folds_at = BEGINNING if is_complete else self.folds_at
 
     def has_folds_of(self, history: EpochHistory) -> bool:
-        """The folds that were given are of a log with this history."""
+        """True: the folds that were given are of a log with this history."""
         return history.epoch_of(self.folds_at.sequence) == self.folds_at.epoch
 
     def commit(self, position: Position) -> None:
-        """This machine alone decides what is committed, so the rest of its step counts on it."""
+        """Commit up to `position`: this machine alone decides it, so the rest of its step counts on it."""
         self.log = msgspec.structs.replace(self.log, told=position)
         self.out.append(Commit(position))
 
@@ -140,17 +140,17 @@ class Peer:
     def __init__(self) -> None:
         self.run = 0
         self.heard_at = LONG_AGO
-        """Any fresh heartbeat, on any path."""
+        """Instant of the last fresh heartbeat, on any path."""
         self.acting_at = LONG_AGO
-        """A heartbeat that said it leads under its lease."""
+        """Instant of the last heartbeat that said that its sender leads under its lease."""
         self.last: Heartbeat | None = None
         self.gone_run = 0
-        """Its process is known to be gone."""
+        """Run whose process is known to be gone; 0: none."""
         self._beats: dict[int, int] = {}
         self._clone_run = 0
 
     def why_refused(self, message: Between, own: Party) -> Refusal | None:
-        """What is wrong with the sender, if something is."""
+        """Reason why the sender, or the run it means, is not the right one; None: both are."""
         if message.cluster != own.config.cluster:
             return Refusal.FOREIGN_CLUSTER
         if message.member == own.index:
@@ -187,7 +187,7 @@ class Peer:
         return now - self.heard_at < config.silence_ns and not self.is_gone
 
     def is_led_by(self, now: Instant, config: PairConfig) -> bool:
-        """It was heard as an acting holder a short while ago."""
+        """True: the other member was heard as an acting holder a short while ago."""
         return now - self.acting_at < config.silence_ns and not self.is_gone
 
     @property

@@ -1,4 +1,4 @@
-"""For what a member hands the lead over by itself, how long that has to last, and how often it does."""
+"""Reasons for which a member hands the lead over by itself: how long each has to last, and how often it counts."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,38 +10,38 @@ from albireo.model.instant import SECOND, Duration, Instant
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """What the other one can do and this one can't."""
+    """One thing that the other member can do and this member can't."""
 
     cause: str
     lasts_ns: Duration
-    """Before it counts."""
+    """Time for which the reason holds before it counts."""
     again_ns: Duration
-    """Between two handovers for it."""
+    """Shortest time between two handovers for this reason."""
 
 
 FULL: Final = Reason("the disk of this member takes nothing more", Duration(SECOND), Duration(15 * SECOND))
-"""The next segment may be a moment late."""
+"""Reason of a full disk; the next segment may be a moment late."""
 FEWER: Final = Reason("the other member reaches more devices", Duration(5 * SECOND), Duration(60 * SECOND))
-"""A device that both lose is lost at different moments; its adapters try again within this time."""
+"""Reason of lost devices. One that both lose is lost at different moments; its adapters try again within this time."""
 
 
 def holding(other: Heartbeat, reaches: int, *, has_room: bool) -> dict[Reason, bool]:
-    """Which of them hold for a member that reaches so many devices."""
+    """True for each reason that holds, for a member that reaches so many devices."""
     return {FULL: not has_room, FEWER: other.reaches > reaches}
 
 
 class Reasons:
-    """Which of them is acted on."""
+    """Choice of the reason that is acted on."""
 
     def __init__(self) -> None:
         self._since: dict[Reason, Instant] = {}
         self._not_before: dict[Reason, Instant] = {}
 
     def cause(self, given: Mapping[Reason, bool], now: Instant, *, is_taken: bool) -> str:
-        """Of the first that has lasted, and was not acted on for a while; empty: none. It is acted on then.
+        """Cause of the first reason that has lasted and was not acted on for a while, and is now; empty: none.
 
         Args:
-            is_taken: the other one can take the lead; without room it would only hand it back.
+            is_taken: the other member can take the lead; without room it would only hand it back.
         """
         self._since = {one: self._since.get(one, now) for one, is_so in given.items() if is_so}
         for reason, since in self._since.items():

@@ -18,13 +18,13 @@ class Proposal(msgspec.Struct):
 
 
 class SetChanges:
-    """Versions of one epoch, from the newest confirmed one on."""
+    """Versions of the record of one epoch, from the newest confirmed one on."""
 
     def __init__(self, members: tuple[int, ...], majority: int) -> None:
         self._majority = majority
         self._proposals = [Proposal(1, members, set())]
         self.confirmed: tuple[int, ...] = ()
-        """Empty while nothing is confirmed."""
+        """Set of the newest confirmed version; empty while nothing is confirmed."""
         self._confirm()
 
     @property
@@ -37,18 +37,18 @@ class SetChanges:
 
     @property
     def required(self) -> frozenset[int]:
-        """Who must have a record durable before it is acknowledged."""
+        """Members that must have a record durable before it is acknowledged."""
         return frozenset(member for proposal in self._proposals for member in proposal.members)
 
     def ask(self, members: tuple[int, ...]) -> int:
-        """A new version to be sent until it is confirmed; returns its number."""
+        """Add a version with these members, to be sent until it is confirmed; returns its number."""
         version = self.latest.version + 1
         self._proposals.append(Proposal(version, members, set()))
         self._confirm()
         return version
 
     def accepted(self, voter: str, version: int) -> bool:
-        """A voter holds this version; True if that confirmed it."""
+        """Count a voter that holds this version; True: that confirmed it."""
         for proposal in self._proposals:
             if proposal.version == version:
                 proposal.accepted_by.add(voter)
@@ -65,6 +65,6 @@ class SetChanges:
         return False
 
     def decide(self) -> None:
-        """Confirmed by the operator's word (force), or because there are no voters to ask."""
+        """Confirm the latest version by the operator's word (force), or because there are no voters to ask."""
         del self._proposals[:-1]
         self.confirmed = self.latest.members

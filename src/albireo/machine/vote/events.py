@@ -63,7 +63,7 @@ class RegisterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class RegisterRefusal(Enum):
-    """Why there is no vote, beside the words of `VoterRefusal` and `register_block.Damage`.
+    """Reason why there is no vote, beside the words of `VoterRefusal` and `register_block.Damage`.
 
     The prefix `other_` says that the other member's block is at fault.
     """
@@ -207,7 +207,7 @@ class RegisterState(msgspec.Struct, frozen=True, kw_only=True):
     life: LifeSign = LifeSign(RELEASED)
     """Life-sign that the next W writes; its floor is the highest known."""
     trouble: str = ""
-    """Why the last look gave no vote; "" if it did."""
+    """Reason why the last look gave no vote; "" if it did."""
     watched: Watched = NOT_WATCHED
     changed_at: Instant = LONG_AGO
     """Time of the first read that showed `watched`."""
@@ -216,4 +216,4 @@ class RegisterState(msgspec.Struct, frozen=True, kw_only=True):
     """Highest promise, epoch and version seen in the other's block."""
     is_holder_gone: bool = False
     starts_until: Instant = LONG_AGO
-    """An earlier run of this member may have had a lease until then."""
+    """Instant until which an earlier run of this member may have a lease."""

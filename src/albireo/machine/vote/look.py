@@ -36,9 +36,9 @@ class Look(NamedTuple):
     """One read of both blocks, judged."""
 
     other: Ballot | str
-    """The other's ballot, or why it is no answer."""
+    """The other member's ballot, or why it is no answer."""
     own_life: LifeSign | None
-    """None: it is torn, or was never written."""
+    """Life-sign of the own block; None: torn, or never written."""
     other_life: LifeSign | None
 
 
@@ -75,7 +75,7 @@ def other_ballot(words: Sequence[int], config: RegisterConfig, high: tuple[int, 
 
 
 def strangeness(found: Ballot, config: RegisterConfig, member: int) -> str:
-    """Why a valid block is not that of `member` of this pair; "" if it is."""
+    """Reason why a valid block is not that of `member` of this pair; "" if it is."""
     if found.cluster_tag != cluster_tag(config.cluster):
         return VoterRefusal.FOREIGN_CLUSTER.value
     if found.generation != config.generation:

@@ -51,7 +51,7 @@ class Paths:
 
     def __init__(self, count: int, refusals_needed: int = REFUSALS_NEEDED) -> None:
         self.gone_at: Instant | None = None
-        """When the process was found to be gone; the next connection clears it."""
+        """Instant at which the process was found to be gone; the next connection clears it."""
         self.is_contradicted = False
         """The process was found to be gone and spoke afterwards."""
         self._is_up = [False] * count
@@ -100,7 +100,7 @@ class Paths:
         self._due = now if self._left else None
 
     def deadline(self) -> Instant | None:
-        """When `begin` is due."""
+        """Instant at which `begin` is due; None: it is not."""
         return self._due
 
     def begin(self, now: Instant) -> int | None:

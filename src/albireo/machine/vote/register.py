@@ -137,7 +137,7 @@ class RegisterVoter:
                 assert_never(event)
 
     def deadline(self) -> Instant | None:
-        """When `TimePassed` is due; None while only the PLC or the member can change anything."""
+        """Instant at which `TimePassed` is due; None while only the PLC or the member can change anything."""
         match self.state.phase:
             case RegisterPhase.SILENT:
                 return self.state.silent_until

@@ -45,7 +45,7 @@ class VoterState(Enum):
 
 
 class VoterRefusal(Enum):
-    """Why a voter says no. A refusal never changes roles and is always counted."""
+    """Reason why a voter says no. A refusal never changes roles and is always counted."""
 
     EMPTY = "empty"
     """The voter has no store: it votes for nobody until it is admitted."""
