@@ -94,7 +94,7 @@ class Side:
         self.status = MemberStatus(self.seats, self.table.config.voters, self.marks)
         records = (self.note, self.append_audit)
         context = ActionContext(
-            lambda: self.log, self.ordered, self.table.asks(self), lambda: WallTime(WALL), self.stop_node, *records
+            lambda: self.log, self.ask_machine, self.table.asks(self), lambda: WallTime(WALL), self.stop_node, *records
         )
         self.actions = AdminActions(self.member, self.status, self.marks, context)
 
@@ -116,7 +116,7 @@ class Side:
         self.append(self.log.history.epoch, len(records))
         return self.log.end.sequence
 
-    def waiting(self, event: Event) -> list[Why]:
+    def ask_machine(self, event: Event) -> list[Why]:
         return [effect.why for effect in self.step(event) if isinstance(effect, Refused)]
 
     def stepped(self, event: Event, now: Instant | None = None) -> list[Effect]:

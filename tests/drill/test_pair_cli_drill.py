@@ -240,7 +240,7 @@ def begun(pair: Pair) -> Pair:
 
 @pytest.mark.parametrize("pair", some([False, True], 2), ids=some(["loopback", "keys"], 2), indirect=True)
 def test_from_its_begin_to_its_stop_in_order(pair: Pair) -> None:
-    """Begun once, led by either, drained, stopped level: what is done to a pair that nothing happens to."""
+    """Begun once, led by either, in maintenance, stopped level: what is done to a pair that nothing happens to."""
     check_begin(pair)
     check_lead(pair)
     check_stop(pair)
@@ -270,7 +270,7 @@ def check_lead(begun: Pair) -> None:
     begun.pass_lead("primary", "switchover", by="primary")  # The passive one passes it on.
 
     begun.pass_lead("backup", "maintenance", by="primary")
-    assert "drain --end" in begun.refused("drained", "switchover", member="backup")["remedy"]
+    assert "maintenance --end" in begun.refused("in maintenance", "switchover", member="backup")["remedy"]
     begun.kill("primary")
     begun.start("primary")
     begun.wait_for("ready", "active")

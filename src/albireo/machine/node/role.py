@@ -149,7 +149,7 @@ class Role:
         """True: the message was dealt with. A node that does not serve sends producers home, and remembers who came."""
         if isinstance(message, RoleAsked):
             self._remember(sender)
-            if len(self.reaches) < STANDING_BY_MAX:
+            if message.adapter in self.reaches or len(self.reaches) < STANDING_BY_MAX:
                 self.reaches[message.adapter] = message.reaches is True
             turn.send(sender, self._told(turn.epoch))
             return True

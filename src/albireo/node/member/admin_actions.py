@@ -153,7 +153,7 @@ class AdminActions:
             on_record: entries at the end of the log, with where they stand.
         """
         self._trail.found(on_record)
-        self._hold(is_on=False)
+        self._hold()
 
     def asked(self, letter: Letter, ask: Ask, now: Instant) -> bool:
         """Take a question that asks for an admin action; False: it asks for something else."""
@@ -225,8 +225,9 @@ class AdminActions:
         answer = Answer(request_id=given.ask.request_id, result=result, error=reply.text)
         given.letter.link.send(answer, to=given.letter.sender)
 
-    def _hold(self, *, is_on: bool) -> None:
-        self._context.step(HoldAsked(is_on or self._marks.maintenance_since_ns > 0))
+    def _hold(self) -> None:
+        """Keep the member from standing while there is a reason to, or let it stand again."""
+        self._context.step(HoldAsked(self._marks.maintenance_since_ns > 0 or self.joint_stop.is_holding))
 
     def _seen(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         """End the cases of what was cut here, or may be lost: somebody has looked at them."""
@@ -272,7 +273,7 @@ class AdminActions:
             self._marks.maintenance(self._marks.maintenance_since_ns or self._context.wall_ns())
         except OSError as error:
             return Reply(error=f"the maintenance can't be kept over a restart: {error.strerror}", remedy=_DISK)
-        self._hold(is_on=True)
+        self._hold()
         since: dict[str, object] = {"maintenance_since_ns": self._marks.maintenance_since_ns}
         outcome = self._hand_over("maintenance", now) if state is State.ACTIVE else Reply(since)
         if isinstance(outcome, Reply):
@@ -297,7 +298,7 @@ class AdminActions:
             self._marks.maintenance(0)
         except OSError as error:
             return Reply(error=f"the end of the maintenance can't be written: {error.strerror}", remedy=_DISK)
-        self._hold(is_on=False)
+        self._hold()
         return Reply({"maintenance_since_ns": 0})
 
     def _promote(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:

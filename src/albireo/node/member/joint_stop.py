@@ -12,7 +12,7 @@ Spec: design/pair.md, rule 8; ADR-0117.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Final
 
 import msgspec
 
@@ -27,11 +27,6 @@ HOLD_NS: Final = 30 * SECOND
 """Longest hold: a member that nobody tells to stop by then stands again."""
 LEVEL_NS: Final = 2 * SECOND
 """Longest wait of `stop_now`: the commit position reaches the passive member with the next heartbeat."""
-
-
-class Hold(Protocol):
-    def __call__(self, *, is_on: bool) -> None:
-        """Keep the member from standing, or let it stand again."""
 
 
 class StopNowAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,7 +47,7 @@ class JointStop:
         log: Callable[[], LogView],
         step: Callable[[Event], list[Why]],
         stop_node: Callable[[], object],
-        hold: Hold,
+        hold: Callable[[], object],
     ) -> None:
         self.shutdown_id = ""
         """Not empty: this node stops together with the other member."""
@@ -63,21 +58,25 @@ class JointStop:
         self._hold = hold
         self._held_until: Instant | None = None
 
+    @property
+    def is_holding(self) -> bool:
+        """True: this member may not stand, because both are about to stop."""
+        return self._held_until is not None or bool(self.shutdown_id)
+
     def deadline(self) -> Instant | None:
         return self._held_until
 
     def ticked(self, now: Instant) -> None:
         if self._held_until is not None and now >= self._held_until:
             self._held_until = None
-            if not self.shutdown_id:
-                self._hold(is_on=False)
+            self._hold()
 
     def hold(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         state = self._member.state
         if state is not State.READY:
             return Reply(error=f"this member is {state.value}, not ready", remedy=_NOT_BOTH)
-        self._hold(is_on=True)
         self._held_until = Instant(now + HOLD_NS)
+        self._hold()
         return Reply({"end": self._log().end})
 
     def level(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
@@ -124,4 +123,4 @@ class JointStop:
 
 
 _NOT_BOTH: Final = "wait until `albireo status` shows both in the set, or stop one alone with `albireo node stop`"
-_AGAIN: Final = "give the order again; `albireo status` shows how far the other member is behind"
+_AGAIN: Final = "try again; `albireo status` shows how far the other member is behind"

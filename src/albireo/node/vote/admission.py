@@ -155,7 +155,7 @@ class VoterAdmission:
         member, seen = self._member, self._status.voters[voter]
         if member.state not in ACTING or member.holder is None:
             error = f"only the active member admits a voter; this one is {member.state.value}"
-            return Reply(error=error, remedy="order it with --data of the active one")
+            return Reply(error=error, remedy="ask the active member, with its --data")
         if seen.last is None or now - seen.at > HEARD_NS:
             return Reply(error=f"{voter} does not answer", remedy="start it first: albireo witness --name NAME")
         if seen.last.reason != VoterRefusal.EMPTY.value:
@@ -171,7 +171,7 @@ class VoterAdmission:
         others = [seen for name, seen in self._status.voters.items() if name != voter]
         told = [seen.last for seen in others if seen.last is not None]
         if any(one.record is not None and one.record.epoch > holder.epoch for one in told):
-            return Reply(error="the other member was given a higher epoch", remedy="order it there")
+            return Reply(error="the other member was given a higher epoch", remedy="ask that one, with its --data")
         heard_since = sum(_is_known(seen, since) for seen in others)
         if holder.lease.from_peer <= now and heard_since < member.config.majority:
             return Reply(error="it is not certain what this voter had promised", remedy=_NOT_CERTAIN)
@@ -189,7 +189,7 @@ class VoterAdmission:
     def _readmitted(self, voter: str, now: Instant, until: Instant) -> Reply | None:
         voted = self._installed.get(voter)
         if voted is None:
-            return Reply(error=f"{voter} did not answer", remedy="order again") if now >= until else None
+            return Reply(error=f"{voter} did not answer", remedy="try again") if now >= until else None
         if not voted.is_granted:
             remedy = "its topology file must list the same pair and voters"
             return Reply(error=f"{voter} refused: {voted.reason}", remedy=remedy)

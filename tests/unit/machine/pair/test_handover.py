@@ -136,7 +136,7 @@ def test_one_that_can_not_go_through_is_given_up_with_a_reason_and_a_remedy(
     what(begun)
     until = begun.now + begun.config.handover_ns + SECOND
     while (answer := answered()) is None:
-        assert begun.now < until, "bounded by the drain"
+        assert begun.now < until, "bounded by `handover_ns`"
         begun.pass_time(20 * MS)
     assert answer.error == GIVEN_UP[reason].text and GIVEN_UP[reason].remedy
     assert active.member.state in states
@@ -181,7 +181,7 @@ def test_a_second_order_meanwhile_does_not_take_back_what_was_said(begun: Table)
     begun.wait_for(State.READY, State.ACTIVE, within_ns=SECOND)
 
 
-def test_a_stop_waits_for_the_drain_and_not_for_ever(begun: Table) -> None:
+def test_a_stop_waits_for_the_handover_and_not_for_ever(begun: Table) -> None:
     active = silent(begun)
     active.step(MemberStopAsked())
     begun.pass_time(begun.config.handover_ns - 100 * MS)

@@ -1,4 +1,4 @@
-"""What people order of a pair, on real machines: first record, re-admission, drain, switchover, force, joint stop."""
+"""Admin actions, on real machines: first record, re-admission, maintenance, switchover, force, joint stop."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +16,7 @@ from albireo.model.instant import MS, SECOND
 from albireo.node.member.action_replies import WHAT_TO_DO
 from albireo.node.member.admin_actions import WAITING_MAX
 from albireo.node.member.audit_trail import USER_CHARS_MAX
+from albireo.node.member.joint_stop import HOLD_NS
 from albireo.node.member.marks import ACTIONS_MAX, NAME, MarkedCase, Marks
 from albireo.node.member.status import MemberStatus
 from albireo.runtime import Letter
@@ -186,11 +187,11 @@ def test_member_that_was_told_to_lead_asks_again_soon_while_the_voters_lack_the_
     assert len(reads) >= 3 * len(begun.voters), "three times in a tenth of a second"
 
 
-def test_drained_member_hands_over_and_takes_over_from_nobody(begun: Table) -> None:
+def test_member_in_maintenance_hands_over_and_takes_over_from_nobody(begun: Table) -> None:
     primary, backup = begun.sides
     done(primary, "maintenance", is_on=True)
     begun.wait_for(State.READY, State.ACTIVE)
-    assert "drained" in refused(backup, "switchover")[0]
+    assert "in maintenance" in refused(backup, "switchover")[0]
     backup.is_up = False
     begun.pass_time(5 * SECOND)
     assert primary.member.state is State.READY, "silence of the other moves it not"
@@ -198,7 +199,7 @@ def test_drained_member_hands_over_and_takes_over_from_nobody(begun: Table) -> N
     begun.wait_for(State.SOLO, State.ACTIVE)
 
 
-def test_drain_is_kept_over_a_restart_and_so_is_the_instant_since_when_it_is_at_risk(tmp_path: Path) -> None:
+def test_maintenance_is_kept_over_a_restart_and_so_is_the_instant_since_when_it_is_at_risk(tmp_path: Path) -> None:
     marks = Marks(tmp_path)
     marks.maintenance(5)
     marks.at_risk(7)
@@ -219,11 +220,11 @@ def test_member_that_leads_alone_is_not_drained(begun: Table) -> None:
     assert begun.sides[0].marks.maintenance_since_ns == 0
 
 
-def test_drain_that_could_not_hand_over_is_undone(begun: Table) -> None:
+def test_maintenance_that_could_not_hand_over_is_undone(begun: Table) -> None:
     primary, backup = begun.sides
     backup.step(HoldAsked(True))
     begun.pass_time(200 * MS)
-    assert "drained" in refused(primary, "maintenance", is_on=True)[0]
+    assert "in maintenance" in refused(primary, "maintenance", is_on=True)[0]
     assert primary.marks.maintenance_since_ns == 0 and not primary.member.own.is_held
 
 
@@ -238,6 +239,16 @@ def test_force_is_refused_while_the_other_is_heard_and_leads_when_it_is_not(begu
     assert done(backup, "promote")["is_forced"] is True
     assert backup.member.state in (State.RECOVERING, State.SOLO)
     assert "history_at_risk" in backup.status.describe(backup.member, backup.log, begun.now)["cases"]
+
+
+def test_the_end_of_a_maintenance_leaves_a_member_held_that_is_about_to_stop(begun: Table) -> None:
+    backup = begun.sides[1]
+    done(backup, "stop_hold")
+    done(backup, "maintenance", is_on=True)
+    done(backup, "maintenance", is_on=False)
+    assert backup.member.own.is_held
+    begun.pass_time(HOLD_NS + SECOND)
+    assert not backup.member.own.is_held, "the stop did not come"
 
 
 def test_both_stop_level_and_nobody_leaves_the_set(begun: Table) -> None:
@@ -321,7 +332,7 @@ def test_marks_survive_a_power_cut_whatever_was_written_last(seed: int) -> None:
     marks.waiting([Audited(at_ns=8, user="rosa", action="maintenance", subject="root[primary]")])
     again = Marks(data, disk.power_cut(seed))
     assert (again.maintenance_since_ns, again.at_risk_since_ns, list(again.cases)) == (5, 7, ["history_at_risk"])
-    assert [one.at_ns for one in again.orders] == [8]
+    assert [one.at_ns for one in again.actions] == [8]
 
 
 def test_what_may_wait_is_written_once_by_somebody_else_and_never_over_what_is_newer(tmp_path: Path) -> None:
@@ -332,7 +343,7 @@ def test_what_may_wait_is_written_once_by_somebody_else_and_never_over_what_is_n
     assert not (tmp_path / NAME).exists() and marks.at_risk_since_ns == 7
     marks.maintenance(5)
     again = Marks(tmp_path)
-    assert (again.maintenance_since_ns, again.at_risk_since_ns, len(again.orders)) == (5, 7, 1), "all of it went along"
+    assert (again.maintenance_since_ns, again.at_risk_since_ns, len(again.actions)) == (5, 7, 1), "all of it went along"
     marks.at_risk(0)
     (work,) = later
     work()
@@ -503,7 +514,7 @@ def test_steps_of_a_joint_stop_are_on_record_as_one_order(begun: Table) -> None:
     assert not backup.marks.actions
 
 
-def test_no_more_orders_wait_than_are_bounded(tmp_path: Path) -> None:
+def test_no_more_entries_wait_than_are_bounded(tmp_path: Path) -> None:
     table = Table(tmp_path)
     for _ in range(ACTIONS_MAX):
         refused(table.sides[1], "switchover", user="x" * 1_000)

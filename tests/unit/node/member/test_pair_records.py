@@ -108,10 +108,10 @@ def test_order_committed_right_before_a_restart_is_on_record_once(tmp_path: Path
     async def story() -> None:
         async with plant(tmp_path) as made:
             await order(made, 0, "maintenance", is_on=False, user="rosa")
-            await until(lambda: len(on_record(made.cores[0])) == 4, "first record and drain, each with its end")
+            await until(lambda: len(on_record(made.cores[0])) == 4, "first record and maintenance, each with its end")
             records = audited(made.cores[0])[2:]
             await made.kill(0)
-            Marks(made.data(0)).ordered(records)
+            Marks(made.data(0)).waiting(records)
             core = await made.start(0)
             await made.wait_for("solo", "")
             await order(made, 0, "pair_seen", user="ida")
