@@ -9,7 +9,7 @@ from albireo.model.instant import MS, SECOND, Instant
 
 
 class Agenda:
-    """What happens when, in one world. Two things of one instant happen in the order in which they were noted."""
+    """Queue of what happens when in one world. Things of one instant happen in the order in which they were noted."""
 
     def __init__(self, watch: Callable[[], object] | None = None) -> None:
         """
@@ -17,9 +17,9 @@ class Agenda:
             watch: called after each thing that happened.
         """
         self.at = SECOND
-        """Now, ns since long before the world began."""
+        """Present instant, ns; the world begins at 1 s."""
         self.count = 0
-        """Things that happened."""
+        """Number of things that have happened."""
         self._watch = watch
         self._queue: list[tuple[int, int, Callable[[], object]]] = []
         self._serial = 0
@@ -32,7 +32,7 @@ class Agenda:
         self.call_at(self.at + int(wait_ms * MS), what)
 
     def play_until(self, at: int, is_over: Callable[[], bool] = lambda: False, every: int = 100) -> bool:
-        """Play until `at`; True as soon as `is_over` says so, asked after every so many things."""
+        """Play until `at`; True as soon as `is_over` says so, asked after each `every` things and at the end."""
         queue, watch, first = self._queue, self._watch, self.count
         while queue and queue[0][0] <= at:
             self.at, _, what = heapq.heappop(queue)
@@ -47,7 +47,7 @@ class Agenda:
 
 
 class MachineClock:
-    """The monotonic clock of one machine: a rate and a beginning of its own."""
+    """Monotonic clock of one machine, with a rate and a beginning of its own."""
 
     def __init__(self, chance: random.Random, drift: float) -> None:
         self.rate = 1.0 + chance.uniform(-drift, drift)
@@ -61,7 +61,7 @@ class MachineClock:
 
 
 class Timer:
-    """Rings at the earliest instant that it was armed for, by the clock of its owner, who then arms it again."""
+    """Alarm that rings at the earliest instant it was armed for, by the clock of its owner, who then arms it again."""
 
     def __init__(self, agenda: Agenda, clock: MachineClock, ring: Callable[[], object]) -> None:
         self._agenda = agenda

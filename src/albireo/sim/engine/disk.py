@@ -6,7 +6,7 @@ pages survive one by one, in any order, as they do in a disk's own cache.
 
 What it can do, each from a seeded generator or at a chosen operation:
 
-    power cut       before any operation (`cut_at`), or between two of them (`power_cut`)
+    power cut       in the middle of any change (`cut_at`), or between two operations (`power_cut`)
     process death   `process_death`: names and page cache stay, locks and handles go
     torn write      pages, or sectors of 512 bytes, survive independently
     short write     pwritev takes fewer bytes than given (`short_write_chance`)
@@ -36,11 +36,11 @@ CHANGES: Final = frozenset({"create", "pwritev", "sync", "rename", "unlink", "ma
 """Operations that count for `cut_at`: a power cut between two others makes no difference."""
 
 Refusal = Callable[[str, Path], int]
-"""(operation, path) -> errno, 0 for none."""
+"""Function that says what is refused: (operation, path) -> errno, 0 for none."""
 
 
 class PowerCut(Exception):
-    """The machine is off; every further operation on this disk raises it too."""
+    """Raised by the operation in which the power fails, and by later ones on the same disk."""
 
 
 class _File:
@@ -58,7 +58,7 @@ class _Change:
     def __init__(self, names: dict[str, _File | None]) -> None:
         self.names = names
         self.partner: tuple[_Directory, _Change] | None = None
-        """The other half of a rename between two directories."""
+        """Directory and change of the other half, if this is half of a rename between two directories."""
 
 
 class _Directory:
@@ -73,7 +73,7 @@ class _Directory:
         return self.changes[-1]
 
     def sync(self) -> None:
-        """Everything so far is durable, and with it what other directories had done before it."""
+        """Make all changes so far durable, and those of other directories up to a rename that both share."""
         while self.changes:
             change = self.changes.pop(0)
             _apply(self.durable, change.names)
@@ -89,7 +89,7 @@ class _Directory:
 
 
 class SimDisk:
-    """A `log.FileSystem`. Thread-safe, so that the log's own threads can run on it."""
+    """Disk in memory, a `log.FileSystem`. Thread-safe, so that the log's own threads can run on it."""
 
     def __init__(
         self, seed: int = 0, *, page_bytes: int = PAGE_BYTES, capacity_bytes: int = 1 << 40, cut_at: int | None = None
@@ -145,7 +145,7 @@ class SimDisk:
             if len(data) > 1 and self._random.random() < self.short_write_chance:
                 data = data[: self._random.randrange(1, len(data))]
             growth = max(0, offset + len(data) - len(file.data))
-            if growth > max(0, self._free()):  # What a power cut brought back may have made it more than full.
+            if growth > max(0, self._free()):  # Files that a power cut brought back may have made it more than full.
                 raise _error(errno.ENOSPC, path)
             file.data.extend(bytes(growth))
             file.data[offset : offset + len(data)] = data
@@ -167,10 +167,10 @@ class SimDisk:
                 file.dirty.clear()
 
     def expect(self, handle: int, size: int, offset: int) -> None:
-        """It has no memory beside the disk."""
+        """Do nothing: a simulated disk has no memory beside itself."""
 
     def forget(self, handle: int, size: int, offset: int) -> None:
-        """It has no memory beside the disk."""
+        """Do nothing: a simulated disk has no memory beside itself."""
 
     def size(self, handle: int) -> int:
         with self._mutex:
@@ -237,10 +237,10 @@ class SimDisk:
             return handle
 
     def power_cut(self, seed: int, *, survival_chance: float = 0.5) -> "SimDisk":
-        """The disk as the machine finds it when power is back; this one is off from now on.
+        """Return the disk as the machine finds it when power is back; the disk that was cut is off from now on.
 
         Args:
-            survival_chance: of each page that was written and not synced, 0..1.
+            survival_chance: chance of each page to survive that was written and not synced, 0..1.
         """
         with self._mutex:
             self._is_off = True
@@ -260,14 +260,14 @@ class SimDisk:
             return after
 
     def image(self, seed: int) -> "SimDisk":
-        """A copy of what is durable right now; this one goes on."""
+        """Return a disk with what is durable right now; the disk itself goes on."""
         with self._mutex:
             copy = self.power_cut(seed, survival_chance=0.0)
             self._is_off = False
             return copy
 
     def process_death(self) -> None:
-        """The process is gone: its locks and handles with it. Names and page cache stay."""
+        """Let the process die: its locks and handles go, names and page cache stay."""
         with self._mutex:
             self._handles.clear()
             self._locks.clear()
@@ -281,7 +281,7 @@ class SimDisk:
                 data[offset] ^= 1 << bit
 
     def zero(self, path: Path, offset: int, size: int) -> None:
-        """A hole where data was."""
+        """Put zeros where data was, on the disk and in the cache."""
         file = self._file(path)
         for data in (file.data, file.durable):
             stop = min(offset + size, len(data))
@@ -294,14 +294,14 @@ class SimDisk:
         file.dirty = {page for page in file.dirty if page * self.page_bytes < size}
 
     def bytes_of(self, path: Path) -> bytes:
-        """What the program sees of a file."""
+        """Return a file's bytes as the program sees them."""
         return bytes(self._file(path).data)
 
     def has_directory(self, directory: Path) -> bool:
         return directory in self._directories
 
     def paths(self, directory: Path) -> list[Path]:
-        """The files in a directory, by name."""
+        """Return the paths of a directory's files, ordered by name."""
         return [directory / name for name in sorted(self._directories[directory].names)]
 
     def _step(self, operation: str, path: Path) -> None:
@@ -314,7 +314,7 @@ class SimDisk:
             self.operations.append((operation, path.name))
 
     def _end_step(self) -> None:
-        """The power fails in the middle of an operation: its effect is in the cache, nobody hears of it."""
+        """Cut the power if `cut_at` is reached: what was written or named is in the cache, nobody hears of it."""
         if self.cut_at is not None and len(self.operations) >= self.cut_at:
             self._is_off = True
             raise PowerCut
@@ -327,7 +327,7 @@ class SimDisk:
         _copy_pages(file.data, file.durable, pages, self.page_bytes)
 
     def _surviving_changes(self, drawn: random.Random, chance: float) -> dict[_Directory, int]:
-        """How many changes of each directory survive: a prefix, and both halves of a rename or none."""
+        """Draw how many changes of each directory survive: a prefix, and both halves of a rename or none."""
         counts = {
             directory: round(drawn.random() * len(directory.changes)) if chance else 0
             for directory in self._directories.values()

@@ -1,4 +1,4 @@
-"""How faults come in a world of any kind, one after the other at drawn distances; and what becomes of its cables."""
+"""Faults of a world of any kind: how they come, one after the other at drawn distances, and those of its cables."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from albireo.sim.engine.stage import StageT
 
 
 class Struck(Protocol):
-    """A member."""
+    """Member as faults see it: its name, and if it is the holder."""
 
     name: str
 
@@ -21,7 +21,7 @@ MemberT = TypeVar("MemberT", bound=Struck)
 
 
 class Faults(ABC, Generic[StageT, MemberT]):
-    """A method without an argument is one fault, named as in `Mix.faults`. None begins while the world is shielded."""
+    """Faults of one world. A method named in `Mix.faults` is one fault; none begins while the world is shielded."""
 
     cut_ms_max = 2_000.0
 
@@ -46,15 +46,15 @@ class Faults(ABC, Generic[StageT, MemberT]):
 
     @abstractmethod
     def heal(self) -> None:
-        """Everything works from now on."""
+        """Make everything work from now on."""
 
     def _pick(self) -> MemberT:
-        """The holder more often than not: that is where it hurts."""
+        """Draw a member, the holder more often than not: that is where it hurts."""
         leaders = [one for one in self.members if one.is_holder]
         return self.chance.choice(leaders if leaders and self.chance.random() < 0.6 else self.members)
 
     def _others(self, member: MemberT) -> list[str]:
-        """Everybody that it talks to."""
+        """Return the names of all that the member talks to."""
         names = [*(one.name for one in self.members), *self._voters, OUTSIDE]
         return [name for name in names if name != member.name]
 
@@ -71,7 +71,7 @@ class Faults(ABC, Generic[StageT, MemberT]):
         self._cut_link(for_ms)
 
     def cut_path(self) -> None:
-        """One of the cables between the members."""
+        """Cut one of the cables between the members."""
         for_ms, path = self._cut_ms(), self.chance.randrange(self.stage.swarm.paths)
         self.stage.note("link", f"path {path} cut for {for_ms:.0f} ms")
         first, second = self.members

@@ -1,4 +1,4 @@
-"""What every world knows better than its members: the sets of each epoch, who acts in it, the numbers of producers.
+"""Ledger of what a world knows better than its members: each epoch's sets, who acts in it, the numbers of producers.
 
 Checked here
     nobody acts in an epoch that no majority of the voters granted; one run of one member acts in an epoch;
@@ -21,9 +21,9 @@ class Tenure(msgspec.Struct):
     asked: dict[int, tuple[int, ...]] = {}
     accepted: dict[int, set[str]] = {}
     confirmed: int = 0
-    """Version that a majority of the voters has, or had."""
+    """Highest version that a majority of the voters has, or had; 0: none."""
     holder: tuple[int, int] | None = None
-    """Index and run."""
+    """Index and run of the member that acted in this epoch; None: nobody did."""
 
     @property
     def required(self) -> set[int]:
@@ -33,7 +33,7 @@ class Tenure(msgspec.Struct):
 
 
 class Tenures:
-    """Judges one world."""
+    """Judge of the tenures and the producers' numbers of one world."""
 
     def __init__(self, majority: int, fail: Callable[[str], None]) -> None:
         self._majority = majority
@@ -42,11 +42,11 @@ class Tenures:
         self._numbers: dict[int, int] = {}
 
     def asks(self, proposed: Record) -> None:
-        """A holder or candidate sends this record to the voters."""
+        """Note that a holder or candidate sends this record to the voters."""
         self._tenures[proposed.epoch].asked.setdefault(proposed.version, proposed.members)
 
     def accepts(self, voter: str, accepted: Record) -> None:
-        """A voter has this record on its disk."""
+        """Note that a voter has this record on its disk."""
         tenure = self._tenures[accepted.epoch]
         voters = tenure.accepted.setdefault(accepted.version, set())
         voters.add(voter)
@@ -63,7 +63,7 @@ class Tenures:
         return tenure
 
     def _counts(self, producer: int, number: int, by: int = 1) -> None:
-        """A batch is committed for the first time."""
+        """Check the number of a batch that is committed for the first time."""
         if number != self._numbers.get(producer, 0) + by:
             self._fail(f"producer {producer}: {number} committed behind {self._numbers.get(producer, 0)}")
         self._numbers[producer] = number

@@ -1,6 +1,6 @@
 """The cables of one world, and messages that cross them one by one.
 
-A cable joins two named places; between some there are several, by path. It is cut in one direction at a time.
+A cable joins two named places; between some there are several, by path. Each is cut in one direction at a time.
 """
 
 from collections import Counter
@@ -13,22 +13,22 @@ from albireo.sim.engine.stage import Stage
 
 ALL_PATHS: Final = -1
 OUTSIDE: Final = "client"
-"""Where the clients of a pair are."""
+"""Place where the clients of a pair are."""
 
 
 class Cables:
-    """Which of them are cut, and how long something takes to pass."""
+    """Cables of one world: which of them are cut, and how long something takes to pass."""
 
     def __init__(self, stage: Stage[Any]) -> None:
         self._stage = stage
         self._cuts: dict[tuple[str, str, int], int] = {}
-        """(from, to, path) -> until when."""
+        """Instant at which each cut ends, ns, by (from, to, path)."""
 
     def cut(self, source: str, target: str, for_ms: float, path: int = ALL_PATHS) -> None:
         self._cuts[(source, target, path)] = self._stage.agenda.at + int(for_ms * MS)
 
     def cut_both(self, one: str, other: str, for_ms: float, path: int = ALL_PATHS) -> None:
-        """In both directions."""
+        """Cut a cable in both directions."""
         self.cut(one, other, for_ms, path)
         self.cut(other, one, for_ms, path)
 
@@ -40,7 +40,7 @@ class Cables:
         return max(self._cuts.values(), default=0) <= self._stage.agenda.at
 
     def was_cut(self, source: str, target: str, path: int) -> bool:
-        """Now, or at some time since everything was healed."""
+        """True: this direction is cut now, or was at some time since everything was healed."""
         return (source, target, ALL_PATHS) in self._cuts or (source, target, path) in self._cuts
 
     def is_cut(self, source: str, target: str, path: int = ALL_PATHS) -> bool:
@@ -51,7 +51,7 @@ class Cables:
         return cuts.get((source, target, ALL_PATHS), 0) > at or cuts.get((source, target, path), 0) > at
 
     def is_cut_off(self, one: str, other: str, path: int = ALL_PATHS) -> bool:
-        """Nothing that needs an answer gets through."""
+        """True: nothing that needs an answer gets through."""
         return self.is_cut(one, other, path) or self.is_cut(other, one, path)
 
     def delay_ms(self) -> float:
@@ -60,7 +60,7 @@ class Cables:
 
 
 class Messages(Cables):
-    """Each message arrives late, twice or never; none is told of."""
+    """Cables on which each message arrives late, twice or never, and nobody is told."""
 
     def __init__(self, stage: Stage[Any], *, loss: float, duplicate: float, long_delay: float) -> None:
         """
@@ -89,7 +89,7 @@ class Messages(Cables):
         self.copies += count - 1
 
     def power_cut(self, source: str) -> None:
-        """It takes along what was still in the sender's buffers; a killed process leaves it to the kernel."""
+        """Drop what a sender's buffers still held when its power was cut; a killed process leaves it to the kernel."""
         self._power_cuts[source] += 1
 
     def _arrive(self, source: str, power_cuts: int, what: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What every part of one world stands on: time, chance, verdict, trace, and whether faults come."""
+"""Stage on which every part of one world stands: time, chance, verdict, trace, and whether faults come."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -13,15 +13,15 @@ MixT = TypeVar("MixT", bound=Mix)
 
 
 class Violation(Exception):
-    """The world saw what must never happen; the message ends with the seed."""
+    """Raised when a world sees what must never happen; the message ends with seed and time."""
 
 
 ENDS: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""How a world may end without a violation: a machine met a case that its author had not thought of."""
+"""Errors that end a world badly without a violation: a machine met a case that its author had not thought of."""
 
 
 def seen_in(play: Callable[[], object]) -> str:
-    """A violation in its own words; of any other bad end, which one it was as well; empty if it ended well."""
+    """Return how a play ended: a violation in its own words, another bad end with its kind; empty if it ended well."""
     try:
         play()
     except Violation as end:
@@ -32,7 +32,7 @@ def seen_in(play: Callable[[], object]) -> str:
 
 
 def first_caught(play: Callable[[int], object], seeds: Iterable[int]) -> tuple[int, str] | None:
-    """The first seed whose world ends badly, and what was seen; None if none of them does."""
+    """Return the first seed whose world ends badly, and what was seen; None if none of them does."""
     for seed in seeds:
         if seen := seen_in(partial(play, seed)):
             return seed, seen
@@ -40,7 +40,7 @@ def first_caught(play: Callable[[int], object], seeds: Iterable[int]) -> tuple[i
 
 
 class Stage(Generic[MixT]):
-    """One seed's own."""
+    """Stage of one seed's world."""
 
     def __init__(
         self, seed: int, swarm: MixT, chance: random.Random, agenda: Agenda, *, is_verbose: bool = False
@@ -67,14 +67,14 @@ class Stage(Generic[MixT]):
 
     @property
     def is_shielded(self) -> bool:
-        """A fault is under way that is covered as the only one."""
+        """True: a fault is under way that is covered as the only one."""
         return self.agenda.at < self._quiet_until
 
     def shield(self, for_ms: float) -> None:
         self._quiet_until = self.agenda.at + int(for_ms * MS)
 
     def end_faults(self) -> None:
-        """No fault begins any more, and one that is covered as the only one gets to its end."""
+        """Let no fault begin any more, and play until one that is covered as the only one is over."""
         self.has_faults = False
         self.agenda.play_until(max(self.agenda.at, self._quiet_until))
 

@@ -10,7 +10,7 @@ from albireo.sim.engine.stage import StageT
 
 
 class World(ABC, Generic[StageT]):
-    """Stands on top of its parts, which hold what it saw. A violation ends it at once."""
+    """World of any kind, on top of its parts, which hold what it saw. A violation ends it at once."""
 
     faults: Faults[StageT, Any]
 
@@ -28,9 +28,9 @@ class World(ABC, Generic[StageT]):
 
     @abstractmethod
     def settle(self) -> None:
-        """Heal everything: within a bounded time all is well, and all that was begun is done."""
+        """Heal everything, and check that within a bounded time all is well, and all that was begun is done."""
 
     def within(self, limit_ns: int, is_so: Callable[[], bool], otherwise: Callable[[], str], every: int = 100) -> None:
-        """Play until something is so; it is a violation if it never is."""
+        """Play until `is_so`; it is a violation if that takes more than `limit_ns`."""
         if not self.agenda.play_until(self.agenda.at + limit_ns, is_so, every):
             self.stage.fail(otherwise())

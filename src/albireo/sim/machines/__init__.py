@@ -1,1 +1,1 @@
-"""The world of the pair's machines, without the shells around them."""
+"""The world of the pair's machines, without the real shells around them."""

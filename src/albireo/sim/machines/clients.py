@@ -46,7 +46,7 @@ class Clients:
             self._offered(node, producer, number)
 
     def _offered(self, node: MemberNode, producer: StageProducer, number: int) -> None:
-        """Admission of one batch."""
+        """Admit one batch, or acknowledge a duplicate."""
         holder = node.machine.holder
         if not node.is_up or not node.is_open or holder is None or node.machine.state not in ACTING:
             return
@@ -63,7 +63,7 @@ class Clients:
                 self._acknowledge(node, producer.number, number)
 
     def forced(self, node: MemberNode) -> None:
-        """Producers begin anew after what the forced log holds; nothing else would let them go on."""
+        """Let producers begin anew after what the forced log holds; nothing else would let them go on."""
         for producer in self.producers:
             last = node.appended.get(producer.number, 0)
             if self.local and producer is self.local.producer:
@@ -72,7 +72,7 @@ class Clients:
                 producer.offered = producer.acked = last
 
     def committed(self, node: MemberNode, entry: LoggedBatch) -> None:
-        """A record was committed by the member that leads: its producer is told."""
+        """Tell the producer of a record that the member that leads has committed it."""
         if self.local and entry.producer == LOCAL:
             self.local.committed(node, entry)
         elif entry.producer != NOOP:

@@ -1,7 +1,7 @@
-"""What can go wrong in the simulated pair. Each method is one fault, named as in `Swarm.faults`.
+"""Faults of the simulated pair. A method named in `Mix.faults` is one fault.
 
-Faults of `SINGLE` are covered one at a time only: they wait until everything is well, and while one lasts the world is
-shielded from all others.
+Faults of `SINGLE` are covered one at a time only: they come only while everything is well, and while one lasts the
+world is shielded from all others.
 """
 
 from functools import partial
@@ -19,7 +19,7 @@ SETTLED_NS = 1 * SECOND
 
 
 class PairFaults(Faults[PairStage, MemberNode]):
-    """Does them to one pair."""
+    """Faults of one pair of machines."""
 
     def __init__(self, stage: PairStage, shell: Shell) -> None:
         super().__init__(stage, stage.network, stage.members, stage.config.voters)
@@ -31,7 +31,7 @@ class PairFaults(Faults[PairStage, MemberNode]):
             self._take_images()
 
     def moved(self, node: MemberNode, new: State) -> None:
-        """A directed workload may kill whoever reached a state."""
+        """Kill a member, or cut its power, shortly after it reached the state that a directed workload names."""
         swarm = self.stage.swarm
         if self.stage.has_faults and new.value == swarm.dies_at:
             wait_ms = self.chance.random() * swarm.dies_within_ms
@@ -75,14 +75,14 @@ class PairFaults(Faults[PairStage, MemberNode]):
         self.stage.note(node.name, "disk hangs")
 
     def stop(self) -> None:
-        """An orderly stop, and a start some time after its end."""
+        """Ask a member for an orderly stop; it starts again some time after its end."""
         node = self._pick()
         if node.is_up:
             self.stage.note(node.name, "asked to stop")
             node.deliver(MemberStopAsked())
 
     def stop_both(self) -> None:
-        """Admission is closed, then both are stopped together: nobody leaves the set."""
+        """Close admission, then stop both members together: nobody leaves the set."""
         holders = [node for node in self.members if node.is_holder]
         if holders:
             self.stage.note("world", "both are asked to stop")
@@ -95,14 +95,14 @@ class PairFaults(Faults[PairStage, MemberNode]):
             node.deliver(MemberStopAsked(is_joint=True))
 
     def hold(self) -> None:
-        """A member is told to stand for nothing, for a while."""
+        """Keep a member from standing for the lead, for a while (maintenance)."""
         node = self._pick()
         if node.is_up:
             self.stage.note(node.name, "held back")
             node.awake(partial(self._hold, node, self.chance.uniform(200, 1500)))
 
     def _hold(self, node: MemberNode, wait_ms: float) -> None:
-        """Its end is ordered when it has begun: two orders that wait for the end of a pause may change places."""
+        """Ask for the end once maintenance has begun: two events that wait for the end of a pause may change places."""
         node.hears(HoldAsked(True))
         self.agenda.after_ms(wait_ms, partial(node.deliver, HoldAsked(False)))
 
@@ -118,14 +118,14 @@ class PairFaults(Faults[PairStage, MemberNode]):
             self.network.cut(other, node.name, for_ms)
 
     def cut_deaf(self) -> None:
-        """One member no longer hears the other, and nothing else is wrong."""
+        """Cut only the way by which one member hears the other."""
         node, for_ms = self._pick(), self._cut_ms()
         other = self.stage.other(node)
         self.stage.note(node.name, f"does not hear {other.name} for {for_ms:.0f} ms")
         self.network.cut(other.name, node.name, for_ms)
 
     def forge_refusal(self) -> None:
-        """A network device says that the holder's port is closed, while the holder lives (rule 12)."""
+        """Let a network device say that the holder's port is closed, while the holder lives (rule 12)."""
         for node in self.members:
             if node.is_holder:
                 run, other = node.machine.own.run, self.stage.other(node)
@@ -147,7 +147,7 @@ class PairFaults(Faults[PairStage, MemberNode]):
             self.agenda.after_ms(self.chance.random() * 300, partial(self.voters.start, voter))
 
     def lose_voter(self) -> None:
-        """At most one of three loses its store, for good."""
+        """Take the store of one voter of three for good, always of the same one."""
         if self.stage.swarm.voters == 3 and self.voters.witnesses:
             voter = self.voters.witnesses[max(self.voters.witnesses)]
             voter.store = self.voters.first_store if self.stage.variant.fresh_voter else None
@@ -158,7 +158,7 @@ class PairFaults(Faults[PairStage, MemberNode]):
         return self.voters.plcs[self.chance.choice(sorted(self.voters.plcs))]
 
     def restart_plc(self) -> None:
-        """Its registers are kept; its connections are not."""
+        """Restart a PLC: its registers are kept; its connections are not."""
         plc = self._plc()
         self.stage.note(plc.name, "restarts")
         plc.break_connections()
@@ -174,11 +174,11 @@ class PairFaults(Faults[PairStage, MemberNode]):
         plc.tear()
 
     def break_plc(self) -> None:
-        """A connection breaks with a request on its way."""
+        """Break a PLC's connections, with requests on their way."""
         self._plc().break_connections()
 
     def _take_images(self) -> None:
-        """Backups of disks and voters, from which an old state can come back."""
+        """Take backups of disks and voters, from which an old state can come back."""
         for node in self.members:
             if node.is_up and not self.stage.is_shielded and self.chance.random() < 0.5:
                 node.image = node.saved()
@@ -188,7 +188,7 @@ class PairFaults(Faults[PairStage, MemberNode]):
         self.agenda.after_ms(IMAGE_EVERY_MS, self._take_images)
 
     def calm(self) -> tuple[MemberNode, MemberNode] | None:
-        """Holder and passive member, if nothing else is wrong for a while."""
+        """Return holder and passive member if nothing else is wrong and all are up for a while; otherwise None."""
         at, nodes = self.agenda.at, (*self.members, *self.voters.witnesses.values())
         is_calm = self.stage.is_well() and not self.stage.is_shielded and self.network.is_whole
         started = [node.up_since for node in nodes if node.is_up]
@@ -253,7 +253,7 @@ class PairFaults(Faults[PairStage, MemberNode]):
                 self.voters.start(voter)
 
     def force_refused(self) -> None:
-        """Somebody forces the passive member to lead, while the other is well."""
+        """Somebody asks the passive member to lead by force while the holder is well; it must refuse."""
         calm = self.calm()
         if calm is not None:
             holder, passive = calm

@@ -1,4 +1,4 @@
-"""What the world knows better than any member: every acknowledged batch, every committed record.
+"""Ledger of what the world knows better than any member: every acknowledged batch, every committed record.
 
 Checked here
     committed prefixes agree; bodies of a local stream rise, so none is doubled or out of order; nothing acknowledged is
@@ -17,24 +17,24 @@ from albireo.sim.machines.stage import MemberNode, PairStage
 
 
 class PairLedger(Tenures):
-    """Judges one world."""
+    """Judge of what is committed and acknowledged in one world."""
 
     def __init__(self, stage: PairStage) -> None:
         super().__init__(stage.config.majority, stage.fail)
         self.stage = stage
         self.acknowledged: dict[tuple[int, int], int] = {}
-        """When each batch was first acknowledged to its producer."""
+        """Instant at which a producer first heard that its batch is committed, by producer and number."""
         self.committed: list[tuple[int, int, int, int]] = []
-        """Epoch, producer, number, and the body of a local stream."""
+        """Committed records in their order: epoch, producer, number, and the body of a local stream."""
         self.bodies: list[int] = []
-        """Those of a local stream in the committed log, openings among them."""
+        """Bodies of a local stream in the committed log, openings among them."""
         self.lost: list[tuple[int, int]] = []
-        """Acknowledged, and given up by somebody who forced a member to lead without them."""
+        """Acknowledged batches that were given up by somebody who forced a member to lead without them."""
         self.overtaken_epoch = 0
         self.overtaken_until = 0
 
     def _needed(self, node: MemberNode) -> set[int]:
-        """Members that must have what this holder commits now."""
+        """Return the members that must have what this holder commits now."""
         holder = node.machine.holder
         assert holder is not None
         if holder.grant.is_decided:
@@ -42,7 +42,7 @@ class PairLedger(Tenures):
         return self._acts(node.index, node.machine.own.run, holder.epoch, "commits").required
 
     def commits(self, node: MemberNode, position: Position) -> None:
-        """Compare with what any member ever committed."""
+        """Compare what a member commits with what any member ever committed, and look on the disks."""
         for sequence in range(node.folded + 1, position.sequence + 1):
             entry = node.log[sequence - 1]
             fact = fact_of(entry)
@@ -71,14 +71,14 @@ class PairLedger(Tenures):
             sequence = position.sequence
             if member.synced < sequence or member.log[sequence - 1] != node.log[sequence - 1]:
                 if index != node.index and self.stage.is_shielded:
-                    continue  # Its disk was exchanged under it: recognised later, by its hello.
+                    continue  # The member's disk was exchanged: recognised later, by its hello.
                 self._fail(f"{node.name} commits {position}, {member.name} has {member.synced} on its disk")
 
     def check_holder(self, node: MemberNode, epoch: int) -> None:
-        """Everything acknowledged is in the log of whoever leads.
+        """Check that everything acknowledged is in the log of a member that leads.
 
-        Who was overtaken by a forged refusal may still serve under the rest of its lease: its answers can be stale for
-        that long, say their epoch, and are no acknowledgements (rule 12).
+        A member that a forged refusal had overtaken may still serve under the rest of its lease: its answers can be
+        stale for that long, say their epoch, and are no acknowledgements (rule 12).
         """
         if epoch < self.overtaken_epoch and self.stage.agenda.at < self.overtaken_until:
             return
@@ -88,14 +88,14 @@ class PairLedger(Tenures):
             self._fail(f"{node.name} serves epoch {epoch} without acknowledged {sorted(lost)[:3]}")
 
     def granted(self, node: MemberNode) -> None:
-        """A member leads from now on; the other may be alive and under its lease if a refusal was forged."""
+        """Note that a member leads from now on; the other member may keep its lease if a refusal was forged."""
         holder, other = node.machine.holder, self.stage.other(node)
         if holder is not None and other.is_holder and self.stage.has_forged:
             self.overtaken_epoch = holder.epoch
             self.overtaken_until = self.stage.agenda.at + self.stage.config.lease_and_drift
 
     def forced(self, node: MemberNode) -> None:
-        """A person forced this member to lead: its log is the truth from here on, whatever was acknowledged."""
+        """Take the log of a member that a person forced to lead for the truth, whatever was acknowledged."""
         here = {(entry.producer, entry.number) for entry in node.log}
         self.lost += sorted(one for one in self.acknowledged if one not in here)
         for one in self.lost:
@@ -117,5 +117,5 @@ class PairLedger(Tenures):
 
 
 def fact_of(entry: LoggedBatch) -> tuple[int, int, int, int]:
-    """What the record says, whoever holds it."""
+    """Return what a record says, whoever holds it."""
     return entry.epoch, entry.producer, entry.number, entry.body

@@ -1,6 +1,6 @@
 """A producer of the simulated pair whose stream is `local`, and the judge of what it is told.
 
-It is told of a batch as soon as the disk of the member that leads has it, and keeps it until it is committed. It may
+The producer is told of a batch once the disk of the member that leads has it, and keeps it until committed. It may
 die: then a new run opens, and the member that leads writes the gap. A batch is known by its body, whatever its number.
 
     offered --> appended --> synced: told early, kept --> committed: told, let go
@@ -26,11 +26,11 @@ from albireo.sim.machines.parts import LoggedBatch
 from albireo.sim.machines.stage import WINDOW, MemberNode, PairStage, StageProducer
 
 LOCAL: Final = 1
-"""Number of the producer."""
+"""Number of the producer whose stream is local."""
 KEPT_MAX: Final = 4 * WINDOW
-"""Batches that it may have told of or under way."""
+"""Most batches that the producer keeps: told early, or under way."""
 BODIES: Final = 1_000_000
-"""Of one run; the body of an opening is the negative of its run."""
+"""Number of bodies that one run has; the body of an opening is the negative of its run."""
 DIES_MS: Final = 4_000.0
 DIES_WITH_MEMBER: Final = 0.3
 
@@ -44,7 +44,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class LocalProducer(StageProducer):
-    """`acked` is what it knows to be committed, `told` what it was told of at all."""
+    """Producer of a local stream: `acked` is what it knows to be committed, `told` what it was told of at all."""
 
     def __init__(self, stage: PairStage, chance: random.Random) -> None:
         super().__init__(stage, LOCAL, chance)
@@ -60,13 +60,13 @@ class LocalProducer(StageProducer):
         return self.is_opening or super().is_waiting
 
     def go_on(self, last: int, *, is_opening: bool) -> None:
-        """Nothing is known but where to go on."""
+        """Go on behind `last`; nothing else is known."""
         self.offered = self.acked = self.told = last
         self.is_opening = is_opening
 
 
 class LocalStream:
-    """The producer, its admission, and the judge."""
+    """Local stream of one world: the producer, its admission, and the judge."""
 
     def __init__(self, stage: PairStage, ledger: PairLedger) -> None:
         self.stage = stage
@@ -76,14 +76,14 @@ class LocalStream:
         self.producer = LocalProducer(stage, self.chance)
         self.producer.admit = self._arrived
         self.early: dict[int, Told] = {}
-        """By body: told early and not known to be committed."""
+        """Newest early receipt of each body, whatever became of the batch since."""
         self.cut: set[int] = set()
-        """Told early, and not in the log of a later holder."""
+        """Bodies that were told early and are not in the log of a later holder."""
         self._heard: dict[int, tuple[int, int, int]] = {}
-        """By member: life, epoch and run of the last hello."""
+        """Life, epoch and run of the last hello that each member took."""
         self._epoch = 0
         self._told_to: dict[int, tuple[int, int]] = {}
-        """By member: life, and sequence up to which was told early."""
+        """Life of each member, and sequence up to which it told early."""
 
     def begin(self) -> None:
         self.producer.begin()
@@ -98,7 +98,7 @@ class LocalStream:
             self._die_some_day()
 
     def die(self) -> None:
-        """A new run; what the old one had under way still arrives."""
+        """Begin a new run of the producer; what the old run had under way still arrives."""
         self.producer.run += 1
         self.producer.go_on(0, is_opening=True)
         self.stage.tell("client", f"begins run {self.producer.run}")
@@ -135,7 +135,7 @@ class LocalStream:
         place = next((at for at, one in enumerate(reversed(node.log)) if one.producer == LOCAL and one.body < 0), None)
         known = 1 if place is None else -node.log[-1 - place].body
         if run < known:
-            return  # Of a dead run, late.
+            return  # A late hello of a dead run.
         self._heard[node.index] = (node.life, holder.epoch, run)
         if known < run:
             self._append(node, node.appended.get(LOCAL, 0), -run)
@@ -147,7 +147,7 @@ class LocalStream:
         if not self._serves(node) or holder is None:
             return
         if self._heard.get(node.index) != (node.life, holder.epoch, run):
-            return  # Of a run that is over, or of one that has not said hello to this holder.
+            return  # The run is over, or has not said hello to this holder.
         last = node.appended.get(LOCAL, 0)
         if number == last + 1:
             self._append(node, number, body)
@@ -164,7 +164,7 @@ class LocalStream:
         node.tell_changed()
 
     def _repeat(self, node: MemberNode, run: int, number: int, body: int) -> None:
-        """Answered as its original was; else by what is on its way."""
+        """Answer a repeated batch as its original was; nothing is said while that is still on its way."""
         place = next((at for at in range(len(node.log), 0, -1) if node.log[at - 1].body == body), 0)
         if 0 < place <= node.folded:
             self._say(node, partial(self._hears, run, number, is_committed=True))
@@ -175,7 +175,7 @@ class LocalStream:
         self.stage.network.send(node.name, "client", 0, what)
 
     def synced(self, node: MemberNode) -> None:
-        """The disk of a member has more, and what is committed by that was told."""
+        """Tell early of what the disk of a member has now; what is committed was told as such."""
         if self._serves(node):
             self._tell(node, min(node.synced, len(node.log)))
 
@@ -194,17 +194,17 @@ class LocalStream:
             self.stage.fail(f"{node.name} tells of {entry} before its disk has it")
         self.early[entry.body] = Told(entry.number, node.index, entry.epoch)
         if entry.epoch < self._epoch:
-            self.cut.add(entry.body)  # Overtaken, and does not know it.
+            self.cut.add(entry.body)  # The member was overtaken, and does not know it.
 
     def committed(self, node: MemberNode, entry: LoggedBatch) -> None:
-        """A record was committed by the member that leads."""
+        """Tell the producer that the member that leads has committed a record of its stream."""
         if entry.body < 0:
             self._say(node, partial(self._welcomed, -entry.body, entry.number))
         else:
             self._say(node, partial(self._hears, entry.body // BODIES, entry.number, is_committed=True))
 
     def granted(self, node: MemberNode, epoch: int) -> None:
-        """A member leads with the log it has."""
+        """Judge the log with which a member begins to lead; at times the producer dies along with a takeover."""
         here = {entry.body for entry in node.log}
         for body, told in self.early.items():
             if body in here or body in self.cut:
@@ -217,7 +217,7 @@ class LocalStream:
             self.die()
 
     def forced(self) -> None:
-        """A person forced a member to lead; what it lacks is gone, and the producer begins anew."""
+        """Note that a person forced a member to lead; what it lacks is gone, and the producer begins anew."""
         self.cut.update(set(self.early) - set(self.ledger.bodies))
         self.die()
 

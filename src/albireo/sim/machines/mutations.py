@@ -22,7 +22,7 @@ def _member(**parts: type) -> Variant:
 
 
 def _plays(scene: str, **values: Any) -> PairSwarm:
-    """One scene again and again, each time from a pair that is well."""
+    """Return a workload that plays one scene again and again, each time from a pair that is well."""
     return PairSwarm(faults=(scene,), fault_every_ms=500.0, faults_for_ms=15_000, **values)
 
 
@@ -58,7 +58,7 @@ _BROKEN: Final = PairSwarm(
 )
 
 MUTATIONS: Final[Mapping[str, tuple[Variant, PairSwarm]]] = {
-    # Of design/pair.md, in its order.
+    # Mutations that design/pair.md lists, in its order.
     "acknowledge before the passive member has it": (_member(holder_type=broken.LeadsAlone), _KILLS),
     "acknowledge before the sync": (Variant(told_before_sync=True), _DISKS),
     "go solo without the voters": (_member(holder_type=broken.AsksNobody), _CUTS),
@@ -106,7 +106,7 @@ MUTATIONS: Final[Mapping[str, tuple[Variant, PairSwarm]]] = {
         _plays("split_tail", local=True, batch_every_ms=10.0),
     ),
     "epoch ignored at the output": (Variant(plc_ignores_epoch=True), _PAUSES),
-    # Others.
+    # Mutations beyond that list.
     "voter ignores the lease": (
         Variant(voter=broken.IgnoresLease),
         _plays("deaf_passive", batch_every_ms=4_000.0),
@@ -153,6 +153,6 @@ MUTATIONS: Final[Mapping[str, tuple[Variant, PairSwarm]]] = {
 
 
 def catch(name: str, seeds: range) -> tuple[int, str] | None:
-    """First seed that catches the mutation, and what was seen; None if none of them does."""
+    """Return the first seed that catches the mutation, and what was seen; None if none of them does."""
     variant, swarm = MUTATIONS[name]
     return first_caught(lambda seed: PairWorld(seed, swarm, variant).play(), seeds)

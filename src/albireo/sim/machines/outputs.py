@@ -4,8 +4,8 @@
     stamp  the value and [epoch, count] in one write; the active polls the stamp and writes again what it lost
     lease  plain registers: a write starts only while `write_max` of the lease is left, and lands within it or never
 
-Told to stand by, the adapters of a member say so, and until when what has left may land; one whose host hangs says
-nothing until it goes on, and sends then what it had checked before.
+Adapters that were told to stand by say so, and until when what has left may land; adapters whose host hangs say
+nothing until it goes on, and then send what they had checked before.
 
 Checked: a guarded PLC never applies a lower epoch after a higher one; a lost stamp is written again; plain registers
 see a stale write only from a host that paused between its check and its send (counted, and told as weaker), and where
@@ -24,26 +24,26 @@ from albireo.sim.machines.stage import MemberNode, PairStage
 
 WRITE_EVERY_MS: Final = 20
 WRITE_MAX_MS: Final = 100
-"""TCP_USER_TIMEOUT of an output connection, and how long a PLC may keep a write in its queue."""
+"""TCP_USER_TIMEOUT of an output connection, and longest time that a PLC may keep a write in its queue."""
 STALL_MS: Final = 900.0
 POLL_MS: Final = 60
 
 
 class Adapters:
-    """Those of one member."""
+    """Adapters of one member."""
 
     def __init__(self) -> None:
         self.is_acting = True
         self.stand_down = 0
         self.lands_at = 0
-        """When its last write lands: one connection, so in order."""
+        """Instant at which the last write lands: one connection, so in order."""
         self.not_after = Instant(0)
-        """Of its newest write, by the clock of its member."""
+        """End of the newest permit, by the clock of the member."""
         self.hangs_until = 0
 
 
 class AppliedOutputs:
-    """What the PLCs applied, and what they should not have."""
+    """PLCs of one pair: what they applied, and what they should not have."""
 
     def __init__(self, stage: PairStage) -> None:
         self.stage = stage
@@ -53,13 +53,13 @@ class AppliedOutputs:
         self.refused = 0
         self.stamp = 0
         self.stamps_lost = 0
-        """Stale writes of the stamped output; each is seen within a poll."""
+        """Number of stale writes of the stamped output; each is seen within a poll."""
         self.plain = 0
         self.stale_plain = 0
-        """Stale writes of plain registers, all of hosts that paused between check and send."""
+        """Number of stale writes of plain registers, all of hosts that paused between check and send."""
         self.adapters = {"A": Adapters(), "B": Adapters()}
         self.is_mute = False
-        """Devices carry out what they get, and answer nothing."""
+        """True: devices carry out what they get, and answer nothing."""
         self.yielded: set[int] = set()
         """Epochs whose holder gave the lead away in order."""
         self.stamped: set[tuple[str, int]] = set()
@@ -69,7 +69,7 @@ class AppliedOutputs:
         self._poll()
 
     def _holders(self) -> list[tuple[MemberNode, int, int]]:
-        """Members with a permit now, whose adapters act: epoch, and what of the lease is left in ms."""
+        """Return the members with a permit now whose adapters act, with epoch and what is left of the permit, ms."""
         found = []
         for node in self.stage.members:
             if node.is_holder and self.adapters[node.name].is_acting and self.agenda.at >= node.paused_until:
@@ -81,13 +81,13 @@ class AppliedOutputs:
         return found
 
     def serve(self, node: MemberNode, epoch: int) -> None:
-        """Its adapters act, also after a handover that was given up."""
+        """Let a member's adapters act, also after a handover that was given up."""
         adapters = self.adapters[node.name]
         adapters.is_acting, adapters.stand_down = True, adapters.stand_down + 1
         self.yielded.discard(epoch)
 
     def stand_by(self, node: MemberNode) -> None:
-        """They are told to, and hear it a moment later."""
+        """Tell a member's adapters to stand by; they hear it a moment later."""
         adapters = self.adapters[node.name]
         adapters.stand_down += 1
         self.agenda.after_ms(0.1 + self.chance.random() * 2, partial(self._told, node, node.life, adapters.stand_down))
@@ -108,7 +108,7 @@ class AppliedOutputs:
             agenda.call_at(adapters.lands_at + MS // 2, partial(self._ended, node, life, stand_down))
 
     def _ended(self, node: MemberNode, life: int, stand_down: int) -> None:
-        """Nothing is under way any more."""
+        """Tell a member that no write of its adapters is under way any more."""
         if node.life == life and self.adapters[node.name].stand_down == stand_down:
             node.deliver(OutputsEnded(Instant(0)))
 
@@ -133,13 +133,13 @@ class AppliedOutputs:
         self.leaves(node, late_ms, partial(self.plain_lands, epoch, False))
 
     def leaves(self, node: MemberNode, late_ms: float, lands: Callable[[], None]) -> None:
-        """A write is on its way; the device answers when it lands."""
+        """Send a write on its way, behind those before it; the device answers when it lands."""
         adapters = self.adapters[node.name]
         adapters.lands_at = max(adapters.lands_at, self.agenda.at + int(late_ms * MS))
         self.agenda.call_at(adapters.lands_at, lands)
 
     def hangs(self, node: MemberNode, for_ms: float, lands: Callable[[], None]) -> None:
-        """The host of an adapter pauses between the check of the permit and the send."""
+        """Pause the host of an adapter between the check of the permit and the send."""
         adapters = self.adapters[node.name]
         adapters.hangs_until = max(adapters.hangs_until, self.agenda.at + int(for_ms * MS))
         self.agenda.after_ms(for_ms, lands)
@@ -173,7 +173,7 @@ class AppliedOutputs:
             self.stage.fail(f"a write of epoch {epoch}, which was given away in order, landed after one of {after}")
 
     def _poll(self) -> None:
-        """The active looks whether its stamp still stands; if not, it raises a case and writes again."""
+        """Let a member that acts look whether its stamp still stands; if not, it writes again."""
         if not self.stage.variant.stamp_not_polled:
             for node, epoch, _ in self._holders():
                 if (node.name, epoch) in self.stamped and self.stamp < epoch:
@@ -181,7 +181,7 @@ class AppliedOutputs:
         self.agenda.after_ms(POLL_MS, self._poll)
 
     def check_end(self) -> None:
-        """Nothing stale stands in the stamped output once everything was well for a while."""
+        """Check that nothing stale stands in the stamped output once everything was well for a while."""
         holder = next(node for node in self.stage.members if node.is_holder)
         epoch = holder.machine.holder.epoch if holder.machine.holder is not None else self.stamp
         if self.stamp != epoch:

@@ -1,4 +1,4 @@
-"""What the simulated pair is made of: records, folds, disks, producers, and the shortcuts to be caught.
+"""Parts of the simulated pair: records, folds, store headers, disks, and the shortcuts to be caught.
 
 Spec: design/pair.md, How it is proven.
 """
@@ -15,11 +15,11 @@ from albireo.model.feature import FIRST_LEVEL
 from albireo.model.position import EpochHistory
 
 NOOP: Final = -1
-"""Producer of the first record of an epoch."""
+"""Producer of records of the holder's own: the first of an epoch, and one that raises the feature level."""
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """Which machines run, and which shortcuts the shell takes; the default takes none."""
+    """Variant of the pair: which machines run, and which shortcuts the world takes; the default takes none."""
 
     member: type[Member] = Member
     voter: type[Voter] = Voter
@@ -30,7 +30,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """Snapshots of the folds hold records that are not committed, and outlive a cut below them."""
     acks_pending_duplicate: bool = False
     early_before_sync: bool = False
-    """A producer of a local stream is told when its batch is written, not when the disk has it."""
+    """A producer of a local stream is told when its batch is appended, not when the disk has it."""
     forgets_early: bool = False
     """A producer lets go of what it was told of early."""
     accepts_gap: bool = False
@@ -56,20 +56,20 @@ class LoggedBatch(msgspec.Struct, frozen=True):
     committed: int
     """Commit position known at append, as the frame header has it."""
     body: int = 0
-    """What it is, of a local stream (local.py)."""
+    """Identity of a record of a local stream: a batch or, if negative, the opening of a run (local.py); 0 in others."""
     level: int = 0
-    """Feature level that it raises the log to."""
+    """Feature level that the record raises the log to; 0: it raises none."""
 
 
 class Fold(msgspec.Struct, frozen=True):
-    """What a log up to `sequence` amounts to: last number and count of batches of each producer."""
+    """Folds of a log up to `sequence`: last number and count of batches of each producer."""
 
     sequence: int
     last: dict[int, int]
     counts: dict[int, int]
 
     def over(self, entries: list[LoggedBatch]) -> "Fold":
-        """With the entries that follow."""
+        """Return the fold with the entries that follow."""
         counts = dict(self.counts)
         for entry in entries:
             counts[entry.producer] = counts.get(entry.producer, 0) + 1
@@ -81,7 +81,7 @@ NO_FOLD: Final = Fold(0, {}, {})
 
 
 def level_of(entries: Iterable[LoggedBatch]) -> int:
-    """Feature level of a log that holds these."""
+    """Return the feature level of a log that holds these entries."""
     return max((entry.level for entry in entries if entry.level), default=FIRST_LEVEL)
 
 
@@ -94,7 +94,7 @@ class MemberHeader(msgspec.Struct, frozen=True):
 
 
 class DiskImage(msgspec.Struct, frozen=True):
-    """What a disk held at one time."""
+    """Content of a member's disk at one time."""
 
     log: tuple[LoggedBatch, ...]
     header: MemberHeader

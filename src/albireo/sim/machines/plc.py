@@ -1,7 +1,7 @@
 """A PLC that votes with its registers, and the register voters of both members that share it.
 
-What a connection wrote it sees at once; the other connection sees it within `settle`. A write of a broken connection
-lands within `dead_time` or never. The PLC may restart with its registers or without them, and tear a write.
+A connection sees its own write once it has landed, the other connection within `settle` of that. A write of a broken
+connection lands within `dead_time` or never. The PLC may restart with its registers or without them, and tear a write.
 
 Spec: design/pair.md, The PLC register block.
 """
@@ -36,7 +36,7 @@ from albireo.sim.machines.stage import MemberNode, PairStage
 SETTLE_MS: Final = 5
 DEAD_MS: Final = 200
 REQUEST_TIMEOUT_MS: Final = 150
-"""Of the adapter; then it closes the connection by RST."""
+"""Longest wait of the adapter for an answer; then it closes the connection by RST."""
 
 
 class Side:
@@ -53,7 +53,7 @@ class Side:
 
 
 class Plc:
-    """Two blocks in memory, each as its own member sees it and as the other does."""
+    """PLC with two blocks in memory, each as its own member sees it and as the other member does."""
 
     def __init__(self, stage: PairStage, ledger: PairLedger, name: str) -> None:
         self.stage = stage
@@ -67,10 +67,10 @@ class Plc:
         self._shown_at = [0, 0]
         self._landed_at = [0, 0]
         self._forgets = 0
-        """Restarts with memory lost: a write on its way before one is not shown after it."""
+        """Number of restarts with memory lost: a write that was on its way before one has no effect after it."""
 
     def start_side(self, node: MemberNode) -> None:
-        """A new run of CORE builds the machine anew from its copy."""
+        """Build a member's machine anew from its copy, as each new run of CORE does."""
         side, config = self.sides[node.index], self.stage.config
         whole = RegisterConfig(
             name=self.name,
@@ -92,7 +92,7 @@ class Plc:
         self._connect(node)
 
     def step(self, node: MemberNode, event: Event) -> None:
-        """Also what the own member asks: same process, no network."""
+        """Step a member's machine and carry out its effects; own questions come here too: same process, no network."""
         side, stage = self.sides[node.index], self.stage
         stage.steps += 1
         stage.timers += isinstance(event, TimePassed)
@@ -115,7 +115,7 @@ class Plc:
         side.timer.arm(side.machine.deadline())
 
     def _connect(self, node: MemberNode) -> None:
-        """Try until the PLC can be reached."""
+        """Connect a member, and try until the PLC can be reached."""
         side = self.sides[node.index]
         if side.is_connected:
             return
@@ -130,7 +130,7 @@ class Plc:
         return self.stage.network.is_cut_off(node.name, self.name)
 
     def _request(self, node: MemberNode, connection: int, serve: "partial[None]") -> None:
-        """One request at a time, in order; no answer in time breaks the connection."""
+        """Send a request, one at a time, in order; no answer in time breaks the connection."""
         side = self.sides[node.index]
         side.requests += 1
         number = side.requests
@@ -170,7 +170,7 @@ class Plc:
     def _write(self, node: MemberNode, connection: int, register: int, words: tuple[int, ...]) -> None:
         side, agenda, chance = self.sides[node.index], self.agenda, self.chance
         if side.connection != connection or not side.is_connected or not node.is_up:
-            # The connection broke meanwhile: lands late, or never.
+            # The connection broke meanwhile: the write lands late, or never.
             if chance.random() < 0.5:
                 late_ms = chance.random() * DEAD_MS * 0.8
                 agenda.after_ms(late_ms, partial(self._lands, node.index, register, words, self._forgets))
@@ -210,14 +210,14 @@ class Plc:
                 node.awake(partial(self._lost, node, side.connection))
 
     def forget(self) -> None:
-        """Restart without its registers."""
+        """Restart the PLC without its registers."""
         self._forgets += 1
         for block in (*self._own, *self._cross):
             block[:] = [0] * BLOCK_REGISTERS
         self.break_connections()
 
     def tear(self) -> None:
-        """A write of one member stops half way, and its connection with it."""
+        """Stop a write of one member half way, and break all connections."""
         index = self.chance.randrange(2)
         self._own[index][1] ^= 1
         self._cross[index] = list(self._own[index])
@@ -229,7 +229,8 @@ def _padded(words: tuple[int, ...]) -> list[int]:
 
 
 def first_ballot(config: PairConfig | RegisterConfig, index: int) -> Ballot:
-    """After `pair init`: the primary's epoch, of nobody's run, the primary alone in the set."""
+    """Return a member's ballot after `pair init`: the primary's epoch is promised; in the primary's it is accepted too,
+    of nobody's run, with the primary alone in the set."""
     return Ballot(
         count=1,
         cluster_tag=cluster_tag(config.cluster),

@@ -14,10 +14,10 @@ from albireo.sim.machines.parts import PLAIN, Variant
 from albireo.sim.machines.world import PairWorld
 
 SEEDS_PER_MUTATION: Final = 50
-"""A directed workload that needs more of them is no directed one."""
+"""Number of seeds within which a mutation's workload must catch it; one that needs more is not directed."""
 
 Told = Callable[[str], None]
-"""Called after each piece of work, with what was done."""
+"""Function that is called after each piece of work, with what was done."""
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -28,13 +28,13 @@ class Broken(msgspec.Struct, frozen=True):
 
 
 class Proof(msgspec.Struct, kw_only=True):
-    """What a range of seeds came to."""
+    """Outcome of a range of seeds."""
 
     seeds: int = 0
     events: int = 0
-    """Steps of real machines that a message, a disk or a person caused; timers and copies are not counted."""
+    """Number of steps of real machines that a message, a disk or a person caused; not of timers and copies."""
     acked: int = 0
-    """Batches acknowledged to a producer."""
+    """Number of batches acknowledged to a producer."""
     broken: list[Broken] = msgspec.field(default_factory=list)
 
 
@@ -43,7 +43,7 @@ def prove(seeds: Sequence[int], told: Told, variant: Variant = PLAIN) -> Proof:
 
     Args:
         told: called after each world.
-        variant: broken machines, to see that they are told of.
+        variant: machines to play; with broken ones, to see that they are found.
     """
     proof = Proof()
     for seed in seeds:
@@ -58,7 +58,7 @@ def prove(seeds: Sequence[int], told: Told, variant: Variant = PLAIN) -> Proof:
 
 
 def try_shortcuts(told: Told) -> dict[str, int | None]:
-    """Each shortcut with the first seed of its workload that caught it; None if none of them did."""
+    """Return each shortcut with the first seed of its workload that caught it; None if none of them did."""
     caught: dict[str, int | None] = {}
     for name in MUTATIONS:
         found = catch(name, range(SEEDS_PER_MUTATION))
@@ -68,7 +68,7 @@ def try_shortcuts(told: Told) -> dict[str, int | None]:
 
 
 def replay(seed: int, variant: Variant = PLAIN) -> tuple[list[str], str]:
-    """Every line that the world noted, and what was violated; empty if nothing was."""
+    """Play one seed; returns every line that the world noted, and what was violated: empty if nothing was."""
     world = PairWorld(seed, variant=variant, is_verbose=True)
     what = seen_in(world.play)
     return world.trace, what

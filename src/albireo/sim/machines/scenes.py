@@ -2,7 +2,7 @@
 
 A mix of faults drawn at random finds most shortcuts; some windows are a few milliseconds wide, or need three things to
 go wrong one after the other. A directed workload plays such a scene again and again, each time with other distances.
-Each scene waits until everything is well. The machines as they are must hold in all of them.
+A scene comes only while everything is well. The machines as they are must hold in all of them.
 
 Spec: design/pair.md, How it is proven.
 """
@@ -18,7 +18,7 @@ from albireo.sim.machines.stage import MemberNode, PairStage
 
 
 class Scenes(PairFaults):
-    """Named as in `Swarm.faults`, like the faults that they are made of."""
+    """Scenes of one pair, named as in `Mix.faults`, like the faults that they are made of."""
 
     def __init__(self, stage: PairStage, shell: Shell) -> None:
         super().__init__(stage, shell)
@@ -36,7 +36,7 @@ class Scenes(PairFaults):
             self.network.cut_both(node.name, name, for_ms)
 
     def stale_minority(self) -> None:
-        """The members lose each other, and the holder loses one voter: that one never hears of the smaller set."""
+        """The members lose each other, and the holder loses one voter: that voter never hears of the smaller set."""
         calm = self.calm()
         if calm is not None:
             holder, _ = calm
@@ -78,7 +78,7 @@ class Scenes(PairFaults):
             )
 
     def split_tail(self) -> None:
-        """The holder is cut off with records that nobody else has; it comes back when the other has just taken over."""
+        """The holder, cut off with records that nobody else has, comes back just after the other member took over."""
         calm = self.calm()
         if calm is not None:
             holder, _ = calm
@@ -88,7 +88,7 @@ class Scenes(PairFaults):
             self._heals_at_solo = True
 
     def long_tail(self) -> None:
-        """The same, and both disks hang when it comes back, its own for longer."""
+        """A split tail, and both disks hang when the old holder comes back, its own disk for longer."""
         if self.calm() is not None:
             self.split_tail()
             self._hangs_at_solo = True
@@ -112,7 +112,7 @@ class Scenes(PairFaults):
             self.agenda.after_ms(dies_ms, partial(self.shell.down, holder, keeps_cache=True, for_ms=3_000))
 
     def late_answers(self) -> None:
-        """Nothing of the holder arrives any more, save at its clients; old answers to it are still under way."""
+        """No message of the holder arrives any more, save at its clients; old answers to it are still under way."""
         calm = self.calm()
         if calm is not None:
             holder, _ = calm
@@ -122,7 +122,7 @@ class Scenes(PairFaults):
                 self.network.cut(holder.name, name, 2_500)
 
     def old_disk_alone(self) -> None:
-        """The passive member's disk is an old one, and the holder is dead when it comes back; later it returns."""
+        """The passive member comes back with an old disk while the holder is dead; later the holder returns."""
         calm = self.calm()
         floors = [voter.machine.floor.sequence for voter in self.voters.witnesses.values()]
         if calm is None or min(floors) < 2:

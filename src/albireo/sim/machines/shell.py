@@ -1,7 +1,7 @@
-"""The shell around the member machine in the simulated pair: its process, log, store header, voters, the other member.
+"""Shell around the member machine in the simulated pair: its process, log, store header, voters, the other member.
 
-Effects are carried out in their order. A sync takes a while, and is told when it is done; a power cut takes what was
-not synced. The real shell is `node/`; this one has no frames, files and sockets.
+Effects are carried out in their order. A sync takes a while, and is told when it is done; a power cut takes a part of
+what was not synced. The real shell is `node/`; the shell here has no frames, files and sockets.
 
 Spec: design/pair.md, rules 2, 6, 7.
 """
@@ -53,11 +53,11 @@ from albireo.sim.machines.voters import Voters
 
 FRAMES_MAX: Final = 64
 SNAPSHOT_EVERY: Final = 2
-"""Records between two snapshots of the folds."""
+"""Number of records between two snapshots of the folds."""
 
 
 class Shell:
-    """Runs the members of one pair, and carries out what their machines want."""
+    """Shell of one pair: runs its members, and carries out what their machines want."""
 
     def __init__(
         self, stage: PairStage, ledger: PairLedger, voters: Voters, clients: Clients, outputs: AppliedOutputs
@@ -70,7 +70,7 @@ class Shell:
         self.clients = clients
         self.outputs = outputs
         self.moved: Callable[[MemberNode, State], None] = lambda node, new: None
-        """Told when a member reaches a state."""
+        """Function that is told when a member reaches a state."""
         for node in stage.members:
             node.hears = partial(self.step, node)
         self._doers: dict[type[Effect], Callable[[MemberNode, Any], None]] = {
@@ -94,7 +94,7 @@ class Shell:
         }
 
     def start(self, node: MemberNode) -> None:
-        """Recovery syncs what it found, so it takes as long as the disk hangs."""
+        """Start a member. Recovery syncs what it found, so it takes as long as the disk hangs."""
         if node.is_up:
             return
         if self.agenda.at < node.hung_until and not self.stage.variant.recovered_is_durable:
@@ -147,7 +147,7 @@ class Shell:
             self.agenda.after_ms(10 + self.chance.random() * 30, partial(self._notice, node, node.machine.own.run))
 
     def down(self, node: MemberNode, *, keeps_cache: bool, for_ms: float = 0.0) -> None:
-        """Down now, and up again after `for_ms`; 0: drawn."""
+        """Take a member down now, and start it again after `for_ms`; 0: drawn."""
         self.stop(node, keeps_cache=keeps_cache)
         self.agenda.after_ms(for_ms or 20 + self.chance.random() * 1500, partial(self.start, node))
 
@@ -156,12 +156,12 @@ class Shell:
         node.has_untold = False
 
     def tell_gone(self, teller: MemberNode, run: int) -> None:
-        """A member, and the voters, see that the port of that run is closed."""
+        """Let a member, and the voters, see that the port of that run is closed."""
         teller.deliver(PeerGone(run))
         self.voters.tell_gone(teller, run)
 
     def _notice(self, node: MemberNode, run: int) -> None:
-        """Connections were closed and a new one is refused, unless the cable was ever cut: then nothing is known."""
+        """Tell the other member: connections closed, a new one refused; if the cable was ever cut, nothing is known."""
         other = self.stage.other(node)
         if other.is_up and not node.is_up and not self.stage.network.was_cut(node.name, other.name, 0):
             self.tell_gone(other, run)
@@ -206,7 +206,7 @@ class Shell:
         self.stage.network.send(node.name, other.name, effect.path, partial(other.deliver, event))
 
     def _stop(self, node: MemberNode, effect: StopNow) -> None:
-        """An orderly stop: what was written is synced, then the process ends; somebody starts it again."""
+        """Carry out an orderly stop: what was written is synced, then the process ends; somebody starts it again."""
         node.synced = len(node.log)
         self.stage.note(node.name, "stopped")
         self._ends(node)
@@ -240,13 +240,13 @@ class Shell:
         node.append(LoggedBatch(effect.epoch, NOOP, effect.epoch, node.folded))
 
     def _raise_level(self, node: MemberNode, effect: RaiseLevel) -> None:
-        """Unless it does not serve, or the record stands in the log already."""
+        """Append the record that raises the level, unless the member does not serve or its log has it already."""
         holder = node.machine.holder
         if node.is_open and holder is not None and level_of(node.log) < effect.level:
             node.append(LoggedBatch(holder.epoch, NOOP, effect.level, node.folded, level=effect.level))
 
     def _replicate(self, node: MemberNode, effect: Replicate) -> None:
-        """Own frames after a position, in pieces."""
+        """Send own frames after a position, in pieces."""
         other, own = self.stage.other(node), node.machine.own
         for start in range(effect.after, len(node.log), FRAMES_MAX):
             piece = tuple(node.log[start : start + FRAMES_MAX])
@@ -292,7 +292,7 @@ class Shell:
             self._take_snapshot(node)
 
     def _take_snapshot(self, node: MemberNode) -> None:
-        """Of what is committed, never of more."""
+        """Take a snapshot of what is committed, never of more."""
         end = len(node.log) if self.stage.variant.snapshots_uncommitted else node.folded
         node.snapshot = node.snapshot.over(node.log[node.snapshot.sequence : end])
 

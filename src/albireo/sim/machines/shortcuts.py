@@ -28,14 +28,14 @@ from albireo.sim.machines.plc import first_ballot
 
 
 class LeadsAlone(Holder):
-    """Acknowledges before the passive member has it."""
+    """Holder that acknowledges a record before the passive member has it."""
 
     def _committable(self) -> int:
         return self.own.log.durable.sequence
 
 
 class AsksNobody(Holder):
-    """Goes solo without the voters."""
+    """Holder that goes solo without the voters."""
 
     def ask_set(self, members: tuple[int, ...], now: Instant) -> None:
         super().ask_set(members, now)
@@ -43,7 +43,7 @@ class AsksNobody(Holder):
 
 
 class AddIsFree(SetChanges):
-    """An add in flight is not yet required for acknowledgements."""
+    """Set changes by which acknowledgements don't wait for a member whose add is in flight."""
 
     @property
     def required(self) -> frozenset[int]:
@@ -55,7 +55,7 @@ class LeadsWithFreeAdd(Holder):
 
 
 class FromTheAnswer(Lease):
-    """Counts the lease from the answer."""
+    """Lease that is counted from the answer instead of from the send."""
 
     def _counted(self, sent: Instant, now: Instant) -> Instant:
         return super()._counted(now, now)
@@ -66,7 +66,7 @@ class LeadsFromTheAnswer(Holder):
 
 
 class BelievesHello(Holder):
-    """Takes what a follower says it has for an acknowledgement."""
+    """Holder that takes what a follower says it has for an acknowledgement."""
 
     def asked(self, hello: FollowAsked, now: Instant) -> None:
         super().asked(hello, now)
@@ -75,7 +75,7 @@ class BelievesHello(Holder):
 
 
 class OneIsEnough(Candidacy):
-    """Relies on a record read at a minority."""
+    """Candidacy that relies on a record read at a minority."""
 
     @property
     def _needed(self) -> int:
@@ -87,14 +87,14 @@ class StandsWithOne(Candidate):
 
 
 class BreaksPromise(Candidate):
-    """Opens a candidacy although it promised the holder none (4b)."""
+    """Candidate that opens a candidacy although it promised the holder none (4b)."""
 
     def promise(self, now: Instant) -> None:
         self.promise_until = now
 
 
 class KeepsTail(Following):
-    """Acknowledges its own length instead of what was verified: never cuts."""
+    """Follower that acknowledges its own length instead of what was verified: it never cuts."""
 
     def answered(self, answer: FollowAnswered) -> bool:
         if answer.position < self.own.log.end.sequence:
@@ -103,7 +103,7 @@ class KeepsTail(Following):
 
 
 class ActsOnPromises(Candidate):
-    """Leads as soon as a majority promised: what it found is not written back under its own epoch."""
+    """Candidate that leads as soon as a majority promised: the record it found is not written back under its epoch."""
 
     def voted(self, voted: Voted, now: Instant) -> CandidacyOutcome | Grant:
         outcome = super().voted(voted, now)
@@ -120,7 +120,7 @@ class ActsOnPromises(Candidate):
 
 
 class WritesAtOnce(Candidate):
-    """Writes outputs from the grant on, although the old holder's lease may still run (rule 12)."""
+    """Candidate that writes outputs from the grant on, although the old holder's lease may still run (rule 12)."""
 
     def _granted(self, candidacy: Candidacy, now: Instant) -> Grant:
         return msgspec.structs.replace(super()._granted(candidacy, now), not_before=Instant(0))
@@ -133,13 +133,13 @@ class LowCandidacy(Candidacy):
 
 
 class IgnoresFloor(Candidate):
-    """Stands with a log that ends below what was committed: an old disk."""
+    """Candidate that stands with a log that ends below what was committed: an old disk."""
 
     candidacy_type = LowCandidacy
 
 
 class YieldsOverWrites(Handover):
-    """Gives the lead away while an output write may be under way."""
+    """Handover that gives the lead away while an output write may be under way."""
 
     def begin(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
         super().begin(holder, cause, now, is_for_stop=is_for_stop)
@@ -147,14 +147,14 @@ class YieldsOverWrites(Handover):
 
 
 class TakesTheWordForTheEnd(Handover):
-    """Waits until nothing is written any more, and not until what was written has landed."""
+    """Handover that waits until nothing is written any more, and not until what was written has landed."""
 
     def outputs_ended(self, until: Instant) -> None:
         super().outputs_ended(Instant(0))
 
 
 class TakesSilenceForTheEnd(Handover):
-    """Waits for the end of the permit only, as a takeover does, although an adapter has not said a word."""
+    """Handover that waits for the end of the permit only, as a takeover does, though an adapter has not said a word."""
 
     def begin(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
         super().begin(holder, cause, now, is_for_stop=is_for_stop)
@@ -163,14 +163,14 @@ class TakesSilenceForTheEnd(Handover):
 
 
 class NeverWaits(Voter):
-    """Starts without waiting for a lease that it may have granted."""
+    """Voter that starts without waiting for a lease that it may have granted."""
 
     def _start_wait(self, now: Instant, drift: float) -> Instant:
         return now
 
 
 class IgnoresLease(Voter):
-    """Promises at any time: the lease keeps nobody away."""
+    """Voter that promises at any time: the lease keeps nobody away."""
 
     def _accept(self, question: Accept, now: Instant) -> list[Effect]:
         effects = super()._accept(question, now)
@@ -179,7 +179,7 @@ class IgnoresLease(Voter):
 
 
 class BreaksItsPromise(Voter):
-    """Accepts what is lower than it promised."""
+    """Voter that accepts a record of a lower epoch than it promised."""
 
     def _accept(self, question: Accept, now: Instant) -> list[Effect]:
         store = self.store
@@ -190,7 +190,7 @@ class BreaksItsPromise(Voter):
 
 
 class ForgetsVersions(Voter):
-    """Unversioned set changes: the last message of an epoch wins."""
+    """Voter to which set changes have no version: the last message of an epoch wins."""
 
     def _accept(self, question: Accept, now: Instant) -> list[Effect]:
         store = self.store
@@ -201,7 +201,7 @@ class ForgetsVersions(Voter):
 
 
 class ZeroIsInitial(RegisterVoter):
-    """Reads a block of zeros as one that nobody wrote yet."""
+    """Register voter that reads a block of zeros as one that nobody wrote yet."""
 
     def _other(self, words: Sequence[int]) -> Ballot | str:
         found = super()._other(words)
@@ -209,7 +209,7 @@ class ZeroIsInitial(RegisterVoter):
 
 
 class NoReadBack(RegisterVoter):
-    """Takes the answer to a write for the write: never looks at its own block again."""
+    """Register voter that takes the answer to a write for the write: it does not look if its own block shows it."""
 
     def _read(self, words: Sequence[int], now: Instant) -> list[RegisterEffect]:
         if self.state.phase is not RegisterPhase.LOOKING and self.state.copy is not None:
@@ -220,7 +220,7 @@ class NoReadBack(RegisterVoter):
 
 
 class NoDeadTime(RegisterVoter):
-    """Goes on at once after its connection broke: an old write may still be on its way."""
+    """Register voter that goes on at once after its connection broke: an old write may still be on its way."""
 
     def _lost(self, now: Instant) -> list[RegisterEffect]:
         effects = super()._lost(now)
@@ -229,7 +229,7 @@ class NoDeadTime(RegisterVoter):
 
 
 class ReusesEpoch(Party):
-    """Continues with the epoch that the run before had."""
+    """Party that continues with the epoch that the run before had."""
 
     def next_epoch(self, promised: int) -> int:
         last = max((e.epoch for e in self.log.history.entries if e.epoch % 2 == self.index), default=0)

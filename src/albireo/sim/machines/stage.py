@@ -1,4 +1,4 @@
-"""What every part of the simulated pair stands on: its cables, its configuration, and its nodes with clocks and disks.
+"""Stage on which every part of the simulated pair stands: cables, configuration, nodes with clocks and disks.
 
 Spec: design/pair.md, How it is proven.
 """
@@ -24,13 +24,13 @@ from albireo.sim.machines.swarm import PairSwarm, config_of
 
 NAMES: Final = ("A", "B")
 WINDOW: Final = 4
-"""Batches that a producer has under way."""
+"""Most batches that a producer has under way."""
 PRESS_EVERY_MS: Final = 30
 PRESS_AFTER_MS: Final = 60
 
 
 class PairStage(Stage[PairSwarm]):
-    """One seed's own, and what happened that several parts have to know."""
+    """Stage of one seed's pair, with what happened that several parts have to know."""
 
     def __init__(self, seed: int, swarm: PairSwarm, variant: Variant, *, is_verbose: bool) -> None:
         agenda = Agenda(self._watch)
@@ -42,15 +42,15 @@ class PairStage(Stage[PairSwarm]):
         self.steps = self.timers = 0
         self.refused: Counter[str] = Counter()
         self.has_forged = False
-        """A network device said that a living holder's port is closed."""
+        """True: a network device has said that a living holder's port is closed."""
         self.is_forced = False
-        """An operator used force, so the world expects the case that says so."""
+        """True: an operator used force, so the world expects the case that says so."""
 
     def other(self, node: "MemberNode") -> "MemberNode":
         return self.members[1 - node.index]
 
     def crashes(self, share: float) -> bool:
-        """Somebody dies now, before an effect."""
+        """True: somebody dies now, before an effect; drawn with the chance `share`."""
         return share > 0.0 and self.has_faults and not self.is_shielded and self.chance.random() < share
 
     def is_well(self) -> bool:
@@ -58,7 +58,7 @@ class PairStage(Stage[PairSwarm]):
         return states == {State.ACTIVE, State.READY}
 
     def _watch(self) -> None:
-        """Never two members with a valid permit."""
+        """Check that never two members have a valid permit."""
         first, second = self.members
         if first.is_holder and second.is_holder:
             acting = [m for m in self.members if m.machine.permit(m.now) is not None]
@@ -67,7 +67,7 @@ class PairStage(Stage[PairSwarm]):
 
 
 class Node(MachineClock):
-    """What has a clock and can be paused, killed and cut off."""
+    """Node that has a clock and can be paused, killed and cut off."""
 
     def __init__(self, stage: PairStage, name: str) -> None:
         super().__init__(stage.chance, stage.swarm.drift)
@@ -89,7 +89,7 @@ class Node(MachineClock):
         self.up_since = self.stage.agenda.at
 
     def awake(self, what: Callable[[], object], life: int = 0) -> None:
-        """Do it now, or when the node is let run again; never in another life than this one, or the one given."""
+        """Do `what` now, or when the node is let run again; never in another life than the present or the given one."""
         life = life or self.life
         if not self.is_up or self.life != life:
             return
@@ -109,10 +109,10 @@ class VoterNode(Node):
 
 
 class MemberNode(Node):
-    """Log and store header on a disk; `synced` records survive a power cut."""
+    """Member with log and store header on a disk; the first `synced` records survive a power cut."""
 
     hears: Callable[[Event], None]
-    """The shell hands an event to the machine."""
+    """Function by which the shell hands an event to the machine."""
     timer: Timer
     machine: Member
 
@@ -123,24 +123,24 @@ class MemberNode(Node):
         self.log: list[LoggedBatch] = []
         self.synced = 0
         self.believed = 0
-        """Records that count as synced although they are not: a shortcut."""
+        """Number of records that count as synced although they are not: a shortcut."""
         self.header = EMPTY_DISK.header
         self.image = EMPTY_DISK
         """A backup of the disk, taken now and then."""
         self.is_damaged = False
         self.feature_level = FIRST_LEVEL
-        """Of the software that it starts with."""
+        """Highest feature level known to the software that the member starts with."""
         self.runs = 0
         self.hung_until = 0
         self.cuts = 0
         self.has_untold = False
-        """Something was appended, and the machine has not heard of it."""
+        """True: the log was appended to, or its history changed, and the machine has not heard of it."""
         self.folded = 0
         self.appended: dict[int, int] = {}
         """Last number of each producer in the log: the view that admission decides on."""
         self.is_open = False
         self.snapshot = NO_FOLD
-        """Newest one on the disk."""
+        """Newest snapshot of the folds on the disk."""
 
     @property
     def end(self) -> Position:
@@ -151,7 +151,7 @@ class MemberNode(Node):
         return self.is_up and self.machine.holder is not None
 
     def view(self) -> LogView:
-        """The log at this instant."""
+        """Return the view of the log at this instant."""
         length = len(self.log)
         told = self.position(min(self.folded, length))
         durable = self.position(min(max(self.synced, self.believed), length))
@@ -176,7 +176,7 @@ class MemberNode(Node):
         self.has_untold = True
 
     def tell_changed(self) -> None:
-        """The machine hears of an append or a cut before anything else: the shell does both in one turn."""
+        """Let the machine hear of an append or a cut before anything else: the shell does both in one turn."""
         has_untold, self.has_untold = self.has_untold, False
         if has_untold and self.is_up:
             self.hears(LogChanged())
@@ -192,7 +192,7 @@ class MemberNode(Node):
         self.sync()
 
     def sync(self) -> None:
-        """What is written now is durable after a while, told then (or, with a shortcut, at once)."""
+        """Make durable after a while what is written now, and tell it then (or, with a shortcut, at once)."""
         stage, end, life, cuts = self.stage, self.end, self.life, self.cuts
 
         def done() -> None:
@@ -211,7 +211,7 @@ class MemberNode(Node):
         return DiskImage(tuple(self.log[: self.synced]), self.header)
 
     def restored(self, disk: DiskImage, store: str) -> None:
-        """Another disk in this machine, while it is down."""
+        """Put another disk into this machine while it is down."""
         self.log, self.header, self.store = list(disk.log), disk.header, store
         self.synced = len(self.log)
         self.snapshot = NO_FOLD
@@ -219,7 +219,7 @@ class MemberNode(Node):
 
 
 class StageProducer:
-    """Numbers its batches and never gives up on one: what was not acknowledged for a while goes to the other member."""
+    """Producer that numbers its batches and never gives up on one: what waits too long goes to the other member."""
 
     def __init__(self, stage: PairStage, number: int, chance: random.Random) -> None:
         self.stage = stage
@@ -229,7 +229,7 @@ class StageProducer:
         self.sent_at = 0
         self.target = 0
         self.admit: Callable[[MemberNode, int, range, bool], None]
-        """Called at the member that a message reached, with run and numbers, and whether it was offered before."""
+        """Function called with the member that a message reached, run, numbers, and True if they are offered again."""
         self.run = 1
         self._chance = chance
 
@@ -261,7 +261,7 @@ class StageProducer:
         agenda.after_ms(PRESS_EVERY_MS, self._press)
 
     def _put(self, first: int, *, is_again: bool) -> None:
-        """What waits from `first` on, in order, as one message."""
+        """Send what waits from `first` on, in order, as one message."""
         if first == self.acked + 1:
             self.sent_at = self.stage.agenda.at
         node = self.stage.members[self.target]

@@ -1,4 +1,4 @@
-"""The mix of faults of one pair of machines, drawn from its seed.
+"""Mix of faults of one pair of machines, drawn from its seed.
 
 Hostile values of the configuration stand here as well: short waits that a plant would not choose.
 Spec: design/pair.md, How it is proven.
@@ -13,10 +13,10 @@ from albireo.sim.engine.swarm import Mix
 
 
 class PairSwarm(Mix, frozen=True, kw_only=True):
-    """What may go wrong in one pair of machines."""
+    """Mix of what may go wrong in one pair of machines."""
 
     plcs: int = 0
-    """How many of the voters are registers of a PLC."""
+    """Number of voters that are registers of a PLC."""
     paths: int = 2
     loss: float = 0.0
     duplicate: float = 0.0
@@ -24,20 +24,20 @@ class PairSwarm(Mix, frozen=True, kw_only=True):
     """Share of messages that take up to a second."""
     crash_at_effect: float = 0.0
     fast: bool = False
-    """A closed port is noticed (rule 12), in this share of the cases:"""
+    """True: a closed port is noticed (rule 12), in the share of cases that `noticed` says."""
     noticed: float = 0.8
     batch_every_ms: float = 5.0
     sync_stall_ms: int = 2_000
     steady_ms: int = 1_000
     dies_at: str = ""
-    """A member is killed shortly after it reached this state."""
+    """State shortly after which a member that reached it is killed, or its power cut; empty: none."""
     dies_within_ms: float = 60.0
     crash_voter: float = 0.0
     """Share of a voter's effects before which it dies."""
     plc_lag: float = 0.0
     """Share of writes that a PLC answers before it carries them out."""
     local: bool = False
-    """The stream of the second producer is `local`; it dies now and then."""
+    """True: the stream of the second producer is `local`; that producer dies now and then."""
     stalls: float = 0.0
     """Share of output writes whose host pauses between the check and the send."""
     mute: float = 0.0
@@ -55,7 +55,7 @@ OF_PLCS: Final = "restart_plc zero_plc tear_plc break_plc".split()
 
 
 def swarm_of(seed: int) -> PairSwarm:
-    """The mix of one seed."""
+    """Draw the mix of one seed."""
     chance = random.Random(f"swarm {seed}")
     voters = chance.choice([1, 3, 3])
     plcs = chance.choice([0, 0, 1, voters // 2 + 1])
@@ -87,7 +87,7 @@ def swarm_of(seed: int) -> PairSwarm:
 
 
 def config_of(swarm: PairSwarm) -> PairConfig:
-    """Waits of a plant, save those that would only make the worlds long."""
+    """Return the configuration with the waits of a plant, save those that would only make the worlds long."""
     names = tuple(f"p{i}" if i < swarm.plcs else f"v{i}" for i in range(swarm.voters))
     return PairConfig(
         cluster="c",

@@ -11,7 +11,7 @@ from albireo.sim.machines.stage import MemberNode, PairStage, VoterNode
 
 
 class Voters:
-    """All of one pair."""
+    """All voters of one pair."""
 
     def __init__(self, stage: PairStage, ledger: PairLedger) -> None:
         self.stage = stage
@@ -30,12 +30,12 @@ class Voters:
         node.machine = self.stage.variant.voter(node.name, "c", node.store, node.now, self.stage.config.drift)
 
     def start_sides(self, node: MemberNode) -> None:
-        """A run of a member begins: with it the machines of its registers."""
+        """Start the machines of a member's registers, as a run of the member begins."""
         for plc in self.plcs.values():
             plc.start_side(node)
 
     def ask(self, node: MemberNode, name: str, question: Question) -> None:
-        """To a witness over the network, to the registers of a PLC through the machine in this process."""
+        """Ask a witness over the network, the registers of a PLC through the machine in the asker's process."""
         if name in self.plcs:
             self.plcs[name].step(node, VoteAsked(question))
         else:
@@ -44,7 +44,7 @@ class Voters:
             self.stage.network.send(node.name, name, 0, lambda: voter.awake(hears))
 
     def tell_gone(self, teller: MemberNode, run: int) -> None:
-        """The connections of that run were closed and a new one is refused; voters see it for themselves."""
+        """Let all voters see for themselves that a run's connections were closed and a new one is refused."""
         for voter in self.witnesses.values():
             voter.awake(partial(self._hears, voter, HolderGone(run), None))
         for plc in self.plcs.values():

@@ -32,7 +32,7 @@ RECOVERY_NS: Final = 20 * SECOND
 
 
 class PairWorld(World[PairStage]):
-    """Everything; begun when it is made."""
+    """World of one pair of machines with all its parts; it begins when it is made."""
 
     def __init__(
         self, seed: int, swarm: PairSwarm | None = None, variant: Variant = PLAIN, *, is_verbose: bool = False
@@ -57,7 +57,7 @@ class PairWorld(World[PairStage]):
 
     @property
     def events(self) -> int:
-        """Steps that something other than a timer or a copy of a message caused."""
+        """Number of steps that something other than a timer or a copy of a message caused."""
         return self.stage.steps - self.stage.timers - self.network.copies
 
     def settle(self) -> None:
@@ -72,7 +72,7 @@ class PairWorld(World[PairStage]):
             lambda: f"batches wait: {offered}, acknowledged {[producer.acked for producer in producers]}",
         )
         self.agenda.play_until(self.agenda.at + SECOND)
-        if not self.stage.is_well():  # A stop that was ordered under faults ends behind them.
+        if not self.stage.is_well():  # A stop that was asked for under faults ends after them.
             self._get_well()
             self.agenda.play_until(self.agenda.at + SECOND)
         self.ledger.check_end()

@@ -1,7 +1,7 @@
 """A process of the simulated cluster: the loop of one actor, on simulated time.
 
-Shaped as `runtime.ActorContext`, and in its order: a turn makes the calls, hands over the letters that fit into it, and
-ticks. What the behaviour raises ends the process, as the real one does.
+It is shaped as `runtime.ActorContext`, and in its order: a turn makes the calls, hands over the letters that fit into
+it, and ticks. An error that the behaviour raises ends the process, as it ends the real one.
 """
 
 from collections import deque
@@ -23,26 +23,26 @@ from albireo.sim.nodes.network import Host, Parts, StagedLink
 from albireo.sim.nodes.stage import NodeStage
 
 TURN_NS: Final = 50_000
-"""From what wakes an actor up to its turn."""
+"""Time from what wakes an actor up to its turn."""
 WALL_NS: Final = 1_800_000_000 * SECOND
 SPINS_MAX: Final = 200
 """Turns in a row that an actor may take because its deadline has come, each right behind the one before (10 ms)."""
 
 
 class Keeper(Protocol):
-    """Who started the process, and sees what becomes of it."""
+    """Keeper of a process, who started it and sees what becomes of it."""
 
     def ended(self, actor: "StagedActor", reason: str) -> None:
-        """The actor ended itself; without a reason: a clean stop."""
+        """Note that the actor ended itself; without a reason: a clean stop."""
 
     def crashed(self, actor: "StagedActor", error: Exception) -> None:
-        """It raised this."""
+        """Note that the actor raised this error."""
 
     def turned(self) -> None:
-        """A turn is over."""
+        """Note that a turn is over."""
 
     def said(self, message: AnyMessage) -> None:
-        """One of its links took this message."""
+        """Note that one of the actor's links took this message."""
 
 
 class StagedActor:
@@ -112,16 +112,16 @@ class StagedActor:
         return self.is_alive
 
     def fail(self, reason: str) -> None:
-        """The turn goes on to its end, and is the last one."""
+        """End the process for a reason; the present turn goes on to its end, and is the last one."""
         if not self._is_failed:
             self._is_failed = True
             self.agenda.call_at(self.agenda.at, partial(self._keeper.ended, self, reason))
 
     def at_end(self, release: Callable[[], object]) -> None:
-        """The disk releases what a dead process held."""
+        """Do nothing: the disk releases what a dead process held."""
 
     def start(self) -> None:
-        """The start of the behaviour, and letters behind it."""
+        """Run the start of the behaviour; letters come after it."""
 
         def started() -> None:
             self.is_ready = True
@@ -130,13 +130,13 @@ class StagedActor:
         self._work(self.behaviour.start(cast(ActorContext, self)), started)
 
     def stop(self) -> None:
-        """A clean stop."""
+        """Run a clean stop of the behaviour."""
         if self.is_alive and self.is_ready and not self.is_stopping:
             self.is_stopping = True
             self._work(self.behaviour.stop(), partial(self._keeper.ended, self, ""))
 
     def die(self, *, is_power: bool) -> None:
-        """Nothing of it happens any more."""
+        """End the process at once: nothing of it happens any more."""
         if self.is_alive:
             self.is_alive = False
             for link in self.links:
@@ -199,7 +199,7 @@ class StagedActor:
         return drained
 
     def _run(self, work: Callable[[], object]) -> None:
-        """In the process: what it raises ends it."""
+        """Do work in the process; an error that the work raises ends the process."""
         if not self.is_alive or self._is_failed:
             return
         if self.paused_until > self.agenda.at:
@@ -209,7 +209,7 @@ class StagedActor:
             with self.loop.running():
                 work()
         except Exception as error:  # noqa: BLE001  # As the real supervisor does; the world raises what is a bug.
-            if not self._is_failed:  # What comes behind that is no news.
+            if not self._is_failed:  # An error after a failure is no news.
                 self._keeper.crashed(self, error)
         else:
             if self.is_alive:

@@ -42,12 +42,12 @@ from albireo.sim.nodes.network import Host, Parts, StagedLink
 from albireo.sim.nodes.stage import NodeStage
 
 WINDOW: Final = 6
-"""Batches that a producer has under way."""
+"""Number of batches under way at which a producer offers no more."""
 ROWS_MAX: Final = 5
 
 
 class Client(ABC):
-    """A process that hears messages at once; never killed, but for the links that it closes."""
+    """Process that hears messages at once; when it dies, its links end as those of an actor do."""
 
     def __init__(self, stage: NodeStage, host: Host, name: str) -> None:
         stage.lives += 1
@@ -65,14 +65,14 @@ class Client(ABC):
         return self.is_alive
 
     def sent(self, message: AnyMessage) -> None:  # noqa: B027  # Links tell it to every process.
-        """Nobody looks at what clients say."""
+        """Do nothing: nobody looks at what clients say."""
 
     @abstractmethod
     def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
-        """A message has arrived."""
+        """Take a message that has arrived."""
 
     def pass_time(self) -> None:  # noqa: B027  # Some wait for messages only.
-        """The instant that was armed has come."""
+        """Do what is due now that the instant that was armed has come."""
 
     def dial(self, endpoint: str, limits: LinkLimits) -> StagedLink:
         link = StagedLink(
@@ -103,7 +103,7 @@ class Client(ABC):
 
 
 class ProducerClient(Client):
-    """Counts: its values are 1, 2, 3... times ten, plus its own number."""
+    """Producer that counts: its values are 1, 2, 3... times ten, plus its own number."""
 
     def __init__(self, stage: NodeStage, host: Host, number: int, endpoints: Sequence[str], ledger: NodeLedger) -> None:
         super().__init__(stage, host, f"p{number}")
@@ -128,11 +128,11 @@ class ProducerClient(Client):
 
     @property
     def counted(self) -> int:
-        """The last value that it has offered."""
+        """Count of the last value that the producer has offered."""
         return self._values
 
     def offer(self) -> None:
-        """One or two more batches, unless too many wait already."""
+        """Offer one or two more batches, unless too many wait already."""
         if self.is_quiet or self.offered - self.acknowledged >= WINDOW:
             return
         chance, batches = self.stage.chance, [self._counted(self.stage.chance.randint(1, ROWS_MAX))]
@@ -188,14 +188,14 @@ class ProducerClient(Client):
 
 
 class CommittedReader:
-    """What a follower of the committed records is given, compared with what is committed."""
+    """Reader that compares what a follower of the committed records is given with what is committed."""
 
     def __init__(self, name: str, ledger: NodeLedger, fail: Callable[[str], None]) -> None:
         self.name = name
         self.position = Position()
         self.started_over = 0
         self.is_here: Callable[[Frame], bool] = lambda frame: False
-        """The payload of a reference is on this machine: then it is no reference that is to be given."""
+        """Function that says if a reference's payload is on this machine: then the whole frame is to be given."""
         self._ledger = ledger
         self._fail = fail
 
@@ -212,7 +212,7 @@ class CommittedReader:
             self._fail(f"{self.name} is at {self.position}, was told {data.last}")
 
     def turned(self, effect: CutBack | TakeSnapshot) -> None:
-        """Records are missing, or were never true; committed ones are always true."""
+        """Start over behind missing records. To be told to forget some is a violation: committed ones stay true."""
         if isinstance(effect, CutBack):
             self._fail(f"{self.name} is told to forget what it has behind {effect.position}: {effect.verdict}")
         self.started_over += 1
@@ -220,7 +220,7 @@ class CommittedReader:
 
 
 class RoamingReader(Client):
-    """Follows the pair on either member."""
+    """Reader that follows the pair on either member."""
 
     def __init__(self, stage: NodeStage, host: Host, endpoints: Sequence[str], ledger: NodeLedger) -> None:
         super().__init__(stage, host, "reader")
@@ -256,7 +256,7 @@ class RoamingReader(Client):
 
 
 class HistoryReader(Client):
-    """The place of a member's history: a named follower on the same machine, on whose word records are let go."""
+    """Stand-in for a member's history: a named follower on the same machine, on whose word records are let go."""
 
     def __init__(
         self, stage: NodeStage, host: Host, core: str, ledger: NodeLedger, durable: Position, log_id: bytes
@@ -270,11 +270,11 @@ class HistoryReader(Client):
         self._perform(self.machine.step(LinkUp(), self.now()), [])
 
     def forget(self) -> None:
-        """Its disk is another one."""
+        """Forget what was durable: the disk was exchanged for another."""
         self.durable, self.machine.log_id = Position(), b""
 
     def keep(self) -> None:
-        """What was delivered is on its disk."""
+        """Make durable what was delivered, and say so."""
         self.durable = self.machine.position
         self._perform(self.machine.step(MadeDurable(self.durable), self.now()), [])
 
@@ -302,7 +302,7 @@ class HistoryReader(Client):
 
 
 class Boot(Client):
-    """Who stops a node's process when it asks for it."""
+    """Process that stops a node's process when that asks for it."""
 
     def __init__(self, stage: NodeStage, host: Host, endpoint: str, stop: Callable[[], None]) -> None:
         super().__init__(stage, host, "boot")
@@ -317,7 +317,7 @@ class Boot(Client):
 
 
 class Operator(Client):
-    """Orders to one member, on its own machine."""
+    """Operator who asks one member for admin actions, on the machine of that member."""
 
     def __init__(self, stage: NodeStage, host: Host, core: str) -> None:
         super().__init__(stage, host, "cli")

@@ -1,7 +1,7 @@
-"""What can go wrong in the simulated cluster. Each method is one fault, named as in `Swarm.faults`.
+"""Faults of the simulated cluster. A method named in `Mix.faults` is one fault.
 
-Faults of `SINGLE` are covered one at a time only: they wait until everything is well, and while one lasts the world is
-shielded from all others.
+Faults of `SINGLE` are covered one at a time only: they come only while everything is well, and while one lasts the
+world is shielded from all others.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,12 +23,12 @@ from albireo.sim.nodes.swarm import VOTER
 SETTLED_NS: Final = 1 * SECOND
 IMAGE_EVERY_MS: Final = 700.0
 ROT_MS: Final = 400.0
-"""Looked at so often whether a rotten byte was found and repaired."""
+"""Interval at which the world looks if a rotten byte was found and repaired."""
 CAPACITY: Final = 1 << 40
 
 
 class NodeFaults(Faults[NodeStage, MemberMachine]):
-    """Does them to one pair of nodes."""
+    """Faults of one pair of whole nodes."""
 
     cut_ms_max = 3_000.0
 
@@ -51,7 +51,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
 
     @property
     def is_over(self) -> bool:
-        """Nothing rots any more."""
+        """True: nothing is rotten any more."""
         return self._rot is None
 
     def heal(self) -> None:
@@ -70,7 +70,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
             self._let_lead(machine)
 
     def _let_lead(self, machine: MemberMachine) -> None:
-        """Until it has heard it."""
+        """End the maintenance of a member, again until the member has heard it."""
         if machine.is_in_maintenance:
             self._end_maintenance(machine)
         if machine.is_in_maintenance or not machine.is_up:
@@ -84,7 +84,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
             machine.dies("killed", is_power=False)
 
     def kill_in_write(self) -> None:
-        """Before one of the next changes of its disk."""
+        """Kill a process before one of the next changes of its disk."""
         machine = self._any()
         if machine.is_up:
             machine.dies_in = self.chance.randint(1, 12)
@@ -97,13 +97,13 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
             machine.dies("power cut", is_power=True)
 
     def power_in_write(self) -> None:
-        """In the middle of one of the next changes of its disk."""
+        """Cut the power of a machine in the middle of one of the next changes of its disk."""
         machine = self._any()
         if machine.is_up:
             machine.disk.cut_at = len(machine.disk.operations) + self.chance.randint(1, 12)
 
     def away(self) -> None:
-        """Long enough for records to be let go."""
+        """Take the passive member away, long enough for records to be let go."""
         self._passive().dies("away", is_power=True, for_ms=self.chance.uniform(2_000, 5_000))
 
     def pause(self) -> None:
@@ -118,13 +118,13 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         machine.dies("restarts", is_power=self.chance.random() < 0.5, for_ms=1 + self.chance.random() * 300)
 
     def jump_clock(self) -> None:
-        """The wall clock of a machine; nothing is decided by it."""
+        """Let the wall clock of a machine jump; nothing is decided by it."""
         machine = self._any()
         machine.host.wall_shift_ns = self.chance.randrange(-3600, 3600) * SECOND
         self.stage.note(machine.name, f"clock jumps by {machine.host.wall_shift_ns // SECOND} s")
 
     def lose_voter(self) -> None:
-        """One of three comes back without its store; a person has it admitted again."""
+        """One voter of three comes back without its store; a person has it admitted again."""
         voters = self.voters
         if len(voters) == 3 and not any(one.is_lost for one in voters):
             voter = self.chance.choice(voters)
@@ -134,7 +134,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
             self.agenda.after_ms(1_000, partial(self._readmit, voter))
 
     def _readmit(self, voter: WitnessMachine) -> None:
-        """Until the active member has done it."""
+        """Ask the active member to admit a voter again, until that is done."""
 
         def answered(answer: Answer) -> None:
             if not answer.error:
@@ -166,7 +166,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
             machine.fails_read = True
 
     def full_disk(self) -> None:
-        """Somebody else has filled it up, to the last byte or nearly."""
+        """Fill a disk up, as by somebody else, to the last byte or nearly."""
         machine, for_ms = self._pick(), self.chance.uniform(500, 3_000)
         disk = machine.disk
         left = self.chance.choice([0, self.chance.randrange(1 << 18)])
@@ -216,7 +216,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         self._any().stop()
 
     def stop_both(self) -> None:
-        """`albireo stop --all`."""
+        """Stop both members as `albireo stop --all` does."""
         active = next((one for one in self.members if one.state == "active"), None)
         if active is None:
             return
@@ -239,7 +239,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         self._order(passive, "stop_hold", held)
 
     def _calm(self) -> tuple[MemberMachine, MemberMachine] | None:
-        """Holder and passive member, if nothing else is wrong for a while."""
+        """Return active and passive member if nothing else is wrong and all are up for a while; otherwise None."""
         at, machines = self.agenda.at, (*self.members, *self.voters)
         if not are_well(self.members) or self._rot is not None or not self.network.is_whole:
             return None
@@ -251,19 +251,19 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         return active, self.members[1 - active.index]
 
     def _exchange(self, machine: MemberMachine, disk: SimDisk, why: str) -> None:
-        """Another disk in that machine."""
+        """Take a machine down and put another disk into it."""
         self.stage.shield(3_000)
         machine.dies(why, is_power=True, for_ms=200 + self.chance.random() * 300)
         machine.exchange(disk)
 
     def empty_disk(self) -> None:
-        """The passive member comes back with nothing."""
+        """The passive member comes back with an empty disk."""
         calm = self._calm()
         if calm is not None:
             self._exchange(calm[1], SimDisk(self.chance.getrandbits(32)), "gets an empty disk")
 
     def _take_images(self) -> None:
-        """Backups of disks, from which an old state can come back."""
+        """Take backups of disks, from which an old state can come back."""
         for machine in (*self.members, *self.voters):
             is_wanted = machine.image is None or self.chance.random() < 0.3
             if machine.is_up and not self.stage.is_shielded and not machine.is_lost and is_wanted:
@@ -279,7 +279,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
             self._exchange(calm[1], disk, "gets an old disk")
 
     def force_refused(self) -> None:
-        """Somebody forces the passive member to lead, while the other is well."""
+        """Somebody asks the passive member to lead by force while the other member is well; it must refuse."""
         calm = self._calm()
         if calm is None:
             return
@@ -292,7 +292,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         self._order(calm[1], "promote", answered)
 
     def rewind_voter(self) -> None:
-        """One of three comes back from a backup, while the holder lives."""
+        """One voter of three comes back from a backup, while the holder lives."""
         if self._calm() is not None and len(self.voters) == 3:
             voter = self.chance.choice(self.voters)
             if voter.image is not None:
@@ -309,16 +309,16 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
             machine = calm[1]
             machine.dies("killed", is_power=False, for_ms=100 + self.chance.random() * 300)
             if segment.index_path in machine.disk.paths(segment.index_path.parent):
-                machine.disk.unlink(segment.index_path)  # Else what stands in it would be believed.
+                machine.disk.unlink(segment.index_path)  # Otherwise what stands in the index would be believed.
 
     def rot_while_up(self) -> None:
-        """A reader or the scrub finds it."""
+        """A bit of the passive member's log turns over while it is up; a reader or the scrub finds it."""
         calm = self._calm()
         if calm is not None:
             self._rots(calm[1])
 
     def _rots(self, machine: MemberMachine) -> Segment | None:
-        """Turn over a bit in a sealed segment."""
+        """Turn over a bit in a sealed segment and return the segment; None if none is sealed."""
         sealed = [one for one in machine.log._stored.table.segments if one.is_sealed]
         if not sealed:
             return None
@@ -331,7 +331,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         return segment
 
     def _somewhere(self, data: bytes, segment: Segment) -> int:
-        """In a header or body: of the zeros between two frames nobody would know."""
+        """Draw an offset in a header or body: nobody would notice a change of the zeros between two frames."""
         offset, places = 0, list[range]()
         while offset < segment.summary.end_offset:
             header = decode_header(data, offset)
@@ -341,7 +341,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         return self.chance.choice(self.chance.choice(places))
 
     def _watch_rot(self) -> None:
-        """Nothing else goes wrong until it is found and repaired, or let go."""
+        """Let nothing else go wrong until the rotten byte is found and repaired, or let go."""
         if self._rot is None:
             return
         machine, path, offset, byte = self._rot

@@ -1,4 +1,4 @@
-"""What the world of whole nodes knows better than any of them: every committed frame, every acknowledged batch.
+"""Ledger of what the world knows better than any of its nodes: every committed frame, every acknowledged batch.
 
 Checked here
     whatever a member holds as committed is what any member ever held so; a follower never before the holder;
@@ -31,53 +31,53 @@ COMMON = ("cases", "commands", "producers")
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """A committed frame."""
+    """Header fields by which one committed frame is known."""
 
     first: int
     epoch: int
     crc: int
-    """Of its header, which covers its body, and the frame before it, and so all of them."""
+    """CRC of the header, which covers the body and the frame before, and so all frames up to here."""
 
 
 class MemberDisk(msgspec.Struct):
-    """What one member's log holds, as its disk was told."""
+    """Content of one member's log, as its disk was told."""
 
     crcs: dict[int, int] = {}
-    """By last sequence of a frame, as it was appended."""
+    """Header CRC of each frame as it was appended, by the frame's last sequence."""
     synced: int = 0
-    """Everything up to here is durable."""
+    """Sequence up to which everything is durable."""
 
 
 class Payloads:
-    """What was stored privately, by anybody."""
+    """Payloads that any member stored privately."""
 
     def __init__(self, fail: Callable[[str], None]) -> None:
         self._fail = fail
         self._stored: dict[tuple[bytes, int], Frame] = {}
-        """By log and first sequence."""
+        """Stored payloads by log and first sequence."""
         self._synced: dict[bytes, int] = {}
-        """By log: last sequence on its disk."""
+        """Last sequence that each private log has on its disk."""
         self._wholes: dict[int, int] = {}
-        """By last sequence in the pair's log: header CRC of the whole frame."""
+        """Header CRC of each whole frame, by its last sequence in the pair's log."""
         self.count = 0
-        """References committed."""
+        """Number of references committed."""
 
     def stored(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
             self._stored[frame.header.log_id, frame.header.first_sequence] = frame
 
     def synced(self, log: StagedLog) -> None:
-        """Also as a recovery found it."""
+        """Note how far a private log is on its disk, also as a recovery found it."""
         if log.durable.sequence < self._synced.get(log.log_id, 0):
             self._fail(f"a private log ends at {log.durable}, {self._synced[log.log_id]} was durable")
         self._synced[log.log_id] = log.durable.sequence
 
     def gone(self, log_id: bytes) -> None:
-        """Its disk was exchanged: what stood in it does so no more."""
+        """Note that a log's disk was exchanged: what stood in the log does so no more."""
         self._synced.pop(log_id, None)
 
     def committed(self, frame: Frame) -> Frame:
-        """The whole frame, where its payload is known; as it stands if it is no reference."""
+        """Check a committed reference and return its whole frame; return any other frame as it stands."""
         if not reference.is_reference(frame):
             return frame
         self.count += 1
@@ -95,38 +95,38 @@ class Payloads:
         return whole
 
     def stands_in(self, log: StagedLog, frame: Frame) -> bool:
-        """What this reference refers to is on the disk of this log, where it has to stay as long as the reference."""
+        """True: this reference's payload is on the disk of this log, where it has to stay as long as the reference."""
         meant = reference.decode(frame.body)
         payload = self._stored.get((meant.log_id, meant.sequence))
         is_same = payload is not None and payload.header.body_crc == meant.body_crc
         return is_same and meant.log_id == log.log_id and meant.sequence <= log.durable.sequence
 
     def knows(self, frame: Frame) -> bool:
-        """It is the whole frame that a committed reference stands for."""
+        """True: this is the whole frame that a committed reference stands for."""
         return self._wholes.get(frame.header.last_sequence) == frame.header.header_crc
 
 
 class NodeLedger(Tenures):
-    """Judges one world."""
+    """Judge of what is committed, acknowledged and folded in one world."""
 
     def __init__(self, majority: int, fail: Callable[[str], None]) -> None:
         super().__init__(majority, fail)
         self.facts: dict[int, Fact] = {}
-        """By last sequence."""
+        """Committed frames by last sequence."""
         self.end = Position()
         self.folds = Folds()
-        """Of all of them."""
+        """Folds of all committed frames."""
         self.acknowledged: dict[str, int] = {}
-        """By producer: the highest number that it was told of."""
+        """Highest number that each producer was told is committed."""
         self.disks = (MemberDisk(), MemberDisk())
         self.payloads = Payloads(fail)
-        """Of samples that are not replicated."""
+        """Payloads of samples that are not replicated."""
         self.values: dict[int, int] = {}
-        """By producer of this world: the last value committed."""
+        """Count of the last value committed, by number of the producer in this world."""
         self._stops: dict[str, set[Position]] = {}
 
     def commits(self, index: int, run: int, epoch: int, frames: Sequence[Frame]) -> None:
-        """A holder holds these as committed."""
+        """Judge frames that a holder holds as committed."""
         tenure = self._acts(index, run, epoch, "commits")
         for frame in frames:
             if frame.header.last_sequence > self.end.sequence:
@@ -137,12 +137,12 @@ class NodeLedger(Tenures):
             self._check_disk(index, member, frames[-1])
 
     def follows(self, index: int, frames: Sequence[Frame]) -> None:
-        """A member that does not lead holds these as committed."""
+        """Judge frames that a member holds as committed while it does not lead."""
         for frame in frames:
             self._compare(index, frame)
 
     def knows(self, frame: Frame) -> bool:
-        """It is committed, as it stands here."""
+        """True: the frame is committed as it stands here."""
         fact = self.facts.get(frame.header.last_sequence)
         return (fact is not None and fact.crc == frame.header.header_crc) or self.payloads.knows(frame)
 
@@ -171,7 +171,7 @@ class NodeLedger(Tenures):
             self._check_values(frame)
 
     def _check_values(self, frame: Frame) -> None:
-        """Each producer of this world counts; its own number stands in the thousands."""
+        """Check that each producer of this world counts on; the last digit of a value is the producer's own number."""
         batch = samples.decode_body(frame.body, frame.header.kind, frame.header.record_count)
         for value in batch.values():
             count, producer = divmod(int(value), 10)
@@ -180,7 +180,7 @@ class NodeLedger(Tenures):
             self.values[producer] = count
 
     def answers(self, index: int, run: int, epoch: int, receipt: Appended) -> None:
-        """A member tells a producer that its batch is committed."""
+        """Judge a receipt: a member tells a producer that its batch is committed, or early that it is on the disk."""
         self._acts(index, run, epoch, "acknowledges")
         sequence = receipt.position.sequence
         fact, disk = self.facts.get(sequence), self.disks[index]
@@ -191,19 +191,19 @@ class NodeLedger(Tenures):
             self._fail(f"{index} acknowledges {receipt.position}, known is {fact}")
 
     def heard(self, producer: str, receipt: Appended) -> None:
-        """A producer was told so."""
+        """Note up to which number a producer was told that its batches are committed."""
         number = receipt.producer_sequence - receipt.uncommitted
         self.acknowledged[producer] = max(number, self.acknowledged.get(producer, 0))
 
     def check_server(self, index: int, folds: Folds) -> None:
-        """Whoever serves has everything that was acknowledged."""
+        """Check that a member that serves has everything that was acknowledged."""
         for name, number in self.acknowledged.items():
             known = folds.producers.find(name)
             if known is None or known.last_sequence < number:
                 self._fail(f"{index} serves, {name} was told {number}, here is {known and known.last_sequence}")
 
     def check_folds(self, index: int, folds: Folds, position: Position) -> None:
-        """Folds that stand at the end of what is committed are those of all that is."""
+        """Check that folds at the end of what is committed are those of all that is."""
         if position != self.end:
             return
         mine, known = folds.snapshot(), self.folds.snapshot()
@@ -213,7 +213,7 @@ class NodeLedger(Tenures):
             self._fail(f"{index}: folds at {position} are not those of the log: {different}")
 
     def stopped(self, shutdown_id: str, end: Position) -> None:
-        """A member is stopped in order, and its store is clean."""
+        """Note where a clean store ends after an orderly stop; stores that share a shutdown id end alike."""
         ends = self._stops.setdefault(shutdown_id, set())
         ends.add(end)
         if len(ends) > 1:

@@ -18,7 +18,7 @@ READ_BYTES = 1 << 20
 
 
 class Watcher(Protocol):
-    """Who sees what happens to one member's log."""
+    """Watcher that sees what happens to one member's log."""
 
     def opened(self, log: "StagedLog") -> None: ...
 
@@ -32,7 +32,7 @@ class Watcher(Protocol):
 
 
 class StagedLog(Log):
-    """Its housekeeper's tasks wait for `keep_house`, its groups for `flush`."""
+    """Log whose housekeeper's tasks wait for `keep_house`, and whose groups wait for `flush`."""
 
     watcher: ClassVar[Watcher]
 
@@ -47,7 +47,7 @@ class StagedLog(Log):
 
     @property
     def wants_house(self) -> bool:
-        """The housekeeper has something to do."""
+        """True: the housekeeper has something to do."""
         return bool(self._tasks) or not self._preparer.is_ready
 
     def keep_house(self) -> None:
@@ -56,7 +56,7 @@ class StagedLog(Log):
         super().keep_house()
 
     def frames(self) -> Iterator[Frame]:
-        """What is on the disk, as far as it can be read."""
+        """Yield the frames that are on the disk, as far as they can be read."""
         after = self.begin_sequence - 1
         while after < self.durable.sequence:
             try:
@@ -104,6 +104,6 @@ class StagedLog(Log):
         super().close(clean=clean, shutdown_id=shutdown_id)
 
     def _finish(self) -> None:
-        """The threads end behind a barrier: what was begun is done."""
+        """Do what was begun, as threads do that end behind a barrier."""
         while self._tasks:
             self._tasks.popleft()()

@@ -16,7 +16,7 @@ from albireo.sim.engine.agenda import Agenda
 
 
 class StagedLoop(asyncio.AbstractEventLoop):
-    """What asyncio's tasks, futures and timeouts need of a loop."""
+    """Loop with what asyncio's tasks, futures and timeouts need of one."""
 
     def __init__(
         self, agenda: Agenda, run: Callable[[Callable[[], object]], None], crashed: Callable[[Exception], None]
@@ -24,7 +24,7 @@ class StagedLoop(asyncio.AbstractEventLoop):
         """
         Args:
             run: carry out one callback, in a turn of the process.
-            crashed: told of what nobody caught.
+            crashed: told of an error that nobody caught.
         """
         self._agenda = agenda
         self._run = run
@@ -34,7 +34,7 @@ class StagedLoop(asyncio.AbstractEventLoop):
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """asyncio's functions find this loop inside."""
+        """Let asyncio's functions find this loop inside."""
         before = _get_running_loop()
         _set_running_loop(self)
         try:
@@ -43,13 +43,13 @@ class StagedLoop(asyncio.AbstractEventLoop):
             _set_running_loop(before)
 
     def end(self) -> None:
-        """The process is gone, and what it was about to do with it."""
+        """End the loop: the process is gone, and with it what it was about to do."""
         self._is_over = True
         with self.running():
             for task, coroutine in self._tasks:
                 if not task.done():
                     task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own way to say so.
-                    with contextlib.suppress(ValueError, RuntimeError):  # It is the one in which the process died.
+                    with contextlib.suppress(ValueError, RuntimeError):  # The process died in this coroutine.
                         coroutine.close()
         self._tasks.clear()
 
@@ -87,7 +87,7 @@ class StagedLoop(asyncio.AbstractEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        pass  # It is looked at when it is due.
+        pass  # A cancelled handle is looked at when it is due.
 
     def time(self) -> float:
         return self._agenda.at / SECOND

@@ -23,15 +23,15 @@ from albireo.sim.nodes.network import Host
 from albireo.sim.nodes.stage import NodeStage
 
 DESIGNED: Final = ("log: ", "the log was repaired before")
-"""Ends of a process that are its design: its supervisor starts it again."""
+"""Beginnings of reasons for which a process ends by design: its supervisor starts it again."""
 
 
 class Killed(Exception):
-    """The process dies in the middle of what it does to its disk."""
+    """Raised when the process dies in the middle of what it does to its disk."""
 
 
 class Machine(ABC):
-    """Disk, clock and one process."""
+    """Machine with a disk, a clock and one process."""
 
     def __init__(self, stage: NodeStage, host: Host, ledger: NodeLedger) -> None:
         self.stage = stage
@@ -42,26 +42,26 @@ class Machine(ABC):
         self.data = Path(f"/{host.name}")
         self.disk: SimDisk
         self.image: SimDisk | None = None
-        """A backup, taken now and then."""
+        """Backup of the disk, taken now and then."""
         self.is_lost = False
-        """A voter without its store, not admitted again yet."""
+        """True: this is a voter that lost its store and is not admitted again yet."""
         self.is_sick = False
-        """Its disk was made to refuse something."""
+        """True: the disk was made to refuse something."""
         self.actor: StagedActor | None = None
         self.hung_until = 0
         self.up_since = 0
         self.fails_sync = self.fails_read = False
-        """The next one."""
+        """True: the next sync, or the next read, fails."""
         self.dies_in = 0
-        """So many changes of its disk from now."""
+        """The process dies before this change of its disk, counted from now; 0: it does not."""
         self._is_in_thread = False
         self._start_at = 0
         self._due: set[Callable[[], None]] = set()
-        """What threads of this process are about to do."""
+        """Work that threads of this process are about to do."""
         self.refit(SimDisk(stage.chance.getrandbits(32)))
 
     def refit(self, disk: SimDisk) -> None:
-        """Another disk in this machine, while its process is down."""
+        """Put another disk into this machine while its process is down."""
         self.disk = disk
         disk.refuse = self._refuse
         disk.short_write_chance = self.stage.swarm.short_writes
@@ -99,20 +99,20 @@ class Machine(ABC):
             self.actor.start()
 
     def switched_on(self) -> None:  # noqa: B027  # On most machines nothing.
-        """What else runs on it starts."""
+        """Start what else runs on this machine."""
 
     @abstractmethod
     def behaviour(self) -> Behaviour:
-        """What a new process does."""
+        """Return the behaviour of a new process."""
 
     def turned(self) -> None:  # noqa: B027  # As its keeper.
-        """A turn of its process is over."""
+        """Note that a turn of the process is over."""
 
     def said(self, message: AnyMessage) -> None:  # noqa: B027
-        """Its process sends this message."""
+        """Note that the process sends this message."""
 
     def down(self, why: str, *, is_power: bool) -> None:
-        """Its process dies now; with the power all that was not synced."""
+        """Let the process die now; a power cut takes a drawn part of what was not synced as well."""
         stage = self.stage
         stage.note(self.name, why)
         self.dies_in, self.hung_until = 0, 0
@@ -128,7 +128,7 @@ class Machine(ABC):
             self.actor.die(is_power=is_power)
 
     def dies(self, why: str, *, is_power: bool, for_ms: float = 0.0) -> None:
-        """Down now, and up again after `for_ms`; 0: drawn."""
+        """Take the process down now, and start it again after `for_ms`; 0: drawn."""
         self.down(why, is_power=is_power)
         self.start_soon(for_ms or 20 + self.stage.chance.random() ** 2 * 2500)
 
@@ -138,7 +138,7 @@ class Machine(ABC):
             self.actor.stop()
 
     def ended(self, actor: StagedActor, reason: str) -> None:
-        """The process has ended itself; somebody starts it again."""
+        """Start a process again that has ended itself; ending for a reason outside its design is a violation."""
         if actor is not self.actor or not actor.is_alive:
             return
         if reason and not reason.startswith(DESIGNED):
@@ -159,7 +159,7 @@ class Machine(ABC):
                 raise error
 
     def _refuse(self, operation: str, path: Path) -> int:
-        """Called before each operation."""
+        """Return the errno with which the disk refuses an operation, 0 for none; called before each operation."""
         if operation in CHANGES and self.dies_in:
             self.dies_in -= 1
             if not self.dies_in:
@@ -178,7 +178,7 @@ class Machine(ABC):
         return 0
 
     def beside(self, log: StagedLog, work: Callable[[], None], wait_ns: int = 0) -> None:
-        """A thread of this process works on its log after `wait_ns`, or the time of a sync; later if it is held up."""
+        """Let a thread of the process work on its log after `wait_ns`, or a sync's time; later if it is held up."""
         if work not in self._due:
             self._due.add(work)
             at = self.agenda.at + (wait_ns or self.stage.sync_ns())
@@ -195,7 +195,7 @@ class Machine(ABC):
             work()
 
     def aside(self, work: Callable[[], object]) -> None:
-        """Work of a thread beside the loop."""
+        """Do the work of a thread beside the loop."""
         actor = self.actor
         assert actor is not None
         self._is_in_thread = True
@@ -210,7 +210,7 @@ class Machine(ABC):
 
 
 class WitnessMachine(Machine):
-    """A voter."""
+    """Machine of a voter that is a witness."""
 
     def __init__(self, stage: NodeStage, host: Host, ledger: NodeLedger, arguments: WitnessArguments) -> None:
         super().__init__(stage, host, ledger)
@@ -224,7 +224,7 @@ class WitnessMachine(Machine):
         return self._witness
 
     def promise(self, epoch: int) -> None:
-        """As if a candidacy that came to nothing had asked for it."""
+        """Promise an epoch as if a candidacy that came to nothing had asked for it."""
         for seat in self._witness._seats.values():
             assert seat.voter.store is not None
             seat.disk.save(msgspec.structs.replace(seat.voter.store, promised=epoch, promised_run=1))

@@ -24,16 +24,16 @@ from albireo.sim.nodes.private import PrivateWatch
 from albireo.sim.nodes.stage import NodeStage
 
 RETRY_NS: Final = 200 * MS
-"""Until the sync thread, which found no room, looks again."""
+"""Time until the sync thread, which found no room, looks again."""
 
 
 class MemberMachine(Machine):
-    """A member: CORE with its log, and what stands for its history. Watches the log (`log.Watcher`)."""
+    """Machine of a member: CORE with its log, and what stands for its history. It watches the log (`log.Watcher`)."""
 
     def __init__(
         self, stage: NodeStage, host: Host, ledger: NodeLedger, members: "list[MemberMachine]", arguments: CoreArguments
     ) -> None:
-        """`members`: both, once there are both; this one becomes the last of them."""
+        """`members`: both members, once there are both; the new one becomes the last of them."""
         super().__init__(stage, host, ledger)
         self.index = len(members)
         self._members = members
@@ -54,7 +54,7 @@ class MemberMachine(Machine):
 
     @property
     def member(self) -> Member | None:
-        """The machine of the running process; nothing while it starts."""
+        """Member machine of the running process; None while the process is down or starting."""
         if self.actor is None or not self.actor.is_alive or not self.actor.is_ready:
             return None
         membership = self.core._membership
@@ -89,7 +89,7 @@ class MemberMachine(Machine):
         self.boot = Boot(self.stage, self.host, f"{self.data}/boot", self.stop)
 
     def start_history(self) -> None:
-        """It goes on from what it had made durable."""
+        """Start the history, which goes on from what it had made durable."""
         before = getattr(self, "history", None)
         durable, log_id = (BEGINNING, b"") if before is None else (before.durable, before.machine.log_id)
         core = f"{self.data}/core"
@@ -97,7 +97,7 @@ class MemberMachine(Machine):
         self.history.reading.is_here = self.private.is_here
 
     def exchange(self, disk: SimDisk) -> None:
-        """The history's disk is exchanged with it."""
+        """Exchange the disk, and that of the history with it."""
         self.refit(disk)
         self.history.forget()
         self.private.exchanged()
@@ -126,7 +126,7 @@ class MemberMachine(Machine):
                 one.die()
 
     def opened(self, log: StagedLog) -> None:
-        """Recovery has found this. Of what is committed it may lack the end, or what is damaged, and nothing else."""
+        """Check what recovery found: of what is committed, only the end and what is damaged may be missing."""
         self.log = log
         known, crcs = self.known, dict[int, int]()
         self._counted = log.committed.sequence
@@ -162,11 +162,11 @@ class MemberMachine(Machine):
             self.ledger.follows(self.index, frames)
 
     def cutting(self, sequence: int) -> None:
-        """After a crash it is cut or not."""
+        """Note that a cut begins: after a crash the log is cut or not."""
         self.known.synced = min(self.known.synced, sequence)
 
     def cut(self, sequence: int) -> None:
-        """0: begun anew."""
+        """Note that the log was cut to a sequence; 0: begun anew."""
         known = self.known
         self.stage.note(self.name, f"log cut to {sequence}" if sequence else f"log begun at {self.log.end}")
         while self._uncommitted and self._uncommitted[-1].header.last_sequence > sequence:
@@ -180,7 +180,7 @@ class MemberMachine(Machine):
                 self.stage.fail(f"{self.name} begins at {self.log.begin_sequence}, {other.begin_sequence} is kept")
 
     def turned(self) -> None:
-        """Behind each turn: what its threads would do now begins."""
+        """Begin, after each turn, what the threads of the process would do now."""
         if self.actor is None or not self.actor.is_ready:
             return
         self.private.turned()
@@ -203,7 +203,7 @@ class MemberMachine(Machine):
         self.aside(self.log.keep_house)
 
     def _look(self) -> None:
-        """What can be judged behind each turn."""
+        """Judge what can be judged after each turn."""
         member, root = self.member, self.core.root
         if member is None:
             return
@@ -219,12 +219,12 @@ class MemberMachine(Machine):
             self.stage.fail("both may write")
 
     def _check_restart(self) -> None:
-        """Who is in the set could go on by itself after a restart."""
+        """Check that a member that is in the set could go on by itself after a restart."""
         if self.is_ready and self.log.begin_sequence > 1 and not any(self.log.load_snapshots()):
             self.stage.fail(f"{self.name} is in the set, without a snapshot below {self.log.begin_sequence}")
 
     def permits(self) -> bool:
-        """An output order could leave now."""
+        """True: an output order could leave now."""
         member = self.member
         now: Instant = self.host.local(self.agenda.at)
         return member is not None and self.core.root.role.may_write(now) and member.permit(now) is not None

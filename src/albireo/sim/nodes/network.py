@@ -1,6 +1,6 @@
 """The network of a simulated cluster: links of bytes between its machines, and everything that becomes of them.
 
-A connection is one of TCP: what is sent on it arrives in order, late, or the connection ends; nothing of it is lost or
+A connection behaves as TCP: what is sent on it arrives in order, late, or the connection ends; nothing is lost or
 doubled while it stands. Messages cross as the bytes that the real codec makes of them. As with real links (ADR-0102)
 
     a cut cable delays everything until it is whole; what is not acknowledged for 2 s ends the connection
@@ -36,14 +36,14 @@ Parts = list[bytes | memoryview]
 
 
 class Host(MachineClock):
-    """A machine: its clock, and whether it is on."""
+    """Machine as the network sees it: its clock, and whether it is on."""
 
     def __init__(self, name: str, chance: random.Random, drift: float) -> None:
         super().__init__(chance, drift)
         self.name = name
         self.is_on = True
         self.boots = 0
-        """How often it was switched on: connections of before are gone."""
+        """Number of times that the machine was switched on: connections from before the last time are gone."""
         self.wall_shift_ns = 0
 
 
@@ -53,30 +53,30 @@ class Owner(Protocol):
     host: Host
     is_alive: bool
     paused_until: int
-    """It does nothing before."""
+    """Instant before which the process does nothing."""
     leaves_at: int
-    """What it sends leaves then at the earliest: a sync inside of a turn holds up what follows."""
+    """Earliest instant at which what the process sends leaves: a sync inside of a turn holds up what follows."""
 
     def call(self, function: Callable[..., object], *args: object) -> bool:
-        """Run it in a turn of its own."""
+        """Run a function in a turn of its own."""
 
     def post(self, link: "StagedLink", sender: bytes, message: AnyMessage, raw: Parts) -> None:
-        """A message has arrived."""
+        """Take a message that has arrived."""
 
     def sent(self, message: AnyMessage) -> None:
-        """A message was taken by a link."""
+        """Note that a link took a message."""
 
 
 class Pipe:
     """One direction of a connection."""
 
     def __init__(self, network: "Network", source: "StagedLink", target: "StagedLink", sender: bytes) -> None:
-        """`sender`: how the source is called there."""
+        """`sender`: name of the source at the target."""
         self.source = source
         self.target = target
         self.connection: Connection
         self.under_way: deque[tuple[int, int, Parts | None]] = deque()
-        """(when it left, when it arrives, parts), oldest first; without parts: the end."""
+        """Messages under way, oldest first: (when it left, when it arrives, parts); without parts: the end."""
         self._unheard_since: int | None = None
         self._network = network
         self._sender = sender
@@ -93,7 +93,7 @@ class Pipe:
         self._look_at(self._free_at)
 
     def cut_short(self, chance: random.Random) -> None:
-        """The sender has died: some of what it had handed to its link had not left."""
+        """Drop some of what a sender that died had handed to its link: it had not left."""
         for _ in range(chance.randint(0, len(self.under_way))):
             self.under_way.pop()
 
@@ -103,7 +103,7 @@ class Pipe:
             self._network.agenda.call_at(at, self._arrive)
 
     def _arrive(self) -> None:
-        """Everything that has had its time, unless the network holds it up."""
+        """Deliver everything that has had its time, unless the network holds it up."""
         network, connection, at = self._network, self.connection, self._network.agenda.at
         self._is_due = False
         if not self.under_way or connection.is_over:
@@ -133,7 +133,7 @@ class Pipe:
             self.target.owner.post(self.target, self._sender, message, raw)
 
     def _watch_acknowledgements(self, at: int) -> None:
-        """Delivered, but the way back is cut: the sender hears nothing of it."""
+        """Watch the way back after a delivery: while it is cut, the sender hears nothing of the delivery."""
         if self._network.carries(self.target, self.source):
             self._unheard_since = None
         elif self._unheard_since is None:
@@ -146,7 +146,7 @@ class Pipe:
 
 
 class Connection:
-    """Between a link that dialled and one that listens. Each end learns of its end by itself."""
+    """Connection between a link that dialled and one that listens. Each of them learns by itself that it is over."""
 
     def __init__(self, network: "Network", dialer: "StagedLink", listener: "StagedLink") -> None:
         self.forth = Pipe(network, dialer, listener, dialer.identity)
@@ -155,7 +155,7 @@ class Connection:
         self._network = network
         self._boots = {link: link.owner.host.boots for link in (dialer, listener)}
         self._gone: set[StagedLink] = set()
-        """Ends for which it is over."""
+        """Links for which the connection is over."""
 
     @property
     def ends(self) -> tuple["StagedLink", "StagedLink"]:
@@ -169,38 +169,38 @@ class Connection:
         return self.forth if link is self.forth.source else self.back
 
     def is_unknown_to(self, link: "StagedLink") -> bool:
-        """That machine was switched off meanwhile, or the connection is over there."""
+        """True: the link's machine was switched off and on meanwhile, or the connection is over there."""
         return link.owner.host.boots != self._boots[link] or link in self._gone
 
     def ended(self, link: "StagedLink") -> None:
-        """This end learns from the other that it is over."""
+        """Let a link learn that the connection is over."""
         if link not in self._gone:
             self._gone.add(link)
             link.disconnected(self)
 
     def given_up(self, link: "StagedLink") -> None:
-        """This end gives it up: what it had sent is not known to have arrived. An idle other end notices late."""
+        """Let a link give the connection up: what it sent may not have arrived. An idle other end notices late."""
         other = self.pipe_from(link).target
         self.ended(link)
         if not self.is_over:
             self._network.agenda.call_at(self._network.agenda.at + KEEPALIVE_NS, partial(self.ended, other))
 
     def closed(self, link: "StagedLink") -> None:
-        """Its link is closed, or its process was killed: the end comes behind what had left."""
+        """End the connection as its link is closed, or its process was killed: the end comes behind what had left."""
         self._gone.add(link)
         self.pipe_from(link).put(None)
 
     def reset(self) -> None:
-        """Something in between breaks it."""
+        """Break the connection for both ends, as something in between does."""
         for link in self.ends:
             self.ended(link)
 
 
 class StagedLink:
-    """Shaped as `runtime.Link`: one that listens, or one that dials and dials again."""
+    """Link shaped as `runtime.Link`: one that listens, or one that dials and dials again."""
 
     def __init__(self, network: "Network", owner: Owner, name: str, identity: bytes, limits: LinkLimits) -> None:
-        """`identity`: empty for one that listens."""
+        """`identity`: empty for a link that listens."""
         self.name = name
         self.identity = identity
         self.owner = owner
@@ -216,7 +216,7 @@ class StagedLink:
         self.pause_ns = RETRY_NS
         self._network = network
         self._connections: dict[bytes, Connection] = {}
-        """By identity of the peer; a dialer has one, under no name."""
+        """Connections by identity of the peer; a dialer has one, under no name."""
         self._held: deque[Parts] = deque()
 
     @property
@@ -247,7 +247,7 @@ class StagedLink:
         return bool(self.identity) and self.limits.holds_for_peer and is_room
 
     def connected(self, connection: Connection) -> None:
-        """Proven by both ends. A peer that comes again takes its own place."""
+        """Take a connection that both ends have proven. A peer that comes again takes its own place."""
         dialer, _ = connection.ends
         key = b"" if self.identity else dialer.identity
         self._connections[key] = connection
@@ -271,7 +271,7 @@ class StagedLink:
             self.on_connection(is_up)
 
     def close(self, linger_ms: int = 0) -> None:
-        """What was sent still leaves."""
+        """Close the link; what was sent still leaves."""
         del linger_ms
         if not self.is_closed:
             self.is_closed = True
@@ -281,7 +281,7 @@ class StagedLink:
             self._connections.clear()
 
     def died(self, chance: random.Random, *, is_power: bool) -> None:
-        """Its process is gone; some of what it had sent had not left."""
+        """End the link as its process is gone; some of what it had sent had not left."""
         for connection in self._connections.values():
             connection.pipe_from(self).cut_short(chance)
             if is_power:
@@ -300,7 +300,7 @@ class Network(Cables):
         self.swarm = stage.swarm
         self.listeners: dict[str, StagedLink] = {}
         self.hosts: dict[str, tuple[Host, int]] = {}
-        """Whose endpoint it is, and on which path."""
+        """Host and path of each endpoint."""
 
     def carries(self, source: StagedLink, target: StagedLink) -> bool:
         path = max(source.path, target.path)
@@ -327,7 +327,7 @@ class Network(Cables):
             del self.listeners[link.endpoint]
 
     def dial(self, link: StagedLink) -> None:
-        """Try now, and again until there is a connection."""
+        """Try after the link's pause, and again until there is a connection."""
         self.agenda.call_at(self.agenda.at + link.pause_ns, partial(self._attempt, link))
         link.pause_ns = min(2 * link.pause_ns, RETRY_NS_MAX)
 
@@ -361,7 +361,7 @@ class Network(Cables):
         return listener, Reach.REFUSED if listener is None else Reach.OPEN
 
     def probe(self, owner: Owner, endpoint: str, timeout_s: float, on_answer: Callable[[Reach], object]) -> None:
-        """As `ActorContext.probe`."""
+        """Probe an endpoint as `ActorContext.probe` does."""
         _, reach = self._reach(owner.host, endpoint)
         wait_ns = int(timeout_s * SECOND) if reach is Reach.SILENT else int(self._stage.chance.uniform(0.2, 2.0) * MS)
         self.agenda.call_at(self.agenda.at + wait_ns, partial(owner.call, on_answer, reach))

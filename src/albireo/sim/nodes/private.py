@@ -15,21 +15,21 @@ from albireo.sim.nodes.machine import Machine
 
 
 class PrivateWatch:
-    """One member's private log, and its threads. A `log.Watcher`."""
+    """Watcher of one member's private log (`log.Watcher`), with the work of its threads."""
 
     def __init__(self, machine: Machine, payloads: Payloads) -> None:
         self._machine = machine
         self._payloads = payloads
         self.log: StagedLog | None = None
-        """Of the running process."""
+        """Private log of the running process; None until the process has opened it."""
         self._log_id = b""
 
     def begin(self) -> None:
-        """Another process."""
+        """Let go of the log, as another process begins."""
         self.log = None
 
     def exchanged(self) -> None:
-        """The disk is another one."""
+        """Note that the disk was exchanged for another."""
         self._payloads.gone(self._log_id)
 
     def opened(self, log: StagedLog) -> None:
@@ -40,7 +40,7 @@ class PrivateWatch:
         self._payloads.stored(frames)
 
     def committed(self, position: Position) -> None:
-        """Its own sync: nobody else has to have it."""
+        """Do nothing: a private log is committed by its own sync, and nobody else has to have it."""
 
     def cutting(self, sequence: int) -> None:
         raise AssertionError("a private log is never cut")
@@ -49,7 +49,7 @@ class PrivateWatch:
         raise AssertionError("a private log is never cut")
 
     def turned(self) -> None:
-        """Behind each turn: what its threads would do now begins."""
+        """Begin, after each turn, what the threads of the log would do now."""
         log = self.log
         if log is not None and (log.durable.sequence < log.end.sequence or log.wants_house):
             self._machine.beside(log, self._work)
@@ -65,5 +65,5 @@ class PrivateWatch:
             self.turned()
 
     def is_here(self, frame: Frame) -> bool:
-        """The payload of this reference stands in the log that runs here."""
+        """True: the payload of this reference stands in the log that runs here."""
         return self.log is not None and self._payloads.stands_in(self.log, frame)

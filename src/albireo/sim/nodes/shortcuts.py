@@ -42,7 +42,7 @@ def _folds_backwards(self: Pending, frames: Sequence[Frame]) -> None:
 
 
 def _begins_at_the_end(self: Holder, hello: Any) -> None:
-    """A snapshot without the frames that the holder still has."""
+    """Give a snapshot without the frames that the holder still has."""
     tell = self.own.tell
 
     def later(message: Any) -> None:
@@ -56,7 +56,7 @@ def _begins_at_the_end(self: Holder, hello: Any) -> None:
 
 
 def _complete_at_once(self: FoldsTaken, now: int) -> bool:
-    """Without a snapshot on its own disk, from which a restart would go on."""
+    """Say complete without a snapshot on the own disk, from which a restart would go on."""
     is_there, self._position = self._position is not None, None
     return is_there
 
@@ -66,13 +66,13 @@ def _serves_before_it_has_folded(self: Role, folded_to: int) -> bool:
 
 
 def _repairs_nothing(self: PeerRepair, piece: bytes | memoryview) -> None:
-    """The damage is forgotten instead."""
+    """Forget the damage instead of repairing it."""
     self._core.log._stored._found = ()
     self._core.log._stored.reader.found.clear()
 
 
 def _waits_for_nothing(self: PrivateLog, letters: Sequence[OneLetter], node_ns: int, *, is_open: bool) -> Any:
-    """It is stored, and admitted at once."""
+    """Store a batch and admit it at once, without waiting for the sync of its payload."""
     _hold(self, letters, node_ns, is_open=is_open)
     self._waiting.clear()
     return letters
@@ -112,7 +112,7 @@ SHORTCUTS: Final[Mapping[str, tuple[Shortcut, NodeSwarm]]] = {
 
 @contextlib.contextmanager
 def taken(shortcut: Shortcut) -> Iterator[None]:
-    """Inside, the product takes it."""
+    """Let the product take a shortcut inside."""
     owner, name, instead = shortcut
     before = getattr(owner, name)
     setattr(owner, name, instead)
@@ -123,7 +123,7 @@ def taken(shortcut: Shortcut) -> Iterator[None]:
 
 
 def catch(name: str, seeds: range) -> tuple[int, str] | None:
-    """First seed that catches it, and what was seen; None if none of them does."""
+    """Return the first seed that catches the shortcut, and what was seen; None if none of them does."""
     shortcut, swarm = SHORTCUTS[name]
     with taken(shortcut):
         return first_caught(lambda seed: NodeWorld(seed, swarm).play(), seeds)

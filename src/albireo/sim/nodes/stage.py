@@ -1,4 +1,4 @@
-"""What every part of the world of whole nodes stands on: cables, lives of processes, pace of disks."""
+"""Stage on which every part of the world of whole nodes stands: cables, lives of processes, pace of disks."""
 
 import random
 
@@ -10,15 +10,15 @@ from albireo.sim.nodes.swarm import NodeSwarm
 
 
 class NodeStage(Stage[NodeSwarm]):
-    """One seed's own."""
+    """Stage of one seed's world of whole nodes."""
 
     def __init__(self, seed: int, swarm: NodeSwarm) -> None:
         super().__init__(seed, swarm, random.Random(f"node world {seed}"), Agenda())
         self.network = Network(self)
         self.lives = 0
-        """Processes that ever began."""
+        """Number of processes that ever began."""
 
     def sync_ns(self) -> int:
-        """How long a sync takes."""
+        """Draw how long a sync takes."""
         most = self.swarm.sync_ms * (10 if self.chance.random() < 0.02 else 1)
         return int((0.05 + self.chance.random() * most) * MS)

@@ -1,4 +1,4 @@
-"""The mix of faults of one world of whole nodes, drawn from its seed.
+"""Mix of faults of one world of whole nodes, drawn from its seed.
 
 Hostile values of the configuration stand here as well: small segments, a retention of seconds, short waits.
 """
@@ -20,30 +20,30 @@ CLUSTER: Final = "c/root"
 
 
 class NodeSwarm(Mix, frozen=True, kw_only=True):
-    """What may go wrong in one pair of whole nodes."""
+    """Mix of what may go wrong in one pair of whole nodes."""
 
     delay_ms: float = 0.3
     sync_ms: float = 1.0
-    """A sync takes up to this long; now and then ten times as much."""
+    """Longest time that a sync takes; now and then it takes up to ten times as much."""
     fault_every_ms: float = 1_000.0
     segment_bytes: int = 16_384
     keep_s: float = 0.0
-    """Records younger than this are kept although snapshots and history have them."""
+    """Age up to which records are kept although snapshots and history have them."""
     scrub_bytes: int = 16_384
     messages_max: int = 1_000_000
-    """Under way between two processes; one more is refused."""
+    """Most messages under way from one process to another; one more is refused."""
     bytes_per_s: int = 100_000_000
     gives_views: bool = False
     tail_bytes: int = 1 << 20
-    """Of the log, kept in memory for the other member."""
+    """Bytes of the log that are kept in memory for the other member."""
     is_local: bool = False
-    """Samples are acknowledged by the active member alone; whoever sent them keeps them until they are committed."""
+    """True: the active member alone acknowledges samples; whoever sent them keeps them until they are committed."""
     is_private: bool = False
-    """Samples stay with the member that took them."""
+    """True: samples stay with the member that took them."""
     short_writes: float = 0.0
     """Share of writes that take fewer bytes than they were given."""
     bounds: Mapping[str, int] = {}
-    """Of the product, made small: those of `BOUNDS`."""
+    """Bounds of the product that are made small: some of `BOUNDS` and `SCRUB_OFTEN`."""
 
 
 ANYTIME: Final = (
@@ -65,14 +65,14 @@ BOUNDS: Final = {
     "node.transfer.peer_repair:PIECE_BYTES": 1_000,
     "node.transfer.replication:PIECES_PER_TURN": 1,
 }
-"""What takes megabytes to reach in a plant, by module and name, and what is reached in a short world."""
+"""Bounds that take megabytes to reach in a plant, by module and name, with values reached in a short world."""
 SCRUB_BYTES: Final = 1 << 18
 SCRUB_OFTEN: Final = {"node.core.housekeeping:EVERY_NS": 200 * MS}
-"""Where something rots: a whole segment, five times a second."""
+"""Bound of a world in which something rots: a whole segment is scrubbed, five times a second."""
 
 
 def swarm_of(seed: int) -> NodeSwarm:
-    """The mix of one seed."""
+    """Draw the mix of one seed."""
     chance = random.Random(f"node swarm {seed}")
     faults = [fault for fault in ANYTIME if chance.random() < 0.3]
     if chance.random() < 0.5:
@@ -103,7 +103,7 @@ def swarm_of(seed: int) -> NodeSwarm:
 
 @contextlib.contextmanager
 def bounded(bounds: Mapping[str, int]) -> Iterator[None]:
-    """Inside, the product has these bounds."""
+    """Give the product these bounds inside, and its own afterwards."""
     with contextlib.ExitStack() as restored:
         for name, value in bounds.items():
             module, _, constant = name.partition(":")
@@ -114,7 +114,7 @@ def bounded(bounds: Mapping[str, int]) -> Iterator[None]:
 
 
 def pair_config_of(swarm: NodeSwarm) -> PairConfig:
-    """Waits of a plant, save those that would only make the worlds long."""
+    """Return the configuration with the waits of a plant, save those that would only make the worlds long."""
     return PairConfig(
         cluster=CLUSTER,
         voters=tuple(f"{VOTER}w{number}" for number in range(swarm.voters)),

@@ -1,6 +1,6 @@
 """A pair of whole nodes in one process, from a seed: the real shells, logs, folds and voters, in a bad world.
 
-    two members    node/core and node/member: log, folds, snapshots, retention, replication, restoring, orders
+    two members    node/core and node/member: log, folds, snapshots, retention, replication, restoring, admin actions
     witnesses      node/vote/witness.py with its store
     clients        producers and followers, as the client library has them
 
@@ -46,11 +46,11 @@ NAMES: Final = ("primary", "backup")
 RECOVERY_NS: Final = 40 * SECOND
 """Bound on getting well once the faults stopped: a hold-off, a snapshot, a repair, and all that after a cold wait."""
 KEEP_EVERY_MS: Final = 400.0
-"""A history makes durable what it has this often."""
+"""Interval at which a history mostly makes durable what it has."""
 
 
 class NodeWorld(World[NodeStage]):
-    """Everything, and how it is played."""
+    """World of one pair of whole nodes with all its parts."""
 
     faults: NodeFaults
 
@@ -123,14 +123,14 @@ class NodeWorld(World[NodeStage]):
         return WitnessArguments(voter=voter, endpoint=endpoint, pairs=(pair,))
 
     def play(self) -> Self:
-        """A new pair, faults, quiet."""
+        """Play a new pair, then faults, then quiet."""
         with self.living():
             self.begin()
             return super().play()
 
     @contextlib.contextmanager
     def living(self) -> Iterator[None]:
-        """The world goes on inside; afterwards nobody goes on with what the processes were about to do."""
+        """Let the world go on inside; afterwards nobody goes on with what the processes were about to do."""
         try:
             with bounded(self.swarm.bounds):
                 yield
@@ -140,7 +140,7 @@ class NodeWorld(World[NodeStage]):
                     machine.actor.loop.end()
 
     def begin(self) -> None:
-        """From nothing to a pair in which both are in the set."""
+        """Play from nothing to a pair in which both members are in the set."""
         for machine in (*self.voters, *self.members):
             machine.start_soon(self.chance.random() * 20)
         self._keep()
@@ -150,7 +150,7 @@ class NodeWorld(World[NodeStage]):
         self.within(RECOVERY_NS, self.is_well, lambda: f"no pair: {self._states()}")
 
     def _order_first(self) -> None:
-        """`albireo pair init`, until it is done."""
+        """Ask the primary for `albireo pair init`, again until it is done."""
 
         def again() -> None:
             if not self.ledger.end.sequence:
@@ -203,7 +203,7 @@ class NodeWorld(World[NodeStage]):
         return [self.reader.reading, *(machine.history.reading for machine in self.members)]
 
     def is_level(self) -> bool:
-        """Nothing is under way."""
+        """True: nothing is under way; logs, folds and readers all end where the ledger does."""
         if not self.is_well():
             return False  # A member may just be starting.
         end = self.ledger.end
