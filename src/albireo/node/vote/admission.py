@@ -257,5 +257,5 @@ _NOT_NEW: Final = (
     "nothing, if `albireo status` shows who is active; if nobody is, "
     "`albireo stores DIR DIR` tells which store is newer"
 )
-_ASK_ANEW: Final = "start those that are silent and give the order again; docs/pair.md explains the other words"
-_NOT_CERTAIN: Final = "start the other member and wait until it is ready, or start the other voters; then order again"
+_ASK_ANEW: Final = "start those that are silent and try again; docs/pair.md explains the other words"
+_NOT_CERTAIN: Final = "start the other member and wait until it is ready, or start the other voters; then try again"

@@ -40,7 +40,7 @@ from albireo.machine.node.events import (
     Served,
     Suspended,
 )
-from albireo.machine.node.role import Role, RootConfig
+from albireo.machine.node.role import STANDING_BY_MAX, Role, RootConfig
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.pair.events import Permit
@@ -404,6 +404,15 @@ def test_an_adapter_that_asks_is_told_the_role_and_the_permit() -> None:
     one.step(Deposed("higher epoch"))
     one.letter(RoleAsked(adapter="p", reaches=True))
     assert one.take(RoleTold) == [RoleTold(is_acting=False, epoch=1, stand_down=1)]
+
+
+def test_an_adapter_is_heard_about_its_device_however_many_names_came_before_it() -> None:
+    _, two = pair()
+    for number in range(STANDING_BY_MAX + 3):
+        two.letter(RoleAsked(adapter=f"p{number}", reaches=True))
+    assert two.root.role.reaches == {f"p{number}": True for number in range(STANDING_BY_MAX)}
+    two.letter(RoleAsked(adapter="p0", reaches=False))
+    assert two.root.role.reaches["p0"] is False
 
 
 def test_the_status_of_a_pair_names_the_durability_of_each_stream() -> None:
