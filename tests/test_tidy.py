@@ -224,6 +224,31 @@ def _outside(graph: dict[str, set[str]]) -> list[str]:
     return [name for name, wanted in graph.items() if name not in imported or not wanted & graph.keys()]
 
 
+def test_each_class_has_a_name_of_its_own() -> None:
+    """One word per concept: two classes of one name are told apart by their imports alone."""
+    defined: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                defined.setdefault(node.name, []).append(name_of(path))
+    assert {name: places for name, places in defined.items() if len(places) > 1} == {}
+
+
+def test_docstrings_name_their_subject_first() -> None:
+    """The docstrings of attributes and constants count too."""
+    fragments = []
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                if node.value.value.split(maxsplit=1)[0] in ("Of", "What"):
+                    fragments.append(f"{name_of(path)}:{node.lineno}")
+    assert fragments == []
+
+
 def test_no_module_is_a_drawer() -> None:
     assert [name_of(path) for path in modules() if path.stem in BANNED_NAMES or path.parent.name in BANNED_NAMES] == []
 

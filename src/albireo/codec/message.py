@@ -28,7 +28,7 @@ class CopyTold(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of a member's history that copies files from the other member's history."""
 
     is_incomplete: bool = False
-    """True: this history lacks files that the other one may have."""
+    """True: this history lacks files that the other member may have."""
     files: int = 0
     """Number of files to copy; 0: not counted yet."""
     done: int = 0

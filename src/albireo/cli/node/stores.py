@@ -126,7 +126,7 @@ def explained(stores: tuple[Named, Named], found: Comparison) -> list[str]:
             return [
                 "One is a copy of the other: both have the same store id, which no two members may have.",
                 "What to do: keep the copy out of the pair. A member whose disk was replaced starts with an empty "
-                "directory and is filled by the other one.",
+                "directory and is filled by the other member.",
             ]
         case "equal":
             return [*_equal(first, second), *_warnings(stores)]

@@ -169,7 +169,7 @@ FAULTS: Final[dict[str, FaultEntry]] = {
         lambda _: Upgrade(),
     ),
     "releases": FaultEntry(
-        "one member runs the last release, the other one this version, and whoever leads is killed",
+        "one member runs the last release and the other this version, and whoever leads is killed",
         lambda _: Releases(),
         LastRelease,
     ),

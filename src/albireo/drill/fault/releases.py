@@ -1,4 +1,4 @@
-"""Releases: one member runs the last release and the other one this version, and whoever leads is killed.
+"""Releases: one member runs the last release and the other this version, and whoever leads is killed.
 
     each round     the holder ends at once; the member of the other release takes over, so two rounds kill each once
     the last one   besides, the member of the last release is stopped and started with this version on the same store

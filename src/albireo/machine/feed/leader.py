@@ -71,7 +71,7 @@ class Pull(msgspec.Struct, frozen=True):
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What became of a pull."""
+    """Outcome of a pull."""
 
     pull: Pull
     scanned: int = 0
@@ -252,7 +252,7 @@ class Leader:
             followed.under_way_bytes += size_bytes
 
     def served(self, given: Sequence[Given]) -> None:
-        """What became of pulls."""
+        """Take the outcome of pulls."""
         for one in given:
             if one.is_lost:
                 self.lost(one.pull.to)

@@ -111,7 +111,7 @@ class JointStop:
         return outcome(now) or outcome
 
     def _why_not(self, position: Position) -> str:
-        """What keeps this member from stopping level with the other member; empty: nothing."""
+        """Reason why this member can't stop level with the other member; empty: it can."""
         member, log = self._member, self._log()
         is_passive = member.state is State.READY and self._held_until is not None
         is_active = member.state is State.SUSPENDED and member.holder is not None and member.holder.has_yielded

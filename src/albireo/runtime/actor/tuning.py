@@ -32,7 +32,7 @@ def tune_process() -> None:
 
 
 def end_of_start() -> None:
-    """What only the start needed goes back to the kernel, once: read module files, the launch, parsed topologies."""
+    """Give memory back to the kernel that only the start needed: read module files, the launch, parsed topologies."""
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
