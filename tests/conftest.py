@@ -7,7 +7,11 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER: Final = ("tests/unit/pipeline/", "tests/drill/test_switchover_drill.py", "tests/unit/cli/test_history_cli.py")
+TOGETHER: Final = (
+    "tests/unit/pipeline/",
+    "tests/drill/pair/test_switchover_drill.py",
+    "tests/unit/cli/test_history_cli.py",
+)
 """Tests below one of these share what is costly to make, so one worker runs them all."""
 
 # Both would judge the machine: the time of one example, and the time in which the first ones are drawn.

@@ -24,8 +24,8 @@ from albireo.model.samples import Strings
 from albireo.model.value import Value
 from albireo.runtime.actor.actor import running
 from albireo.runtime.actor.clock import boot_ns
-from tests.field_parts import LONG_MS, Plc, RecordingCore, comm, in_loop, until
-from tests.port_parts import free_port
+from tests.parts.field import LONG_MS, Plc, RecordingCore, comm, in_loop, until
+from tests.parts.port import free_port
 
 FIELD = Path(__file__).resolve().parents[2] / "src" / "albireo" / "field"
 

@@ -20,7 +20,7 @@ from albireo.model.quality import (
 from albireo.model.value import Value
 from albireo.runtime.actor.actor import run_actor, running
 from albireo.runtime.errors import ConfigurationRefused
-from tests.field_parts import (
+from tests.parts.field import (
     LONG_MS,
     SILENCE_MS,
     RawDevice,
@@ -32,7 +32,7 @@ from tests.field_parts import (
     registers_answer,
     until,
 )
-from tests.port_parts import free_port
+from tests.parts.port import free_port
 
 ROWS = [
     {"name": "co", "kind": "input", "address": "0", "type": "float32", "dead_band": "0.5"},

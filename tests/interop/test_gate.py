@@ -29,10 +29,10 @@ from albireo.plant.tunnel.plc.server import PlcServer
 from albireo.plant.tunnel.wire import PlcFaults
 from albireo.runtime.actor.actor import running
 from albireo.sim.engine.disk import SimDisk
-from tests.field_parts import LONG_MS, SILENCE_MS, RawDevice, comm, in_loop, registers_answer, until
 from tests.interop.test_guard_levels import NAMES, NEW, OLD, P1, LeadingCore, modbus, row_of, write
-from tests.port_parts import free_port
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.field import LONG_MS, SILENCE_MS, RawDevice, comm, in_loop, registers_answer, until
+from tests.parts.port import free_port
+from tests.parts.waiting import PATIENCE_S
 
 ROWS = [row_of(name) for name in NAMES]
 

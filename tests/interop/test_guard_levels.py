@@ -28,9 +28,9 @@ from albireo.plant.tunnel.wire import PlcFaults, Restart
 from albireo.runtime.actor.actor import running
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.sockets import Letter
-from tests.field_parts import LONG_MS, SILENCE_MS, RawDevice, RecordingCore, comm, in_loop, registers_answer, until
-from tests.plc_parts import CYCLE_MS, PlcCycles
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.field import LONG_MS, SILENCE_MS, RawDevice, RecordingCore, comm, in_loop, registers_answer, until
+from tests.parts.plc import CYCLE_MS, PlcCycles
+from tests.parts.waiting import PATIENCE_S
 
 P1 = PLCS["p1"]
 TARGETS = {one.name: number for number, one in enumerate(P1.writable, 1)}

@@ -21,8 +21,8 @@ from albireo.model.quality import BAD_CONFIGURATION_ERROR, GOOD
 from albireo.model.samples import Strings
 from albireo.model.value import Value
 from albireo.runtime.actor.clock import boot_ns
-from tests.field_parts import LONG_MS, in_loop
-from tests.port_parts import free_port
+from tests.parts.field import LONG_MS, in_loop
+from tests.parts.port import free_port
 
 NAME = ctypes.util.find_library("modbus") or ""
 pytestmark = [

@@ -14,9 +14,9 @@ from albireo.model.command import Outcome
 from albireo.model.samples import Strings
 from albireo.plant.tunnel.processes import Tunnel, start_tunnel
 from albireo.runtime.actor.clock import boot_ns
-from tests.field_parts import LONG_MS, Plc, in_loop
-from tests.port_parts import free_port
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.field import LONG_MS, Plc, in_loop
+from tests.parts.port import free_port
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [
     pytest.mark.interop,

@@ -32,8 +32,8 @@ from albireo.plant.tunnel.plc.server import PlcServer
 from albireo.plant.tunnel.wire import ResetConnections, Restart
 from albireo.runtime.actor.actor import ActorContext, running
 from albireo.runtime.link.sockets import Letter
-from tests.field_parts import LONG_MS, RawDevice, RecordingCore, comm, in_loop, registers_answer, until
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.field import LONG_MS, RawDevice, RecordingCore, comm, in_loop, registers_answer, until
+from tests.parts.waiting import PATIENCE_S
 
 VOTER = "plc:p1"
 PAIR = PairConfig(cluster="test/root", voters=(VOTER,), lease_ns=3 * SECOND)

@@ -26,9 +26,9 @@ from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, P
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.server import PlcServer
 from albireo.plant.tunnel.wire import PlcFaults, ResetConnections, Restart
-from tests.plc_parts import patient_site
-from tests.steady_parts import run_steadily
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.plc import patient_site
+from tests.parts.steady import run_steadily
+from tests.parts.waiting import PATIENCE_S
 
 CLUSTER = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11/root"
 SHORT = BenchLimits(watch_s=0.15, rounds=6, shown_s=1.0, late_rounds=2, late_s=0.4, operator_s=2.0, started_s=0.15)

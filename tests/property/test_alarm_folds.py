@@ -14,7 +14,7 @@ from albireo.model.case import Action, LifecycleStatus
 from albireo.model.instant import MS
 from albireo.model.item import AlarmSettings, Condition
 from albireo.model.value import ValueType
-from tests.alarm_parts import AlarmNode, batch_of
+from tests.parts.alarm import AlarmNode, batch_of
 
 CONFIG = AlarmConfig(chatter_activations=3, chatter_window_ms=5_000, chatter_calm_ms=8_000, shelve_max_ms=20_000)
 NAMES = ("a", "b", "c", "switch", "p1/polls")

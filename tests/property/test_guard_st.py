@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from albireo.machine.output.mailbox import MAILBOX_REGISTERS, MEMBERS, STATUS_REGISTERS, MailboxOrder, encode_order
 from albireo.plant.tunnel.plc.memory import Area, PlainMemory, WordStore
 from albireo.plant.tunnel.plc.pair_area import OutputGuard
-from tests.structured_text import Program, Scalar, StructuredTextError
+from tests.parts.structured_text import Program, Scalar, StructuredTextError
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "plc" / "guard.st").read_text()
 TARGETS = 32

@@ -23,7 +23,7 @@ from albireo.node.history import hot as hot_tail
 from albireo.node.history.files import merging
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.query import HotRows, StoredHistory, TimeRange
-from tests.history_parts import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
+from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
 
 ITEM = 2
 QUALITIES = (int(q.GOOD),) * 6 + (int(q.UNCERTAIN), int(q.BAD_NO_COMMUNICATION))

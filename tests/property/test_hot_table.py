@@ -16,7 +16,7 @@ from albireo.node.history import hot
 from albireo.node.history.files import parquet
 from albireo.node.history.hot import HotTail, samples_table
 from albireo.node.history.questions import HotQuestion, hot_answer
-from tests.history_parts import DAY_ZERO, MemoryLog, fill
+from tests.parts.history import DAY_ZERO, MemoryLog, fill
 
 VALUES: dict[ValueType, Value] = {ValueType.FLOAT64: 1.5, ValueType.INT64: -7, ValueType.STRING: "closed"}
 COLUMNS = {ValueType.FLOAT64: "value_f64", ValueType.INT64: "value_i64", ValueType.STRING: "value_str"}

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from albireo.log import LogStopped
 from albireo.sim.engine.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
-from tests.log_parts import World
+from tests.parts.log import World
 
 pytestmark = pytest.mark.slow
 

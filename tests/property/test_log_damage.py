@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from albireo.log.log import Log
 from albireo.log.segment.recovery import CorruptRange
 from albireo.sim.engine.disk import SECTOR_BYTES, SimDisk
-from tests.log_parts import DIRECTORY, IDENTITY, SEGMENTS, SMALL, World, segment_paths
+from tests.parts.log import DIRECTORY, IDENTITY, SEGMENTS, SMALL, World, segment_paths
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, frames
 from albireo.log import LogConfig
 from albireo.sim.engine.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
-from tests.log_member_parts import Member, is_prefix
-from tests.log_parts import same, segment_paths
+from tests.parts.log import same, segment_paths
+from tests.parts.log_member import Member, is_prefix
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,7 @@ from albireo.model import quality as q
 from albireo.model.case import Action, Case, LifecycleStatus, Shelving
 from albireo.model.item import AlarmSettings, Condition
 from albireo.model.value import Value, ValueType
-from tests.alarm_parts import AlarmNode
+from tests.parts.alarm import AlarmNode
 
 STORIES = sorted((Path(__file__).parent / "alarms").glob("*.txt"))
 UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}

@@ -71,7 +71,7 @@ from albireo.model import quality
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 from albireo.model.value import ValueType
-from tests.drafted_parts import end_of, frames_of, view_of
+from tests.parts.drafted import end_of, frames_of, view_of
 
 STORIES = sorted((Path(__file__).parent / "feed").glob("*.txt"))
 LOG = b"P" * 16

@@ -30,7 +30,7 @@ from albireo.codec.record import Kind
 from albireo.machine.node.events import Suspended
 from albireo.machine.producer.sending import Acknowledged
 from albireo.model.instant import MS
-from tests.receipt_parts import LOCAL, NAMES, Member, Pair, Program
+from tests.parts.receipt import LOCAL, NAMES, Member, Pair, Program
 
 STORIES = sorted((Path(__file__).parent / "receipts").rglob("*.txt"))
 

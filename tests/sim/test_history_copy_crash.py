@@ -12,7 +12,18 @@ from albireo.codec.history_copy import GroupSent, PieceSent, Word
 from albireo.machine.history.copying import KeepGroup
 from albireo.node.history.files.store import RETIRED_GRACE_NS, HistoryStore
 from albireo.node.history.hot import HotTail
-from tests.history_copy_parts import (
+from tests.long_form import IS_LONG
+from tests.parts.history import (
+    DAY_ZERO,
+    LOG_ID,
+    Died,
+    DyingFiles,
+    ForkingFiles,
+    MemoryLog,
+    fill,
+    listed_files_are_there,
+)
+from tests.parts.history_copy import (
     KINDS,
     Copy,
     Piece,
@@ -23,17 +34,6 @@ from tests.history_copy_parts import (
     source_of,
     target_of,
 )
-from tests.history_parts import (
-    DAY_ZERO,
-    LOG_ID,
-    Died,
-    DyingFiles,
-    ForkingFiles,
-    MemoryLog,
-    fill,
-    listed_files_are_there,
-)
-from tests.long_form import IS_LONG
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,8 @@ from albireo.model.instant import SECOND
 from albireo.model.value import ValueType
 from albireo.node.history.files import merging
 from albireo.node.history.files.store import RETIRED_GRACE_NS, HistoryStore
-from tests.history_parts import (
+from tests.long_form import IS_LONG
+from tests.parts.history import (
     DAY_ZERO,
     LOG_ID,
     Died,
@@ -28,7 +29,6 @@ from tests.history_parts import (
     stored,
     stored_rows,
 )
-from tests.long_form import IS_LONG
 
 SEALS = 8
 STRIDE = 1 if IS_LONG else 11

@@ -6,7 +6,7 @@ import pytest
 
 from albireo.log import LogConfig
 from albireo.sim.engine.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
-from tests.log_parts import SMALL, World
+from tests.parts.log import SMALL, World
 
 CONFIG = LogConfig(segment_bytes=8192, pending_bytes_max=1 << 20, free_bytes_min=0, index_every_bytes=512)
 

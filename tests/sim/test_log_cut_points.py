@@ -7,9 +7,9 @@ import pytest
 
 from albireo.log import Corrupted, LogConfig
 from albireo.sim.engine.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
-from tests.log_member_parts import Member, frames_of
-from tests.log_parts import DIRECTORY, same, segment_paths
 from tests.long_form import IS_LONG
+from tests.parts.log import DIRECTORY, same, segment_paths
+from tests.parts.log_member import Member, frames_of
 
 CONFIG = LogConfig(segment_bytes=8192, pending_bytes_max=1 << 20, free_bytes_min=0, index_every_bytes=512)
 

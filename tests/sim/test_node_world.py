@@ -54,8 +54,8 @@ from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
-from tests.drafted_parts import end_of, frames_of, view_of
 from tests.long_form import some
+from tests.parts.drafted import end_of, frames_of, view_of
 
 LOG = b"L" * 16
 T0 = 1_800_000_000 * SECOND

@@ -1,6 +1,6 @@
 """A pair with a local stream, from a seed: what was told early is lost only by a takeover, with its program, and a gap.
 
-The machines that say and keep are the real ones (tests/receipt_parts.py). A seed moves them: disks are slow, frames
+The machines that say and keep are the real ones (tests/parts/receipt.py). A seed moves them: disks are slow, frames
 reach the other member late, members lose power, are overtaken and don't know it, programs lose their lines and die.
 
 A failure prints the seed: `pytest tests/sim -k "receipts and seed-17"` plays it again.
@@ -18,7 +18,7 @@ from albireo.machine.producer.producer import Producer, SendToCore
 from albireo.model.instant import MS, Instant
 from albireo.model.log_view import LogView
 from tests.long_form import some
-from tests.receipt_parts import LOCAL, Member, Pair, Program
+from tests.parts.receipt import LOCAL, Member, Pair, Program
 
 SEEDS = some(range(150), 4)
 STEPS = 150

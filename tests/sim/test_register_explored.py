@@ -15,7 +15,7 @@ from albireo.machine.vote.events import Effect, RegisterPhase
 from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import Instant
 from tests.long_form import IS_LONG
-from tests.register_world import Bounds, Exploration, Report, Shortcuts, Untimed, first_ballot
+from tests.parts.register_world import Bounds, Exploration, Report, Shortcuts, Untimed, first_ballot
 
 NONE: Final = Bounds(zeroings=0, restarts=0, breaks=0, has_lag=False)
 SMALL: Final = {

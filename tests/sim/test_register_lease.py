@@ -33,7 +33,7 @@ from albireo.machine.vote.register import RegisterVoter
 from albireo.machine.vote.voter import SendVote, VoteAsked, VoterRefusal
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.sim.engine.agenda import Agenda
-from tests.register_world import first_ballot, padded, record
+from tests.parts.register_world import first_ballot, padded, record
 
 LEASE: Final = 100 * MS
 SETTLES: Final = (3 * MS, 40 * MS)

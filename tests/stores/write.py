@@ -29,11 +29,11 @@ from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.runtime.link.lines import LineTo
-from tests.drill.test_pair_cli_drill import ALBIREO, ENVIRONMENT, VOTERS, Pair, until
+from tests.parts.process_pair import ALBIREO, ENVIRONMENT, VOTERS, Pair, until
+from tests.parts.waiting import PATIENCE_S
 from tests.stores.archive import FOLDER, pack, told_beside, unpack
 from tests.stores.plc import COUNT, MUTE, STRICT, STUBBORN, TEXT_WORDS, TEXTS, Plc
 from tests.stores.telling import command, told_of
-from tests.waiting_parts import PATIENCE_S
 
 CLUSTER: Final = "3f0c1c7a-1c1e-4c59-9f0e-0d6f2a9be001"
 LOG: Final = """

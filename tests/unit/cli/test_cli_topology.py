@@ -16,7 +16,7 @@ from albireo.cli.site.topology import TextReader, read_topology
 from albireo.codec.topology.topology import LoadedTopology, load_topology
 from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.survey import Guess, Survey
-from tests.port_parts import free_port
+from tests.parts.port import free_port
 
 TOPOLOGY = """cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"
 [[node]]

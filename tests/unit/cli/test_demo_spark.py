@@ -10,7 +10,7 @@ import pytest
 
 from albireo.cli.demo.spark import is_ready, read_progress, wait_for_spark
 from albireo.cli.output import Failure
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S
 
 THERE = ("json",)
 """Stands for Spark where it is installed."""

@@ -18,7 +18,7 @@ from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.files.store import HistoryStore
-from tests.history_parts import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
+from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
 
 RANGE = ["--from", "2023-11-15T00:00", "--to", "2023-11-15T00:05"]
 pytestmark = [pytest.mark.slow]

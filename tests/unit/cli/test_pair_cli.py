@@ -38,7 +38,7 @@ from albireo.log.write.appending import Entry
 from albireo.machine.pair.events import State
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import EpochEntry, Position
-from tests.pair_parts import WALL, Side, Table
+from tests.parts.pair import WALL, Side, Table
 
 PRIMARY, BACKUP = "root[primary]", "root[backup]"
 LOG_ID = bytes(range(16))

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from albireo.cli import cli
 from albireo.node.vote.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
 from albireo.runtime import running
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S
 
 TOPOLOGY = """
 cluster = "11111111-2222-3333-4444-555555555555"

@@ -17,8 +17,8 @@ from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.runtime.link.lines import LineTo
-from tests.core_pair_parts import aside, plant, until
-from tests.port_parts import free_ports
+from tests.parts.core_pair import aside, plant, until
+from tests.parts.port import free_ports
 from tests.unit.node.core.test_early_receipts import ITEM, batch, stored, told
 
 pytestmark = [pytest.mark.slow]

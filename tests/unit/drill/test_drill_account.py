@@ -23,7 +23,7 @@ from albireo.log.segment.recovery import RecoveryReport
 from albireo.model.position import EpochEntry
 from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.runtime.actor.clock import SHIFT_VARIABLE, wall_ns, write_shift
-from tests.log_parts import entry_of
+from tests.parts.log import entry_of
 
 ACKED = {"a": range(1, 6), "b": range(1, 3)}
 WHOLE = {"a": [1, 2, 3, 4, 5], "b": [1, 2]}

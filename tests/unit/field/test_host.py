@@ -18,7 +18,7 @@ from albireo.model.quality import BAD_NO_DATA, GOOD
 from albireo.model.samples import Strings
 from albireo.model.value import ValueType
 from albireo.runtime.actor.clock import boot_ns
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S
 
 
 def polled(adapter: HostAdapter) -> dict[str, tuple[float, int]]:

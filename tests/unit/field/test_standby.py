@@ -24,8 +24,8 @@ from albireo.model.instant import MS, Instant
 from albireo.model.quality import GOOD
 from albireo.runtime.actor.actor import running
 from albireo.runtime.link.sockets import Letter
-from tests.field_parts import LONG_MS, Plc, RawDevice, RecordingCore, comm, in_loop, plc, registers_answer, until
-from tests.port_parts import free_port
+from tests.parts.field import LONG_MS, Plc, RawDevice, RecordingCore, comm, in_loop, plc, registers_answer, until
+from tests.parts.port import free_port
 
 ACTING = AdapterRole(is_paired=True, epoch=4, member=1)
 

@@ -18,7 +18,7 @@ from albireo.codec.message import (
 from albireo.field.contract import DeviceLost, PairAdapter, SendGuard, VoterRequestRefused
 from albireo.field.voter_line import OFFER_EVERY_NS, REFUSED_PAUSE_NS, REQUESTS_MAX, VoterLine
 from albireo.model.instant import Instant
-from tests.field_parts import in_loop, until
+from tests.parts.field import in_loop, until
 
 WORDS = tuple(range(64))
 

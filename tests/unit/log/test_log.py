@@ -26,7 +26,7 @@ from albireo.log.log import Log
 from albireo.model.instant import MS, LogTime
 from albireo.model.position import EpochEntry, Position
 from albireo.sim.engine.disk import SimDisk
-from tests.log_parts import DIRECTORY, IDENTITY, SEGMENTS, SMALL, World, entry_of, segment_paths
+from tests.parts.log import DIRECTORY, IDENTITY, SEGMENTS, SMALL, World, entry_of, segment_paths
 
 
 @pytest.fixture

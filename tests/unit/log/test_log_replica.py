@@ -28,8 +28,8 @@ from albireo.log.write.claims import CALM_MS, Claims
 from albireo.model.instant import LogTime
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.sim.engine.disk import SimDisk
-from tests.log_member_parts import ALL, IDENTITIES, Member, frames_of
-from tests.log_parts import DIRECTORY, QUARANTINE, SMALL, entry_of, same, segment_paths
+from tests.parts.log import DIRECTORY, QUARANTINE, SMALL, entry_of, same, segment_paths
+from tests.parts.log_member import ALL, IDENTITIES, Member, frames_of
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from albireo.log.log import Log
 from albireo.log.write.commit import LogFailure
 from albireo.model.position import EpochEntry, Position
 from albireo.sim.engine.disk import SimDisk
-from tests.log_member_parts import ALL, IDENTITIES
-from tests.log_parts import entry_of
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.log import entry_of
+from tests.parts.log_member import ALL, IDENTITIES
+from tests.parts.waiting import PATIENCE_S
 
 CONFIG = LogConfig(segment_bytes=64 * 1024, pending_bytes_max=1 << 24, free_bytes_min=0, prepare_retry_ms=5)
 

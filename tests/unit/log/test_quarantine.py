@@ -12,7 +12,7 @@ from albireo.log import LogConfig
 from albireo.log.config import DAY_NS, MIB
 from albireo.log.store.quarantine import Quarantine, Quarantined, Trimmer
 from albireo.sim.engine.disk import PowerCut, SimDisk
-from tests.log_parts import DIRECTORY, QUARANTINE, SMALL, World
+from tests.parts.log import DIRECTORY, QUARANTINE, SMALL, World
 
 WALL = 1_800_000_000 * 1_000_000_000
 

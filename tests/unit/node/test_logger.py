@@ -15,7 +15,7 @@ from albireo.codec.message import Ask, Logged
 from albireo.model.instant import Instant
 from albireo.node.logger import FileSink, LineWriter, StreamSink, SyslogSink, create
 from albireo.runtime import ActorContext, Letter, running
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S
 
 
 def line(event: str, level: str = "info", **fields: object) -> Logged:

@@ -13,8 +13,8 @@ import pytest
 
 from albireo.codec.history import FileKind
 from tests.long_form import some
+from tests.parts.waiting import PATIENCE_S
 from tests.unit.pipeline.history_files import DAY0, SECOND, HistoryWriter, item, sample
-from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -22,7 +22,7 @@ from albireo.plant.tunnel.wire import (
     framed,
     receive,
 )
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S
 
 
 def test_a_plc_that_is_off_comes_back_by_itself() -> None:

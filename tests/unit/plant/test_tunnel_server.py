@@ -14,8 +14,8 @@ from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.registers import Register, value_of, words_of_text
 from albireo.plant.tunnel.plc.server import PlcServer
 from albireo.plant.tunnel.wire import PlcFaults
-from tests.steady_parts import run_steadily
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.steady import run_steadily
+from tests.parts.waiting import PATIENCE_S
 
 P1 = PLCS["p1"]
 ADDRESS, VALUE = 2, 3

@@ -26,9 +26,9 @@ from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.registers import value_of
 from albireo.plant.tunnel.plc.server import PlcServer
 from albireo.plant.tunnel.wire import PlcFaults, ResetConnections, Restart, ZeroVoter
-from tests.plc_parts import CYCLE_MS, PlcCycles
-from tests.steady_parts import run_steadily
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.plc import CYCLE_MS, PlcCycles
+from tests.parts.steady import run_steadily
+from tests.parts.waiting import PATIENCE_S
 
 P1 = PLCS["p1"]
 STATUS = MAILBOX_ADDRESS + 2 * MAILBOX_REGISTERS

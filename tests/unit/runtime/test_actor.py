@@ -33,7 +33,7 @@ from albireo.runtime.actor.directory import DataLock, RunDirectory
 from albireo.runtime.actor.journal import RATE_NS
 from albireo.runtime.actor.loop import ActorLoop, TurnMeter
 from albireo.runtime.link.sockets import PARTS_MAX
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S
 
 
 class Echo:

@@ -15,7 +15,7 @@ from albireo.cli import cli
 from albireo.runtime import Keys, KeysRefused
 from albireo.runtime.link.key_files import KNOWN_SECRETS, LOCK_FILE, OWN_FILE, TRUSTED_FILE, new_pair, public_key
 from albireo.runtime.link.keys import introduce
-from tests.transport_parts import CLIENT, SERVER, key_pair
+from tests.parts.transport import CLIENT, SERVER, key_pair
 
 OTHER = "witness:w1"
 

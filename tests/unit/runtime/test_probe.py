@@ -12,8 +12,8 @@ import pytest
 
 from albireo.runtime import EndpointRefused, Reach, running
 from albireo.runtime.link.probe import PROBES_MAX, Probes, reach
-from tests.transport_parts import End, key_pair, two_ends, until
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.transport import End, key_pair, two_ends, until
+from tests.parts.waiting import PATIENCE_S
 
 
 def endpoint_of(listener: socket.socket) -> str:

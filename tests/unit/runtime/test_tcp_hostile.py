@@ -21,8 +21,8 @@ from albireo.runtime.link.key_files import new_pair
 from albireo.runtime.link.link import Link
 from albireo.runtime.link.sockets import Sockets
 from albireo.runtime.link.zap import HandshakeRefusal, judge
-from tests.transport_parts import ANY_PORT, CLIENT, SERVER, Foreign, heard, key_pair, two_ends, until
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.transport import ANY_PORT, CLIENT, SERVER, Foreign, heard, key_pair, two_ends, until
+from tests.parts.waiting import PATIENCE_S
 
 WORDS = [bytes(part) for part in encode(Ask(request_id=1, what="let me in"), [])]
 FAILED = (ConnectionEvent.REFUSED, ConnectionEvent.BROKEN_OFF)

@@ -30,8 +30,8 @@ from albireo.runtime.link.keys import introduce
 from albireo.runtime.link.probe import reach
 from albireo.runtime.link.sockets import Sockets
 from albireo.runtime.link.tcp import LOOK_S
-from tests.transport_parts import ANY_PORT, CLIENT, SERVER, End, Wire, heard, key_pair, two_ends, until
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.transport import ANY_PORT, CLIENT, SERVER, End, Wire, heard, key_pair, two_ends, until
+from tests.parts.waiting import PATIENCE_S
 
 MARKER = "marker-7f3a"
 

@@ -9,7 +9,7 @@ from albireo.machine.fold import cases as module
 from albireo.model.case import Action, Case, LifecycleStatus
 from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.value import ItemId, ValueType
-from tests.alarm_parts import AlarmNode, batch_of
+from tests.parts.alarm import AlarmNode, batch_of
 
 QUIET = AlarmConfig(chatter_window_ms=1, chatter_activations=16)
 

@@ -11,7 +11,7 @@ from albireo.machine.fold import AlarmConfig, Conditions, Dim
 from albireo.model import quality as q
 from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.value import ItemId, Value, ValueType
-from tests.alarm_parts import WALL_0, AlarmNode, batch_of
+from tests.parts.alarm import WALL_0, AlarmNode, batch_of
 
 NEVER_CHATTER = AlarmConfig(chatter_window_ms=1, chatter_activations=16)
 

@@ -12,7 +12,7 @@ from albireo.model.instant import SECOND, LogTime
 from albireo.model.item import AlarmSettings, DataItem, KnownItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ItemId, Value, ValueType
-from tests.alarm_parts import WALL_0, batch_of
+from tests.parts.alarm import WALL_0, batch_of
 
 S = SECOND
 

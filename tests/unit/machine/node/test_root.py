@@ -54,7 +54,7 @@ from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ItemId, ValueType
-from tests.drafted_parts import end_of, frames_of, view_of
+from tests.parts.drafted import end_of, frames_of, view_of
 
 LOG = b"L" * 16
 T0 = 1_800_000_000 * SECOND

@@ -28,7 +28,7 @@ from albireo.machine.vote.register import RegisterVoter
 from albireo.machine.vote.voter import HolderGone, SendVote, VoteAsked
 from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.position import Position
-from tests.register_world import ZEROS, config, first_ballot, padded, record
+from tests.parts.register_world import ZEROS, config, first_ballot, padded, record
 
 RUN = 1
 

@@ -27,7 +27,7 @@ from albireo.runtime import SyncLink, running
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.actor.loop import ActorLoop
 from albireo.runtime.errors import ActorFailed, ConfigurationRefused, StoreRefused
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S
 
 ARGUMENTS = {"node": "root", "cluster": "c", "log": {"segment_bytes": 1 << 20, "free_bytes_min": 0}}
 

@@ -18,8 +18,8 @@ from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.runtime.actor.clock import boot_ns
-from tests.core_pair_parts import aside, plant, until
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.core_pair import aside, plant, until
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.slow]
 

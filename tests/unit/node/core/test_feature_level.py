@@ -23,7 +23,7 @@ from albireo.model.log_view import LogView
 from albireo.node.core.actor import create
 from albireo.runtime import running
 from albireo.runtime.errors import ConfigurationRefused
-from tests.pair_parts import Side, Table
+from tests.parts.pair import Side, Table
 from tests.unit.node.core.test_core_actor import ARGUMENTS, status
 
 HEARTBEAT_OF_LEVEL_1: Final = bytes.fromhex(

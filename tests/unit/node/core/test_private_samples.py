@@ -24,8 +24,8 @@ from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.node.history.hot import HotTail
 from albireo.runtime.actor.clock import boot_ns
-from tests.core_pair_parts import aside, private_plant, until
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.core_pair import aside, private_plant, until
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.slow]
 

@@ -20,8 +20,8 @@ from albireo.model.value import ItemId, ValueType
 from albireo.node.history.actor import Historian, HistoryArguments
 from albireo.node.history.files.store import HistoryStore
 from albireo.runtime import ActorContext, Letter, Link, running
-from tests.history_parts import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, stored_rows
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, stored_rows
+from tests.parts.waiting import PATIENCE_S
 
 Story = TypeVar("Story", bound=Callable[..., Coroutine[None, None, None]])
 

@@ -38,7 +38,16 @@ from albireo.model.position import Position
 from albireo.node.history.copy_work import ASIDE, read_piece
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.query import StoredHistory, TimeRange
-from tests.history_copy_parts import (
+from tests.parts.history import (
+    DAY_ZERO,
+    LOG_ID,
+    DyingFiles,
+    MemoryLog,
+    fill,
+    hot_of,
+    listed_files_are_there,
+)
+from tests.parts.history_copy import (
     Copy,
     Piece,
     Tamper,
@@ -48,15 +57,6 @@ from tests.history_copy_parts import (
     some_days,
     source_of,
     target_of,
-)
-from tests.history_parts import (
-    DAY_ZERO,
-    LOG_ID,
-    DyingFiles,
-    MemoryLog,
-    fill,
-    hot_of,
-    listed_files_are_there,
 )
 
 pytestmark = pytest.mark.slow

@@ -16,10 +16,10 @@ from albireo.node.history.actor import Historian
 from albireo.node.history.errors import HistoryDamaged
 from albireo.node.history.files.store import HistoryStore, read_manifest
 from albireo.runtime import running
-from tests.core_pair_parts import Plant, aside, plant, until
-from tests.history_copy_parts import all_rows
+from tests.parts.core_pair import Plant, aside, plant, until
+from tests.parts.history_copy import all_rows
+from tests.parts.waiting import PATIENCE_S
 from tests.unit.node.transfer.test_snapshot_join import Producer
-from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.slow]
 

@@ -41,7 +41,7 @@ from albireo.node.history.errors import HistoryDamaged, QueryRefused, UnknownIte
 from albireo.node.history.files.store import RETIRED_GRACE_NS, HistoryStore, read_manifest
 from albireo.node.history.hot import HotTail, samples_table
 from albireo.node.history.query import HotRows, StoredHistory, TimeRange
-from tests.history_parts import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of, listed_files_are_there, stored, stored_rows
+from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of, listed_files_are_there, stored, stored_rows
 
 
 def sealed(data: Path, log: MemoryLog, wall_ns: int = DAY_ZERO) -> HistoryStore:

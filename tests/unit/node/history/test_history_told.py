@@ -14,7 +14,7 @@ from albireo.model.instant import SECOND
 from albireo.node.core.membership import LogAndFolds
 from albireo.node.transfer.history_relay import HistoryRelay
 from albireo.runtime import ActorContext, Letter, Link
-from tests.pair_parts import CLUSTER, WALL, Side, Table
+from tests.parts.pair import CLUSTER, WALL, Side, Table
 
 Part = bytes | memoryview
 

@@ -21,7 +21,7 @@ from albireo.node.member.marks import ACTIONS_MAX, NAME, MarkedCase, Marks
 from albireo.node.member.status import MemberStatus
 from albireo.runtime import Letter
 from albireo.sim.engine.disk import SimDisk
-from tests.pair_parts import WALL, Side, Table
+from tests.parts.pair import WALL, Side, Table
 
 ANSWERED_NS = 15 * SECOND
 W1, W2, W3 = "witness:w1", "witness:w2", "witness:w3"

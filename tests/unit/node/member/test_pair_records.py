@@ -18,8 +18,8 @@ from albireo.node.member.audit_trail import audits_of
 from albireo.node.member.marks import Marks
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.errors import ActorFailed
-from tests.core_pair_parts import Plant, aside, plant, until
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.core_pair import Plant, aside, plant, until
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.slow]
 

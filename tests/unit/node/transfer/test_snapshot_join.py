@@ -35,8 +35,8 @@ from albireo.node.core.actor import Core
 from albireo.node.core.housekeeping import Retention
 from albireo.runtime import SyncLink
 from albireo.runtime.actor.clock import boot_ns
-from tests.core_pair_parts import Plant, aside, plant, until
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.core_pair import Plant, aside, plant, until
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.slow]
 

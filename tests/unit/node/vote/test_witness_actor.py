@@ -22,7 +22,7 @@ from albireo.runtime import ActorContext, ConfigurationRefused, Letter, run_acto
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.keys import Keys, introduce
 from albireo.sim.engine.disk import SimDisk
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S
 
 CLUSTER = "c/root"
 VOTERS = ("witness:w1", "witness:w2", "witness:w3")

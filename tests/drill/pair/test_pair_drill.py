@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.drill.test_pair_cli_drill import until
+from tests.parts.process_pair import until
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 

@@ -12,7 +12,7 @@ from albireo.log.segment.recovery import RecoveryReport
 from albireo.model.instant import MS, LogTime
 from albireo.model.position import EpochEntry
 from albireo.sim.engine.disk import SimDisk
-from tests.log_parts import DIRECTORY, QUARANTINE, SMALL, entry_of, same
+from tests.parts.log import DIRECTORY, QUARANTINE, SMALL, entry_of, same
 
 PAIR = pair_log_id("7f0c/root")
 IDENTITIES = tuple(StoreIdentity(cluster="7f0c", node=f"root[{name}]", log_id=PAIR) for name in ("primary", "backup"))

@@ -15,11 +15,11 @@ import pytest
 from albireo.codec.message import Answer, Ask
 from albireo.runtime import SyncLink
 from albireo.runtime.actor.directory import holder
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BOTH = pytest.mark.parametrize("placement", ["process", "thread"])
 SILENT_MS = 3_000
 """Where silence is waited for: a machine that stands still for a second is not meant."""

@@ -34,7 +34,7 @@ from albireo.node.history.copy_work import CopyWork, read_piece
 from albireo.node.history.errors import FileRefused
 from albireo.node.history.files import merging
 from albireo.node.history.files.store import HistoryStore
-from tests.history_parts import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of, stored
+from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of, stored
 
 Piece = bytes | memoryview
 Tamper = Callable[[Word, Piece], tuple[Word, Piece] | None]

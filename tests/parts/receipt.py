@@ -47,7 +47,7 @@ from albireo.model.log_view import LogView
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
-from tests.drafted_parts import end_of, frames_of, view_of
+from tests.parts.drafted import end_of, frames_of, view_of
 
 LOG = b"R" * 16
 T0 = 1_800_000_000 * SECOND

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.drill.test_pair_cli_drill import ALBIREO, ENVIRONMENT, MEMBERS, VOTERS, Pair, until
-from tests.port_parts import free_ports
+from tests.parts.port import free_ports
+from tests.parts.process_pair import ALBIREO, ENVIRONMENT, MEMBERS, VOTERS, Pair, until
+from tests.parts.waiting import PATIENCE_S
 from tests.stores.archive import kept, told_beside, unpack
 from tests.stores.later import COPIES, REMEDY, make_later
 from tests.stores.telling import command, compared
-from tests.waiting_parts import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drill.test_pair_cli_drill import ALBIREO, ENVIRONMENT, MEMBERS, VOTERS, Pair, until
+from tests.parts.process_pair import ALBIREO, ENVIRONMENT, MEMBERS, VOTERS, Pair, until
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 

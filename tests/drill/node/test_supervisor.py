@@ -15,11 +15,11 @@ from albireo.model.instant import MS, SECOND
 from albireo.runtime import ActorHung, ActorSpec, DataLocked, LinkLimits, StartFailed, SyncLink
 from albireo.runtime.actor.supervision import SupervisionConfig
 from albireo.runtime.actor.supervisor import ActorChanged, ActorState, PlacementName, Supervisor
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CALM = SupervisionConfig(
     first_backoff_ns=10 * MS,
     longest_backoff_ns=200 * MS,
@@ -39,7 +39,7 @@ def _path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def spec(name: str, stage: int = 0, *, is_essential: bool = True, **arguments: object) -> ActorSpec:
-    return ActorSpec(name, "tests.drill.actors:create", {"name": name, **arguments}, stage, is_essential)
+    return ActorSpec(name, "tests.drill.node.actors:create", {"name": name, **arguments}, stage, is_essential)
 
 
 @asynccontextmanager
@@ -114,7 +114,7 @@ def test_actors_start_answer_and_stop(tmp_path: Path, placement: PlacementName) 
 
 def test_an_actor_that_is_behind_by_design_leaves_the_cpu_to_the_others(tmp_path: Path) -> None:
     async def body() -> None:
-        polite = ActorSpec("b", "tests.drill.actors:create", {"name": "b"}, nice=10)
+        polite = ActorSpec("b", "tests.drill.node.actors:create", {"name": "b"}, nice=10)
         own = os.nice(0)
         async with node(tmp_path, spec("a"), polite) as supervisor:
             found = {one.name: os.getpriority(os.PRIO_PROCESS, one.pid or 0) for one in supervisor.states()}

@@ -18,9 +18,9 @@ import pytest
 from albireo.log import LogConfig
 from albireo.log.log import Log
 from albireo.model.position import EpochEntry
-from tests.log_parts import IDENTITY, entry_of
 from tests.long_form import IS_LONG, some
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.log import IDENTITY, entry_of
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 

@@ -19,7 +19,7 @@ from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.registers import Register, value_of
 from albireo.plant.tunnel.processes import begin
 from albireo.plant.tunnel.wire import PlcFaults
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 

@@ -20,8 +20,8 @@ from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType
 from albireo.node.history.sql import connect
 from albireo.runtime.link.lines import LineTo
-from tests.drill.test_pair_cli_drill import VOTERS, Pair, until
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.process_pair import VOTERS, Pair, until
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 

@@ -14,7 +14,7 @@ from albireo.runtime.link.connection import ConnectionEvent, Monitor
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.keys import introduce
 from albireo.runtime.link.zap import ADDRESS
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S
 
 ANY_PORT = "tcp://127.0.0.1:*"
 SERVER = "root[primary]"

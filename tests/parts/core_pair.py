@@ -18,8 +18,8 @@ from albireo.node.vote.witness import Witness, WitnessArguments, WitnessMember, 
 from albireo.runtime import run_actor, running
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.lines import LineTo
-from tests.port_parts import free_ports
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.port import free_ports
+from tests.parts.waiting import PATIENCE_S
 
 CLUSTER: Final = "c/root"
 VOTER: Final = "witness:w1"

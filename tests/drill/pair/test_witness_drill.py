@@ -23,7 +23,7 @@ from albireo.log.store.mirrored_file import NAMES
 from albireo.model.instant import MS, SECOND
 from albireo.runtime import SyncLink
 from albireo.runtime.errors import PeerUnreachable
-from tests.port_parts import free_ports
+from tests.parts.port import free_ports
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
@@ -113,8 +113,8 @@ class Site:
         return self._keep(process)
 
     def start_holder(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "tests.drill.peer_main", f"tcp://127.0.0.1:{self.ports[2]}", "holder"]
-        root = Path(__file__).parents[2]
+        command = [sys.executable, "-m", "tests.drill.pair.peer_main", f"tcp://127.0.0.1:{self.ports[2]}", "holder"]
+        root = Path(__file__).parents[3]
         holder = subprocess.Popen([*command[:-1], str(self.directory / "holder")], cwd=root, stdout=subprocess.PIPE)
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"listening\n"

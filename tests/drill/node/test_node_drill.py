@@ -33,8 +33,8 @@ from albireo.plant.tunnel.processes import Tunnel, start_tunnel
 from albireo.plant.tunnel.scenario import Scenario
 from albireo.runtime import SyncLink
 from albireo.runtime.actor.clock import boot_ns
-from tests.plc_parts import patient_site
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.plc import patient_site
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 

@@ -15,9 +15,9 @@ from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.node.history.sql import connect
-from tests.drill.test_pair_cli_drill import VOTERS, Pair, until
-from tests.drill.test_snapshot_drill import history, members
-from tests.waiting_parts import PATIENCE_S
+from tests.drill.pair.test_snapshot_drill import history, members
+from tests.parts.process_pair import VOTERS, Pair, until
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 

@@ -27,8 +27,8 @@ from albireo.machine.output.mailbox import (
 )
 from albireo.machine.output.mailbox import Result as Answered
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS
-from tests.port_parts import free_port
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.port import free_port
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 

@@ -28,8 +28,8 @@ from albireo.model.samples import SampleBatch
 from albireo.model.value import Value
 from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.link.sockets import Letter
-from tests.port_parts import free_port
-from tests.waiting_parts import PATIENCE_S
+from tests.parts.port import free_port
+from tests.parts.waiting import PATIENCE_S
 
 LONG_MS = 60_000
 """Of a time limit that is not the point: nobody may take longer, and a machine that stands still does not reach it."""

@@ -29,7 +29,7 @@ def main() -> int:
     specs = [
         ActorSpec("logger", "albireo.node.logger:create", {"target": "file"}, is_essential=False),
         *(
-            ActorSpec(name, "tests.drill.actors:create", {"name": name, "crash_at_start": name == "crasher"}, 1)
+            ActorSpec(name, "tests.drill.node.actors:create", {"name": name, "crash_at_start": name == "crasher"}, 1)
             for name in names
         ),
     ]
