@@ -8,16 +8,12 @@
 Spec: design/pair.md, The voter protocol, exactly.
 """
 
-from typing import Final
-
 import msgspec
 
 from albireo.codec.record import Audited
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant
 from albireo.model.position import BEGINNING, EpochEntry, Position
-
-NOBODY: Final = -1
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -147,11 +147,6 @@ class PairAdapter(Adapter, Protocol):
     An adapter without them stands by by polling slowly, guards its outputs by the lease alone, and owns no voter.
     """
 
-    @property
-    def owns_voter(self) -> bool:
-        """The registers of a voter are reached through this adapter's connection."""
-        ...
-
     async def knock(self) -> None:
         """Ask the device for something small.
 

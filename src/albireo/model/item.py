@@ -1,7 +1,4 @@
-"""DataItem: a value that a node measures or sets, and how its alarms are judged.
-
-One of the three synchronised classes of the DIM (DataItem, Session, Case).
-"""
+"""DataItem: a value that a node measures or sets, and how its alarms are judged."""
 
 import math
 from enum import StrEnum
@@ -105,15 +102,6 @@ class KnownItem(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def full_name(self) -> str:
         return f"{self.node}:{self.item.name}"
-
-
-class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """A person or a program at work on a node (type only; faces create them)."""
-
-    session_id: int
-    user: str
-    role: str
-    opened_ns: int
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,14 +1,13 @@
 """Errors that can stop the pipeline, each with what to do about it.
 
 PipelineError
-├── PipelineMissing      the optional packages of the pipeline are not installed
 ├── JavaMissing          no Java that can run Spark
 ├── SparkFailed          Spark did not start, or a job of it failed for a reason of its own
 ├── OutputBusy           another pass is at work on the same output directory
 ├── OutputUnusable       the output directory or a table in it can't be written or read
-└── HistoryError         the history is not what its manifest says
-    ├── HistoryMissing   no manifest, or a file of it is not there
-    └── HistoryDamaged   a file can't be read, or is of another shape
+└── SourceError          a file of the history is not what its manifest says
+    ├── SourceMissing    no manifest, or a file of it is not there
+    └── SourceDamaged    a file can't be read, or is of another shape
 """
 
 from collections.abc import Sequence
@@ -22,10 +21,6 @@ class PipelineError(Exception):
         super().__init__(f"{problem}; {remedy}" if remedy else problem)
         self.problem = problem
         self.remedy = remedy
-
-
-class PipelineMissing(PipelineError):
-    """The optional packages of the pipeline are not installed."""
 
 
 class JavaMissing(PipelineError):

@@ -139,13 +139,8 @@ class LiveState:
         """Cases by urgency: unacked before acked, shelved and suppressed last, then severity, then age."""
         return sorted(self.cases.values(), key=_urgency)
 
-    def worst_case(self, item_id: int) -> Case | None:
-        """The most severe active case of an item that is neither shelved nor suppressed."""
-        shown = [case for case in self.cases.values() if case.item_id == item_id and case.is_active]
-        return max((case for case in shown if not is_put_away(case)), key=lambda case: case.severity, default=None)
-
     def alarmed(self) -> dict[int, Case]:
-        """Worst active case per item, as `worst_case`; one pass for a whole screen."""
+        """The most severe active case of each item that is neither shelved nor suppressed."""
         worst: dict[int, Case] = {}
         for case in self.cases.values():
             if case.is_active and not is_put_away(case):

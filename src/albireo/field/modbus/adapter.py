@@ -280,10 +280,6 @@ class Modbus:
 
     # The voter's registers.
 
-    @property
-    def owns_voter(self) -> bool:
-        return self._config.voter_address is not None
-
     async def read_voter(self) -> tuple[int, ...] | VoterRequestRefused:
         config = self._config
         assert config.voter_address is not None

@@ -238,18 +238,6 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
     )
 
 
-def data_item(row: Mapping[str, str], *, adapter: str = "") -> DataItem:
-    """The declaration in a row that `parse_row` accepts.
-
-    Raises:
-        ValueError: it does not accept it.
-    """
-    parsed = parse_row(row, adapter=adapter)
-    if isinstance(parsed, list):
-        raise ValueError("; ".join(f"{one.column}: {one.text}" for one in parsed))  # noqa: TRY004  # Content, not type.
-    return parsed.item
-
-
 def _words(cells: _Row, kind: TableKind, register_type: RegisterType) -> int:
     if kind.is_bits and register_type is not RegisterType.BOOL:
         cells.wrong("type", f"a {kind.value} of type {register_type.value}", "write bool, or leave it empty")
