@@ -80,9 +80,9 @@ from albireo.node.core.membership import LogAndFolds
 from albireo.node.member.admin_actions import ActionContext, AdminActions
 from albireo.node.member.arguments import PairArguments
 from albireo.node.member.audit_trail import audits_at_end
-from albireo.node.member.handing_over import HandingOver
 from albireo.node.member.holder_watch import HolderWatch
 from albireo.node.member.marks import Marks
+from albireo.node.member.output_watch import OutputWatch
 from albireo.node.member.status import MemberStatus
 from albireo.node.transfer.history_relay import HistoryRelay
 from albireo.node.transfer.replication import Replication
@@ -153,7 +153,7 @@ class PairMembership:
         self._replication = Replication(self._actor, log, own, self._others, *told)
         self._restoring = Restoring(self._actor, self._core, own, self._others, self._refuse)
         self._relay = HistoryRelay(self._actor, self._core, own, peer, self._others, status, self._refuse)
-        self._handing_over = HandingOver(self._member, log, self._core.root)
+        self._outputs = OutputWatch(self._member, log, self._core.root)
         self._watch.run_of = lambda: self._member.peer.run
         self._watch.on_gone = self._other_gone
         self._watch.on_due = self._core.wake
@@ -253,7 +253,7 @@ class PairMembership:
         self._plcs.ticked(now)
         self._watch.pass_time(now)
         self._replication.pump()
-        for event in self._handing_over.events(now):
+        for event in self._outputs.events(now):
             self._step(event)
 
     def deadline(self) -> Instant | None:
@@ -262,7 +262,7 @@ class PairMembership:
             self._actions.deadline(),
             self._plcs.deadline(),
             self._watch.deadline(),
-            self._handing_over.deadline(),
+            self._outputs.deadline(),
         )
 
     @property

@@ -29,7 +29,7 @@ from albireo.machine.node.events import (
 from albireo.machine.pair.events import Event, OutputsEnded, Permit
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
-from albireo.node.member.handing_over import HandingOver
+from albireo.node.member.output_watch import OutputWatch
 from tests.unit.machine.node.test_root_roles import ITEMS, Side, pair
 from tests.unit.machine.pair.test_member import member
 
@@ -239,11 +239,11 @@ def test_the_member_machine_is_told_at_once_and_only_what_is_news(tmp_path: Path
     one = serving()
     order = ordered(one, "w")
     log, _ = Log.open(tmp_path / "log", StoreIdentity(cluster="c", node="n"))
-    handing_over = HandingOver(member(), log, one.root)
+    watch = OutputWatch(member(), log, one.root)
 
     def told() -> list[Event]:
-        is_due = handing_over.deadline() is not None
-        news = handing_over.events(one.now)
+        is_due = watch.deadline() is not None
+        news = watch.events(one.now)
         assert is_due == bool(news)
         return news
 

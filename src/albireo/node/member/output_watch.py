@@ -1,4 +1,7 @@
-"""Reasons for the active member to hand the lead over by itself: the other member can do what this member can't.
+"""Watch over the outputs of this member: when its writes have landed, and whether the other member could do better.
+
+A handover, whoever asked for it, waits until the last output write of this member has landed and its outcome stands in
+the log. The active member hands over by itself when the other member can do what this member can't:
 
     its disk takes nothing more
     it reaches fewer devices
@@ -6,9 +9,6 @@
 The other member's heartbeats say whether it has room and how many devices it reaches; without room it is handed
 nothing. Each reason has to last, and none is acted on again for a while: two members with a bad cable each must not
 swap for ever. With a full disk the while is short, for nothing is served by this member meanwhile.
-
-Also what every handover waits for, whoever asked for it: by when the last output write of this member has landed, and
-its outcome stands in the log.
 
 Spec: design/pair.md, rule 11; Outputs; ADR-0121.
 """
@@ -26,8 +26,8 @@ from albireo.model.instant import SECOND, Instant
 LOOK_NS: Final = SECOND // 2
 
 
-class HandingOver:
-    """Looks now and then for reasons to hand over; one per run of CORE."""
+class OutputWatch:
+    """See the module; one per run of CORE."""
 
     def __init__(self, member: Member, log: Log, root: Root) -> None:
         self._member = member
