@@ -31,7 +31,7 @@ class Node:
     def __init__(self, data: Path, placement: str, *actors: str, **environment: str) -> None:
         self.data = data
         self.process = subprocess.Popen(
-            [sys.executable, str(ROOT / "tests" / "drill" / "node_main.py"), str(data), placement, *actors],
+            [sys.executable, str(ROOT / "tests" / "drill" / "node" / "node_main.py"), str(data), placement, *actors],
             env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"} | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
