@@ -56,6 +56,13 @@ async def refused(made: Plant, member: int, what: str, **arguments: Any) -> str:
     return caught.value.reason
 
 
+async def refuse_on_record(made: Plant) -> None:
+    """Two records that only the primary has, committed: it asks nobody while it is solo."""
+    await refused(made, 0, "switchover", user="ida")
+    wanted = ("switchover_refused", "ida", "root[primary]")
+    await until(lambda: wanted in on_record(made.cores[0]), "the refusal is on record")
+
+
 async def pair_of(made: Plant, member: int) -> dict[str, Any]:
     pair: dict[str, Any] = (await order(made, member, "status"))["pair"]
     return pair
@@ -144,7 +151,7 @@ def test_a_log_that_must_be_cut_waits_for_room_and_goes_on_by_itself(tmp_path: P
             await made.wait_for("active", "ready")
             await made.kill(1)
             await made.wait_for("solo", "")
-            await refused(made, 0, "switchover", user="ida")  # Two records that only the primary has.
+            await refuse_on_record(made)
             await made.kill(0)
             backup = await made.start(1)
             await order(made, 1, "promote", user="rosa")
@@ -208,7 +215,7 @@ def test_a_forced_promotion_is_on_record_told_to_readers_and_shown_until_somebod
             await made.wait_for("active", "ready")
             await made.kill(1)
             await made.wait_for("solo", "")
-            await refused(made, 0, "switchover", user="ida")  # Two records that only the primary has.
+            await refuse_on_record(made)
             reader = ends.enter_context(contextlib.closing(Reader(made)))
             await aside(lambda: reader.read_to(made.cores[0]))
             primary = made.cores[0]
