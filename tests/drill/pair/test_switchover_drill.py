@@ -100,7 +100,16 @@ class UnderWay(threading.Thread):
 
 
 def begin(site: Site, level: str, faults: PlcFaults) -> tuple[str, UnderWay]:
-    """Who leads, and an order whose write is at the PLC. The output was written before, so nothing is new about it."""
+    """The member that leads, and its order whose write is at the PLC.
+
+    Ordered again where no write came: a poll that the PLC left unanswered was first, and the adapter dials anew."""
+    while (begun := begun_once(site, level, faults)) is None:
+        site.plcs.apply(PLC_OF[level], PlcFaults())
+    return begun
+
+
+def begun_once(site: Site, level: str, faults: PlcFaults) -> tuple[str, UnderWay] | None:
+    """The output was written before, so nothing is new about it; None: the order ended without a write."""
     active, last = site.active(), VALUES[level][1]
     site.writes(active, level, last)
     server = site.plcs.servers[PLC_OF[level]]
@@ -108,8 +117,8 @@ def begin(site: Site, level: str, faults: PlcFaults) -> tuple[str, UnderWay]:
     site.plcs.apply(PLC_OF[level], faults)
     order = UnderWay(site, active, level, VALUES[level][0])
     order.start()
-    site.pair.until("a write is at the PLC", lambda: server.writes > writes, HEALTHY_S)
-    return active, order
+    site.pair.until("the write came, or won't", lambda: server.writes > writes or not order.is_alive(), HEALTHY_S)
+    return (active, order) if server.writes > writes else None
 
 
 @pytest.mark.parametrize("level", sorted(PLC_OF))
