@@ -32,6 +32,7 @@ from albireo.codec.pair_message import (
     Question,
     Voted,
 )
+from albireo.codec.principal import Audience, KeyedEnd
 from albireo.codec.record import Audited
 from albireo.log import FramesRefused
 from albireo.machine.node import events as root_events
@@ -117,16 +118,23 @@ class PairMembership:
         self._marks = Marks(actor.data, core.files, core.log.do)
         self._status = MemberStatus(arguments.seats, arguments.config.voters, self._marks)
         keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
-        self._voters = {name: actor.connect_tcp(name, at, keys) for name, at in arguments.witnesses.items()}
+        other = frozenset({arguments.other_place})
+        self._voters = {
+            name: actor.connect_tcp(name, at, keys, hears=Audience(KeyedEnd.TO_WITNESS, frozenset({name})).hears)
+            for name, at in arguments.witnesses.items()
+        }
         self._others: list[Link] = [
             actor.connect_tcp(f"peer.{path}", endpoint, keys, peer=arguments.other_place)
             for path, endpoint in enumerate(arguments.other)
         ]
         self._own: list[Link] = [
-            actor.bind_tcp(f"member.{path}", endpoint, keys) for path, endpoint in enumerate(arguments.peer)
+            actor.bind_tcp(f"member.{path}", endpoint, keys, hears=Audience(KeyedEnd.PEER, other).hears)
+            for path, endpoint in enumerate(arguments.peer)
         ]
         self._watch = HolderWatch(actor, arguments.other_place, arguments.other, keys)
-        self._clients = actor.bind_tcp("clients", arguments.client, keys)
+        clients = Audience(KeyedEnd.CLIENT, other)
+        self._clients = actor.bind_tcp("clients", arguments.client, keys, hears=clients.hears)
+        self._links = (*self._voters.values(), *self._others, *self._own, self._clients)
         self._voter_of = {link: voter for voter, link in self._voters.items()}
         self._paths = {link: path for path, link in enumerate(self._own)}
 
@@ -306,7 +314,7 @@ class PairMembership:
             self._actor.log.error("left_without_a_word", reason="the other member did not take over in time")
 
     def close(self) -> None:
-        for link in (*self._voters.values(), *self._others, *self._own, self._clients):
+        for link in self._links:
             link.close()
 
     def _ask_machine(self, event: Event) -> list[Why]:
@@ -440,5 +448,6 @@ class PairMembership:
 
     def describe(self) -> dict[str, object]:
         """The pair as this member sees it, for `status`."""
+        self._status.refused |= {f"not heard on {link.name}": link.unheard for link in self._links if link.unheard}
         told = self._status.describe(self._member, self._core.log.view(), self._actor.now())
         return told | {"plc_voters": self._plcs.describe()}

@@ -5,6 +5,7 @@ Rules (ADR-0020, ADR-0021):
   continued in the next turn; after a send the socket is asked again (EVENTS).
 - A full or unknown peer makes `send` answer False.
 - A malformed message is counted, reported to the owner and gone; the peer's other messages are taken as before.
+- With keys the name of the sender's key decides which messages are heard; others are counted and gone (ADR-0144).
 - Parts are copied when they are sent: without a copy a send is faster on the whole, but the thread that later gives
   the memory back needs the GIL, and single sends took 200 ms of a turn (measured). Large parts are taken without one.
 """
@@ -25,6 +26,8 @@ else:
     SyncSocket = zmq.Socket
 
 Part = bytes | memoryview
+Hears = Callable[[str], frozenset[type]]
+"""Gives the messages that are heard from the holder of the key trusted under a name."""
 
 PARTS_MAX: Final = 4096
 """Parts of one message that are kept, its map included; further parts are dropped, and the protocol misses them."""
@@ -99,8 +102,7 @@ class Link:
         """Identity of this end; empty for a bound link."""
         self.linger_ms = linger_ms
         """Time that a clean stop waits for messages to leave."""
-        self.sent = 0
-        self.received = 0
+        self.sent = self.received = 0
         self.refused = 0
         """Number of sends that answered False."""
         self.malformed = 0
@@ -120,6 +122,12 @@ class Link:
         """TCP only: endpoint at which the link is bound (with the real port), or to which it connects."""
         self.untrusted = 0
         """Number of messages dropped because the key of their sender had been revoked in the meantime."""
+        self.hears: Hears | None = None
+        """With keys: says which messages are heard from whom; None: all of them, from everybody."""
+        self.unheard = 0
+        """Number of messages dropped because they are not heard from the holder of their sender's key."""
+        self.on_unheard: Callable[[Link, str], object] = _ignore
+        """Callback for each of them, with the name of the message; empty: nothing at all is heard from that peer."""
         self.at_close: list[Callable[[], object]] = []
         """Functions called right before the descriptor becomes invalid."""
         self._socket = socket
@@ -231,11 +239,22 @@ class Link:
         if self.name_of is not None and not self.peer:
             self.untrusted += 1
             return None
+        heard = self.hears(self.peer) if self.peer and self.hears is not None else None
+        if heard is not None and not heard:
+            self._drop_unheard("")
+            return None
         try:
             message, raw = decode(parts)
         except DecodeError as error:
             self.malformed += 1
             self.on_malformed(self, sender, error)
             return None
+        if heard is not None and type(message) not in heard:
+            self._drop_unheard(type(message).__name__)
+            return None
         self.received += 1
         return Letter(self, sender, message, raw, self.peer)
+
+    def _drop_unheard(self, what: str) -> None:
+        self.unheard += 1
+        self.on_unheard(self, what)

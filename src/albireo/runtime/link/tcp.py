@@ -13,6 +13,7 @@ Decisions: ADR-0100 (keys), ADR-0101 (who is let in), ADR-0102 (times, probes).
 
 import asyncio
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 from albireo.runtime.actor.journal import Journal
@@ -20,7 +21,7 @@ from albireo.runtime.errors import AddressTaken, EndpointRefused, KeysRefused
 from albireo.runtime.link.connection import ConnectionEvent, Monitor
 from albireo.runtime.link.dialing import STANDSTILL_S, Dialer, Listener
 from albireo.runtime.link.keys import Keys
-from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
+from albireo.runtime.link.link import Hears, Link, LinkLimits, SyncSocket
 from albireo.runtime.link.sockets import Sockets, new_identity
 from albireo.runtime.link.zap import HandshakeRefusal, ZapHandler
 
@@ -28,6 +29,11 @@ LOOK_S: Final = 0.25
 """Time between two looks at the key directory; a revocation has to take effect within a second."""
 
 Call = Callable[..., object]
+
+
+def nobody(name: str) -> frozenset[type]:
+    """The messages that are heard where nothing else is said: none, from nobody."""
+    return frozenset()
 
 
 class TcpLinks:
@@ -48,7 +54,7 @@ class TcpLinks:
         self._dialers: list[Dialer] = []
         self._timers: dict[object, asyncio.TimerHandle] = {}
 
-    def bind(self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits) -> Link:
+    def bind(self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits, hears: Hears = nobody) -> Link:
         """Listen at `endpoint`; port `*` takes a free one, see `link.endpoint`.
 
         Args:
@@ -56,12 +62,14 @@ class TcpLinks:
             endpoint: tcp://HOST:PORT.
             keys: own and trusted keys; None lets everybody in, on a loopback address only.
             limits: bounds of the link.
+            hears: with keys, says which messages are heard from whom; others are counted and dropped.
         Raises:
             EndpointRefused: it is no endpoint, or may not be used without keys.
             AddressTaken: somebody else listens there.
         """
         socket = self._sockets.router(limits)
         link = self._sockets.keep(Link(name, b"", socket, limits.linger_ms))
+        link.hears, link.on_unheard = cache(hears), self._report_unheard
         self._domains += 1
         domain = f"{name}#{self._domains}"
         try:
@@ -76,7 +84,9 @@ class TcpLinks:
         self._listeners.append(listener)
         return link
 
-    def connect(self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits, peer: str) -> Link:
+    def connect(
+        self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits, peer: str, hears: Hears = nobody
+    ) -> Link:
         """Connect to `endpoint`, now or when it is there; again after each outage, which loses what was on its way.
 
         Args:
@@ -85,6 +95,7 @@ class TcpLinks:
             keys: own and trusted keys; None trusts everybody, on a loopback address only.
             limits: bounds of the link.
             peer: name of the peer whose key is expected; it is dialled as soon as it is trusted.
+            hears: with keys, says which messages are heard from it; at any other the connection is ended.
         Raises:
             EndpointRefused: it is no endpoint, or may not be used without keys.
         """
@@ -96,6 +107,7 @@ class TcpLinks:
         except EndpointRefused:
             link.close()
             raise
+        link.hears, link.on_unheard = cache(hears), lambda _, what: self._cut_off(dialer, what)
         if keys is not None:
             self._look_after(keys)
         self._monitor(link, socket, lambda told: self._heard_by_dialer(dialer, told))
@@ -166,6 +178,23 @@ class TcpLinks:
         self._log.limited(
             "peer_refused", refusal.address, address=refusal.address, public=refusal.public, reason=refusal.reason
         )
+
+    def _report_unheard(self, link: Link, what: str) -> None:
+        """Report a message that is not heard from its sender; libzmq can't end one connection of a ROUTER."""
+        told = {"link": link.name, "peer": link.peer, "message": what or "any", "count": link.unheard}
+        self._log.limited("message_not_heard", f"{link.name} {link.peer}", **told)
+
+    def _cut_off(self, dialer: Dialer, what: str) -> None:
+        """End the connection to a peer that said what is not heard from it; it is dialled again after a while."""
+        self._report_unheard(dialer.link, what)
+        if dialer.is_up:
+            self._call(self._hang_up, dialer)
+
+    def _hang_up(self, dialer: Dialer) -> None:
+        if dialer.is_up and not dialer.link.is_closed:
+            dialer.hang_up()
+            self._went_down(dialer, "it said what is not heard from it")
+            self._after(dialer, STANDSTILL_S, lambda: self._redial(dialer))
 
     def _monitor(self, link: Link, socket: SyncSocket, hear: Callable[[ConnectionEvent], object]) -> None:
         monitor = Monitor(socket, self._sockets.pair())
