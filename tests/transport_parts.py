@@ -187,7 +187,7 @@ class Foreign:
     def has_heard(self, told: ConnectionEvent) -> bool:
         """True if that has happened to its connection so far."""
         self.socket.getsockopt(zmq.EVENTS)
-        self.told += self._monitor.take()
+        self.told += [news.event for news in self._monitor.take()]
         return told in self.told
 
     def received(self) -> list[list[bytes]]:

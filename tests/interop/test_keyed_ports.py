@@ -96,7 +96,7 @@ def test_nobody_else_speaks_as_the_other_member(tmp_path: Path, name: str) -> No
         async with keyed_plant(tmp_path, OPERATOR, *STRANGERS) as plant:
             own = membership(plant)
             async with speaker(plant, name, plant.peer_ends[0], PLACES[0]) as link:
-                assert await said(link, own._own[0], name, FORGED) == (0, [""] * len(FORGED))
+                assert await said(link, own._links.own[0], name, FORGED) == (0, [""] * len(FORGED))
             assert own._member.peer.last is None
             assert plant.state(0) == "solo"
             told = own.describe()["refused"]
@@ -111,7 +111,7 @@ def test_the_other_member_is_heard(tmp_path: Path) -> None:
         async with keyed_plant(tmp_path) as plant:
             own = membership(plant)
             async with speaker(plant, PLACES[1], plant.peer_ends[0], PLACES[0]) as link:
-                assert await said(link, own._own[0], PLACES[1], FORGED[:1]) == (1, [])
+                assert await said(link, own._links.own[0], PLACES[1], FORGED[:1]) == (1, [])
             await plant.start(1)
             await plant.wait_for("active", "ready")
 
@@ -122,8 +122,8 @@ async def judged(plant: Plant, end: KeyedEnd, name: str) -> None:
     """Let the holder of that key say one message of each type at that end."""
     own = membership(plant)
     places = {
-        KeyedEnd.PEER: (own._own[0], PLACES[0]),
-        KeyedEnd.CLIENT: (own._clients, PLACES[0]),
+        KeyedEnd.PEER: (own._links.own[0], PLACES[0]),
+        KeyedEnd.CLIENT: (own._links.clients, PLACES[0]),
         KeyedEnd.WITNESS: (plant.witness._link, VOTER),
     }
     at, peer = places[end]

@@ -57,6 +57,9 @@ class LinkLimits(msgspec.Struct, frozen=True, kw_only=True):
     holds_for_peer: bool = True
     """True: a connected link holds messages while the peer is not there yet; False: `send` answers False then
     (ZMQ_IMMEDIATE). Over TCP nothing is ever held."""
+    silence_ms: int = 0
+    """TCP, of a connected link: time after which it is dialled anew if something was said on it, if only in vain, and
+    nothing heard nor `answered`; doubling up to a minute while that does not help. 0: the peer may be silent."""
     stall_ms: int = 2000
     """Time after which a TCP connection ends if the other side has not acknowledged data, or not taken them because it
     does not read (TCP_USER_TIMEOUT). A peer that may rest with full queues needs a longer one."""
@@ -102,11 +105,10 @@ class Link:
         """Identity of this end; empty for a bound link."""
         self.linger_ms = linger_ms
         """Time that a clean stop waits for messages to leave."""
-        self.sent = self.received = 0
-        self.refused = 0
-        """Number of sends that answered False."""
-        self.malformed = 0
-        """Number of malformed messages."""
+        self.sent = self.received = self.refused = 0
+        """Numbers of messages sent and received, and of sends that answered False."""
+        self.answered = self.malformed = 0
+        """Numbers of messages that were answered on another link, as the owner counts them, and of malformed ones."""
         self.on_malformed: Callable[[Link, bytes, DecodeError], object] = _ignore
         """Callback for each malformed message; the owner logs at a limited rate."""
         self.on_sent: Callable[[Link], object] = _ignore

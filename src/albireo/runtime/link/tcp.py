@@ -12,13 +12,14 @@ Decisions: ADR-0100 (keys), ADR-0101 (who is let in), ADR-0102 (times, probes).
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Final
 
 from albireo.runtime.actor.journal import Journal
 from albireo.runtime.errors import AddressTaken, EndpointRefused, KeysRefused
-from albireo.runtime.link.connection import ConnectionEvent, Monitor
+from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Monitor
 from albireo.runtime.link.dialing import STANDSTILL_S, Dialer, Listener
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Hears, Link, LinkLimits, SyncSocket
@@ -26,7 +27,8 @@ from albireo.runtime.link.sockets import Sockets, new_identity
 from albireo.runtime.link.zap import HandshakeRefusal, ZapHandler
 
 LOOK_S: Final = 0.25
-"""Time between two looks at the key directory; a revocation has to take effect within a second."""
+"""Time between two looks, at the key directory and at links on which something is to be heard; a revocation has to take
+effect within a second."""
 
 Call = Callable[..., object]
 
@@ -103,14 +105,18 @@ class TcpLinks:
         socket = self._sockets.dealer(limits, identity)
         link = self._sockets.keep(Link(name, identity, socket, limits.linger_ms))
         try:
-            dialer = Dialer(link, socket, endpoint, keys, peer)
+            looks = math.ceil(limits.silence_ms / LOOK_S / 1000)
+            dialer = Dialer(link, socket, endpoint, keys, peer, looks)
         except EndpointRefused:
             link.close()
             raise
         link.hears, link.on_unheard = cache(hears), lambda _, what: self._cut_off(dialer, what)
         if keys is not None:
             self._look_after(keys)
-        self._monitor(link, socket, lambda told: self._heard_by_dialer(dialer, told))
+        monitor = self._monitor(link, socket, lambda news: self._heard_by_dialer(dialer, news))
+        dialer.waiting = monitor.take
+        if limits.silence_ms:
+            self._listen_soon()
         dialer.dial()
         self._dialers.append(dialer)
         return link
@@ -174,6 +180,15 @@ class TcpLinks:
 
         self._after("keys", LOOK_S, look)
 
+    def _listen_soon(self) -> None:
+        def listen() -> None:
+            for dialer in [one for one in self._dialers if not one.link.is_closed and one.is_silent()]:
+                self._went_down(dialer, "nothing is heard")
+                self._redial(dialer)
+            self._listen_soon()
+
+        self._after("silence", LOOK_S, listen)
+
     def _report_refusal(self, refusal: HandshakeRefusal) -> None:
         self._log.limited(
             "peer_refused", refusal.address, address=refusal.address, public=refusal.public, reason=refusal.reason
@@ -196,13 +211,13 @@ class TcpLinks:
             self._went_down(dialer, "it said what is not heard from it")
             self._after(dialer, STANDSTILL_S, lambda: self._redial(dialer))
 
-    def _monitor(self, link: Link, socket: SyncSocket, hear: Callable[[ConnectionEvent], object]) -> None:
+    def _monitor(self, link: Link, socket: SyncSocket, hear: Callable[[ConnectionNews], object]) -> Monitor:
         monitor = Monitor(socket, self._sockets.pair())
         descriptor = monitor.descriptor()
 
         def take() -> None:
-            for told in monitor.take():
-                hear(told)
+            for news in monitor.take():
+                hear(news)
 
         def release() -> None:
             self._loop.remove_reader(descriptor)
@@ -211,13 +226,14 @@ class TcpLinks:
         self._loop.add_reader(descriptor, self._call, take)
         self._call(take)  # The descriptor signals only after the socket was once found empty.
         link.at_close.append(release)
+        return monitor
 
-    def _heard_by_listener(self, listener: Listener, told: ConnectionEvent) -> None:
-        if told in (ConnectionEvent.PROVEN, ConnectionEvent.ENDED):
-            listener.link.on_connection(told is ConnectionEvent.PROVEN)
+    def _heard_by_listener(self, listener: Listener, news: ConnectionNews) -> None:
+        if news.event in (ConnectionEvent.PROVEN, ConnectionEvent.ENDED):
+            listener.link.on_connection(news.event is ConnectionEvent.PROVEN)
 
-    def _heard_by_dialer(self, dialer: Dialer, told: ConnectionEvent) -> None:
-        match told:
+    def _heard_by_dialer(self, dialer: Dialer, news: ConnectionNews) -> None:
+        match event := dialer.takes(news):
             case ConnectionEvent.PROVEN:
                 self._drop_timer(dialer)
                 dialer.succeeded()
@@ -226,14 +242,14 @@ class TcpLinks:
                 dialer.link.on_connection(True)
             case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF:
                 dialer.hang_up()
-                self._went_down(dialer, told.value)
+                self._went_down(dialer, event.value)
                 self._after(dialer, dialer.pause_s(), lambda: self._redial(dialer))
             case ConnectionEvent.ENDED:
-                self._went_down(dialer, told.value)
+                self._went_down(dialer, event.value)
                 if dialer not in self._timers:
                     self._after(dialer, STANDSTILL_S, lambda: self._redial(dialer))
-            case ConnectionEvent.CONNECTED | ConnectionEvent.RETRIED:
-                pass
+            case _:
+                pass  # Nothing to do, or news of a connection that was hung up.
 
     def _went_down(self, dialer: Dialer, reason: str) -> None:
         was_up, dialer.is_up = dialer.is_up, False
