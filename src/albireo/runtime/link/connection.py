@@ -15,7 +15,8 @@ import zmq
 from albireo.runtime.link.link import SyncSocket
 
 WATCHED: Final = (
-    zmq.EVENT_CONNECTED
+    zmq.EVENT_ACCEPTED
+    | zmq.EVENT_CONNECTED
     | zmq.EVENT_CONNECT_RETRIED
     | zmq.EVENT_HANDSHAKE_SUCCEEDED
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
@@ -28,6 +29,7 @@ WATCHED: Final = (
 class ConnectionEvent(Enum):
     """Event of one connection."""
 
+    ACCEPTED = "tcp connection of a peer taken"
     CONNECTED = "tcp connection made"
     PROVEN = "handshake done"
     REFUSED = "our key is not trusted there"
@@ -37,6 +39,7 @@ class ConnectionEvent(Enum):
 
 
 _MEANING: Final = {
+    zmq.EVENT_ACCEPTED: ConnectionEvent.ACCEPTED,
     zmq.EVENT_CONNECTED: ConnectionEvent.CONNECTED,
     zmq.EVENT_CONNECT_RETRIED: ConnectionEvent.RETRIED,
     zmq.EVENT_HANDSHAKE_SUCCEEDED: ConnectionEvent.PROVEN,
@@ -52,7 +55,7 @@ class ConnectionNews(msgspec.Struct, frozen=True):
 
     event: ConnectionEvent
     descriptor: int = 0
-    """Descriptor of the connection, if it is CONNECTED or ENDED."""
+    """Descriptor of the connection, if it is ACCEPTED, CONNECTED or ENDED."""
 
 
 class Dialling:
@@ -85,7 +88,7 @@ class Dialling:
             case ConnectionEvent.ENDED:
                 is_own = self._made == news.descriptor
                 self._made, self._is_up = (None, False) if is_own else (self._made, self._is_up)
-            case ConnectionEvent.RETRIED:
+            case ConnectionEvent.RETRIED | ConnectionEvent.ACCEPTED:
                 is_own = False
         return news.event if is_own else None
 

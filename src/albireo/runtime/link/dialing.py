@@ -14,7 +14,7 @@ Not done here: the loop (tcp.py). Decisions: ADR-0101, ADR-0102.
 
 import contextlib
 import os
-import socket
+import resource
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -22,15 +22,15 @@ import zmq
 
 from albireo.model.instant import SECOND, Instant
 from albireo.runtime.actor.clock import boot_ns
-from albireo.runtime.errors import AddressTaken, PeerUnreachable
+from albireo.runtime.errors import PeerUnreachable
 from albireo.runtime.link import curve
 from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Dialling, Monitor
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
+from albireo.runtime.link.port import Port, answer, opened
 
-Port = socket.socket
-BACKLOG: Final = 128
-"""Connections that may wait to be accepted; further ones get no answer for a while."""
+CONNECTIONS_MAX: Final = 1024
+"""Most connections of one listener, proven or not; those that wait to be accepted come on top."""
 TCP_LIMITS: Final = LinkLimits(holds_for_peer=False)
 """Limits of a TCP link: `send` says False until the peer is there, because a message that waited would be stale."""
 RECONNECT_MS: Final = 20
@@ -49,6 +49,9 @@ class Listener:
     The port is ours, libzmq gets a copy of its descriptor. So the port never closes while the listener is bound anew:
     whoever connects meanwhile waits in the kernel's queue instead of being refused, because a refusal says that our
     process is gone (probe.py), and nobody else can take the port.
+
+    Whoever reaches the port can make connections that never prove anything. Above a number of them the kernel gives no
+    answer to new ones, which is no refusal either, until some have ended: at the latest when their time is over.
     """
 
     def __init__(self, link: Link, socket: SyncSocket, endpoint: str, keys: Keys | None, domain: str) -> None:
@@ -66,6 +69,10 @@ class Listener:
         self._keys = keys
         self._domain = domain
         self._port: Port | None = None
+        self._connections: set[int] = set()
+        """Descriptors of the connections that were taken and have not ended."""
+        self.is_full = False
+        """True: new connections get no answer."""
         self._made_with = self._wanted()
 
     def bind(self) -> None:
@@ -75,7 +82,7 @@ class Listener:
             AddressTaken: somebody else listens there, or it is no address of this machine.
         """
         if self._port is None:
-            self._port = _opened(self.link)
+            self._port = opened(self.link.name, self.link.endpoint)
             self.link.at_close.append(self._port.close)
         self._made_with = self._wanted()
         if self._keys is not None:
@@ -83,6 +90,24 @@ class Listener:
         self._socket.setsockopt(zmq.USE_FD, os.dup(self._port.fileno()))
         self._socket.bind(self.link.endpoint)
         self.link.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self._connections.clear()
+        self._mind_the_number()
+
+    def counts(self, news: ConnectionNews) -> bool:
+        """Count a connection that was taken or has ended; True: from now on there are too many."""
+        was_full = self.is_full
+        if news.event is ConnectionEvent.ACCEPTED:
+            self._connections.add(news.descriptor)
+        elif news.event is ConnectionEvent.ENDED:
+            self._connections.discard(news.descriptor)
+        self._mind_the_number()
+        return self.is_full and not was_full
+
+    def _mind_the_number(self) -> None:
+        is_full = len(self._connections) >= connections_max()
+        if is_full != self.is_full and self._port is not None:
+            self.is_full = is_full
+            answer(self._port, is_on=not is_full)
 
     def release(self) -> None:
         """End every session, and begin none until `bind`."""
@@ -101,23 +126,10 @@ class Listener:
         return (self._keys.public, self._keys.trusted) if self._keys is not None else ("", frozenset())
 
 
-def _opened(link: Link) -> Port:
-    """Port of a listener's endpoint, listening."""
-    host, number = curve.host_and_port(link.endpoint)
-    host = "0.0.0.0" if host == "*" else host
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0]
-        port = socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        try:
-            port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            port.bind(address)
-            port.listen(BACKLOG)
-        except OSError:
-            port.close()
-            raise
-    except OSError as error:
-        raise AddressTaken(link.name, f"{link.endpoint}: {error.strerror}") from error
-    return port
+def connections_max() -> int:
+    """Most connections of one listener: a quarter of the descriptors that this process may have, at most."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS_MAX if soft == resource.RLIM_INFINITY else min(CONNECTIONS_MAX, soft // 4)
 
 
 class LinkSilence:

@@ -229,6 +229,9 @@ class TcpLinks:
         return monitor
 
     def _heard_by_listener(self, listener: Listener, news: ConnectionNews) -> None:
+        if listener.counts(news):
+            told = {"link": listener.link.name, "endpoint": listener.link.endpoint, "remedy": "close it to strangers"}
+            self._log.limited("listener_full", listener.link.name, **told)
         if news.event in (ConnectionEvent.PROVEN, ConnectionEvent.ENDED):
             listener.link.on_connection(news.event is ConnectionEvent.PROVEN)
 
