@@ -23,7 +23,7 @@ from albireo.runtime.link import tcp
 from albireo.runtime.link.keys import introduce
 from tests.core_pair_parts import CLUSTER, PLACES, VOTER, Plant, keyed_plant
 from tests.message_parts import MESSAGES, plain
-from tests.transport_parts import ANY_PORT, End, until
+from tests.transport_parts import ANY_PORT, End, key_pair, until
 
 OPERATOR = "operator@desk"
 STRANGERS = ("north[primary]", "witness:w9")
@@ -181,6 +181,21 @@ def test_who_is_dialled_is_hung_up_on_when_it_says_anything_else(
 
 def changed(link: Link, before: tuple[int, int]) -> bool:
     return (link.unheard, link.received) != before
+
+
+def test_where_nobody_says_who_is_heard_nobody_is(tmp_path: Path) -> None:
+    async def story() -> None:
+        server_keys, keys = key_pair(tmp_path)
+        server, member = End("server"), End("member")
+        async with running(server, tmp_path / "a"), running(member, tmp_path / "b"):
+            bound = server.actor.bind_tcp("new", ANY_PORT, server_keys)
+            link = member.connect(bound.endpoint, keys)
+            await until(lambda: member.connections == [True])
+            assert link.send(plain(MESSAGES[0]))
+            await until(lambda: bound.unheard == 1)
+            assert server.letters == []
+
+    asyncio.run(story())
 
 
 def test_without_keys_everybody_is_heard(tmp_path: Path) -> None:
