@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from albireo.runtime import Reach
-from albireo.runtime.link import curve, dialing
+from albireo.runtime.link import curve, dialing, tcp
+from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews
 from albireo.runtime.link.dialing import connections_max
 from albireo.runtime.link.probe import reach
 from tests.transport_parts import heard, key_pair, two_ends, until
@@ -44,6 +45,27 @@ def test_above_a_number_of_connections_new_ones_get_no_answer(tmp_path: Path, mo
             for one in knocks:
                 one.close()
             assert client.connections == [True]
+
+    asyncio.run(story())
+
+
+def test_a_listener_that_missed_the_end_of_connections_counts_them_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dialing, "CONNECTIONS_MAX", MOST)
+    monkeypatch.setattr(tcp, "RECOUNT_S", 0.01)
+
+    async def story() -> None:
+        server_keys, client_keys = key_pair(tmp_path)
+        async with two_ends(tmp_path) as (server, client):
+            bound = server.bind(server_keys)
+            links = server.actor._tcp
+            (listener,) = links._listeners
+            for descriptor in range(1 << 20, (1 << 20) + MOST):  # Nothing is open there.
+                links._heard_by_listener(listener, ConnectionNews(ConnectionEvent.ACCEPTED, descriptor))
+            assert listener.is_full
+            link = client.connect(bound.endpoint, client_keys)
+            await heard(client, link, "let in")
 
     asyncio.run(story())
 

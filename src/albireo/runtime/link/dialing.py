@@ -27,7 +27,7 @@ from albireo.runtime.link import curve
 from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Dialling, Monitor
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
-from albireo.runtime.link.port import Port, answer, opened
+from albireo.runtime.link.port import Port, answer, is_socket, opened
 
 CONNECTIONS_MAX: Final = 1024
 """Most connections of one listener, proven or not; those that wait to be accepted come on top."""
@@ -102,6 +102,12 @@ class Listener:
             self._connections.discard(news.descriptor)
         self._mind_the_number()
         return self.is_full and not was_full
+
+    def recount(self) -> bool:
+        """Look which connections are there: news of an end may have been lost. True: there are too many still."""
+        self._connections = {one for one in self._connections if is_socket(one)}
+        self._mind_the_number()
+        return self.is_full
 
     def _mind_the_number(self) -> None:
         is_full = len(self._connections) >= connections_max()

@@ -7,7 +7,9 @@ the socket, or a full queue that is refused, would say that the process is gone 
 
 import contextlib
 import ctypes
+import os
 import socket
+import stat
 import struct
 from typing import Final
 
@@ -46,6 +48,14 @@ def opened(name: str, endpoint: str) -> Port:
     except OSError as error:
         raise AddressTaken(name, f"{endpoint}: {error.strerror}") from error
     return port
+
+
+def is_socket(descriptor: int) -> bool:
+    """True if it is open, and a socket."""
+    try:
+        return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+    except OSError:
+        return False
 
 
 def answer(port: Port, *, is_on: bool) -> None:

@@ -29,6 +29,8 @@ from albireo.runtime.link.zap import HandshakeRefusal, ZapHandler
 LOOK_S: Final = 0.25
 """Time between two looks, at the key directory and at links on which something is to be heard; a revocation has to take
 effect within a second."""
+RECOUNT_S: Final = 5.0
+"""Time between two counts of the connections of a listener that has too many."""
 
 Call = Callable[..., object]
 
@@ -232,8 +234,16 @@ class TcpLinks:
         if listener.counts(news):
             told = {"link": listener.link.name, "endpoint": listener.link.endpoint, "remedy": "close it to strangers"}
             self._log.limited("listener_full", listener.link.name, **told)
+            self._recount_later(listener)
         if news.event in (ConnectionEvent.PROVEN, ConnectionEvent.ENDED):
             listener.link.on_connection(news.event is ConnectionEvent.PROVEN)
+
+    def _recount_later(self, listener: Listener) -> None:
+        def recount() -> None:
+            if not listener.link.is_closed and listener.recount():
+                self._recount_later(listener)
+
+        self._after(listener, RECOUNT_S, recount)
 
     def _heard_by_dialer(self, dialer: Dialer, news: ConnectionNews) -> None:
         match event := dialer.takes(news):
