@@ -17,6 +17,7 @@ from albireo.node.member.member import PairMembership
 from albireo.node.vote.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
 from albireo.runtime import run_actor, running
 from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.link.keys import Keys, introduce
 from albireo.runtime.link.lines import LineTo
 from tests.parts.port import free_ports
 from tests.parts.waiting import PATIENCE_S
@@ -37,6 +38,8 @@ class Plant:
         """`settings`: of the pair's configuration, beside CALM."""
         self.home = home
         self.private_streams: tuple[str, ...] = ()
+        self.keys: dict[str, Keys] = {}
+        """Of members and witness, by name; empty: their links have none."""
         self._local_streams = local_streams
         self.cores: dict[int, Core] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -49,6 +52,19 @@ class Plant:
     def lines(self) -> tuple[LineTo, ...]:
         """Where clients reach the members."""
         return tuple(LineTo(end, place) for end, place in zip(self._ends[3:5], PLACES, strict=True))
+
+    @property
+    def peer_ends(self) -> list[str]:
+        """Where the members hear each other."""
+        return self._ends[1:3]
+
+    def make_keys(self, *names: str) -> None:
+        """Members and witness trust each other and the holders of these names."""
+        self.keys = {name: Keys.new(self.home / "keys" / name, name) for name in (*PLACES, VOTER, *names)}
+        introduce(*self.keys.values())
+
+    def _key_directory(self, name: str) -> str:
+        return str(self.keys[name].directory) if self.keys else ""
 
     def data(self, member: int) -> Path:
         return self.home / ("primary", "backup")[member]
@@ -75,7 +91,8 @@ class Plant:
         pair = WitnessPair(
             node="root", cluster=CLUSTER, voters=self.config.voters, members=members, drift=self.config.drift
         )
-        return Witness(WitnessArguments(voter=VOTER, endpoint=self._ends[0], pairs=(pair,)))
+        keys = self._key_directory(VOTER)
+        return Witness(WitnessArguments(voter=VOTER, endpoint=self._ends[0], keys=keys, pairs=(pair,)))
 
     async def start(self, member: int, retention: Retention = RETENTION, files: FileSystem | None = None) -> Core:
         peers, clients = self._ends[1:3], self._ends[3:5]
@@ -91,6 +108,7 @@ class Plant:
             other_client=clients[1 - member],
             local_streams=self._local_streams,
             private_streams=self.private_streams,
+            keys=self._key_directory(PLACES[member]),
         )
         core = Core(CoreArguments(node="root", cluster="c", log=LOG, retention=retention, pair=pair), files)
         self.data(member).mkdir(exist_ok=True)
@@ -176,6 +194,15 @@ async def private_plant(home: Path, **settings: int) -> AsyncIterator[Plant]:
     """The same; samples stay with the member that took them."""
     made = Plant(home, (), **settings)
     made.private_streams = ("samples",)
+    async with _begun(made):
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def keyed_plant(home: Path, *names: str, **settings: int) -> AsyncIterator[Plant]:
+    """The same, with keys on all links; the holders of `names` are trusted too."""
+    made = Plant(home, (), **settings)
+    made.make_keys(*names)
     async with _begun(made):
         yield made
 

@@ -4,21 +4,28 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import get_args
 
 import zmq
 
-from albireo.codec.message import Ask
+from albireo.codec.message import AnyMessage, Ask
 from albireo.model.instant import Instant
 from albireo.runtime import ActorContext, Keys, Letter, Link, LinkLimits, running
 from albireo.runtime.link.connection import ConnectionEvent, Monitor
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.keys import introduce
+from albireo.runtime.link.link import Hears
 from albireo.runtime.link.zap import ADDRESS
 from tests.parts.waiting import PATIENCE_S
 
 ANY_PORT = "tcp://127.0.0.1:*"
 SERVER = "root[primary]"
 CLIENT = "root[backup]"
+
+
+def hear_all(name: str) -> frozenset[type]:
+    """Everything that can be said, from everybody."""
+    return frozenset(get_args(AnyMessage))
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -60,11 +67,24 @@ class End:
     async def stop(self) -> None:
         pass
 
-    def bind(self, keys: Keys | None, endpoint: str = ANY_PORT, limits: LinkLimits = TCP_LIMITS) -> Link:
-        return self._watched(self.actor.bind_tcp("peer", endpoint, keys, limits))
+    def bind(
+        self,
+        keys: Keys | None,
+        endpoint: str = ANY_PORT,
+        limits: LinkLimits = TCP_LIMITS,
+        hears: Hears = hear_all,
+    ) -> Link:
+        return self._watched(self.actor.bind_tcp("peer", endpoint, keys, limits, hears))
 
-    def connect(self, endpoint: str, keys: Keys | None, peer: str = SERVER, limits: LinkLimits = TCP_LIMITS) -> Link:
-        return self._watched(self.actor.connect_tcp("peer", endpoint, keys, limits, peer))
+    def connect(
+        self,
+        endpoint: str,
+        keys: Keys | None,
+        peer: str = SERVER,
+        limits: LinkLimits = TCP_LIMITS,
+        hears: Hears = hear_all,
+    ) -> Link:
+        return self._watched(self.actor.connect_tcp("peer", endpoint, keys, limits, peer, hears))
 
     def _watched(self, link: Link) -> Link:
         link.on_connection = self.connections.append
@@ -167,7 +187,7 @@ class Foreign:
     def has_heard(self, told: ConnectionEvent) -> bool:
         """True if that has happened to its connection so far."""
         self.socket.getsockopt(zmq.EVENTS)
-        self.told += self._monitor.take()
+        self.told += [news.event for news in self._monitor.take()]
         return told in self.told
 
     def received(self) -> list[list[bytes]]:

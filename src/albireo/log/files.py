@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from albireo.log.descriptors import with_reserve
+
 IOV_MAX: Final = 1024
 """Buffers that one pwritev takes on Linux; one more is EINVAL."""
 FETCHED_AT_ONCE: Final = 128 << 10
@@ -91,11 +93,11 @@ class FileSystem(Protocol):
 
 
 class OsFileSystem:
-    """The real file system."""
+    """The real file system. A process without a free descriptor is no failed disk: there is a reserve."""
 
     def open(self, path: Path, *, create: bool = False) -> int:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if create else 0)
-        return os.open(path, flags, 0o600)
+        return with_reserve(os.open, path, flags, 0o600)
 
     def close(self, handle: int) -> None:
         os.close(handle)
@@ -138,10 +140,10 @@ class OsFileSystem:
         os.makedirs(path, mode=0o700, exist_ok=True)
 
     def names(self, directory: Path) -> list[str]:
-        return sorted(os.listdir(directory))
+        return sorted(with_reserve(os.listdir, directory))
 
     def sync_directory(self, directory: Path) -> None:
-        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        handle = with_reserve(os.open, directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(handle)
         finally:
@@ -152,7 +154,7 @@ class OsFileSystem:
         return numbers.f_bavail * numbers.f_frsize
 
     def lock(self, path: Path) -> int:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = with_reserve(os.open, path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(handle, 0)

@@ -44,6 +44,14 @@ class EpochHistory(msgspec.Struct, frozen=True, array_like=True):
             if newer.epoch <= older.epoch or newer.first_sequence < older.first_sequence:
                 raise ValueError(f"epoch history goes backwards: {older} then {newer}")
 
+    @classmethod
+    def told(cls, entries: tuple[EpochEntry, ...]) -> "EpochHistory | None":
+        """History that somebody else told; None: it runs backwards, so it is none."""
+        try:
+            return cls(entries)
+        except ValueError:
+            return None
+
     @property
     def epoch(self) -> int:
         return self.entries[-1].epoch if self.entries else 0

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from albireo.cli.output import progress
+from albireo.log.descriptors import DESCRIPTORS
 from albireo.model.topology import NodeConfig, Topology
 from albireo.pipeline.errors import JavaMissing
 from albireo.pipeline.java import find_java
@@ -172,10 +173,10 @@ def sync_latency(directory: Path) -> Finding:
 
 def limits() -> Iterator[Finding]:
     """File descriptors and memory."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    shown = "unlimited" if soft == resource.RLIM_INFINITY else str(soft)
-    is_low = soft != resource.RLIM_INFINITY and soft < FILES_WARNING
-    remedy = f"ulimit -n {min(hard, 65_536) if hard > 0 else 65_536}; under systemd: LimitNOFILE=" if is_low else ""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # Each process raises its soft limit itself.
+    shown = "unlimited" if hard == resource.RLIM_INFINITY else f"at most {hard}"
+    is_low = hard != resource.RLIM_INFINITY and hard < FILES_WARNING
+    remedy = f"ulimit -Hn {DESCRIPTORS}, as root; under systemd: LimitNOFILE=" if is_low else ""
     yield Finding(name="open files", status="warning" if is_low else "good", value=shown, remedy=remedy)
     import psutil
 

@@ -233,7 +233,9 @@ class Follower:
         if answer.verdict in ("refused", "behind"):
             return [Noted(answer.verdict, answer.reason)]
         is_other_log = self.log_id not in (b"", answer.log_id)
-        history = EpochHistory(answer.history)
+        history = EpochHistory.told(answer.history)
+        if history is None:
+            return [Noted("refused", "the epoch history of the answer goes backwards")]
         if answer.verdict != "resume" and not is_other_log and self._is_stale(history.epoch):
             return [Noted("stale_epoch", f"{answer.verdict} of epoch {history.epoch}")]
         self.phase = FollowPhase.FOLLOWING

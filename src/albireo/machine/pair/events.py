@@ -309,6 +309,8 @@ class Refusal(StrEnum):
     OLD_SESSION = "old_session"
     OTHER_SESSION = "other_session"
     BEGINNING_UNREADABLE = "beginning_unreadable"
+    IMPOSSIBLE_HISTORY = "impossible_history"
+    """The epochs of the other member's log run backwards."""
     IMPOSSIBLE_ANSWER = "impossible_answer"
     FOLDS_OF_ANOTHER_BRANCH = "folds_of_another_branch"
     FOLDS_FIRST = "folds_first"

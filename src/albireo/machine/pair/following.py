@@ -97,9 +97,12 @@ class Following:
         if (answer.epoch, answer.session) != (self.epoch, self.session) or self.is_verified:
             own.refuse(Refusal.OTHER_SESSION)
             return False
-        theirs, is_snapshot = EpochHistory(answer.history), answer.is_snapshot
+        theirs, is_snapshot = EpochHistory.told(answer.history), answer.is_snapshot
+        if theirs is None:
+            own.refuse(Refusal.IMPOSSIBLE_HISTORY)
+            return False
         is_possible = is_snapshot or (answer.position <= log.end.sequence and not own.lacks_folds)
-        if not is_possible or answer.epoch < own.accepted_epoch:
+        if not is_possible or answer.position < 0 or answer.epoch < own.accepted_epoch:
             own.refuse(Refusal.IMPOSSIBLE_ANSWER)
             return False
         if not is_snapshot and own.folds_at != BEGINNING and not own.has_folds_of(theirs):

@@ -290,14 +290,15 @@ class Holder:
             else:
                 own.refuse(Refusal.OLD_SESSION)
             return
-        common = log.history.common_point(EpochHistory(hello.history), log.end.sequence, hello.end.sequence)
+        theirs = EpochHistory.told(hello.history)
+        if theirs is None or hello.end.sequence < 0:
+            own.refuse(Refusal.IMPOSSIBLE_HISTORY)
+            return
+        common = log.history.common_point(theirs, log.end.sequence, hello.end.sequence)
         is_too_old = hello.lacks_folds or common < log.begin.position.sequence
         is_less = hello.is_damaged or is_too_old or common < max(log.told.sequence, self.match)
         if self.needs_peer and is_less:
-            self._lost_by = hello.run
-            own.out.append(CaseTold("store_refused", True, f"has {common}, acknowledged {self.match}"))
-            if self.changes.latest.members != (own.index,):
-                self.ask_set((own.index,), now)
+            self._peer_lost(hello.run, common, now)
             return
         if is_too_old and not log.begin.is_known:
             own.refuse(Refusal.BEGINNING_UNREADABLE)
@@ -318,6 +319,14 @@ class Holder:
         self._session_run, self._session_start = hello.run, common
         self._answer(hello)
         self._send_more()
+
+    def _peer_lost(self, run: int, common: int, now: Instant) -> None:
+        """Take the other member out of the set: it has less than it had acknowledged."""
+        own = self.own
+        self._lost_by = run
+        own.out.append(CaseTold("store_refused", True, f"has {common}, acknowledged {self.match}"))
+        if self.changes.latest.members != (own.index,):
+            self.ask_set((own.index,), now)
 
     def state_asked(self, ask: FoldsAsked | RangeAsked) -> None:
         """Give the follower what it asks for: a part of the folds, or frames that it can't read."""
@@ -357,9 +366,9 @@ class Holder:
 
     def acked(self, ack: FollowAcked, now: Instant) -> None:
         """Take what the other member verified in this session and epoch."""
-        if (ack.epoch, ack.session) != (self.epoch, self.session) or max(
-            ack.received, ack.durable
-        ) > self.own.log.end.sequence:
+        least, most = min(ack.received, ack.durable), max(ack.received, ack.durable)
+        is_possible = least >= 0 and most <= self.own.log.end.sequence
+        if (ack.epoch, ack.session) != (self.epoch, self.session) or not is_possible:
             self.own.refuse(Refusal.OTHER_SESSION)
             return
         self.is_peer_complete, self._flows = ack.is_complete, True

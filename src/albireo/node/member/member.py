@@ -28,6 +28,7 @@ from albireo.codec.pair_message import (
     Frames,
     FromHolder,
     Heartbeat,
+    HeartbeatAnswered,
     PeerMessage,
     Question,
     Voted,
@@ -83,6 +84,7 @@ from albireo.node.member.audit_trail import audits_at_end
 from albireo.node.member.holder_watch import HolderWatch
 from albireo.node.member.marks import Marks
 from albireo.node.member.output_watch import OutputWatch
+from albireo.node.member.pair_links import PairLinks
 from albireo.node.member.status import MemberStatus
 from albireo.node.transfer.history_relay import HistoryRelay
 from albireo.node.transfer.replication import Replication
@@ -117,18 +119,8 @@ class PairMembership:
         self._marks = Marks(actor.data, core.files, core.log.do)
         self._status = MemberStatus(arguments.seats, arguments.config.voters, self._marks)
         keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
-        self._voters = {name: actor.connect_tcp(name, at, keys) for name, at in arguments.witnesses.items()}
-        self._others: list[Link] = [
-            actor.connect_tcp(f"peer.{path}", endpoint, keys, peer=arguments.other_place)
-            for path, endpoint in enumerate(arguments.other)
-        ]
-        self._own: list[Link] = [
-            actor.bind_tcp(f"member.{path}", endpoint, keys) for path, endpoint in enumerate(arguments.peer)
-        ]
+        self._links = PairLinks(actor, arguments, keys)
         self._watch = HolderWatch(actor, arguments.other_place, arguments.other, keys)
-        self._clients = actor.bind_tcp("clients", arguments.client, keys)
-        self._voter_of = {link: voter for voter, link in self._voters.items()}
-        self._paths = {link: path for path, link in enumerate(self._own)}
 
     def begin(self) -> None:
         log, facts = self._core.log, self._facts()
@@ -150,9 +142,9 @@ class PairMembership:
         self._actions = AdminActions(self._member, self._status, self._marks, context)
         own, peer, status = self._member.own, self._member.peer, self._status
         told = (self._refuse, lambda session: self._step(SessionLost(session)))
-        self._replication = Replication(self._actor, log, own, self._others, *told)
-        self._restoring = Restoring(self._actor, self._core, own, self._others, self._refuse)
-        self._relay = HistoryRelay(self._actor, self._core, own, peer, self._others, status, self._refuse)
+        self._replication = Replication(self._actor, log, own, self._links.others, *told)
+        self._restoring = Restoring(self._actor, self._core, own, self._links.others, self._refuse)
+        self._relay = HistoryRelay(self._actor, self._core, own, peer, self._links.others, status, self._refuse)
         self._outputs = OutputWatch(self._member, log, self._core.root)
         self._watch.run_of = lambda: self._member.peer.run
         self._watch.on_gone = self._other_gone
@@ -180,15 +172,15 @@ class PairMembership:
 
     def hears(self, letter: Letter) -> bool:
         message = letter.message
-        path = self._paths.get(letter.link)
+        path = self._links.path_of.get(letter.link)
         if path is not None:
             self._watch.heard()
             self._from_peer(message, letter.raw, path)
-        elif letter.link in self._voter_of:
-            self._from_witness(message, self._voter_of[letter.link])
+        elif letter.link in self._links.voter_of:
+            self._from_witness(message, self._links.voter_of[letter.link])
         elif isinstance(message, Ask):
             return self._actions.asked(letter, message, self._actor.now())
-        elif letter.link is self._clients:
+        elif letter.link is self._links.clients:
             return False
         elif letter.link is self._boot:
             return True  # Boot says that the stop was asked for; the stop itself comes as to every actor.
@@ -229,6 +221,8 @@ class PairMembership:
         elif isinstance(message, FollowAcked):
             self._replication.acked(message.session, message.durable)
             self._restoring.given()
+        elif isinstance(message, HeartbeatAnswered):
+            self._links.others[path].answered += 1
         self._step(FromPeer(message, path))
         if isinstance(message, Heartbeat) and message is self._member.peer.last:
             self._actions.heard(message)
@@ -306,8 +300,7 @@ class PairMembership:
             self._actor.log.error("left_without_a_word", reason="the other member did not take over in time")
 
     def close(self) -> None:
-        for link in (*self._voters.values(), *self._others, *self._own, self._clients):
-            link.close()
+        self._links.close()
 
     def _ask_machine(self, event: Event) -> list[Why]:
         """Take a step for an admin action; returns the reasons of its refusals."""
@@ -430,15 +423,16 @@ class PairMembership:
     def _tell_peer(self, path: int, message: PeerMessage) -> None:
         if isinstance(message, Heartbeat):
             message = self._actions.marked(self._replication.marked(message))
-        self._others[path].send(message)
+        self._links.others[path].send(message)
 
     def _ask_voter(self, voter: str, question: Question) -> None:
         if voter in self._plcs:
             self._plcs.ask(voter, question, self._actor.now())
-        elif voter in self._voters:
-            self._voters[voter].send(question)
+        elif voter in self._links.voters:
+            self._links.voters[voter].send(question)
 
     def describe(self) -> dict[str, object]:
         """The pair as this member sees it, for `status`."""
+        self._status.refused |= self._links.unheard()
         told = self._status.describe(self._member, self._core.log.view(), self._actor.now())
         return told | {"plc_voters": self._plcs.describe()}

@@ -22,6 +22,7 @@ import msgspec
 
 from albireo.codec.message import Answer, Ask
 from albireo.codec.pair_message import Accept, Install, Prepare, Question, Read, Record, Release, Voted
+from albireo.codec.principal import Audience, KeyedEnd
 from albireo.log import FileSystem, OsFileSystem, WrongStore
 from albireo.machine.vote import Voter
 from albireo.machine.vote.paths import REFUSALS_NEEDED
@@ -29,7 +30,7 @@ from albireo.machine.vote.voter import HolderGone, Persist, SendVote, VoteAsked,
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.node.member.holder_watch import HolderWatch
 from albireo.node.vote.store import VoterDisk
-from albireo.runtime import ActorContext, ConfigurationRefused, Letter, LinkLimits
+from albireo.runtime import ActorContext, ConfigurationRefused, Letter, Link, LinkLimits
 from albireo.runtime.errors import EndpointRefused, KeysRefused
 from albireo.runtime.link.keys import Keys
 
@@ -174,6 +175,7 @@ class Witness:
         self._files = files or OsFileSystem()
         self._seats: dict[str, Seat] = {}
         self._stray: Counter[str] = Counter()
+        self._link: Link
         self.endpoint = ""
         """Endpoint at which this witness listens, with the real port."""
 
@@ -219,13 +221,16 @@ class Witness:
         return {
             "voter": self._arguments.voter,
             "pairs": [seat.status(now) for seat in self._seats.values()],
-            "stray": dict(self._stray) | {"malformed": self._actor.malformed},
+            "stray": dict(self._stray) | {"malformed": self._actor.malformed, "unheard": self._link.unheard},
         }
 
     def _connect(self, arguments: WitnessArguments) -> None:
         actor = self._actor
         keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
-        self.endpoint = actor.bind_tcp("witness", arguments.endpoint, keys, LIMITS).endpoint
+        places = frozenset(member.place for pair in arguments.pairs for member in pair.members)
+        hears = Audience(KeyedEnd.WITNESS, places).hears
+        self._link = actor.bind_tcp("witness", arguments.endpoint, keys, LIMITS, hears)
+        self.endpoint = self._link.endpoint
         nodes = [pair.node for pair in arguments.pairs]
         actor.log.info("witness_started", voter=arguments.voter, endpoint=self.endpoint, pairs=", ".join(nodes))
         links_left = WATCH_LINKS_MAX

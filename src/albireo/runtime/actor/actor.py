@@ -45,11 +45,11 @@ from albireo.runtime.actor.mailbox import Mailbox, Overflow
 from albireo.runtime.errors import ActorFailed, MailboxFull
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.keys import Keys
-from albireo.runtime.link.link import DEFAULT_LIMITS, Letter, Link, LinkLimits
+from albireo.runtime.link.link import DEFAULT_LIMITS, Hears, Letter, Link, LinkLimits
 from albireo.runtime.link.links import ActorLinks, TurnLimits
 from albireo.runtime.link.probe import Probes, Reach
 from albireo.runtime.link.sockets import Sockets, new_identity
-from albireo.runtime.link.tcp import TcpLinks
+from albireo.runtime.link.tcp import TcpLinks, nobody
 
 CALLS_MAX: Final = 10_000
 """Calls from other threads that may wait for the loop. Overflow rule: fail; a loop that far behind hangs."""
@@ -166,15 +166,23 @@ class ActorContext:
         """
         return self._connected(name, limits, new_identity(self.name))
 
-    def bind_tcp(self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits = TCP_LIMITS) -> Link:
+    def bind_tcp(
+        self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits = TCP_LIMITS, hears: Hears = nobody
+    ) -> Link:
         """A link that every holder of a trusted key reaches at `endpoint` (ROUTER, CURVE); see `TcpLinks.bind`."""
-        return self._links.watch(self._tcp.bind(name, endpoint, keys, limits))
+        return self._links.watch(self._tcp.bind(name, endpoint, keys, limits, hears))
 
     def connect_tcp(
-        self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits = TCP_LIMITS, peer: str = ""
+        self,
+        name: str,
+        endpoint: str,
+        keys: Keys | None,
+        limits: LinkLimits = TCP_LIMITS,
+        peer: str = "",
+        hears: Hears = nobody,
     ) -> Link:
         """A link to the holder of a key trusted as `peer`, else as `name` (DEALER, CURVE); see `TcpLinks.connect`."""
-        return self._links.watch(self._tcp.connect(name, endpoint, keys, limits, peer or name))
+        return self._links.watch(self._tcp.connect(name, endpoint, keys, limits, peer or name, hears))
 
     def probe(self, endpoint: str, timeout_s: float, on_answer: Callable[[Reach], object]) -> None:
         """See whether a process listens at `endpoint`; `on_answer` is called in a turn of this actor."""

@@ -6,6 +6,8 @@ import os
 import sys
 from typing import Final
 
+from albireo.log.descriptors import raise_limit
+
 SWITCH_INTERVAL_S: Final = 0.0005
 """A helper thread waits 5 ms for the GIL at the default, 0.7 ms so (measured)."""
 KEPT_BYTES: Final = 256 << 20
@@ -21,7 +23,8 @@ _M_ARENA_MAX: Final = -8
 
 
 def tune_process() -> None:
-    """Short waits of threads for each other; memory is kept rather than given back and taken again."""
+    """Short waits of threads for each other; memory is kept, not given back and taken again; many descriptors."""
+    raise_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")  # Arrow's allocator, once it is loaded: no giving back either.
     with contextlib.suppress(AttributeError):  # Other C libraries than glibc have no such knob.

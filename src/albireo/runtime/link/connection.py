@@ -1,15 +1,22 @@
-"""Events of a socket's connections, as libzmq tells them: made, proven, refused, ended."""
+"""News of a socket's connections, as libzmq tells them: made, proven, refused, ended; and whose news they are.
+
+libzmq tells news of all connections of a socket through one queue, without saying which one a handshake belongs to. By
+the time they are read the connection may be one that was hung up on since. A dialling therefore takes news only in the
+order in which one connection causes them, and once it is over it takes none.
+"""
 
 import struct
 from enum import Enum
 from typing import Final
 
+import msgspec
 import zmq
 
 from albireo.runtime.link.link import SyncSocket
 
 WATCHED: Final = (
-    zmq.EVENT_CONNECTED
+    zmq.EVENT_ACCEPTED
+    | zmq.EVENT_CONNECTED
     | zmq.EVENT_CONNECT_RETRIED
     | zmq.EVENT_HANDSHAKE_SUCCEEDED
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
@@ -22,6 +29,7 @@ WATCHED: Final = (
 class ConnectionEvent(Enum):
     """Event of one connection."""
 
+    ACCEPTED = "tcp connection of a peer taken"
     CONNECTED = "tcp connection made"
     PROVEN = "handshake done"
     REFUSED = "our key is not trusted there"
@@ -31,6 +39,7 @@ class ConnectionEvent(Enum):
 
 
 _MEANING: Final = {
+    zmq.EVENT_ACCEPTED: ConnectionEvent.ACCEPTED,
     zmq.EVENT_CONNECTED: ConnectionEvent.CONNECTED,
     zmq.EVENT_CONNECT_RETRIED: ConnectionEvent.RETRIED,
     zmq.EVENT_HANDSHAKE_SUCCEEDED: ConnectionEvent.PROVEN,
@@ -41,8 +50,51 @@ _MEANING: Final = {
 }
 
 
+class ConnectionNews(msgspec.Struct, frozen=True):
+    """News of one connection."""
+
+    event: ConnectionEvent
+    descriptor: int = 0
+    """Descriptor of the connection, if it is ACCEPTED, CONNECTED or ENDED."""
+
+
+class Dialling:
+    """One dialling, from `connect` until it is hung up: which news are of the connection that it has now.
+
+        waits --CONNECTED--> made --PROVEN--> up --ENDED--> waits
+                              +---REFUSED, BROKEN_OFF--> waits     (and the dialer hangs up)
+
+    All other news are of an earlier connection, and nothing follows from them.
+    """
+
+    def __init__(self) -> None:
+        self._made: int | None = None
+        """Descriptor of the connection; None: there is none now."""
+        self._is_up = False
+
+    def takes(self, news: ConnectionNews) -> ConnectionEvent | None:
+        """The event that these news mean for this dialling; None: none."""
+        match news.event:
+            case ConnectionEvent.CONNECTED:
+                was_up, self._is_up = self._is_up, False
+                self._made = news.descriptor
+                return ConnectionEvent.ENDED if was_up else None
+            case ConnectionEvent.PROVEN:
+                is_own = self._made is not None and not self._is_up
+                self._is_up = self._is_up or is_own
+            case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF:
+                is_own = self._made is not None and not self._is_up
+                self._made = None if is_own else self._made
+            case ConnectionEvent.ENDED:
+                is_own = self._made == news.descriptor
+                self._made, self._is_up = (None, False) if is_own else (self._made, self._is_up)
+            case ConnectionEvent.RETRIED | ConnectionEvent.ACCEPTED:
+                is_own = False
+        return news.event if is_own else None
+
+
 class Monitor:
-    """The events of one socket, in their order."""
+    """The news of one socket, in their order."""
 
     def __init__(self, watched: SyncSocket, socket: SyncSocket) -> None:
         """`socket`: a PAIR of the same context, which brings the events of `watched`."""
@@ -55,12 +107,12 @@ class Monitor:
     def descriptor(self) -> int:
         return int(self._socket.getsockopt(zmq.FD))
 
-    def take(self) -> list[ConnectionEvent]:
-        """Events that wait."""
+    def take(self) -> list[ConnectionNews]:
+        """News that wait."""
         told = []
         while not self._socket.closed and int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
-            event, _value = struct.unpack("=HI", self._socket.recv_multipart(zmq.DONTWAIT)[0])
-            told.append(_MEANING[zmq.Event(event)])
+            event, value = struct.unpack("=HI", self._socket.recv_multipart(zmq.DONTWAIT)[0])
+            told.append(ConnectionNews(_MEANING[zmq.Event(event)], value))
         return told
 
     def wait(self, timeout_s: float) -> bool:

@@ -5,33 +5,40 @@ gives up for ever when our key is not trusted there (yet), and knocks fifty time
 key than we expect. A dialer therefore hangs up after each refused handshake, waits, and tries the server's other
 trusted key in turn; that is how a server changes its key on a port that stays.
 
+News of a connection are taken only by the dialling that made it (connection.py): what was queued when the dialer hung
+up says nothing of the next. And whatever a dialer believes, a connection on which nothing is heard is dialled anew, if
+the link's limits say how long a silence counts.
+
 Not done here: the loop (tcp.py). Decisions: ADR-0101, ADR-0102.
 """
 
 import contextlib
 import os
-import socket
+import resource
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import zmq
 
 from albireo.model.instant import SECOND, Instant
 from albireo.runtime.actor.clock import boot_ns
-from albireo.runtime.errors import AddressTaken, PeerUnreachable
+from albireo.runtime.errors import PeerUnreachable
 from albireo.runtime.link import curve
-from albireo.runtime.link.connection import ConnectionEvent, Monitor
+from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Dialling, Monitor
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
+from albireo.runtime.link.port import Port, answer, is_socket, opened
 
-Port = socket.socket
-BACKLOG: Final = 128
-"""Connections that may wait to be accepted; further ones get no answer for a while."""
+CONNECTIONS_MAX: Final = 1024
+"""Most connections of one listener, proven or not; those that wait to be accepted come on top."""
 TCP_LIMITS: Final = LinkLimits(holds_for_peer=False)
 """Limits of a TCP link: `send` says False until the peer is there, because a message that waited would be stale."""
 RECONNECT_MS: Final = 20
 RECONNECT_MS_MAX: Final = 500
 STANDSTILL_S: Final = 1.0
 """Time after which an ended connection is dialled anew if libzmq has said nothing of it."""
+SILENT_LOOKS_MAX: Final = 240
+"""Silent looks after which a connection is dialled anew at the latest: a minute."""
 MIND_S: Final = 0.25
 """Time between two looks of a program without a loop after its connection while it waits for a message."""
 
@@ -42,6 +49,9 @@ class Listener:
     The port is ours, libzmq gets a copy of its descriptor. So the port never closes while the listener is bound anew:
     whoever connects meanwhile waits in the kernel's queue instead of being refused, because a refusal says that our
     process is gone (probe.py), and nobody else can take the port.
+
+    Whoever reaches the port can make connections that never prove anything. Above a number of them the kernel gives no
+    answer to new ones, which is no refusal either, until some have ended: at the latest when their time is over.
     """
 
     def __init__(self, link: Link, socket: SyncSocket, endpoint: str, keys: Keys | None, domain: str) -> None:
@@ -59,6 +69,10 @@ class Listener:
         self._keys = keys
         self._domain = domain
         self._port: Port | None = None
+        self._connections: set[int] = set()
+        """Descriptors of the connections that were taken and have not ended."""
+        self.is_full = False
+        """True: new connections get no answer."""
         self._made_with = self._wanted()
 
     def bind(self) -> None:
@@ -68,7 +82,7 @@ class Listener:
             AddressTaken: somebody else listens there, or it is no address of this machine.
         """
         if self._port is None:
-            self._port = _opened(self.link)
+            self._port = opened(self.link.name, self.link.endpoint)
             self.link.at_close.append(self._port.close)
         self._made_with = self._wanted()
         if self._keys is not None:
@@ -76,6 +90,30 @@ class Listener:
         self._socket.setsockopt(zmq.USE_FD, os.dup(self._port.fileno()))
         self._socket.bind(self.link.endpoint)
         self.link.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self._connections.clear()
+        self._mind_the_number()
+
+    def counts(self, news: ConnectionNews) -> bool:
+        """Count a connection that was taken or has ended; True: from now on there are too many."""
+        was_full = self.is_full
+        if news.event is ConnectionEvent.ACCEPTED:
+            self._connections.add(news.descriptor)
+        elif news.event is ConnectionEvent.ENDED:
+            self._connections.discard(news.descriptor)
+        self._mind_the_number()
+        return self.is_full and not was_full
+
+    def recount(self) -> bool:
+        """Look which connections are there: news of an end may have been lost. True: there are too many still."""
+        self._connections = {one for one in self._connections if is_socket(one)}
+        self._mind_the_number()
+        return self.is_full
+
+    def _mind_the_number(self) -> None:
+        is_full = len(self._connections) >= connections_max()
+        if is_full != self.is_full and self._port is not None:
+            self.is_full = is_full
+            answer(self._port, is_on=not is_full)
 
     def release(self) -> None:
         """End every session, and begin none until `bind`."""
@@ -94,31 +132,59 @@ class Listener:
         return (self._keys.public, self._keys.trusted) if self._keys is not None else ("", frozenset())
 
 
-def _opened(link: Link) -> Port:
-    """Port of a listener's endpoint, listening."""
-    host, number = curve.host_and_port(link.endpoint)
-    host = "0.0.0.0" if host == "*" else host
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0]
-        port = socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        try:
-            port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            port.bind(address)
-            port.listen(BACKLOG)
-        except OSError:
-            port.close()
-            raise
-    except OSError as error:
-        raise AddressTaken(link.name, f"{link.endpoint}: {error.strerror}") from error
-    return port
+def connections_max() -> int:
+    """Most connections of one listener: a quarter of the descriptors that this process may have, at most."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS_MAX if soft == resource.RLIM_INFINITY else min(CONNECTIONS_MAX, soft // 4)
+
+
+class LinkSilence:
+    """Looks at a link, one after the other, between which something was to be said on it and nothing was heard.
+
+    It counts looks, each in a turn of its own, and no time: who stood still itself judges nobody.
+    """
+
+    def __init__(self, link: Link, looks: int) -> None:
+        """`looks`: how many it may last; 0: any number."""
+        self._link = link
+        self._first = self._most = looks
+        self._heard = self._said = self._looks = 0
+
+    def begin(self) -> None:
+        """Begin to count: the connection is new."""
+        (self._said, self._heard), self._looks = self._counts(), 0
+
+    def has_lasted(self) -> bool:
+        """Look; True: too long. The next one may last twice as long, unless something is heard before."""
+        said, heard = self._counts()
+        if heard != self._heard:
+            self._most = self._first
+        if heard != self._heard or said == self._said:
+            self.begin()
+            return False
+        self._looks += 1
+        if self._looks < self._most or not self._first:
+            return False
+        self._most = min(2 * self._most, max(self._first, SILENT_LOOKS_MAX))
+        self._looks = 0
+        return True
+
+    def _counts(self) -> tuple[int, int]:
+        """Numbers of messages said, if only in vain, and heard."""
+        link = self._link
+        return link.sent + link.refused, link.received + link.answered + link.malformed + link.unheard
 
 
 class Dialer:
     """One connection to one named peer."""
 
-    def __init__(self, link: Link, socket: SyncSocket, endpoint: str, keys: Keys | None, peer: str) -> None:
-        """`peer`: name of the peer whose key is expected.
-
+    def __init__(
+        self, link: Link, socket: SyncSocket, endpoint: str, keys: Keys | None, peer: str, silent_looks: int = 0
+    ) -> None:
+        """
+        Args:
+            peer: name of the peer whose key is expected.
+            silent_looks: see `LinkSilence`; 0: the peer may be silent.
         Raises:
             EndpointRefused: it is no endpoint, or may not be used without keys.
         """
@@ -135,11 +201,16 @@ class Dialer:
         """Number of refused handshakes since the last good one."""
         self._made_with: tuple[str, str] | None = None
         """Own key and the peer's at the last dialling; None when there was no key to expect."""
-        self._is_dialling = False
+        self._dialling: Dialling | None = None
+        """Dialling whose news count; None: hung up, and no news do."""
+        self.waiting: Callable[[], Sequence[ConnectionNews]] = tuple
+        """Takes the news that wait; set by who looks after the connection."""
+        self._silence = LinkSilence(link, silent_looks)
 
     def dial(self) -> None:
         """Connect, with the server key whose turn it is; nothing happens while no key of the peer is trusted."""
         self.hang_up()
+        self.waiting()  # They are of the connection before.
         if self._keys is not None:
             servers = self._servers()
             if not servers:
@@ -149,15 +220,23 @@ class Dialer:
             curve.call_as(self._socket, self._keys.pair, server)
             self._made_with = (self._keys.public, server)
         self._socket.connect(self.link.endpoint)
-        self._is_dialling = True
+        self._dialling = Dialling()
+
+    def takes(self, news: ConnectionNews) -> ConnectionEvent | None:
+        """The event that these news mean; None: they are of a connection that was hung up, or mean nothing."""
+        return None if self._dialling is None else self._dialling.takes(news)
+
+    def is_silent(self) -> bool:
+        """Look; True: the connection is thought to be up, and nothing was heard on it for too long."""
+        return self.is_up and self._silence.has_lasted()
 
     def has_key(self) -> bool:
         """True if there is a key to expect, or none is needed."""
         return self._keys is None or bool(self._servers())
 
     def hang_up(self) -> None:
-        if self._is_dialling:
-            self._is_dialling = False
+        if self._dialling is not None:
+            self._dialling = None
             with contextlib.suppress(zmq.ZMQError):  # libzmq has given it up by itself.
                 self._socket.disconnect(self.link.endpoint)
             self.link.settle()
@@ -181,6 +260,7 @@ class Dialer:
     def succeeded(self) -> None:
         """Note that the connection is there and proven. Its key is the first to be tried the next time."""
         self.is_up = True
+        self._silence.begin()
         self.link.settle()  # A socket looks for news at most once per ms when it sends, so `send` could say False.
         servers = self._servers()
         self._tries = servers.index(self._made_with[1]) if self._made_with and self._made_with[1] in servers else 0
@@ -197,6 +277,7 @@ class BlockingDialer:
         self._monitor = monitor
         self._dial_at: Instant | None = None
         self._last = "nobody answers"
+        dialer.waiting = monitor.take
         dialer.link.at_close.append(monitor.close)
 
     def wait_until_up(self, timeout_s: float) -> None:
@@ -224,22 +305,22 @@ class BlockingDialer:
             In order: True for each time it was made, False for each time it ended.
         """
         changes = []
-        for told in self._monitor.take():
-            match told:
+        for news in self._monitor.take():
+            match event := self._dialer.takes(news):
                 case ConnectionEvent.PROVEN:
                     self._dialer.succeeded()
                     self._dial_at = None
                     changes.append(True)
                 case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF:
                     self._dialer.hang_up()
-                    self._last = told.value
+                    self._last = event.value
                     self._dial_at = Instant(boot_ns() + int(self._dialer.pause_s() * SECOND))
                 case ConnectionEvent.ENDED:
                     self._dialer.is_up = False
                     self._dial_at = self._dial_at or Instant(boot_ns() + int(STANDSTILL_S * SECOND))
                     changes.append(False)
-                case ConnectionEvent.CONNECTED | ConnectionEvent.RETRIED:
-                    pass
+                case _:
+                    pass  # Nothing to do, or news of a connection that was hung up.
         if self._dial_at is not None and boot_ns() >= self._dial_at:
             self._dial_at = None
             self._dialer.dial()

@@ -5,6 +5,7 @@ Rules (ADR-0020, ADR-0021):
   continued in the next turn; after a send the socket is asked again (EVENTS).
 - A full or unknown peer makes `send` answer False.
 - A malformed message is counted, reported to the owner and gone; the peer's other messages are taken as before.
+- With keys the name of the sender's key decides which messages are heard; others are counted and gone (ADR-0144).
 - Parts are copied when they are sent: without a copy a send is faster on the whole, but the thread that later gives
   the memory back needs the GIL, and single sends took 200 ms of a turn (measured). Large parts are taken without one.
 """
@@ -25,6 +26,8 @@ else:
     SyncSocket = zmq.Socket
 
 Part = bytes | memoryview
+Hears = Callable[[str], frozenset[type]]
+"""Gives the messages that are heard from the holder of the key trusted under a name."""
 
 PARTS_MAX: Final = 4096
 """Parts of one message that are kept, its map included; further parts are dropped, and the protocol misses them."""
@@ -54,6 +57,9 @@ class LinkLimits(msgspec.Struct, frozen=True, kw_only=True):
     holds_for_peer: bool = True
     """True: a connected link holds messages while the peer is not there yet; False: `send` answers False then
     (ZMQ_IMMEDIATE). Over TCP nothing is ever held."""
+    silence_ms: int = 0
+    """TCP, of a connected link: time after which it is dialled anew if something was said on it, if only in vain, and
+    nothing heard nor `answered`; doubling up to a minute while that does not help. 0: the peer may be silent."""
     stall_ms: int = 2000
     """Time after which a TCP connection ends if the other side has not acknowledged data, or not taken them because it
     does not read (TCP_USER_TIMEOUT). A peer that may rest with full queues needs a longer one."""
@@ -99,12 +105,10 @@ class Link:
         """Identity of this end; empty for a bound link."""
         self.linger_ms = linger_ms
         """Time that a clean stop waits for messages to leave."""
-        self.sent = 0
-        self.received = 0
-        self.refused = 0
-        """Number of sends that answered False."""
-        self.malformed = 0
-        """Number of malformed messages."""
+        self.sent = self.received = self.refused = 0
+        """Numbers of messages sent and received, and of sends that answered False."""
+        self.answered = self.malformed = 0
+        """Numbers of messages that were answered on another link, as the owner counts them, and of malformed ones."""
         self.on_malformed: Callable[[Link, bytes, DecodeError], object] = _ignore
         """Callback for each malformed message; the owner logs at a limited rate."""
         self.on_sent: Callable[[Link], object] = _ignore
@@ -120,6 +124,12 @@ class Link:
         """TCP only: endpoint at which the link is bound (with the real port), or to which it connects."""
         self.untrusted = 0
         """Number of messages dropped because the key of their sender had been revoked in the meantime."""
+        self.hears: Hears | None = None
+        """With keys: says which messages are heard from whom; None: all of them, from everybody."""
+        self.unheard = 0
+        """Number of messages dropped because they are not heard from the holder of their sender's key."""
+        self.on_unheard: Callable[[Link, str], object] = _ignore
+        """Callback for each of them, with the name of the message; empty: nothing at all is heard from that peer."""
         self.at_close: list[Callable[[], object]] = []
         """Functions called right before the descriptor becomes invalid."""
         self._socket = socket
@@ -231,11 +241,22 @@ class Link:
         if self.name_of is not None and not self.peer:
             self.untrusted += 1
             return None
+        heard = self.hears(self.peer) if self.peer and self.hears is not None else None
+        if heard is not None and not heard:
+            self._drop_unheard("")
+            return None
         try:
             message, raw = decode(parts)
         except DecodeError as error:
             self.malformed += 1
             self.on_malformed(self, sender, error)
             return None
+        if heard is not None and type(message) not in heard:
+            self._drop_unheard(type(message).__name__)
+            return None
         self.received += 1
         return Letter(self, sender, message, raw, self.peer)
+
+    def _drop_unheard(self, what: str) -> None:
+        self.unheard += 1
+        self.on_unheard(self, what)

@@ -12,22 +12,32 @@ Decisions: ADR-0100 (keys), ADR-0101 (who is let in), ADR-0102 (times, probes).
 """
 
 import asyncio
+import math
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 from albireo.runtime.actor.journal import Journal
 from albireo.runtime.errors import AddressTaken, EndpointRefused, KeysRefused
-from albireo.runtime.link.connection import ConnectionEvent, Monitor
+from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Monitor
 from albireo.runtime.link.dialing import STANDSTILL_S, Dialer, Listener
 from albireo.runtime.link.keys import Keys
-from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
+from albireo.runtime.link.link import Hears, Link, LinkLimits, SyncSocket
 from albireo.runtime.link.sockets import Sockets, new_identity
 from albireo.runtime.link.zap import HandshakeRefusal, ZapHandler
 
 LOOK_S: Final = 0.25
-"""Time between two looks at the key directory; a revocation has to take effect within a second."""
+"""Time between two looks, at the key directory and at links on which something is to be heard; a revocation has to take
+effect within a second."""
+RECOUNT_S: Final = 5.0
+"""Time between two counts of the connections of a listener that has too many."""
 
 Call = Callable[..., object]
+
+
+def nobody(name: str) -> frozenset[type]:
+    """The messages that are heard where nothing else is said: none, from nobody."""
+    return frozenset()
 
 
 class TcpLinks:
@@ -48,7 +58,7 @@ class TcpLinks:
         self._dialers: list[Dialer] = []
         self._timers: dict[object, asyncio.TimerHandle] = {}
 
-    def bind(self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits) -> Link:
+    def bind(self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits, hears: Hears = nobody) -> Link:
         """Listen at `endpoint`; port `*` takes a free one, see `link.endpoint`.
 
         Args:
@@ -56,12 +66,14 @@ class TcpLinks:
             endpoint: tcp://HOST:PORT.
             keys: own and trusted keys; None lets everybody in, on a loopback address only.
             limits: bounds of the link.
+            hears: with keys, says which messages are heard from whom; others are counted and dropped.
         Raises:
             EndpointRefused: it is no endpoint, or may not be used without keys.
             AddressTaken: somebody else listens there.
         """
         socket = self._sockets.router(limits)
         link = self._sockets.keep(Link(name, b"", socket, limits.linger_ms))
+        link.hears, link.on_unheard = cache(hears), self._report_unheard
         self._domains += 1
         domain = f"{name}#{self._domains}"
         try:
@@ -76,7 +88,9 @@ class TcpLinks:
         self._listeners.append(listener)
         return link
 
-    def connect(self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits, peer: str) -> Link:
+    def connect(
+        self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits, peer: str, hears: Hears = nobody
+    ) -> Link:
         """Connect to `endpoint`, now or when it is there; again after each outage, which loses what was on its way.
 
         Args:
@@ -85,6 +99,7 @@ class TcpLinks:
             keys: own and trusted keys; None trusts everybody, on a loopback address only.
             limits: bounds of the link.
             peer: name of the peer whose key is expected; it is dialled as soon as it is trusted.
+            hears: with keys, says which messages are heard from it; at any other the connection is ended.
         Raises:
             EndpointRefused: it is no endpoint, or may not be used without keys.
         """
@@ -92,13 +107,18 @@ class TcpLinks:
         socket = self._sockets.dealer(limits, identity)
         link = self._sockets.keep(Link(name, identity, socket, limits.linger_ms))
         try:
-            dialer = Dialer(link, socket, endpoint, keys, peer)
+            looks = math.ceil(limits.silence_ms / LOOK_S / 1000)
+            dialer = Dialer(link, socket, endpoint, keys, peer, looks)
         except EndpointRefused:
             link.close()
             raise
+        link.hears, link.on_unheard = cache(hears), lambda _, what: self._cut_off(dialer, what)
         if keys is not None:
             self._look_after(keys)
-        self._monitor(link, socket, lambda told: self._heard_by_dialer(dialer, told))
+        monitor = self._monitor(link, socket, lambda news: self._heard_by_dialer(dialer, news))
+        dialer.waiting = monitor.take
+        if limits.silence_ms:
+            self._listen_soon()
         dialer.dial()
         self._dialers.append(dialer)
         return link
@@ -162,18 +182,44 @@ class TcpLinks:
 
         self._after("keys", LOOK_S, look)
 
+    def _listen_soon(self) -> None:
+        def listen() -> None:
+            for dialer in [one for one in self._dialers if not one.link.is_closed and one.is_silent()]:
+                self._went_down(dialer, "nothing is heard")
+                self._redial(dialer)
+            self._listen_soon()
+
+        self._after("silence", LOOK_S, listen)
+
     def _report_refusal(self, refusal: HandshakeRefusal) -> None:
         self._log.limited(
             "peer_refused", refusal.address, address=refusal.address, public=refusal.public, reason=refusal.reason
         )
 
-    def _monitor(self, link: Link, socket: SyncSocket, hear: Callable[[ConnectionEvent], object]) -> None:
+    def _report_unheard(self, link: Link, what: str) -> None:
+        """Report a message that is not heard from its sender; libzmq can't end one connection of a ROUTER."""
+        told = {"link": link.name, "peer": link.peer, "message": what or "any", "count": link.unheard}
+        self._log.limited("message_not_heard", f"{link.name} {link.peer}", **told)
+
+    def _cut_off(self, dialer: Dialer, what: str) -> None:
+        """End the connection to a peer that said what is not heard from it; it is dialled again after a while."""
+        self._report_unheard(dialer.link, what)
+        if dialer.is_up:
+            self._call(self._hang_up, dialer)
+
+    def _hang_up(self, dialer: Dialer) -> None:
+        if dialer.is_up and not dialer.link.is_closed:
+            dialer.hang_up()
+            self._went_down(dialer, "it said what is not heard from it")
+            self._after(dialer, STANDSTILL_S, lambda: self._redial(dialer))
+
+    def _monitor(self, link: Link, socket: SyncSocket, hear: Callable[[ConnectionNews], object]) -> Monitor:
         monitor = Monitor(socket, self._sockets.pair())
         descriptor = monitor.descriptor()
 
         def take() -> None:
-            for told in monitor.take():
-                hear(told)
+            for news in monitor.take():
+                hear(news)
 
         def release() -> None:
             self._loop.remove_reader(descriptor)
@@ -182,13 +228,25 @@ class TcpLinks:
         self._loop.add_reader(descriptor, self._call, take)
         self._call(take)  # The descriptor signals only after the socket was once found empty.
         link.at_close.append(release)
+        return monitor
 
-    def _heard_by_listener(self, listener: Listener, told: ConnectionEvent) -> None:
-        if told in (ConnectionEvent.PROVEN, ConnectionEvent.ENDED):
-            listener.link.on_connection(told is ConnectionEvent.PROVEN)
+    def _heard_by_listener(self, listener: Listener, news: ConnectionNews) -> None:
+        if listener.counts(news):
+            told = {"link": listener.link.name, "endpoint": listener.link.endpoint, "remedy": "close it to strangers"}
+            self._log.limited("listener_full", listener.link.name, **told)
+            self._recount_later(listener)
+        if news.event in (ConnectionEvent.PROVEN, ConnectionEvent.ENDED):
+            listener.link.on_connection(news.event is ConnectionEvent.PROVEN)
 
-    def _heard_by_dialer(self, dialer: Dialer, told: ConnectionEvent) -> None:
-        match told:
+    def _recount_later(self, listener: Listener) -> None:
+        def recount() -> None:
+            if not listener.link.is_closed and listener.recount():
+                self._recount_later(listener)
+
+        self._after(listener, RECOUNT_S, recount)
+
+    def _heard_by_dialer(self, dialer: Dialer, news: ConnectionNews) -> None:
+        match event := dialer.takes(news):
             case ConnectionEvent.PROVEN:
                 self._drop_timer(dialer)
                 dialer.succeeded()
@@ -197,14 +255,14 @@ class TcpLinks:
                 dialer.link.on_connection(True)
             case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF:
                 dialer.hang_up()
-                self._went_down(dialer, told.value)
+                self._went_down(dialer, event.value)
                 self._after(dialer, dialer.pause_s(), lambda: self._redial(dialer))
             case ConnectionEvent.ENDED:
-                self._went_down(dialer, told.value)
+                self._went_down(dialer, event.value)
                 if dialer not in self._timers:
                     self._after(dialer, STANDSTILL_S, lambda: self._redial(dialer))
-            case ConnectionEvent.CONNECTED | ConnectionEvent.RETRIED:
-                pass
+            case _:
+                pass  # Nothing to do, or news of a connection that was hung up.
 
     def _went_down(self, dialer: Dialer, reason: str) -> None:
         was_up, dialer.is_up = dialer.is_up, False

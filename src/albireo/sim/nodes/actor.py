@@ -90,11 +90,19 @@ class StagedActor:
     def connect(self, name: str, limits: LinkLimits = DEFAULT_LIMITS) -> Link:
         return self._dial(name, self._local(name), limits)
 
-    def bind_tcp(self, name: str, endpoint: str, keys: object, limits: LinkLimits = TCP_LIMITS) -> Link:
+    def bind_tcp(
+        self, name: str, endpoint: str, keys: object, limits: LinkLimits = TCP_LIMITS, hears: object = None
+    ) -> Link:
         return self._listen(name, endpoint, limits)
 
     def connect_tcp(
-        self, name: str, endpoint: str, keys: object, limits: LinkLimits = TCP_LIMITS, peer: str = ""
+        self,
+        name: str,
+        endpoint: str,
+        keys: object,
+        limits: LinkLimits = TCP_LIMITS,
+        peer: str = "",
+        hears: object = None,
     ) -> Link:
         return self._dial(name, endpoint, limits)
 

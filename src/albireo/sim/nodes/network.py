@@ -209,7 +209,7 @@ class StagedLink:
         self.path = ALL_PATHS
         self.peer = ""
         self.linger_ms = limits.linger_ms
-        self.sent = self.received = self.refused = self.malformed = 0
+        self.sent = self.received = self.refused = self.malformed = self.unheard = self.answered = 0
         self.on_connection: Callable[[bool], object] = lambda _: None
         self.at_close: list[Callable[[], object]] = []
         self.is_closed = False

@@ -407,6 +407,14 @@ def test_follower_reports_a_refusal_and_asks_again_later(verdict: str) -> None:
     assert isinstance(machine.step(TimePassed(), Instant(ASK_AGAIN_NS))[0], TellLeader)
 
 
+def test_follower_refuses_a_history_that_runs_backwards() -> None:
+    machine = follower()
+    machine.step(LinkUp(), Instant(0))
+    answer = FeedAnswer(verdict="resume", log_id=LOG, history=HISTORY.entries[::-1])
+    (noted,) = machine.step(Received(answer), Instant(0))
+    assert isinstance(noted, Noted) and noted.event == "refused"
+
+
 def test_follower_refuses_an_epoch_below_the_highest_it_followed() -> None:
     machine = follower()
     machine.step(LinkUp(), Instant(0))

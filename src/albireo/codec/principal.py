@@ -1,0 +1,86 @@
+"""Principals: who speaks on a link with keys, by the name of its key, and which messages are heard from it there.
+
+    name of the key --kind_of--> member, witness, program --MAY_SAY at this end--> messages that are heard; no others
+
+Members and witnesses are heard only where their very name is expected: the holder of a trusted key may not speak as
+somebody else. A link without keys has no names: on it, on loopback only, everything is heard.
+
+Not done here: proving the key, dropping and counting (runtime/link). Decision: ADR-0144.
+"""
+
+from enum import StrEnum
+from typing import Final, get_args
+
+import msgspec
+
+from albireo.codec.message import Append, Ask, FeedAck, FeedHello, ProducerHello, RoleAsked
+from albireo.codec.pair_message import Carried, PeerMessage, Question, Voted
+
+WITNESS_PREFIX: Final = "witness:"
+MEMBER_ENDINGS: Final = ("[primary]", "[backup]")
+
+
+class PrincipalKind(StrEnum):
+    """Kind of a principal, as the name of its key says."""
+
+    MEMBER = "member"
+    """Member of a pair: `root[primary]`."""
+    WITNESS = "witness"
+    """Voter with a process of its own: `witness:w1`."""
+    PROGRAM = "program"
+    """Any other name: a program, a person at a desk."""
+
+
+class KeyedEnd(StrEnum):
+    """End of a link at which somebody is heard."""
+
+    PEER = "peer endpoint of a member"
+    CLIENT = "client endpoint of a member"
+    WITNESS = "endpoint of a witness"
+    TO_PEER = "connection to a peer endpoint"
+    """A member hears by its own endpoint; connections to it say nothing back, and a watch's say nothing at all."""
+    TO_WITNESS = "connection to a witness"
+
+
+Messages = frozenset[type]
+
+NOTHING: Final[Messages] = frozenset()
+PEER_WORDS: Final[Messages] = frozenset({*get_args(PeerMessage), Carried})
+QUESTIONS: Final[Messages] = frozenset({Ask})
+PROGRAM_WORDS: Final[Messages] = frozenset({Ask, RoleAsked, ProducerHello, Append, FeedHello, FeedAck})
+VOTER_QUESTIONS: Final[Messages] = frozenset({*get_args(Question), Ask})
+
+_MEMBER, _WITNESS, _PROGRAM = PrincipalKind.MEMBER, PrincipalKind.WITNESS, PrincipalKind.PROGRAM
+
+MAY_SAY: Final[dict[KeyedEnd, dict[PrincipalKind, Messages]]] = {
+    KeyedEnd.PEER: {_MEMBER: PEER_WORDS, _WITNESS: NOTHING, _PROGRAM: NOTHING},
+    KeyedEnd.CLIENT: {_MEMBER: QUESTIONS, _WITNESS: NOTHING, _PROGRAM: PROGRAM_WORDS},
+    KeyedEnd.WITNESS: {_MEMBER: VOTER_QUESTIONS, _WITNESS: NOTHING, _PROGRAM: NOTHING},
+    KeyedEnd.TO_PEER: {_MEMBER: NOTHING, _WITNESS: NOTHING, _PROGRAM: NOTHING},
+    KeyedEnd.TO_WITNESS: {_MEMBER: NOTHING, _WITNESS: frozenset({Voted}), _PROGRAM: NOTHING},
+}
+"""Messages that are heard at each end, by the kind of who says them; complete over ends x kinds.
+
+A member asks at the other's client endpoint for the commands that run beside it with its keys.
+"""
+
+
+def kind_of(name: str) -> PrincipalKind:
+    """Kind of the principal whose key is trusted as `name`."""
+    if name.startswith(WITNESS_PREFIX):
+        return PrincipalKind.WITNESS
+    return PrincipalKind.MEMBER if name.endswith(MEMBER_ENDINGS) else PrincipalKind.PROGRAM
+
+
+class Audience(msgspec.Struct, frozen=True):
+    """Judge of who is heard at one end of a link."""
+
+    at: KeyedEnd
+    expected: frozenset[str] = frozenset()
+    """Names of the members and witnesses that are heard here; any program is, where programs are."""
+
+    def hears(self, name: str) -> Messages:
+        """Messages that are heard from the holder of the key trusted as `name`; empty: it is not heard at all."""
+        kind = kind_of(name)
+        is_meant = kind is PrincipalKind.PROGRAM or name in self.expected
+        return MAY_SAY[self.at][kind] if is_meant else NOTHING

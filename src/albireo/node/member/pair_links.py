@@ -1,0 +1,59 @@
+"""Links of a member of a pair: to its voters, to and from the other member, and where its clients connect.
+
+With keys each of them hears only those whose names are expected there, and only what they may say (ADR-0144).
+"""
+
+from typing import Final
+
+import msgspec
+
+from albireo.codec.principal import Audience, KeyedEnd
+from albireo.model.instant import MS
+from albireo.node.member.arguments import PairArguments
+from albireo.runtime import ActorContext, Link
+from albireo.runtime.link.dialing import TCP_LIMITS
+from albireo.runtime.link.keys import Keys
+from albireo.runtime.link.link import Hears
+
+LINK_SILENCES: Final = 10
+"""Silences of the pair in a row after which a connection is dialled anew, whatever is believed of it."""
+
+
+class PairLinks:
+    """The TCP links of one run of CORE; a path to the other member is the index of its two links."""
+
+    def __init__(self, actor: ActorContext, arguments: PairArguments, keys: Keys | None) -> None:
+        """Bind and connect. Raises what `ActorContext.bind_tcp` does."""
+        other = arguments.other_place
+        limits = msgspec.structs.replace(TCP_LIMITS, silence_ms=LINK_SILENCES * arguments.config.silence_ns // MS)
+        self.voters = {
+            name: actor.connect_tcp(name, at, keys, limits, hears=_only(name, KeyedEnd.TO_WITNESS))
+            for name, at in arguments.witnesses.items()
+        }
+        self.others: list[Link] = [
+            actor.connect_tcp(f"peer.{path}", endpoint, keys, limits, peer=other)
+            for path, endpoint in enumerate(arguments.other)
+        ]
+        self.own: list[Link] = [
+            actor.bind_tcp(f"member.{path}", endpoint, keys, hears=_only(other, KeyedEnd.PEER))
+            for path, endpoint in enumerate(arguments.peer)
+        ]
+        self.clients = actor.bind_tcp("clients", arguments.client, keys, hears=_only(other, KeyedEnd.CLIENT))
+        self.voter_of = {link: voter for voter, link in self.voters.items()}
+        self.path_of = {link: path for path, link in enumerate(self.own)}
+
+    def unheard(self) -> dict[str, int]:
+        """Number of messages that were not heard from the holder of a trusted key, by what `status` calls them."""
+        return {f"not heard on {link.name}": link.unheard for link in self._all() if link.unheard}
+
+    def close(self) -> None:
+        for link in self._all():
+            link.close()
+
+    def _all(self) -> tuple[Link, ...]:
+        return (*self.voters.values(), *self.others, *self.own, self.clients)
+
+
+def _only(name: str, at: KeyedEnd) -> Hears:
+    """Judge of who is heard at that end: of members and witnesses, the holder of this name only."""
+    return Audience(at, frozenset({name})).hears

@@ -1,0 +1,61 @@
+"""Who is heard where: the table, complete over ends x kinds x messages, as docs/keys.md tells it."""
+
+from typing import get_args
+
+import pytest
+
+from albireo.codec.message import AnyMessage
+from albireo.codec.principal import MAY_SAY, Audience, KeyedEnd, PrincipalKind, kind_of
+
+OTHER = "root[backup]"
+WITNESS = "witness:w1"
+PROGRAM = "operator@desk"
+STRANGERS = ("north[primary]", "witness:w9")
+EXPECTED = frozenset({OTHER, WITNESS})
+PEER_WORDS = (
+    "Heartbeat HeartbeatAnswered FollowAsked FollowAnswered Frames FollowAcked FoldsAsked FoldsSent RangeAsked "
+    "RangeSent Leaving Yielded Carried"
+)
+HEARD = {
+    (KeyedEnd.PEER, OTHER): PEER_WORDS,
+    (KeyedEnd.CLIENT, OTHER): "Ask",
+    (KeyedEnd.CLIENT, PROGRAM): "Ask RoleAsked ProducerHello Append FeedHello FeedAck",
+    (KeyedEnd.WITNESS, OTHER): "Read Prepare Accept Release Install Ask",
+    (KeyedEnd.TO_WITNESS, WITNESS): "Voted",
+}
+"""Everything that is heard at all."""
+
+
+def test_the_table_is_complete() -> None:
+    assert set(MAY_SAY) == set(KeyedEnd)
+    assert all(set(kinds) == set(PrincipalKind) for kinds in MAY_SAY.values())
+
+
+@pytest.mark.parametrize("end", list(KeyedEnd))
+@pytest.mark.parametrize("name", [OTHER, WITNESS, PROGRAM, *STRANGERS])
+@pytest.mark.parametrize("message", get_args(AnyMessage), ids=lambda one: one.__name__)
+def test_what_is_not_in_the_table_is_not_heard(end: KeyedEnd, name: str, message: type) -> None:
+    is_listed = message.__name__ in HEARD.get((end, name), "").split()
+    assert (message in Audience(end, EXPECTED).hears(name)) is is_listed
+
+
+def test_names_of_the_table_are_names_of_messages() -> None:
+    known = {one.__name__ for one in get_args(AnyMessage)}
+    assert {word for words in HEARD.values() for word in words.split()} <= known
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("root[primary]", PrincipalKind.MEMBER),
+        ("a/b[backup]", PrincipalKind.MEMBER),
+        ("witness:w1", PrincipalKind.WITNESS),
+        ("root[third]", PrincipalKind.PROGRAM),
+        ("root[primary]x", PrincipalKind.PROGRAM),
+        ("witness", PrincipalKind.PROGRAM),
+        ("mes-1", PrincipalKind.PROGRAM),
+        ("", PrincipalKind.PROGRAM),
+    ],
+)
+def test_a_name_has_a_kind(name: str, kind: PrincipalKind) -> None:
+    assert kind_of(name) is kind
