@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.node.member.test_pair_orders import done, order
 
 from albireo.codec.pair_message import Release, Yielded
 from albireo.machine.pair.events import (
@@ -26,6 +25,7 @@ from albireo.model.position import Position
 from albireo.node.member.action_replies import GIVEN_UP
 from albireo.sim.machines.shortcuts import YieldsOverWrites
 from tests.pair_parts import Side, Table
+from tests.unit.node.member.test_admin_actions import done, order
 
 SWITCHOVER = SwitchoverAsked("test")
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.node.member.test_pair_orders import done
 
 from albireo.machine.pair.events import ACTING, PeerGone, State
 from albireo.machine.vote.voter import HolderGone
 from albireo.model.instant import MS
 from tests.pair_parts import STEP_NS, Side, Table
+from tests.unit.node.member.test_admin_actions import done
 
 
 @pytest.fixture
