@@ -146,13 +146,19 @@ class DyingFiles(OsFileSystem):
         self.steps += 1
         if self.steps == self._dies_at:
             if self._is_power_cut:
-                self._lose()
+                self.lose()
             raise Died
         if needs_room and self.steps in self._full:
             raise OSError(28, "No space left on device")
 
-    def _lose(self, place: Callable[[Path], Path] = lambda path: path) -> None:
-        """`place`: where a path is meanwhile."""
+    def next_life(self) -> "DyingFiles":
+        """The file system under the process that follows one that was killed: what was not synced is not yet."""
+        after = DyingFiles()
+        after._dirty, after._new_names = set(self._dirty), dict(self._new_names)
+        return after
+
+    def lose(self, place: Callable[[Path], Path] = lambda path: path) -> None:
+        """Cut the power: what was not synced is gone. `place`: where a path is meanwhile."""
         for names in self._new_names.values():
             for source, target, replaced in reversed(names):
                 if source is not None and place(target).exists():
@@ -175,7 +181,7 @@ class DyingFiles(OsFileSystem):
         return super().pwritev(handle, buffers, offset)
 
     def sync(self, handle: int) -> None:
-        self._step()  # What a crash takes is decided in `_lose`; really syncing would only make the test slow.
+        self._step()  # What a crash takes is decided in `lose`; really syncing would only make the test slow.
         self._dirty.discard(self._paths[handle])
 
     def rename(self, source: Path, target: Path) -> None:
@@ -210,4 +216,4 @@ class ForkingFiles(DyingFiles):
         """Everything below the directory of the process, as a crash right now would leave it."""
         shutil.copytree(self._data, data)
         if is_power_cut:
-            self._lose(lambda path: data / path.relative_to(self._data))
+            self.lose(lambda path: data / path.relative_to(self._data))

@@ -5,7 +5,7 @@ import math
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from albireo.codec.errors import DecodeError
 from albireo.machine.fold import ActionAsked, ActionRefused, AlarmConfig, Cases, Conditions, Dim
@@ -119,6 +119,7 @@ def test_any_story_is_noted_and_equals_its_replay_from_any_snapshot(
     taken = node.folds.snapshot()
     assert node.replayed(0).snapshot() == taken
     assert node.replayed(split).snapshot() == taken
+    assert node.replayed(len(node.frames)).cases.propose(node.log_time, node.wall_ns) == []
 
 
 @given(st.lists(alarms, min_size=3, max_size=3), st.lists(steps, max_size=25), st.data())
@@ -265,6 +266,7 @@ def test_dim_holds_the_last_sample_of_each_item(batches: list[list[tuple[int, fl
 
 
 @given(st.binary(max_size=200), st.lists(steps, max_size=8), st.integers(0, 3000), st.integers(0, 255))
+@example(b"", [("declare", ("a", AlarmSettings(hi_hi=8.0, rate_per_s=2.0, stale_s=4.0)))], 126, 67)
 @settings(max_examples=100, deadline=None)
 @pytest.mark.slow
 def test_a_damaged_snapshot_is_a_typed_error_or_another_valid_one(

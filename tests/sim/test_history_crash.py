@@ -127,6 +127,30 @@ def test_crash_after_crash(tmp_path: Path) -> None:
     check(tmp_path, log)
 
 
+def test_a_manifest_that_was_believed_after_a_kill_is_there_after_a_power_cut(tmp_path: Path) -> None:
+    """The log lets go of what the history says that it has: that must not rest on a name that nobody synced."""
+    log = day_of_frames(3)
+    believed = 0
+    for step in range(1, 400):
+        data, killed = tmp_path / f"{step}", DyingFiles(step)
+        try:
+            store, _ = HistoryStore.open(data, "root", killed)
+            hot = hot_of(store)
+            fill(hot, log)
+            store.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
+        except Died:
+            after = killed.next_life()
+            found, _ = HistoryStore.open(data, "root", after)
+            after.lose()
+            again, _ = HistoryStore.open(data, "root")
+            assert again.manifest.position == found.manifest.position, f"killed at step {step}"
+            believed += found.manifest.position.sequence > 0
+            shutil.rmtree(data)
+            continue
+        break
+    assert believed > 0, "some kill came after the manifest got its name"
+
+
 def test_a_full_disk_costs_nothing_but_time(tmp_path: Path) -> None:
     """The seal fails at each of its steps in turn; the one after it writes everything once."""
     log = day_of_frames(3)

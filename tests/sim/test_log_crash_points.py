@@ -68,10 +68,33 @@ def test_process_death_at_every_change() -> None:
         world = World(SimDisk(1, cut_at=cut_at), CONFIG)
         with contextlib.suppress(PowerCut):
             _life(world)
-        world.disk = world.disk.power_cut(0, survival_chance=1.0)
+        world.disk.process_death()
         world.open()
         world.check_nothing_lost()
         assert world.report.torn is None or world.report.torn.last_sequence < world.report.torn.first_sequence + 10
+
+
+@pytest.mark.slow
+def test_process_death_at_every_change_and_a_power_cut_in_the_next_run() -> None:
+    """The next run finds names that were never synced, and counts on them: snapshots by which older records go,
+    segments on which it goes on, the directories themselves. Then the power fails."""
+    for cut_at in range(1, CHANGES + 1):
+        world = World(SimDisk(1, cut_at=cut_at), CONFIG)
+        with contextlib.suppress(PowerCut):
+            _life(world)
+        world.disk.process_death()
+        world.open()
+        world.check_nothing_lost()
+        world.begin_epoch()
+        world.append(700, 20)
+        world.flush()
+        world.commit()
+        for snapshot in world.log.load_snapshots():
+            world.log.prune({1: snapshot.position.sequence, 2: snapshot.position.sequence})
+        world.disk = world.disk.power_cut(cut_at, survival_chance=0.0)
+        world.open()
+        world.check_nothing_lost()
+        world.log.close()
 
 
 @pytest.mark.slow

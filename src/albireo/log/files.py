@@ -11,6 +11,7 @@ Durability contract, as POSIX and ext4 give it:
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,9 @@ IOV_MAX: Final = 1024
 FETCHED_AT_ONCE: Final = 128 << 10
 """Linux cuts a request to the larger of a device's read-ahead, mostly 128 KiB, and its largest transfer.
 ASSUMED: mm/readahead.c."""
+
+NOT_OURS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS})
+"""Errors of a sync of a directory that this program can't have made."""
 
 Buffer = bytes | bytearray | memoryview
 
@@ -228,6 +232,21 @@ def write_aside(files: FileSystem, path: Path, buffers: Sequence[Buffer]) -> Non
             files.unlink(aside)
         raise
     files.sync_directory(path.parent)
+
+
+def sync_names(files: FileSystem, directory: Path) -> None:
+    """Make durable the names in `directory`, its own, and those of all directories above it.
+
+    For whoever begins to count on what a run before left there: that run may have been killed between a name and its
+    sync. A directory above that this user may not open, or of a kind that is never synced, was not made here.
+    """
+    files.sync_directory(directory)
+    for above in directory.parents:
+        try:
+            files.sync_directory(above)
+        except OSError as error:
+            if error.errno not in NOT_OURS:
+                raise
 
 
 def read_file(files: FileSystem, path: Path, size_max: int) -> bytes | None:

@@ -21,7 +21,7 @@ from albireo.field.device import KNOCK_NS
 from albireo.field.role import AdapterRole
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
-from albireo.model.quality import GOOD
+from albireo.model.quality import BAD_NO_COMMUNICATION, GOOD
 from albireo.runtime.actor.actor import running
 from albireo.runtime.link.sockets import Letter
 from tests.parts.field import LONG_MS, Plc, RawDevice, RecordingCore, comm, in_loop, plc, registers_answer, until
@@ -327,6 +327,35 @@ def test_a_passive_member_tells_of_a_device_that_it_lost(tmp_path: Path) -> None
             await until(lambda: core.asked[-1].reaches is False, "a loss")
             core.turn(leads=True, epoch=5)
             await until(lambda: core.last_of("p1/connected") == (False, GOOD), "the loss, told by who leads now")
+
+    in_loop(story)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("was_there", [True, False], ids=["lost", "never there"])
+def test_a_member_that_takes_over_while_the_device_is_away_marks_every_item_at_once(
+    tmp_path: Path, was_there: bool
+) -> None:
+    """The values of the holder before would pass for live ones otherwise: nothing else is said of a device that stays
+    away."""
+
+    async def story() -> None:
+        core, device = MemberCore(), Plc(free_port())
+        own = [one["name"] for one in ROWS]
+        async with running(core, tmp_path), running(adapter(device.port), tmp_path):
+            if was_there:
+                await device.start()
+                await until(lambda: any(one.reaches for one in core.asked), "a device that is reached")
+                await device.stop()
+            await until(lambda: core.asked and core.asked[-1].reaches is False, "a loss")
+            for epoch in (5, 7):
+                core.batches.clear()
+                core.turn(leads=True, epoch=epoch)
+                await until(lambda: all(core.last_of(name) for name in own), "word of every item")
+                assert {core.last_of(name) for name in own} == {(0, BAD_NO_COMMUNICATION)}
+                asked = len(core.asked)
+                core.turn(leads=False, epoch=epoch + 1)
+                await until(lambda: len(core.asked) > asked, "the adapter stands by again")  # noqa: B023  # At once.
 
     in_loop(story)
 

@@ -342,6 +342,35 @@ def test_the_store_keeps_its_identity(world: World) -> None:
     assert world.log.header.run_id != run_id
 
 
+def test_what_was_committed_is_there_though_the_log_made_the_directories_above_it_itself() -> None:
+    world = World(SimDisk(1))
+    world.open()
+    world.begin_epoch()
+    world.append(100)
+    world.flush()
+    world.commit()
+    world.disk = world.disk.power_cut(1, survival_chance=0.0)
+    world.open()
+    assert not world.report.is_new
+    world.check_nothing_lost()
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS])
+def test_a_directory_above_that_is_not_ours_to_sync_keeps_no_log_from_opening(code: int) -> None:
+    disk = SimDisk(1)
+    disk.refuse = lambda operation, path: code if operation == "sync_directory" and path == Path("/") else 0
+    world = World(disk)
+    world.open()
+    assert world.report.is_new
+
+
+def test_a_directory_above_that_fails_to_sync_keeps_the_log_from_opening() -> None:
+    disk = SimDisk(1)
+    disk.refuse = lambda operation, path: errno.EIO if operation == "sync_directory" and path == Path("/") else 0
+    with pytest.raises(OpenFailed):
+        World(disk).open()
+
+
 def test_what_lies_above_the_commit_position_is_written_again(world: World) -> None:
     """A failed write-back leaves a clean page that is not on the disk: only writing it again helps."""
     _durable(world, 10)

@@ -56,7 +56,7 @@ class Shelf:
 @pytest.fixture
 def shelf() -> Shelf:
     disk = SimDisk(1)
-    disk.make_directory(QUARANTINE)
+    disk.install(QUARANTINE)
     return Shelf(disk, Quarantine(disk, QUARANTINE))
 
 
@@ -120,7 +120,7 @@ def test_a_note_names_nothing_outside(shelf: Shelf) -> None:
 )
 def test_within_bounds_or_alone(cuts: list[tuple[int, int]], count: int, mib: int, days: int) -> None:
     disk = SimDisk(1)
-    disk.make_directory(QUARANTINE)
+    disk.install(QUARANTINE)
     shelf = Shelf(disk, Quarantine(disk, QUARANTINE))
     for number, (age_days, size_bytes) in enumerate(cuts, 1):
         shelf.put(number, size_bytes, WALL - age_days * DAY_NS)
@@ -143,7 +143,7 @@ def test_a_power_cut_in_the_middle_leaves_what_goes_the_next_time(seed: int) -> 
     changes = 1
     while True:
         disk = SimDisk(seed)
-        disk.make_directory(QUARANTINE)
+        disk.install(QUARANTINE)
         shelf = Shelf(disk, Quarantine(disk, QUARANTINE))
         names = [shelf.put(number, 10, WALL + number if number != 2 else 0) for number in range(1, 5)]
         disk.cut_at = len(disk.operations) + changes

@@ -61,6 +61,20 @@ def test_a_case_is_followed_from_raising_to_closing(spark: SparkSession) -> None
     assert not case.is_active
 
 
+def test_standing_counts_from_the_last_activation_and_not_from_the_raising_of_the_case(spark: SparkSession) -> None:
+    day = 86_400
+    rows = [
+        event(0, 7, raised_ns=DAY0),
+        event(day - 60, 7, raised_ns=DAY0, is_active=False),
+        event(day, 7, raised_ns=DAY0, activations=2),
+        event(day + 60, 7, raised_ns=DAY0, activations=2, is_acked=True),
+    ]
+    known_to_ns = DAY0 + (day + 3_600) * SECOND
+    (stands,) = alarms.standing(alarms.cases(changes_of(spark, rows), known_to_ns), known_to_ns).collect()
+    assert stands.since_ns == DAY0 + day * SECOND
+    assert (stands.standing_ns, stands.is_stale) == (3_600 * SECOND, False)
+
+
 def test_hidden_activations_are_no_annunciations(spark: SparkSession) -> None:
     rows = [
         event(0, 1, is_suppressed=True),

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from albireo.log.errors import NEWER, WrongStore
-from albireo.log.files import FileSystem
+from albireo.log.files import FileSystem, sync_names
 from albireo.log.store.mirrored_file import MirroredFile, MirrorFormat
 
 Body = TypeVar("Body", bound=msgspec.Struct)
@@ -65,7 +65,6 @@ class MirroredState(Generic[Body]):
         self.body: Body | None = None
         """Body as it stands on the disk; None: there is none."""
         self._files = files
-        self._data = data
         self._body_type = body_type
         self._foreign = foreign
         self._loss = loss
@@ -99,7 +98,8 @@ class MirroredState(Generic[Body]):
 
     def _write(self, body: Body) -> None:
         if self.body is None:
-            self._make_directory()
+            self._files.make_directory(self.directory)
+            sync_names(self._files, self.directory)
         self._copies.write(msgspec.json.encode(body) + b"\n")
 
     def _load(self) -> None:
@@ -121,11 +121,3 @@ class MirroredState(Generic[Body]):
             raise WrongStore(str(self.directory), f"holds {foreign}")
         self._copies.settle(encoded, self.repaired_copies)
         self.body = body
-
-    def _make_directory(self) -> None:
-        """Make the folder, durable up to the data directory, which exists."""
-        self._files.make_directory(self.directory)
-        folder = self.directory
-        while folder != self._data:
-            folder = folder.parent
-            self._files.sync_directory(folder)

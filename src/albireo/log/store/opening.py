@@ -9,7 +9,7 @@ import msgspec
 
 from albireo.log.config import LogConfig, StoreIdentity
 from albireo.log.errors import OpenFailed, OpenRefused, StoreDamaged, StoreLocked, WrongStore
-from albireo.log.files import FileSystem, Locked
+from albireo.log.files import FileSystem, Locked, sync_names
 from albireo.log.segment.recovery import Recovered, Recovery, RecoveryReport
 from albireo.log.segment.segment import SUFFIX
 from albireo.log.store.snapshots import Snapshots
@@ -38,15 +38,19 @@ class OpenedStore(msgspec.Struct, frozen=True):
 
 @contextlib.contextmanager
 def taken(files: FileSystem, directory: Path) -> Iterator[int]:
-    """The lock of `directory`, which is made if it is not there; released again when the block fails.
+    """The lock of `directory`, which is made durable if it is not there; released again when the block fails.
 
     Raises:
         OpenRefused: also instead of an OSError of the block.
     """
     lock = -1
     try:
-        for name in ("", SEGMENTS, SNAPSHOTS, QUARANTINE):
-            files.make_directory(directory / name)
+        below = [directory / name for name in (SEGMENTS, SNAPSHOTS, QUARANTINE)]
+        for place in (directory, *below):
+            files.make_directory(place)
+        for place in below:
+            files.sync_directory(place)
+        sync_names(files, directory)
         lock = files.lock(directory / LOCK)
         yield lock
     except Locked as error:
@@ -93,7 +97,6 @@ def _store_of(directory: Path, identity: StoreIdentity, files: FileSystem, entro
         store_id, log_id = entropy(16).hex(), identity.log_id.hex() or entropy(16).hex()
         header = StoreHeader(cluster=identity.cluster, node=identity.node, store_id=store_id, log_id=log_id)
         store = Store.create(files, directory, header)
-        files.sync_directory(directory.parent)
         return store, True
     if (store.header.cluster, store.header.node) != (identity.cluster, identity.node):
         owner = f"node {store.header.node!r} of cluster {store.header.cluster}"

@@ -312,11 +312,15 @@ class Cases:
         return changed
 
     def drop_pending(self) -> None:
-        """Records handed out will not be appended: the appended view falls back to the committed view."""
+        """Records handed out will not be appended: the appended view falls back to the committed view.
+
+        The rest of an ACK_ALL goes with them: who asked for it was told that the lead is gone.
+        """
         for row in self._ahead:
             self._noted.on_way[row] = 0
             self._note(row, self._open.get(row))
         self._ahead.clear()
+        self._acking = None
         self._looked_at = -1
 
     def act(self, asked: ActionAsked, log_time: LogTime, wall_ns: WallTime) -> list[CaseChanged] | ActionRefused:

@@ -481,21 +481,23 @@ class Conditions:
         return self
 
     def _check(self) -> None:
-        """Refuse an index that leads out of its columns."""
+        """Refuse an index that leads out of its columns, and a time that no table can have set."""
         rules, watched = self.rules, self.watched
         items, rows = watched.count, rules.count
+        stale = rules.on[:rows][rules.slot[:rows] == STALE]
         fits = (
             items == len(self._dim)
             and self.chatter.flips.count == rows
             and self._adapters.count == len(self._adapter_index)
             and _within(rules.item[:rows], 0, items)
             and _within(rules.slot[:rows], 0, len(SLOTS))
+            and bool(((stale >= 0) & (stale <= LONGEST_NS)).all())
             and _within(watched.rule_of[:items], -1, rows)
             and _within(watched.suppressor[:items], -1, items)
             and _within(watched.adapter[:items], -1, self._adapters.count)
         )
         if not fits:
-            raise DecodeError(0, "conditions snapshot: an index leads out of its columns")
+            raise DecodeError(0, "conditions snapshot: an index leads out of its columns, or a time is none")
 
 
 _SLICES: Final = 5

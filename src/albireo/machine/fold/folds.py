@@ -128,6 +128,11 @@ class Folds:
             case _:
                 assert_never(record)
 
+    def forget_pending(self) -> None:
+        """Nothing is appended above the committed records: a new tenure begins."""
+        self.producers.forget_pending()
+        self.cases.drop_pending()
+
     def deadline(self) -> LogTime | None:
         """Log time at which a fold changes although no record comes."""
         return soonest(self.conditions.deadline(), self.cases.deadline(), self.commands.deadline())

@@ -250,7 +250,7 @@ class Root:
             return
         if self.role.is_new_tenure():
             self._begin_afresh(moment)
-            self.folds.producers.forget_pending()
+            self.folds.forget_pending()
             is_paired, segment_bytes = self.config.is_paired, self.config.segment_bytes
             self.diagnostics.declare(self.registry, segment_bytes, moment, turn, is_paired=is_paired)
             self.orders.restarted(moment, turn)

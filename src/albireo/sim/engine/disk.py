@@ -17,7 +17,8 @@ What it can do, each from a seeded generator or at a chosen operation:
     rot             `flip`, `zero`, `truncate`
 
 Names that were not synced survive as a prefix of their directory's changes, as a journal gives it; a rename from one
-directory to another survives in both or in neither.
+directory to another survives in both or in neither. A directory is a name in its parent like a file: one whose name is
+lost takes everything below it along, also what was synced.
 """
 
 import errno
@@ -29,9 +30,11 @@ from pathlib import Path
 from typing import Final
 
 from albireo.log.files import IOV_MAX, Buffer, Locked
+from albireo.sim.engine.inodes import DiskDirectory, DiskFile, NameChange, apply_names, copy_pages
 
 PAGE_BYTES: Final = 4096
 SECTOR_BYTES: Final = 512
+ROOT: Final = Path("/")
 CHANGES: Final = frozenset({"create", "pwritev", "sync", "rename", "unlink", "make_directory", "sync_directory"})
 """Operations that count for `cut_at`: a power cut between two others makes no difference."""
 
@@ -41,51 +44,6 @@ Refusal = Callable[[str, Path], int]
 
 class PowerCut(Exception):
     """Raised by the operation in which the power fails, and by later ones on the same disk."""
-
-
-class _File:
-    """One inode: what the program sees, what is durable, which pages differ."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.durable = bytearray()
-        self.dirty: set[int] = set()
-
-
-class _Change:
-    """One step of a directory's journal."""
-
-    def __init__(self, names: dict[str, _File | None]) -> None:
-        self.names = names
-        self.partner: tuple[_Directory, _Change] | None = None
-        """Directory and change of the other half, if this is half of a rename between two directories."""
-
-
-class _Directory:
-    def __init__(self, names: dict[str, _File] | None = None) -> None:
-        self.names: dict[str, _File] = {} if names is None else names
-        self.durable = dict(self.names)
-        self.changes: list[_Change] = []
-
-    def change(self, names: dict[str, _File | None]) -> _Change:
-        _apply(self.names, names)
-        self.changes.append(_Change(names))
-        return self.changes[-1]
-
-    def sync(self) -> None:
-        """Make all changes so far durable, and those of other directories up to a rename that both share."""
-        while self.changes:
-            change = self.changes.pop(0)
-            _apply(self.durable, change.names)
-            if change.partner is not None:
-                change.partner[0].sync_to(change.partner[1])
-
-    def sync_to(self, last: _Change) -> None:
-        while last in self.changes:
-            change = self.changes.pop(0)
-            _apply(self.durable, change.names)
-            if change.partner is not None:
-                change.partner[0].sync_to(change.partner[1])
 
 
 class SimDisk:
@@ -103,8 +61,8 @@ class SimDisk:
         self.operations: list[tuple[str, str]] = []
         """(operation, file name) of every change so far."""
         self._random = random.Random(seed)
-        self._directories: dict[Path, _Directory] = {}
-        self._handles: dict[int, tuple[Path, _File]] = {}
+        self._directories: dict[Path, DiskDirectory] = {ROOT: DiskDirectory()}
+        self._handles: dict[int, tuple[Path, DiskFile]] = {}
         self._locks: dict[Path, int] = {}
         self._next_handle = 3
         self._is_off = False
@@ -114,9 +72,9 @@ class SimDisk:
         with self._mutex:
             self._step("create" if create else "open", path)
             directory = self._directory(path)
-            file = directory.names.get(path.name)
+            file = directory.file(path.name)
             if create:
-                file = _File()
+                file = DiskFile()
                 directory.change({path.name: file})
             elif file is None:
                 raise _error(errno.ENOENT, path)
@@ -179,7 +137,7 @@ class SimDisk:
     def rename(self, source: Path, target: Path) -> None:
         with self._mutex:
             self._step("rename", target)
-            file = self._directory(source).names.get(source.name)
+            file = self._directory(source).file(source.name)
             if file is None:
                 raise _error(errno.ENOENT, source)
             if source.parent == target.parent:
@@ -195,17 +153,30 @@ class SimDisk:
         with self._mutex:
             self._step("unlink", path)
             directory = self._directory(path)
-            if path.name not in directory.names:
+            if directory.file(path.name) is None:
                 raise _error(errno.ENOENT, path)
             directory.change({path.name: None})
             self._end_step()
 
     def make_directory(self, path: Path) -> None:
         with self._mutex:
-            for missing in [place for place in (*reversed(path.parents), path) if place not in self._directories]:
+            for missing in self._missing(path):
                 self._step("make_directory", missing)
-                self._directories[missing] = _Directory()
+                self._make(missing)
                 self._end_step()
+
+    def install(self, directory: Path) -> None:
+        """Put a directory there as whoever set the machine up did: it is durable, and no operation of the program."""
+        with self._mutex:
+            for missing in self._missing(directory):
+                self._directories[missing.parent].sync_to(self._make(missing))
+
+    def _missing(self, path: Path) -> list[Path]:
+        return [place for place in (*reversed(path.parents), path) if place not in self._directories]
+
+    def _make(self, path: Path) -> NameChange:
+        made = self._directories[path] = DiskDirectory()
+        return self._directories[path.parent].change({path.name: made})
 
     def names(self, directory: Path) -> list[str]:
         with self._mutex:
@@ -229,9 +200,9 @@ class SimDisk:
             if path in self._locks:
                 raise Locked("another")
             directory = self._directory(path)
-            file = directory.names.get(path.name)
+            file = directory.file(path.name)
             if file is None:
-                file = _File()
+                file = DiskFile()
                 directory.change({path.name: file})
             handle = self._locks[path] = self._new_handle(path, file)
             return handle
@@ -246,17 +217,26 @@ class SimDisk:
             self._is_off = True
             drawn = random.Random(seed)
             after = SimDisk(seed, page_bytes=self.page_bytes, capacity_bytes=self.capacity_bytes)
-            files: dict[int, _File] = {}
+            files: dict[DiskFile, DiskFile] = {}
             surviving_changes = self._surviving_changes(drawn, survival_chance)
-            for path, directory in self._directories.items():
+
+            def survive(path: Path) -> DiskDirectory:
+                directory = self._directories[path]
                 names = dict(directory.durable)
                 for change in directory.changes[: surviving_changes[directory]]:
-                    _apply(names, change.names)
-                for file in names.values():
-                    if id(file) not in files:
-                        files[id(file)] = self._survived(file, drawn, survival_chance)
-                surviving = {name: files[id(file)] for name, file in names.items()}
-                after._directories[path] = _Directory(surviving)
+                    apply_names(names, change.names)
+                surviving: dict[str, DiskFile | DiskDirectory] = {}
+                for name, entry in names.items():
+                    if isinstance(entry, DiskDirectory):
+                        surviving[name] = survive(path / name)
+                        continue
+                    if entry not in files:
+                        files[entry] = self._survived(entry, drawn, survival_chance)
+                    surviving[name] = files[entry]
+                after._directories[path] = DiskDirectory(surviving)
+                return after._directories[path]
+
+            survive(ROOT)
             return after
 
     def image(self, seed: int) -> "SimDisk":
@@ -267,11 +247,12 @@ class SimDisk:
             return copy
 
     def process_death(self) -> None:
-        """Let the process die: its locks and handles go, names and page cache stay."""
+        """Let the process die, perhaps in the change at `cut_at`: locks and handles go, names and page cache stay."""
         with self._mutex:
             self._handles.clear()
             self._locks.clear()
             self.cut_at = None
+            self._is_off = False
 
     def flip(self, path: Path, offset: int, bit: int) -> None:
         """Turn one bit, on the disk and in the cache."""
@@ -302,7 +283,8 @@ class SimDisk:
 
     def paths(self, directory: Path) -> list[Path]:
         """Return the paths of a directory's files, ordered by name."""
-        return [directory / name for name in sorted(self._directories[directory].names)]
+        found = self._directories[directory]
+        return [directory / name for name in sorted(found.names) if found.file(name) is not None]
 
     def _step(self, operation: str, path: Path) -> None:
         if self._is_off:
@@ -320,13 +302,13 @@ class SimDisk:
             raise PowerCut
 
     def _free(self) -> int:
-        files = {id(file): file for directory in self._directories.values() for file in directory.names.values()}
-        return self.capacity_bytes - sum(len(file.data) for file in files.values())
+        entries = {entry for directory in self._directories.values() for entry in directory.names.values()}
+        return self.capacity_bytes - sum(len(entry.data) for entry in entries if isinstance(entry, DiskFile))
 
-    def _write_back(self, file: _File, pages: Sequence[int]) -> None:
-        _copy_pages(file.data, file.durable, pages, self.page_bytes)
+    def _write_back(self, file: DiskFile, pages: Sequence[int]) -> None:
+        copy_pages(file.data, file.durable, pages, self.page_bytes)
 
-    def _surviving_changes(self, drawn: random.Random, chance: float) -> dict[_Directory, int]:
+    def _surviving_changes(self, drawn: random.Random, chance: float) -> dict[DiskDirectory, int]:
         """Draw how many changes of each directory survive: a prefix, and both halves of a rename or none."""
         counts = {
             directory: round(drawn.random() * len(directory.changes)) if chance else 0
@@ -344,43 +326,29 @@ class SimDisk:
                     todo.append(other)
         return counts
 
-    def _survived(self, file: _File, drawn: random.Random, chance: float) -> _File:
-        after = _File()
+    def _survived(self, file: DiskFile, drawn: random.Random, chance: float) -> DiskFile:
+        after = DiskFile()
         after.durable = bytearray(file.durable)
         pages = [page for page in sorted(file.dirty) if drawn.random() < chance]
-        _copy_pages(file.data, after.durable, pages, self.page_bytes)
+        copy_pages(file.data, after.durable, pages, self.page_bytes)
         after.data = bytearray(after.durable)
         return after
 
-    def _directory(self, path: Path) -> _Directory:
+    def _directory(self, path: Path) -> DiskDirectory:
         found = self._directories.get(path.parent)
         if found is None:
             raise _error(errno.ENOENT, path)
         return found
 
-    def _file(self, path: Path) -> _File:
-        return self._directories[path.parent].names[path.name]
+    def _file(self, path: Path) -> DiskFile:
+        found = self._directories[path.parent].file(path.name)
+        assert found is not None, f"no file {path}"
+        return found
 
-    def _new_handle(self, path: Path, file: _File) -> int:
+    def _new_handle(self, path: Path, file: DiskFile) -> int:
         self._next_handle += 1
         self._handles[self._next_handle] = (path, file)
         return self._next_handle
-
-
-def _apply(names: dict[str, _File], changes: dict[str, _File | None]) -> None:
-    for name, file in changes.items():
-        if file is None:
-            names.pop(name, None)
-        else:
-            names[name] = file
-
-
-def _copy_pages(source: bytearray, target: bytearray, pages: Sequence[int], page_bytes: int) -> None:
-    for page in pages:
-        start, stop = page * page_bytes, min((page + 1) * page_bytes, len(source))
-        if len(target) < stop:
-            target.extend(bytes(stop - len(target)))
-        target[start:stop] = source[start:stop]
 
 
 def _refuse_nothing(operation: str, path: Path) -> int:

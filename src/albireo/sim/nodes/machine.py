@@ -65,7 +65,7 @@ class Machine(ABC):
         self.disk = disk
         disk.refuse = self._refuse
         disk.short_write_chance = self.stage.swarm.short_writes
-        disk.make_directory(self.data)
+        disk.install(self.data)
 
     @property
     def is_up(self) -> bool:

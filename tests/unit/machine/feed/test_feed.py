@@ -1,5 +1,8 @@
 """Verdicts on a hello, and what a follower makes of each message."""
 
+from collections.abc import Iterator
+from itertools import combinations, permutations
+
 import msgspec
 import pytest
 
@@ -349,6 +352,65 @@ def test_follower_asks_again_at_a_gap_and_ignores_a_repeat() -> None:
     assert machine.step(Received(data(20, 30)), Instant(3)) == []
 
 
+def piece(previous: int, last: int) -> FeedData:
+    return FeedData(epoch=2, first=Position(2, previous + 1), last=Position(2, last), previous=Position(2, previous))
+
+
+def pieces(*ends: int) -> list[FeedData]:
+    """The records from 51 on, cut at these ends."""
+    return [piece(previous, last) for previous, last in zip((50, *ends), ends, strict=False)]
+
+
+CUTTINGS = [pieces(52, 54, 56), pieces(53, 55, 56), pieces(51, 56), pieces(56)]
+"""The same records as different hellos, or the two members, got them."""
+
+
+def interleaved(one: list[FeedData], other: list[FeedData]) -> Iterator[list[FeedData]]:
+    """Every order in which two streams of pieces can arrive together."""
+    for places in combinations(range(len(one) + len(other)), len(one)):
+        first, second = iter(one), iter(other)
+        yield [next(first if place in places else second) for place in range(len(one) + len(other))]
+
+
+@pytest.mark.parametrize("leaves_last", [False, True], ids=["whole", "without the last piece"])
+@pytest.mark.parametrize(("one", "other"), list(permutations(CUTTINGS, 2)))
+def test_follower_takes_no_record_twice_and_leaves_none_out_of_pieces_that_overlap(
+    one: list[FeedData], other: list[FeedData], leaves_last: bool
+) -> None:
+    """An overlap is asked for anew from where the follower stands: a piece is taken as a whole or not at all."""
+    for arriving in interleaved(one[:-1] if leaves_last else one, other):
+        machine = Follower(FollowerConfig(name="f"), Position(2, 50), LOG)
+        machine.step(LinkUp(), Instant(0))
+        delivered: list[int] = []
+
+        def hear(arrived: FeedData, machine: Follower = machine, delivered: list[int] = delivered) -> None:
+            if machine.phase is FollowPhase.ASKING:
+                machine.step(Received(RESUMED), Instant(1))
+            for effect in machine.step(Received(arrived), Instant(1)):
+                if isinstance(effect, Deliver) and isinstance(effect.message, FeedData):
+                    delivered += range(effect.message.first.sequence, effect.message.last.sequence + 1)
+                if isinstance(effect, TellLeader) and isinstance(effect.message, FeedHello):
+                    assert effect.message.position == machine.position, "it asks for what follows what it has"
+
+        for arrived in arriving:
+            hear(arrived)
+            assert delivered == list(range(51, machine.position.sequence + 1))
+        hear(piece(machine.position.sequence, 57))
+        assert delivered == list(range(51, 58)), "nothing is left out for ever"
+
+
+def test_follower_asks_again_from_its_position_at_a_piece_that_begins_before_it_and_ends_behind() -> None:
+    machine = Follower(FollowerConfig(name="f"), Position(2, 50), LOG)
+    machine.step(LinkUp(), Instant(0))
+    machine.step(Received(RESUMED), Instant(0))
+    assert machine.step(Received(piece(50, 53)), Instant(1)) == [Deliver(piece(50, 53))]
+    noted, say = machine.step(Received(piece(52, 56)), Instant(1))
+    assert isinstance(noted, Noted) and isinstance(say, TellLeader)
+    assert isinstance(say.message, FeedHello) and say.message.position == Position(2, 53)
+    machine.step(Received(RESUMED), Instant(1))
+    assert machine.step(Received(piece(53, 56)), Instant(1)) == [Deliver(piece(53, 56))]
+
+
 def test_follower_tells_of_room_when_a_quarter_of_it_has_become_free() -> None:
     """Nobody waits for it before; and what it has told by another way needs no telling again."""
     machine = Follower(FollowerConfig(name="f", capacity_bytes=1000), Position(1, 20), LOG)
@@ -388,6 +450,25 @@ def test_follower_cuts(verdict: str) -> None:
     answer = FeedAnswer(verdict=verdict, position=Position(1, 9), log_id=LOG, history=HISTORY.entries)
     assert machine.step(Received(answer), Instant(0)) == [CutBack(Position(1, 9), verdict)]
     assert (machine.position, machine.durable) == (Position(1, 9), Position(1, 9))
+
+
+@pytest.mark.parametrize("verdict", ["truncate", "fork", "snapshot"])
+def test_follower_has_all_its_room_after_each_start_over(verdict: str) -> None:
+    """What it had not digested is forgotten with the records: no part of the room goes with them."""
+    machine = Follower(FollowerConfig(name="f", capacity_bytes=1000), Position(1, 20), LOG)
+    machine.step(LinkUp(), Instant(0))
+    for _ in range(5):
+        machine.step(Received(RESUMED), Instant(0))
+        piece = FeedData(epoch=2, first=Position(2, 21), last=Position(2, 60), previous=Position(1, 20))
+        assert machine.step(Received(piece, 400), Instant(0)) == [Deliver(piece)]
+        (say,) = machine.step(LinkUp(), Instant(0))
+        assert isinstance(say, TellLeader) and isinstance(say.message, FeedHello)
+        assert say.message.credit_bytes == 600
+        answer = FeedAnswer(verdict=verdict, position=Position(1, 20), log_id=LOG, history=HISTORY.entries)
+        machine.step(Received(answer), Instant(0))
+        (say,) = machine.step(LinkUp(), Instant(0))
+        assert isinstance(say, TellLeader) and isinstance(say.message, FeedHello)
+        assert say.message.credit_bytes == 1000
 
 
 def test_follower_starts_over_from_a_snapshot() -> None:

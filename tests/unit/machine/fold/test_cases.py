@@ -1,5 +1,7 @@
 """Cases: proposals in slices, the appended and the committed view, operators, followers, and the alarm load."""
 
+from collections.abc import Callable
+
 import pytest
 
 from albireo.codec.errors import DecodeError
@@ -9,7 +11,7 @@ from albireo.machine.fold import cases as module
 from albireo.model.case import Action, Case, LifecycleStatus
 from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.value import ItemId, ValueType
-from tests.parts.alarm import AlarmNode, batch_of
+from tests.parts.alarm import AlarmFolds, AlarmNode, batch_of
 
 QUIET = AlarmConfig(chatter_window_ms=1, chatter_activations=16)
 
@@ -305,6 +307,20 @@ def test_standing_for_more_than_a_day_is_stale() -> None:
     assert metrics(node).stale == 1
 
 
+def test_standing_counts_from_the_return_of_an_alarm_whose_case_stayed_open() -> None:
+    node = AlarmNode(QUIET)
+    one_rule(node)
+    node.sample("a", 11.0)
+    node.pass_time(23 * HOUR)
+    node.sample("a", 1.0)
+    node.pass_time(HOUR)
+    node.sample("a", 11.0)
+    node.pass_time(2 * HOUR)
+    assert (metrics(node).standing, metrics(node).stale) == (1, 0)
+    node.pass_time(22 * HOUR + 1)
+    assert (metrics(node).standing, metrics(node).stale) == (1, 1)
+
+
 def test_bad_actors_are_those_of_today_and_yesterday_most_activations_first() -> None:
     node = AlarmNode(QUIET)
     declare_many(node, 20)
@@ -348,3 +364,108 @@ def test_damaged_snapshot_is_a_typed_error() -> None:
             Cases.restore(data[:cut], node.folds.conditions)
     with pytest.raises(DecodeError):
         Cases.restore(data, AlarmNode().folds.conditions)
+
+
+def stands(node: AlarmNode) -> None:
+    node.sample("a", 11.0)
+
+
+def is_acked(node: AlarmNode) -> None:
+    node.sample("a", 11.0)
+    node.act(asked(Action.ACK))
+
+
+def waits_for_an_ack(node: AlarmNode) -> None:
+    node.sample("a", 11.0)
+    node.sample("a", 1.0)
+
+
+def is_shelved(node: AlarmNode) -> None:
+    node.sample("a", 11.0)
+    node.act(asked(Action.SHELVE, duration_ms=30_000))
+
+
+def is_shelved_without_a_case(node: AlarmNode) -> None:
+    node.act(asked(Action.SHELVE, duration_ms=30_000))
+
+
+def is_out_of_service(node: AlarmNode) -> None:
+    node.sample("a", 11.0)
+    node.act(asked(Action.OUT_OF_SERVICE))
+
+
+def is_suppressed(node: AlarmNode) -> None:
+    node.sample("off", True)
+    node.sample("a", 11.0)
+
+
+def chatters(node: AlarmNode) -> None:
+    for _ in range(3):
+        node.sample("a", 11.0)
+        node.pass_time(1_000)
+        node.sample("a", 1.0)
+
+
+def is_about_to_stand(node: AlarmNode) -> None:
+    node.sample("slow", 11.0)
+
+
+def is_about_to_clear(node: AlarmNode) -> None:
+    node.sample("slow", 11.0)
+    node.pass_time(3_000)
+    node.sample("slow", 1.0)
+
+
+def moves_fast(node: AlarmNode) -> None:
+    node.sample("fast", 0.0)
+    node.pass_time(1_000)
+    node.sample("fast", 30.0)
+
+
+def is_silent(node: AlarmNode) -> None:
+    node.sample("mute", 1.0)
+    node.pass_time(6_000)
+
+
+def is_not_silent_yet(node: AlarmNode) -> None:
+    node.sample("mute", 1.0)
+    node.pass_time(1_000)
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        stands, is_acked, waits_for_an_ack, is_shelved, is_shelved_without_a_case, is_out_of_service, is_suppressed,
+        chatters, is_about_to_stand, is_about_to_clear, moves_fast, is_silent, is_not_silent_yet,
+    ],
+)  # fmt: skip
+def test_restart_from_a_snapshot_at_the_end_of_the_log_changes_nothing(story: Callable[[AlarmNode], None]) -> None:
+    """No frame follows that would set right what the snapshot, or its reading, forgot: the folds are the same as they
+    were, ask for no record, wake at the same time, and go on alike."""
+    config = AlarmConfig(chatter_activations=3, chatter_window_ms=60_000, chatter_calm_ms=20_000)
+    node = AlarmNode(config)
+    node.declare("a", AlarmSettings(hi=10.0, suppressed_by="off"))
+    node.declare("off", None, ValueType.BOOL)
+    node.declare("slow", AlarmSettings(hi=10.0, on_delay_ms=3_000, off_delay_ms=4_000))
+    node.declare("fast", AlarmSettings(rate_per_s=2.0))
+    node.declare("mute", AlarmSettings(stale_s=5.0))
+    story(node)
+    restarted = node.replayed(len(node.frames))
+    assert restarted.cases.propose(node.log_time, node.wall_ns) == []
+    assert restarted.deadline() == node.folds.deadline()
+    assert restarted.snapshot() == node.folds.snapshot()
+
+    before, noted = node.folds, len(node.transitions)
+    end = (node.now_ms, node.sequence)
+
+    def goes_on(folds: AlarmFolds) -> list[tuple[int, CaseChanged]]:
+        node.folds = folds
+        node.now_ms, node.sequence = end
+        del node.transitions[noted:]
+        node.pass_time(60_000)
+        for name, value in (("slow", 11.0), ("a", 1.0), ("off", False), ("a", 11.0), ("mute", 1.0)):
+            node.sample(name, value)
+            node.pass_time(5_000)
+        return node.transitions[noted:]
+
+    assert goes_on(restarted) == goes_on(before)

@@ -165,6 +165,20 @@ def test_rate_judges_nothing_over_a_source_time_that_stood_or_went_back() -> Non
     assert active(node) == set()
 
 
+def test_rate_verdict_stays_while_quality_is_bad_and_the_next_usable_value_judges() -> None:
+    """Nobody knows whether the value still moves: nothing is cleared although its mean rate would have fallen."""
+    node = node_with(AlarmSettings(rate_per_s=2.0))
+    node.sample("a", 0.0)
+    node.pass_time(1000)
+    node.sample("a", 6.0)
+    node.pass_time(1000)
+    node.sample("a", 6.0, q.BAD_SENSOR_FAILURE)
+    node.pass_time(60_000)
+    assert active(node) == {"rate"}
+    node.sample("a", 6.0)
+    assert active(node) == set()
+
+
 def test_rate_over_infinite_values_raises_no_warning() -> None:
     node = node_with(AlarmSettings(rate_per_s=2.0))
     after_each(node, [float("inf"), float("inf"), float("-inf")])

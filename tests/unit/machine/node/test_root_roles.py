@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from albireo.codec import record, samples
 from albireo.codec.frame import Frame, body_crc
@@ -22,6 +23,7 @@ from albireo.codec.message import (
     WriteOrder,
 )
 from albireo.codec.record import Kind, Stream
+from albireo.machine.fold import cases
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.answers import status_of
 from albireo.machine.node.events import (
@@ -46,7 +48,7 @@ from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.pair.events import Permit
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
-from albireo.model.item import DataItem
+from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
@@ -309,6 +311,106 @@ def test_a_cut_takes_back_what_was_not_committed() -> None:
     one.follow(two)
     one.commit()
     assert one.root.folds.snapshot() == two.root.folds.snapshot()
+
+
+def cut_back(one: Side, two: Side) -> None:
+    """The first was deposed; the second leads, and the first takes its log in the place of what nobody committed."""
+    one.step(Deposed("higher epoch"))
+    two.lead()
+    common = two.history.entries[-1].first_sequence - 1
+    one.frames = [frame for frame in one.frames if frame.header.last_sequence <= common]
+    one.step(LogCut())
+    one.follow(two)
+    one.commit()
+    two.step(Deposed("switchover"))
+
+
+def level_pair() -> tuple[Side, Side]:
+    one, two = pair()
+    two.follow(one)
+    two.commit()
+    return one, two
+
+
+def test_a_producer_whose_opening_was_cut_is_opened_by_a_record_in_the_next_tenure_of_the_same_process() -> None:
+    one, two = level_pair()
+    one.letter(ProducerHello(producer="p", items=ITEMS, run=1, takes_orders=True))
+    cut_back(one, two)
+    assert one.root.folds.producers.find("p") is None
+    one.lead()
+    welcome = one.hello()
+    known = one.root.folds.producers.find("p")
+    assert known is not None and (known.producer_id, known.run) == (welcome.producer_id, 1)
+    one.append(welcome, 1)
+    one.commit()
+    assert known.last_sequence == 1, "what it appends has a producer that the log knows"
+
+
+def test_a_batch_that_was_cut_is_wanted_again_in_the_next_tenure_of_the_same_process() -> None:
+    one, two = pair()
+    first = one.hello()
+    one.append(first, 1)
+    one.commit()
+    two.follow(one)
+    two.commit()
+    one.append(first, 2)
+    cut_back(one, two)
+    one.lead()
+    welcome = one.hello()
+    assert (welcome.producer_id, welcome.last_sequence) == (first.producer_id, 1)
+    one.append(welcome, 2)
+    one.commit()
+    assert [one.producer_sequence for one in one.take(Appended) if isinstance(one, Appended)][-1] == 2
+
+
+ALARMED = (DataItem(name="fan", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=10.0)),)
+
+
+def with_an_alarm() -> tuple[Side, Side, ProducerWelcome]:
+    """A pair whose log has one active alarm, which nobody has acknowledged."""
+    one, two = pair()
+    one.letter(ProducerHello(producer="p", items=ALARMED, run=1))
+    one.commit()
+    (welcome,) = one.take(ProducerWelcome)
+    assert isinstance(welcome, ProducerWelcome)
+    one.append(welcome, 1, 99.0)
+    one.commit()
+    two.follow(one)
+    two.commit()
+    assert [case.is_active for case in two.root.folds.cases] == [True]
+    return one, two, welcome
+
+
+def act(side: Side, **arguments: object) -> None:
+    side.letter(Ask(request_id=1, what="case_action", arguments={"user": "ann", **arguments}), sender=b"cli")
+
+
+def test_a_case_whose_record_was_cut_is_followed_in_the_next_tenure_of_the_same_process() -> None:
+    """Found by reading: the acknowledgement counted as on its way for ever, so the case was never cleared again."""
+    one, two, welcome = with_an_alarm()
+    (case,) = one.root.folds.cases
+    act(one, action="ack", case_id=case.case_id)
+    cut_back(one, two)
+    assert [case.is_acked for case in one.root.folds.cases] == [False]
+    one.lead()
+    one.letter(ProducerHello(producer="p", items=ALARMED, run=2))
+    one.commit()
+    one.append(welcome, 2, 1.0)
+    one.commit()
+    assert [(case.is_active, case.is_acked) for case in one.root.folds.cases] == [(False, False)]
+
+
+def test_the_rest_of_an_acknowledgement_of_all_ends_with_its_tenure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows in the next one whether the operator still means it."""
+    monkeypatch.setattr(cases, "PROPOSED_MAX", 0)
+    one, two, _ = with_an_alarm()
+    act(one, action="ack_all")
+    cut_back(one, two)
+    monkeypatch.undo()
+    one.lead()
+    one.pass_to(1)
+    one.commit()
+    assert [case.is_acked for case in one.root.folds.cases] == [False]
 
 
 def test_an_order_leaves_only_within_the_permit() -> None:

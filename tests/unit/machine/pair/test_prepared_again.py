@@ -1,4 +1,4 @@
-"""A member that took over fast, and then has to prepare again, still waits until the holder before can't write."""
+"""A member that took over fast, also one that has to prepare again, waits until the holder before can't write."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -66,3 +66,28 @@ def test_they_wait_as_long_although_it_prepares_again_meanwhile(overtaken: Table
     assert overtaken.now < ends, "the story is about what happens before that"
     wait_for_outputs(overtaken, side)
     assert overtaken.now >= ends - STEP_NS
+
+
+def test_they_wait_for_the_own_promise_although_no_voter_counts_a_lease_any_more(tmp_path: Path) -> None:
+    """The holder went on by the word of this member alone (4b): its permit is known to nobody else."""
+    table = Table(tmp_path)
+    done(table.sides[0], "pair_init")
+    table.wait_for(State.ACTIVE, State.READY)
+    table.silent = set(table.voters)
+    table.pass_time(2 * table.config.lease_and_drift)
+    assert table.states() == (State.ACTIVE, State.READY)
+    before = table.sides[0].member.permit(table.now)
+    assert before is not None and before.not_after > table.now + 300 * MS
+    table.sides[0].is_up = False
+    table.silent = set()
+    run = table.sides[0].member.own.run
+    for voter in table.voters.values():
+        voter.step(HolderGone(run), table.now)
+    table.sides[1].step(PeerGone(run))
+    side = table.sides[1]
+    wait_until_acting(table, side)
+    assert table.now < before.not_after - 100 * MS, "it was fast"
+    wait_for_outputs(table, side)
+    assert table.now >= before.not_after - STEP_NS
+    permit = side.member.permit(table.now)
+    assert permit is not None and permit.not_before >= before.not_after

@@ -78,6 +78,22 @@ def test_what_was_acknowledged_early_goes_out_again_as_it_was_after_a_takeover()
     assert (one.queue_bytes, one.deadline()) == (0, None)
 
 
+def test_a_welcome_takes_back_what_was_acknowledged_early() -> None:
+    """A takeover may have cut it: whoever waits for the producer to be drained waits until it is told anew."""
+    one = streaming()
+    for value in (1, 2):
+        one.step(Offered(batches=(batch(value),)), at(0))
+    one.step(appended(2, uncommitted=2), at(0.1))
+    assert one.is_all_acknowledged
+    one.step(LinkOpened(), at(1))
+    one.step(welcome(0, epoch=5), at(1))
+    assert not one.is_all_acknowledged, "the log of the new holder has neither"
+    one.step(appended(1, uncommitted=1, epoch=5), at(1.1))
+    assert not one.is_all_acknowledged
+    one.step(appended(2, uncommitted=2, epoch=5), at(1.2))
+    assert one.is_all_acknowledged
+
+
 def test_what_is_committed_is_let_go_by_the_receipt_that_says_how_far() -> None:
     one = streaming()
     for value in (1, 2):

@@ -324,7 +324,7 @@ def test_question_that_is_no_order_is_left_to_others(begun: Table) -> None:
 def test_marks_survive_a_power_cut_whatever_was_written_last(seed: int) -> None:
     """A file renamed over the one before it, and not on the disk, would take both along."""
     disk, data = SimDisk(seed), Path("/data")
-    disk.make_directory(data)
+    disk.install(data)
     marks = Marks(data, disk)
     marks.maintenance(5)
     marks.case("history_at_risk", MarkedCase(6, "forced"))

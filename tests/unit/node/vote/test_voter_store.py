@@ -78,6 +78,14 @@ def test_what_was_saved_is_there_after_a_power_cut() -> None:
     assert (after.floor, after.mirrored.repaired_copies, after.mirrored.is_damaged) == (Position(2, 5), (), False)
 
 
+def test_what_was_saved_is_there_though_nobody_synced_the_name_of_the_data_directory() -> None:
+    """It may have been made a moment ago, by the process that opens the store or by the one that started it."""
+    disk = SimDisk(1)
+    disk.make_directory(DATA)
+    opened(disk).save(store(3))
+    assert promised(disk.power_cut(0, survival_chance=0.0)) == 3
+
+
 def _life(disk: SimDisk, told: list[int]) -> None:
     """Two runs, each with a promise more; `told` is what an answer could have told of."""
     for run in (1, 2):
@@ -105,6 +113,26 @@ def test_a_power_cut_at_any_change_takes_back_nothing_that_was_told(page_bytes: 
                 _life(disk, told)
             found = promised(disk.power_cut(seed, survival_chance=chance))
             assert found >= max(told, default=0), f"cut at {cut_at}, seed {seed}"
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_change_and_a_power_cut_in_the_next_run_take_back_nothing_that_was_told() -> None:
+    """The next run votes by what it finds, though the run before was killed before the names were synced."""
+    for cut_at in range(2, _changes(_life) + 1):
+        for cut_after in range(1, 12):
+            disk, told = fresh(page_bytes=SECTOR_BYTES), list[int]()
+            disk.cut_at = cut_at
+            with contextlib.suppress(PowerCut):
+                _life(disk, told)
+            disk.process_death()
+            disk.cut_at = len(disk.operations) + cut_after
+            with contextlib.suppress(PowerCut):
+                told.append(promised(disk))
+                opened(disk).save(store(9))
+                told.append(9)
+            for seed in range(8):
+                found = promised(disk.power_cut(seed, survival_chance=0.5))
+                assert found >= max(told, default=0), f"killed at {cut_at}, cut {cut_after} later, seed {seed}"
 
 
 @pytest.mark.parametrize("failing", range(1, 11))

@@ -39,7 +39,7 @@ from albireo.codec.history import (
     items_path,
     partials_path,
 )
-from albireo.log.files import FileSystem, OsFileSystem
+from albireo.log.files import FileSystem, OsFileSystem, sync_names
 from albireo.machine.history.aggregate import merge, partials_of
 from albireo.model.instant import SECOND
 from albireo.model.position import EpochEntry
@@ -89,6 +89,7 @@ class HistoryStore:
         files = files or OsFileSystem()
         root = data / FOLDER
         files.make_directory(root)
+        sync_names(files, root)  # By the manifest found here the log lets records go: its name has to be durable.
         newest, problem = _load(root / MANIFEST_NAME)
         previous, _ = _load(root / PREVIOUS_NAME)
         quarantine = ""
