@@ -88,7 +88,7 @@ def test_what_is_wrong_is_said_in_words(table: Table) -> None:
     table.lose_store("witness:w2")
     table.sides[1].is_up = False
     table.pass_time(5 * SECOND)
-    primary.marks.drained(WALL)
+    primary.marks.maintenance(WALL)
     said = "\n".join(troubles(rows_of([view_of(primary)])))
     assert f"{PRIMARY} reaches no majority of the voters" in said
     assert "does not reach witness:w3" in said
