@@ -95,6 +95,11 @@ def _show(status: dict[str, Any]) -> None:
         private = private_text(status.get("replication") or {})
         for line in filter(None, (local, private)):
             show(line)
+    if log.get("lacks_to"):
+        show(
+            f"STATE IS MISSING: no snapshot could be read, and the log begins behind {log['lacks_to']}. Items, cases "
+            "and orders from before that are unknown; restore the data directory from a copy, or go on"
+        )
     if log["admission"] and status["role"] not in FOLLOWS:
         show(f"NOTHING IS RECORDED: {log['admission']}")
     show(f"items {status['items']} ({status['bad_items']} bad)  cases {cases['open']} open, {cases['unacked']} unacked")
