@@ -1,7 +1,8 @@
 """All output of commands: one JSON line, tables, progress, and errors with a remedy.
 
-Data goes to standard output, everything else to standard error. With `--json` exactly one JSON object is written, on
-one line, the last of standard output; a failure writes one too: `{"error": ..., "remedy": ..., "exit": ...}`.
+Data goes to standard output, everything else to standard error. No text in either steers the terminal (`plain`). With
+`--json` exactly one JSON object is written, on one line, the last of standard output; a failure writes one too:
+`{"error": ..., "remedy": ..., "exit": ...}`.
 """
 
 import contextlib
@@ -12,6 +13,8 @@ from typing import Any, Final, TypeVar
 
 import click
 import msgspec
+
+from albireo.cli.display import plain
 
 _JSON_ASKED: Final = "albireo.json"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -44,9 +47,10 @@ class Failure(click.ClickException):
         self._is_json = json_asked()
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"albireo: {self.message}", err=True)
+        for line in f"albireo: {self.message}".split("\n"):
+            say(line)
         if self.remedy:
-            click.echo(f"What to do: {self.remedy}", err=True)
+            say(f"What to do: {self.remedy}")
         if self._is_json:
             answer = {"error": self.message, "remedy": self.remedy, "exit": self.exit_code}
             emit(answer | self._details)
@@ -76,16 +80,21 @@ def emit(answer: object) -> None:
     click.echo(msgspec.json.encode(answer))
 
 
+def show(text: str) -> None:
+    """A line of the data."""
+    click.echo(plain(text))
+
+
 def say(text: str) -> None:
     """A line for the human beside the data."""
-    click.echo(text, err=True)
+    click.echo(plain(text), err=True)
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:
     """A table on standard output; tab-separated where no human sits in front of it."""
     if not sys.stdout.isatty():
         for row in [columns, *rows]:
-            click.echo("\t".join(str(cell) for cell in row))
+            click.echo("\t".join(plain(str(cell)) for cell in row))
         return
     from rich.console import Console
     from rich.table import Table
@@ -95,7 +104,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: 
     for column in columns:
         table.add_column(column)
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+        table.add_row(*(cell if isinstance(cell, Text) else Text(plain(str(cell))) for cell in row))
     Console().print(table)
 
 
@@ -119,6 +128,6 @@ def progress(description: str, total: float | None) -> Iterator[Callable[[float,
         task = bar.add_task(description, total=total)
 
         def advance(amount: float, text: str) -> None:
-            bar.update(task, advance=amount, description=f"{description} {text}".rstrip())
+            bar.update(task, advance=amount, description=f"{description} {plain(text)}".rstrip())
 
         yield advance

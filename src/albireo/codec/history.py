@@ -32,6 +32,8 @@ MANIFEST_NAME: Final = "manifest.json"
 PREVIOUS_NAME: Final = "manifest.previous.json"
 MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
 """Largest manifest: some 200,000 files, decades of days. A reader allocates no more."""
+NODE_BYTES_MAX: Final = 200
+"""Longest name of a node."""
 DAY_NS: Final = 86_400_000_000_000
 BUCKET_NS: Final = 60_000_000_000
 """Width of the stored partials' buckets: one minute of source time, counted from 1970-01-01T00:00:00Z."""
@@ -304,6 +306,11 @@ def is_inside(path: str) -> bool:
     """True if a relative path stays below the folder it is relative to."""
     pure = PurePosixPath(path)
     return bool(path) and not pure.is_absolute() and ".." not in pure.parts and "\0" not in path
+
+
+def is_node(name: str) -> bool:
+    """True if a node may have this name, which becomes that of a folder."""
+    return 0 < len(name.encode()) <= NODE_BYTES_MAX and "\0" not in name
 
 
 def node_folder(node: str) -> str:

@@ -22,6 +22,8 @@ LogTime = NewType("LogTime", int)
 
 MS: Final = 1_000_000
 SECOND: Final = 1_000_000_000
+WALL_NS_MAX: Final = 2**62 - 1
+"""Farthest wall time from 1970, either way (1823..2116): no difference of two times overflows 64 bits."""
 
 Time = TypeVar("Time", Instant, LogTime)
 

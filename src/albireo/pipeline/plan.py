@@ -15,9 +15,9 @@ import msgspec
 
 from albireo.codec import history as stored
 from albireo.codec.history import FileEntry, FileKind, Manifest
+from albireo.model.instant import WALL_NS_MAX
 from albireo.model.position import EpochHistory
 from albireo.pipeline.delta import FORMAT, Watermark
-from albireo.pipeline.rollup import TIME_NS_MAX
 from albireo.pipeline.tables import DAY_NS
 
 
@@ -116,7 +116,7 @@ def _partials_of(manifest: Manifest, samples: Sequence[FileEntry]) -> tuple[File
 
 
 def _bounded(ns: int) -> int:
-    return max(-TIME_NS_MAX, min(TIME_NS_MAX, ns))
+    return max(-WALL_NS_MAX, min(WALL_NS_MAX, ns))
 
 
 def _midnight(ns: int) -> int:

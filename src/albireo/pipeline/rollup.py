@@ -26,13 +26,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from albireo.model import quality as q
-from albireo.pipeline.tables import DAY_NS, Table, conforming, day, floored, timestamp
+from albireo.pipeline.tables import DAY_NS, Table, bounded, conforming, day, floored, timestamp
 
 HOLD_NS_MAX: Final = 31 * DAY_NS
 """Longest hold: 44,640 minutes."""
-TIME_NS_MAX: Final = 2**62 - 1
-"""Times beyond it (before 1823, after 2116) count as there, so that no difference overflows; as in
-machine.history.aggregate."""
 
 _ORDER: Final = ("first_ns", "is_hole", "epoch", "sequence")
 _INSIDE: Final = (
@@ -58,7 +55,7 @@ def points_of_samples(samples: DataFrame) -> DataFrame:
     number = F.coalesce(F.col("value_f64"), F.col("value_i64").cast("double"))
     is_broken = F.coalesce(F.isnan("value_f64") | (F.abs("value_f64") == float("inf")), F.lit(False))
     is_bad = is_broken | (_class(F.col("quality")) == q.BAD_CLASS)
-    ns = _bounded(F.col("source_ns"))
+    ns = bounded(F.col("source_ns"))
     return samples.select(
         "item_id",
         ns.alias("first_ns"),
@@ -104,7 +101,7 @@ def points_of_gaps(gaps: DataFrame, items: DataFrame) -> DataFrame:
         items: codec.history.ITEMS.
     """
     touched = touched_items(gaps, items)
-    ns = _bounded(F.col("from_ns"))
+    ns = bounded(F.col("from_ns"))
     return touched.select(
         "item_id",
         ns.alias("first_ns"),
@@ -250,10 +247,6 @@ def coarser(rollup: DataFrame, width_ns: int, table: Table) -> DataFrame:
         )
     )
     return conforming(_finished(summed, width_ns), table)
-
-
-def _bounded(ns: Column) -> Column:
-    return F.greatest(F.least(ns, F.lit(TIME_NS_MAX)), F.lit(-TIME_NS_MAX))
 
 
 def _class(quality: Column) -> Column:

@@ -20,6 +20,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from albireo.model.instant import WALL_NS_MAX
+
 SECOND_NS: Final = 1_000_000_000
 MINUTE_NS: Final = 60 * SECOND_NS
 HOUR_NS: Final = 60 * MINUTE_NS
@@ -174,6 +176,11 @@ def conforming(frame: DataFrame, table: Table) -> DataFrame:
     wanted = {field.name: field.dataType for field in table.schema.fields}
     assert found == wanted, f"{table.name}: {found} is not {wanted}"
     return frame.select(*wanted)
+
+
+def bounded(ns: Column) -> Column:
+    """Times, no farther from 1970 than others may be, so that no difference overflows."""
+    return F.greatest(F.least(ns, F.lit(WALL_NS_MAX)), F.lit(-WALL_NS_MAX))
 
 
 def floored(ns: Column, width_ns: int) -> Column:

@@ -142,3 +142,39 @@ def test_events(data: Path) -> None:
     assert [(one["kind"], one["user"], one["action"]) for one in found] == [("audit", "eva", "write")]
     shown = asked(events, data, "--from", "2023-11-15", "--to", "2023-11-16", "--kind", "audit")
     assert "root:co" in shown.stdout
+
+
+HOSTILE = "a\x1b[2J\x9b31m\u202ebackwards\r\nCLEARED\tby nobody"
+"""Text that clears the screen, turns itself around and forges a line."""
+SHOWN = r"a\x1b[2J\x9b31m\u202ebackwards\r\nCLEARED\tby nobody"
+
+
+def test_no_text_of_others_steers_the_terminal_or_a_spreadsheet(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    log = MemoryLog()
+    item = DataItem(name="mode", value_type=ValueType.STRING, adapter="p1")
+    log.records(Stream.STATE, [ItemDeclared(item_id=ItemId(1), node="root", item=item)], DAY_ZERO)
+    audited = Audited(at_ns=DAY_ZERO, user=HOSTILE, action="write", subject="root:mode", detail=HOSTILE)
+    log.records(Stream.AUDIT, [audited], DAY_ZERO)
+    texts = [HOSTILE, "=1+1", "+1", "-1", "@SUM(A1)", "plain"]
+    rows = [(1, DAY_ZERO + number, text, 0) for number, text in enumerate(texts)]
+    log.samples(rows, DAY_ZERO + 240 * SECOND, ValueType.STRING)
+    store, _ = HistoryStore.open(tmp_path, "root")
+    hot = hot_of(store)
+    fill(hot, log)
+    store.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
+
+    told = asked(events, tmp_path, *RANGE).stdout
+    assert told.splitlines()[1].split("\t")[3:] == [SHOWN, SHOWN]
+    table = asked(history, tmp_path, "mode", "--aggregate", "raw", *RANGE).stdout
+    assert [line.split("\t")[1] for line in table.splitlines()[1:]] == [SHOWN, *texts[1:]]
+    for printed in (told, table):
+        assert not set(printed) & {"\x1b", "\x9b", "\u202e", "\r"}
+    file = tmp_path / "out.csv"
+    asked(history, tmp_path, "mode", "--aggregate", "raw", "--format", "csv", "--output", str(file), *RANGE)
+    written = [row[1] for row in csv.reader(io.StringIO(file.read_bytes().decode(), newline=""))][1:]
+    assert written == [HOSTILE, "'=1+1", "'+1", "'-1", "'@SUM(A1)", "plain"]
+    answered = rows_of(asked(history, tmp_path, "mode", "--aggregate", "raw", *RANGE, "--json"))
+    assert [row["value"] for row in answered] == texts
+    numbers = asked(history, tmp_path, "--sql", "SELECT -1 AS a, '-1' AS b", "--format", "csv").stdout
+    assert numbers.splitlines()[-1] == "-1,'-1"

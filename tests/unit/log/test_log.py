@@ -516,7 +516,9 @@ def test_a_bad_newest_snapshot_falls_back(world: World) -> None:
     world.disk.flip(newest, 40, 0)
     assert [s.sections["fold"] for s in world.log.load_snapshots()] == [b"old"]
     assert world.disk.paths(DIRECTORY / "quarantine") == [DIRECTORY / "quarantine" / newest.name]
+    assert newest.name in world.log.trouble
     _snapshot(world, b"newer")
+    assert world.log.trouble == ""
     assert [s.sections["fold"] for s in world.log.load_snapshots()] == [b"newer", b"old"]
 
 

@@ -8,10 +8,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from albireo.codec import history as stored
-from albireo.pipeline.report import alarms
+from albireo.pipeline import rollup
+from albireo.pipeline.report import alarms, coverage
 from tests.unit.pipeline.history_files import DAY0, SECOND, Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -188,3 +190,24 @@ def test_cases_of_a_busy_day_are_what_duckdb_counts(spark: SparkSession) -> None
             active_ns,
             is_active,
         )
+
+
+def test_times_that_no_difference_may_have_are_counted_and_stop_nothing(spark: SparkSession) -> None:
+    """The changed time of a case is a producer's: it can be anything that 64 bits hold."""
+    first, last = -(2**63), 2**63 - 1
+    rows = [
+        event(0, 1, at_ns=first, raised_ns=first),
+        event(1, 1, at_ns=last, raised_ns=first, is_active=False, is_acked=True),
+        event(2, 2, at_ns=first, raised_ns=last),
+    ]
+    found = alarms.cases(changes_of(spark, rows), DAY0).collect()
+    assert {one.case_id: one.activations for one in found} == {1: 1, 2: 1}
+    plain = {"source": "p1", "reason": "overflow", "item_ids": [], "lost": last, "node_ns": DAY0, "epoch": 1}
+    schema = from_arrow_schema(stored.GAPS)
+    frame = spark.createDataFrame(
+        [tuple((plain | {"from_ns": first, "to_ns": last, "sequence": 9})[name] for name in stored.GAPS.names)], schema
+    )
+    items = spark.createDataFrame([], from_arrow_schema(stored.ITEMS))
+    (gap,) = coverage.gap_table(frame.withColumn("node", F.lit("root")), items).collect()
+    assert gap.duration_s == pytest.approx(2**63 / 1e9)
+    assert rollup.points_of_gaps(frame.withColumn("node", F.lit("root")), items).count() == 0

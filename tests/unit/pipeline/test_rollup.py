@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from albireo.codec import history as stored
 from albireo.codec.history import FileKind
 from albireo.machine.history import aggregate, trace
+from albireo.model.instant import WALL_NS_MAX
 from albireo.pipeline import rollup, tables
 from tests.unit.pipeline.history_files import Row
 from tests.unit.pipeline.plant_rows import BEGIN, ITEMS, gaps_of, samples_of
@@ -139,7 +140,7 @@ def test_a_wrong_clock_fills_no_table(spark: SparkSession) -> None:
         rollup.held(points, KNOWN_TO),
         tables.MINUTE_NS,
         tables.ROLLUP_1MIN,
-        from_ns=-rollup.TIME_NS_MAX + (rollup.TIME_NS_MAX % tables.DAY_NS) - tables.DAY_NS,
+        from_ns=-WALL_NS_MAX + (WALL_NS_MAX % tables.DAY_NS) - tables.DAY_NS,
         is_dense=True,
     )
     assert frame.agg(F.sum("rows")).first() == (3,)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from albireo.cli.display import quality_text, time_text, value_text
+from albireo.cli.display import cell_text, quality_text, time_text, value_text
 from albireo.cli.node.timespan import DURATION, TIME
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.place import data_option, find_data
@@ -172,7 +172,8 @@ def _show(answer: _Table, form: str, output: Path | None) -> None:
             with output.open("w", newline="") if output else _kept_open() as file:
                 writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(answer.columns)
-                writer.writerows(answer.rows())
+                is_shown = output is None and sys.stdout.isatty()
+                writer.writerows([cell_text(one, is_shown=is_shown) for one in row] for row in answer.rows())
         case _:
             _show_table(answer)
 

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from albireo.cli.display import time_text
-from albireo.cli.output import emit, json_option, show_table
+from albireo.cli.output import emit, json_option, show, show_table
 from albireo.cli.pair.reach import ReachedMember, other_member
 from albireo.cli.pair.table import (
     COLUMNS,
@@ -88,20 +88,23 @@ def _views(client: NodeClient, pair: dict[str, Any], data: Path) -> list[dict[st
 
 def _show(status: dict[str, Any]) -> None:
     log, cases, commit = status["log"], status["cases"], status["acquire_to_commit_ms"]
-    click.echo(f"node {status['node']}  {status['role']}  epoch {log['epoch']}  sequence {log['sequence']}")
+    show(f"node {status['node']}  {status['role']}  epoch {log['epoch']}  sequence {log['sequence']}")
     if "members" in status:
         _show_pair(msgspec.convert(status["members"], list[MemberRow]))
         local = local_text(status.get("durability") or {})
         private = private_text(status.get("replication") or {})
         for line in filter(None, (local, private)):
-            click.echo(line)
+            show(line)
+    if log.get("lacks_to"):
+        show(
+            f"STATE IS MISSING: no snapshot could be read, and the log begins behind {log['lacks_to']}. Items, cases "
+            "and orders from before that are unknown; restore the data directory from a copy, or go on"
+        )
     if log["admission"] and status["role"] not in FOLLOWS:
-        click.echo(f"NOTHING IS RECORDED: {log['admission']}")
-    click.echo(
-        f"items {status['items']} ({status['bad_items']} bad)  cases {cases['open']} open, {cases['unacked']} unacked"
-    )
+        show(f"NOTHING IS RECORDED: {log['admission']}")
+    show(f"items {status['items']} ({status['bad_items']} bad)  cases {cases['open']} open, {cases['unacked']} unacked")
     if commit["p50"] is not None:
-        click.echo(f"acquired to committed {commit['p50']:.1f} ms p50, {commit['p99']:.1f} ms p99")
+        show(f"acquired to committed {commit['p50']:.1f} ms p50, {commit['p99']:.1f} ms p99")
     _show_actors(status["actors"] or [])
     show_table(
         ("adapter", "connected", "heard"),
@@ -120,12 +123,12 @@ def _show(status: dict[str, Any]) -> None:
 def _show_pair(rows: list[MemberRow]) -> None:
     show_table(COLUMNS, [cells_of(row) for row in rows])
     show_table(VOTER_COLUMNS, voter_cells(rows))
-    click.echo(level_text(rows))
+    show(level_text(rows))
     guards = guard_text(next((row.guards for row in rows if row.guards), {}))
     if guards:
-        click.echo(f"late orders to outputs are held off by: {guards}")
+        show(f"late orders to outputs are held off by: {guards}")
     for line in (*troubles(rows), *refused_text(rows)):
-        click.echo(line)
+        show(line)
 
 
 def _show_actors(actors: list[dict[str, Any]]) -> None:
@@ -147,9 +150,9 @@ def _show_actors(actors: list[dict[str, Any]]) -> None:
 
 
 def _show_history(history: dict[str, Any]) -> None:
-    click.echo(
+    show(
         f"history {history['rows']} rows in {history['files']} files, {history['hot_rows']} not sealed yet, "
         f"{history['gaps']} gaps, complete to {time_text(history['complete_to_ns'])}"
     )
     if history["problem"]:
-        click.echo(f"HISTORY IS AT RISK: {history['problem']}")
+        show(f"HISTORY IS AT RISK: {history['problem']}")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from albireo.cli.display import time_text
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
 from albireo.cli.pair.reach import ReachedMember, other_member, own_member
 from albireo.cli.place import data_option
 from albireo.client import NodeUnreachable
@@ -57,7 +57,7 @@ def seen(data: Path | None, as_json: bool) -> None:
         emit({"ended": ended})
         return
     for place, cases in ended.items():
-        click.echo(f"{place}: {', '.join(cases) if cases else 'nothing stood'}")
+        show(f"{place}: {', '.join(cases) if cases else 'nothing stood'}")
 
 
 @click.command("switchover")
@@ -181,4 +181,4 @@ def _show(answer: dict[str, Any], text: str, *, as_json: bool) -> None:
     if as_json:
         emit(answer)
     else:
-        click.echo(text)
+        show(text)

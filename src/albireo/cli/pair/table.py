@@ -30,6 +30,8 @@ CASE_WORDS: Final = {
     "history_incomplete": "history incomplete:",
     "other_history_incomplete": "the other member's history incomplete:",
     "store_refused": "the other member's store is refused",
+    "marks_unreadable": "its marks were unreadable, so it is in maintenance: see that nobody works there, then "
+    "`albireo maintenance --end` and `albireo pair seen`;",
     "no_room": "its log has to be cut, and its disk has no room to keep what is cut: make room, it goes on by itself",
 }
 

@@ -50,7 +50,8 @@ def command(seeds: int, first: int, mutations: bool, one: int | None, trace: boo
 def _tell(proof: Proof, seconds: float, caught: dict[str, int | None], as_json: bool) -> None:
     answer = report(proof, seconds, caught)
     for broken in answer["violations"]:
-        say(f"VIOLATION {broken['what']}\n  commit {broken['commit']}; play it again: {broken['replay']}")
+        say(f"VIOLATION {broken['what']}")
+        say(f"  commit {broken['commit']}; play it again: {broken['replay']}")
     for name in (name for name, seed in caught.items() if seed is None):
         say(f"NOT CAUGHT {name}")
     if as_json:
@@ -92,7 +93,8 @@ def _show(seed: int, trace: bool, as_json: bool) -> None:
     for line in lines if trace else ():
         click.echo(line)
     if violation:
-        say(f"VIOLATION {violation}\n  commit {_commit()}")
+        say(f"VIOLATION {violation}")
+        say(f"  commit {_commit()}")
     if as_json:
         emit({"seed": seed, "commit": _commit(), "violation": violation, "held": not violation})
     elif not violation:

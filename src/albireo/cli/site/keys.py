@@ -140,13 +140,16 @@ def rotate(finish: bool, cancel: bool, directory: Path | None, data: Path | None
     with told():
         if finish:
             old = keys.finish_rotation()
-            say(f"The new key is in use. Where we are trusted:\n  albireo keys revoke {name} --key {old}")
+            say("The new key is in use. Where we are trusted:")
+            say(f"  albireo keys revoke {name} --key {old}")
         elif cancel:
             old = keys.cancel_rotation()
-            say(f"The next key is gone. Where it was trusted:\n  albireo keys revoke {name} --key {old}")
+            say("The next key is gone. Where it was trusted:")
+            say(f"  albireo keys revoke {name} --key {old}")
         else:
             old = ""
-            say(f"The next key is made. Where we are trusted:\n  albireo keys trust {name} {keys.begin_rotation()}")
+            say("The next key is made. Where we are trusted:")
+            say(f"  albireo keys trust {name} {keys.begin_rotation()}")
             say("then here: albireo keys rotate --finish")
     if as_json:
         following = keys.own.next.public if keys.own.next else None

@@ -109,11 +109,9 @@ def new(
         say(f"wrote {path}")
     if found:
         say(_told(found.survey))
-    say(
-        f"Next: look through the item table (names, types, units, limits), then\n"
-        f"  albireo topology check {out / 'topology.toml'}\n"
-        f"  albireo node run --topology {out / 'topology.toml'}"
-    )
+    say("Next: look through the item table (names, types, units, limits), then")
+    say(f"  albireo topology check {out / 'topology.toml'}")
+    say(f"  albireo node run --topology {out / 'topology.toml'}")
     if as_json:
         device = {"device_id": found.device_id, "requests": found.survey.requests} if found else {}
         is_complete = found.survey.is_complete if found else True

@@ -11,7 +11,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
-from albireo.cli.display import value_text
+from albireo.cli.display import plain, value_text
 from albireo.cli.node.cases import state_text
 from albireo.cli.view.pair import is_passive, pair_lines, plain_pair
 from albireo.cli.view.screen import SHELVE_MS, Mode, Pane, Screen, case_row, range_text, shown_items
@@ -296,14 +296,10 @@ def _heading(is_selected: bool) -> str:
 
 def _line(text: str, width: int, style: str = "") -> Text:
     """Exactly `width` cells; what does not fit is cut."""
-    text = text.translate(_CONTROLS)
+    text = plain(text)
     if cell_len(text) > width:
         text = set_cell_size(text, width - 1) + "…"
     return Text(set_cell_size(text, width), style=style, no_wrap=True, overflow="crop")
-
-
-_CONTROLS: Final = dict.fromkeys((*range(32), *range(127, 160)), "�")
-"""A device's string or a description must not steer the terminal."""
 
 
 def _filled(lines: list[Text], width: int, height: int) -> list[Text]:

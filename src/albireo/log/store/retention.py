@@ -54,7 +54,7 @@ class LogRetention:
         self.snapshot = Position()
         """Position of the last snapshot saved since open."""
         self.trouble = ""
-        """Why the last snapshot or deletion failed, or empty; the log itself goes on."""
+        """Why the last snapshot or deletion failed, or could not be read; empty: none. The log itself goes on."""
 
     def attach(self, stored: StoredLog) -> None:
         """Take the segments as an open or a cut left them."""
@@ -72,11 +72,18 @@ class LogRetention:
     def load(self, committed_sequence: int) -> Iterator[Snapshot]:
         """As `Log.load_snapshots`."""
         for snapshot in self._snapshots.load():
+            self._tell_rejected()
             sequence = snapshot.position.sequence
             if sequence > committed_sequence or sequence + 1 < self._reader.begin_sequence:
                 continue
             if self._fits(snapshot):
                 yield snapshot
+        self._tell_rejected()
+
+    def _tell_rejected(self) -> None:
+        if self._snapshots.rejected:
+            self.trouble = f"unreadable snapshots, kept in quarantine: {', '.join(self._snapshots.rejected)}"
+            self._snapshots.rejected.clear()
 
     def delete_above(self, sequence: int) -> list[SnapshotName]:
         return self._snapshots.delete_above(sequence)

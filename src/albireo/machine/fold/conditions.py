@@ -39,6 +39,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from albireo.codec.bounds import INT64_MAX
 from albireo.codec.errors import DecodeError
 from albireo.machine.fold.chatter import Chatter
 from albireo.machine.fold.columns import NEVER, Packed, read_slices, sliced, unsliced
@@ -137,7 +138,7 @@ class Conditions:
             case ValueType.FLOAT64:
                 return value
             case ValueType.INT64:
-                return int(value)
+                return min(int(value), INT64_MAX)  # The float nearest to the largest integer is above it.
             case ValueType.BOOL:
                 return bool(value)
             case ValueType.STRING:

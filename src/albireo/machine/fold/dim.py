@@ -153,6 +153,8 @@ class Dim:
         """Dense index by item id, -1: unknown."""
         self._scratch = np.zeros(0, np.intp)
         self._has_late_streaks = False
+        self._left_out = 0
+        """Highest id that is not given any more."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -162,8 +164,15 @@ class Dim:
 
     @property
     def highest_item_id(self) -> int:
-        """Highest id in use; the next new item gets this plus one."""
-        return max(self._by_id, default=0)
+        """Highest id that is, or may have been, in use; the next new item gets this plus one."""
+        return max(self._left_out, max(self._by_id, default=0))
+
+    def leave_ids_out(self) -> None:
+        """Give no id any more that an item may have which is not known here: declarations before the log are lost.
+
+        A node has at most ITEMS_MAX items, and their ids begin at 1, or behind the last loss of this kind.
+        """
+        self._left_out = min(ITEMS_MAX * (1 + self.highest_item_id // ITEMS_MAX), ITEM_ID_MAX - ITEMS_MAX)
 
     def index_of(self, item_id: int) -> int | None:
         return self._by_id.get(item_id)

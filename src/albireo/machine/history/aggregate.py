@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.model import quality as q
+from albireo.model.instant import WALL_NS_MAX
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Classes = NDArray[np.uint8]
 
-TIME_LIMIT_NS: Final = 2**62 - 1
-"""Times beyond it (before 1823, after 2116) are set to it, so that no difference of two times overflows."""
+TIME_LIMIT_NS: Final = WALL_NS_MAX
+"""Times beyond it are set to it."""
 SECOND_NS: Final = 1e9
 """Divisor, not a factor 1e-9: whole seconds stay exact."""
 _NEVER: Final = 2**63 - 1

@@ -9,7 +9,7 @@ Spec: ADR-0124, bad input.
 from collections.abc import Sequence
 from typing import Final
 
-from albireo.codec.history import FileEntry, Hole, day_of, day_start_ns, group_of, is_inside
+from albireo.codec.history import FileEntry, Hole, day_of, day_start_ns, group_of, is_inside, is_node
 from albireo.codec.history_copy import GroupSent
 from albireo.machine.history.giving import COPIED
 from albireo.model.position import Position
@@ -20,8 +20,6 @@ FILE_BYTES_MAX: Final = 1 << 40
 FILE_BYTES_MIN: Final = 12
 """Smallest file: magic numbers and the length of a footer."""
 ROWS_MAX: Final = 1 << 40
-TEXT_BYTES_MAX: Final = 200
-"""Longest name of a node: it becomes the name of a folder."""
 PATH_CHARACTERS_MAX: Final = 1_000
 HOLES_MAX: Final = 1_000
 INT64: Final = 2**63
@@ -50,7 +48,7 @@ def _entry_fault(entry: FileEntry, group: str, hole: Hole, log_id: str) -> str:
         return "other_log"
     if not _is_day(entry.day):
         return "wrong_day"
-    if not entry.node or len(entry.node.encode()) > TEXT_BYTES_MAX or "\0" in entry.node:
+    if not is_node(entry.node):
         return "wrong_node"
     if group_of(entry) != group:
         return "other_group"

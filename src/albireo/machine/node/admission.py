@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec import record, samples
+from albireo.codec import bounds, record, samples
 from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused
@@ -115,7 +115,7 @@ class Admission:
 
 
 def _checked(entry: AppendEntry, body: bytes | memoryview) -> SampleBatch | list[Record] | None:
-    """The decoded payload; None: the body is not what its entry claims, or not a producer's to append."""
+    """The decoded payload; None: not what the entry claims, out of bounds, or not a producer's to append."""
     if entry.stream != Stream.SAMPLES or crc32c(body) != entry.body_crc:
         return None
     try:
@@ -124,4 +124,4 @@ def _checked(entry: AppendEntry, body: bytes | memoryview) -> SampleBatch | list
         records = record.decode_records(body, entry.record_count)
     except DecodeError:
         return None
-    return records if all(isinstance(one, GapFound) for one in records) else None
+    return records if all(isinstance(one, GapFound) and not bounds.objection(one) for one in records) else None

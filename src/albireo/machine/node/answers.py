@@ -196,6 +196,7 @@ def status_of(
             "log_time_ms": folds.log_time_ms,
             "feature_level": folds.feature_level,
             "admission": root.admission.closed_because,
+            "lacks_to": root.config.lacks_to,
         },
         "wall_ns": moment.wall,
         "items": len(folds.dim),

@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.codec import bounds
 from albireo.codec.message import Answer, WriteDone, WriteOrder
 from albireo.codec.record import Audited, CommandAccepted, CommandFinished, CommandRequested, Stream
 from albireo.machine.fold.commands import OPEN_MAX, Commands, CommandState
@@ -32,7 +33,6 @@ from albireo.model.value import Value, ValueType
 EXPIRES_MS_MAX: Final = 3_600_000
 TEXT_CHARS_MAX: Final = 1_000
 """Most characters of id, user, reason, text value and a receipt's detail, each: records have to fit into a frame."""
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class WriteRefusal(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class Orders:
         if known is not None and known.receipt is not None:
             turn.send(sender, Answer(request_id=request_id, result=msgspec.to_builtins(known.receipt)))
             return None
-        due = Instant(moment.now + asked.expires_ms * MS + LATE_NS)
+        due = Instant(moment.now + min(max(asked.expires_ms, 0), EXPIRES_MS_MAX) * MS + LATE_NS)
         if known is not None or asked.command_id in self._waiters:
             is_heard = self._waiters.wait(asked.command_id, sender, request_id, due)
             return None if is_heard else WriteRefusal(f"{WAITING_MAX} questions wait for this command already")
@@ -176,9 +176,9 @@ _TOO_MANY: Final = f"{OPEN_MAX} commands are on their way already; wait for some
 
 
 def _recordable(receipt: Receipt, moment: Moment) -> Receipt:
-    """The receipt with what its writer left open, and no more text than a record may have."""
+    """The receipt with what its writer left open, and nothing that a record may not have."""
     read_back = receipt.read_back
-    return msgspec.structs.replace(
+    cut = msgspec.structs.replace(
         receipt,
         outcome=receipt.outcome if receipt.outcome.is_final else Outcome.UNKNOWN,
         finished_ns=receipt.finished_ns or moment.wall,
@@ -186,6 +186,11 @@ def _recordable(receipt: Receipt, moment: Moment) -> Receipt:
         ack_guid=receipt.ack_guid[:TEXT_CHARS_MAX],
         read_back=read_back[:TEXT_CHARS_MAX] if isinstance(read_back, str) else read_back,
     )
+    objection = bounds.objection(cut)
+    if not objection:
+        return cut
+    detail = f"the adapter's receipt can't be recorded: {objection}"
+    return Receipt(command_id=cut.command_id, outcome=Outcome.UNKNOWN, detail=detail, finished_ns=moment.wall)
 
 
 def _refusal(asked: WriteAsked, known: KnownItem | None) -> WriteRefusal | None:
@@ -217,7 +222,7 @@ def _refusal(asked: WriteAsked, known: KnownItem | None) -> WriteRefusal | None:
         return (
             None if len(value) <= TEXT_CHARS_MAX else WriteRefusal(f"a text takes at most {TEXT_CHARS_MAX} characters")
         )
-    if item.value_type is ValueType.INT64 and not _INT64_MIN <= value <= _INT64_MAX:
+    if item.value_type is ValueType.INT64 and not bounds.INT64_MIN <= value <= bounds.INT64_MAX:
         return WriteRefusal(f"{value} is no signed number of 64 bit")
     if (item.minimum is not None and value < item.minimum) or (item.maximum is not None and value > item.maximum):
         return WriteRefusal(f"{value} is outside {item.minimum}..{item.maximum} of {item.name}")

@@ -83,6 +83,9 @@ def create(arguments: Mapping[str, object]) -> "Core":
     return Core(msgspec.convert(arguments, CoreArguments))
 
 
+LACKING: Final = "restore the snapshots or the data directory from a copy, or go on: items come back under other ids"
+
+
 class Core:
     """The behaviour of the actor `core`."""
 
@@ -110,6 +113,8 @@ class Core:
         self.private: PrivateLog | None = None  # Samples that are not replicated.
         self.root: Root
         self.is_complete = True
+        self.lacks_to = 0
+        """Last sequence whose effect on the folds is lost: of a lone node, all snapshots of it unreadable."""
         self._links: dict[bytes, Link] = {}
         """Link of each peer that is not on the local link, by sender."""
         self._is_durable_posted = False
@@ -169,6 +174,7 @@ class Core:
             is_paired=pair is not None,
             local_streams=local,
             private_streams=private,
+            lacks_to=self.lacks_to,
         )
 
     @property
@@ -199,10 +205,16 @@ class Core:
                 continue
             replayed_from = snapshot.position.sequence
             break
-        self.is_complete = replayed_from + 1 >= self.log.begin_sequence
+        if self.log.trouble:
+            self._actor.log.error("snapshots_unusable", reason=self.log.trouble)
+        begin = self.log.begin_sequence
+        self.is_complete = replayed_from + 1 >= begin
         if not self.is_complete and self._arguments.pair is not None:
-            self._actor.log.error("folds_missing", begin=self.log.begin_sequence, remedy="the other member gives them")
+            self._actor.log.error("folds_missing", begin=begin, remedy="the other member gives them")
             return folds
+        if not self.is_complete:  # Nobody else has them: the log itself is better than no node.
+            self.lacks_to, self.is_complete, replayed_from = begin - 1, True, begin - 1
+            self._actor.log.error("folds_missing", begin=begin, remedy=LACKING)
         after = replayed_from
         while after < self.log.committed.sequence:
             try:
@@ -212,6 +224,8 @@ class Core:
             except Corrupted as damage:
                 self._actor.log.error("log_corrupt", reason=str(damage))
                 after = damage.last_sequence
+        if self.lacks_to:
+            folds.dim.leave_ids_out()
         self._actor.log.info("folds_rebuilt", snapshot=replayed_from, end=self.log.committed.sequence)
         return folds
 

@@ -83,7 +83,7 @@ class Housekeeping:
             Measured(
                 turn_ms=self._actor.turns.recent_ns(now) / MS,
                 log_bytes=size_bytes,
-                corrupt_ranges=sum(len(log.corrupt) for log in self._logs()),
+                corrupt_ranges=sum(len(log.corrupt) for log in self._logs()) + bool(self._root.config.lacks_to),
                 room_bytes=self._room_bytes(),
                 pair=self._membership.figures(),
             )

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from albireo.codec import samples
+from albireo.codec import bounds, samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
-from albireo.codec.history import EVENTS, GAPS, ITEMS, SAMPLES, Hole, day_of
+from albireo.codec.history import EVENTS, GAPS, ITEMS, SAMPLES, Hole, day_of, is_node
 from albireo.codec.record import (
     Audited,
     CaseChanged,
@@ -86,7 +86,8 @@ class HotTail:
         self.rows = 0
         self.size_bytes = 0
         self.unreadable = 0
-        """Number of frames whose body does not fit the header; each is an event of the journal."""
+        """Number of frames whose body does not fit the header, and of records that no file can hold; each is an event
+        of the journal."""
         self._chunks: list[Chunk] = []
         self._gaps: list[Row] = []
         self._events: list[Row] = []
@@ -137,17 +138,31 @@ class HotTail:
             match record:
                 case GapFound():
                     self._gap_elsewhere = None
-                    self._gaps.append(_gap_row(header, index, record))
+                    self._add(self._gaps, _gap_row(header, index, record), header, index)
                 case CaseChanged():
-                    self._events.append(_case_row(header, index, record))
+                    self._add(self._events, _case_row(header, index, record), header, index)
                 case Audited() | EpochGranted() | NodeStopped():
-                    self._events.append(_act_row(header, index, record))
+                    self._add(self._events, _act_row(header, index, record), header, index)
                 case ItemDeclared(item_id=item_id, node=node, item=item):
-                    self._items.append(KnownItem(item_id=item_id, node=node, item=item))
+                    known = KnownItem(item_id=item_id, node=node, item=item)
+                    if self._is_storable(item_row(known), header, index):
+                        self._items.append(known)
                 case _:
                     continue  # Marks, producers, commands concern the log only.
             self.rows += 1
             self.size_bytes += ROW_BYTES
+
+    def _add(self, rows: list[Row], row: Row, header: FrameHeader, index: int) -> None:
+        if self._is_storable(row, header, index):
+            rows.append(row)
+
+    def _is_storable(self, row: Row, header: FrameHeader, index: int) -> bool:
+        """False: the log has a record that no file can hold; an event stands in its place."""
+        reason = unstorable(row)
+        if reason:
+            self.unreadable += 1
+            self._events.append(_event(header, index, kind="control", action="unreadable", detail=reason))
+        return not reason
 
     def declare(self, items: Sequence[KnownItem]) -> None:
         """Add items as CORE knows them; the log has pruned their declarations."""
@@ -312,6 +327,18 @@ def hole_row(hole: Hole) -> Row:
     where: Row = {"node_ns": hole.to_ns, "epoch": hole.behind.epoch, "sequence": hole.behind.sequence}
     what: Row = {"source": "history", "reason": "overflow", "item_ids": [], "lost": None}
     return what | {"from_ns": hole.from_ns, "to_ns": hole.to_ns} | where
+
+
+def unstorable(row: Row) -> str:
+    """Name of the first column whose content the files can't hold, and why; empty: they can hold the row."""
+    for name, value in row.items():
+        ends = (min(value), max(value)) if isinstance(value, list) and value else (value,)
+        for one in ends:
+            if isinstance(one, int) and not bounds.INT64_MIN <= one <= bounds.INT64_MAX:
+                return f"{name} is {one}, no signed number of 64 bit"
+    if "node" in row and not is_node(str(row["node"])):
+        return "node is no name that a folder can have"
+    return ""
 
 
 def _place(header: FrameHeader, index: int) -> Row:

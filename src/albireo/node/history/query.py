@@ -187,7 +187,7 @@ class StoredHistory:
         if found is None:
             return SAMPLES.empty_table()
         table = self.raw([item_id], TimeRange(found, found + 1))
-        return table.slice(len(table) - 1)
+        return table.slice(max(0, len(table) - 1))  # None, if its time is one that no range reaches.
 
     def gaps(self, span: TimeRange, item_id: int | None = None) -> list[Row]:
         """Gap records that touch the range (and the item), by start."""
@@ -322,7 +322,8 @@ class StoredHistory:
         """The rows in a range, and the row that holds at its start."""
         start = self._row_before(item_id, span.from_ns)
         end = self._row_after(item_id, span.to_ns) if with_after else None
-        wide = TimeRange(span.from_ns if start is None else start, span.to_ns if end is None else end + 1)
+        to_ns = span.to_ns if end is None else min(end + 1, TIME_LIMIT_NS)
+        wide = TimeRange(span.from_ns if start is None else start, to_ns)
         return self._rows(item_id, wide)
 
     def _partials(self, item_id: int, span: TimeRange, with_extremes: bool) -> list[Partials]:

@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.codec import bounds
 from albireo.codec.frame import Frame, frames
 from albireo.codec.pair_message import Heartbeat
 from albireo.codec.record import Audited, Stream, decode_records
@@ -88,7 +89,8 @@ class AuditTrail:
         """Take the other member's entries from its heartbeat, and cross off those of ours that it has on record."""
         if any(one.at_ns <= beat.orders_taken_ns for one in self._marks.actions):
             self._marks.waiting([one for one in self._marks.actions if one.at_ns > beat.orders_taken_ns])
-        self._heard = tuple(one for one in beat.orders if one.at_ns > self._taken_ns)
+        told = beat.orders[:TOLD_MAX]
+        self._heard = tuple(one for one in told if one.at_ns > self._taken_ns and not bounds.objection(one))
         self._enter()
 
     def followed(self, frames: Sequence[Frame]) -> None:

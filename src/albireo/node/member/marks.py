@@ -7,6 +7,9 @@
 
 None of it decides who leads; the voters do. A member in maintenance only does not ask them (ADR-0117).
 
+A file that can't be read may have said anything. It is kept as `pair.json.unreadable`, a case says so, and the member
+is in maintenance until a person ends that: ADR-0145.
+
 Every write is synced and put in place whole: a file that is not on the disk yet must not take the place of one that is.
 Marks that must not lie in the way of a takeover are written by the log's housekeeper, soon.
 """
@@ -20,9 +23,12 @@ from typing import Final
 import msgspec
 
 from albireo.codec.record import Audited
-from albireo.log import FileSystem, OsFileSystem, read_file, write_aside
+from albireo.log import FileSystem, OsFileSystem, write_aside
 
 NAME: Final = "pair.json"
+UNREADABLE_NAME: Final = "pair.json.unreadable"
+UNREADABLE: Final = "marks_unreadable"
+"""Case of marks that could not be read."""
 BYTES_MAX: Final = 256 * 1024
 """Largest file that is read; far above what ACTIONS_MAX entries with their texts take."""
 ACTIONS_MAX: Final = 64
@@ -52,17 +58,44 @@ Later = Callable[[Callable[[], None]], object]
 class Marks:
     """The file and its content. For one actor."""
 
-    def __init__(self, data: Path, files: FileSystem | None = None, later: Later | None = None) -> None:
-        """Read the file; a damaged one is none: nothing depends on it that a person would not see in the status."""
+    def __init__(
+        self, data: Path, files: FileSystem | None = None, later: Later | None = None, wall_ns: int = 1
+    ) -> None:
+        """Read the file. `wall_ns`: now, from which on the member is in maintenance if the file can't be read."""
         self._later = later or (lambda work: work())
         self._writing = threading.Lock()
         self._is_due = False
         self._path = data / NAME
         self._files = files or OsFileSystem()
+        self.unreadable = ""
+        """Reason why the file that was found could not be read; empty: it could, or there was none."""
+        found = self._found()
         try:
-            self._marked = msgspec.json.decode(read_file(self._files, self._path, BYTES_MAX) or b"", type=MarkFile)
-        except msgspec.DecodeError:
-            self._marked = MarkFile()
+            self._marked = MarkFile() if found is None else _decoded(found)
+        except ValueError as error:
+            self.unreadable = str(error)
+            self._marked = MarkFile(
+                maintenance_since_ns=max(1, wall_ns),
+                cases={UNREADABLE: MarkedCase(wall_ns, f"kept as {UNREADABLE_NAME}: {error}")},
+            )
+            self._keep_aside(found or b"")
+
+    def _found(self) -> bytes | None:
+        """The bytes of the file, no more than one too many; None: there is none."""
+        try:
+            handle = self._files.open(self._path)
+        except FileNotFoundError:
+            return None
+        try:
+            return self._files.pread(handle, min(self._files.size(handle), BYTES_MAX + 1), 0)
+        finally:
+            self._files.close(handle)
+
+    def _keep_aside(self, found: bytes) -> None:
+        """Copy the file that can't be read, then write the marks in its place. After a crash it is read once more."""
+        with contextlib.suppress(OSError):  # On a full disk it stays where it is, and the next start finds it.
+            write_aside(self._files, self._path.with_name(UNREADABLE_NAME), [found])
+            self._write(self._marked)
 
     @property
     def maintenance_since_ns(self) -> int:
@@ -123,3 +156,10 @@ class Marks:
 
     def _write(self, marked: MarkFile) -> None:
         write_aside(self._files, self._path, [msgspec.json.encode(marked) + b"\n"])
+
+
+def _decoded(found: bytes) -> MarkFile:
+    """Raises ValueError: the bytes are no such file, or too many."""
+    if len(found) > BYTES_MAX:
+        raise ValueError(f"more than {BYTES_MAX} bytes")
+    return msgspec.json.decode(found, type=MarkFile)

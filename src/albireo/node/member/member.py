@@ -116,7 +116,11 @@ class PairMembership:
         self._stopped = asyncio.Event()
         self._boot: Link | None = None
         """Link to boot, made when this member asks for its own stop."""
-        self._marks = Marks(actor.data, core.files, core.log.do)
+        self._marks = Marks(actor.data, core.files, core.log.do, actor.wall_ns())
+        if self._marks.unreadable:
+            actor.log.error(
+                "marks_unreadable", reason=self._marks.unreadable, remedy="`albireo status` says what to do"
+            )
         self._status = MemberStatus(arguments.seats, arguments.config.voters, self._marks)
         keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
         self._links = PairLinks(actor, arguments, keys)

@@ -20,7 +20,7 @@ from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochHistory
 from albireo.node.member.arguments import Seats
-from albireo.node.member.marks import MarkedCase, Marks
+from albireo.node.member.marks import UNREADABLE, MarkedCase, Marks
 
 VOTER_SILENT_NS: Final = 3 * SECOND
 """Time without an answer after which a voter counts as silent; it is asked at least once a second."""
@@ -28,7 +28,7 @@ REASONS: Final = frozenset(one.value for one in VoterRefusal)
 """Reasons of a voter against a question; any other word of a voter is counted as `other`."""
 
 
-UNTIL_SEEN: Final = frozenset({"history_at_risk", "tail_quarantined"})
+UNTIL_SEEN: Final = frozenset({"history_at_risk", "tail_quarantined", UNREADABLE})
 """Cases that stand, over restarts, until somebody has looked: nothing else can say that nothing is lost."""
 CARRIED: Final = UNTIL_SEEN | {"store_refused"}
 """Cases that the other member shows too."""

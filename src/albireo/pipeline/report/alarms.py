@@ -29,6 +29,7 @@ from albireo.pipeline.tables import (
     ALARM_STANDING,
     DAY_NS,
     MINUTE_NS,
+    bounded,
     conforming,
     floored,
     timestamp,
@@ -62,12 +63,14 @@ def transitions(events: DataFrame) -> DataFrame:
         "were_activations": F.lag("activations", 1, 0).over(in_order),
         "was_ns": F.lag("at_ns").over(in_order),
     }
+    times = {name: bounded(F.col(name)) for name in ("at_ns", "raised_ns")}
     case = events.where((F.col("kind") == "case") & F.col("case_id").isNotNull()).dropDuplicates(["epoch", "sequence"])
     became_active = (F.col("is_active") & ~F.col("was_active")).cast("bigint")
     # A case that chatters may be recorded once for many activations; its own count tells.
     activated = F.greatest(F.col("activations") - F.col("were_activations"), became_active)
     return (
-        case.withColumns(before)
+        case.withColumns(times)
+        .withColumns(before)
         .withColumns(
             {
                 "activated": F.greatest(activated, F.lit(0)),

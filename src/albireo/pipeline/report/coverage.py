@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from albireo.pipeline.rollup import touched_items
-from albireo.pipeline.tables import AVAILABILITY, GAPS, ITEMS, conforming, timestamp
+from albireo.pipeline.tables import AVAILABILITY, GAPS, ITEMS, bounded, conforming, timestamp
 
 
 def item_table(items: DataFrame) -> DataFrame:
@@ -23,7 +23,8 @@ def gap_table(gaps: DataFrame, items: DataFrame) -> DataFrame:
         gaps: codec.history.GAPS and `node`.
         items: codec.history.ITEMS.
     """
-    once = gaps.dropDuplicates(["node", "epoch", "sequence", "source", "from_ns"])
+    times = {name: bounded(F.col(name)) for name in ("from_ns", "to_ns")}
+    once = gaps.dropDuplicates(["node", "epoch", "sequence", "source", "from_ns"]).withColumns(times)
     key = ["node", "epoch", "sequence", "source", "from_ns"]
     touched = touched_items(once, items).groupBy(*key).agg(F.count_distinct("item_id").alias("items"))
     return conforming(

@@ -696,6 +696,22 @@ def test_an_endless_receipt_is_cut() -> None:
     assert len(receipt.detail) < 10_000
 
 
+@pytest.mark.parametrize(("name", "beyond"), [("finished_ns", 2**64 - 1), ("read_back", 2**63)])
+def test_a_receipt_out_of_bounds_leaves_the_outcome_unknown_and_says_why(name: str, beyond: int) -> None:
+    world = World()
+    hello(world)
+    order(world, "c1")
+    world.sync()
+    told = msgspec.structs.replace(Receipt(command_id="c1", outcome=Outcome.VERIFIED), **{name: beyond})
+    world.letter(b"plc", WriteDone(receipt=told))
+    world.sync()
+    (answer,) = world.take(Answer)
+    assert isinstance(answer, Answer)
+    receipt = msgspec.convert(answer.result, Receipt)
+    assert receipt.outcome is Outcome.UNKNOWN
+    assert f"can't be recorded: {name} is {beyond}" in receipt.detail
+
+
 def test_a_hello_with_endless_texts_is_refused() -> None:
     world = World()
     end = world.end

@@ -10,7 +10,17 @@ import pytest
 from albireo.client import NodeClient
 from albireo.codec.frame import body_crc, frames
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedHello, Logged
-from albireo.codec.record import Audited, GapFound, Kind, Marked, Record, Stream, decode_records, encode_records
+from albireo.codec.record import (
+    Audited,
+    GapFound,
+    ItemDeclared,
+    Kind,
+    Marked,
+    Record,
+    Stream,
+    decode_records,
+    encode_records,
+)
 from albireo.log import FileSystem, LogConfig, OsFileSystem, StoreIdentity
 from albireo.log.log import Log
 from albireo.log.store.inspection import quarantined
@@ -18,10 +28,13 @@ from albireo.log.write.appending import Entry
 from albireo.machine.feed import Follower, FollowerConfig, Leader
 from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, TellLeader
 from albireo.machine.feed.leader import Followed
+from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import OrdersGiven
 from albireo.machine.node.pending import FOLD_COST_MAX, RECORD_COST
-from albireo.model.instant import SECOND, Instant, TimePassed
+from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed
+from albireo.model.item import DataItem
 from albireo.model.position import BEGINNING, EpochEntry, Position
+from albireo.model.value import ItemId, ValueType
 from albireo.node.core.actor import Core, CoreArguments, create
 from albireo.runtime import SyncLink, running
 from albireo.runtime.actor.clock import boot_ns
@@ -272,5 +285,70 @@ def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None
         assert [(gap.source, gap.reason) for gap in gaps] == [("core", "log_damage")]
         assert gaps[0].to_ns - gaps[0].from_ns == 2
         assert sum(isinstance(one, Marked) for one in found) >= 49
+
+    asyncio.run(story())
+
+
+def pruned_log(data: Path, folds: Folds) -> int:
+    """A log of a lone node that retention has cut, with one snapshot; returns the sequence where it begins."""
+    settings = LogConfig(segment_bytes=1 << 20, free_bytes_min=0)
+    log, _ = Log.open(data / "log", StoreIdentity("c", "root"), settings)
+    log.grant(EpochEntry(1, 1, 1))
+    item = ItemDeclared(item_id=ItemId(7), node="root", item=DataItem(name="old", value_type=ValueType.FLOAT64))
+    text = Audited(at_ns=1, user="u", action="a", subject="s", detail="x" * 100_000)
+    records: list[tuple[Stream, Record]] = [(Stream.STATE, item), *([(Stream.AUDIT, text)] * 40)]
+    for stream, one in records:
+        body = encode_records(0, 0, [one])
+        log.append([Entry(stream, Kind.RECORDS, 1, body, body_crc(body))], elapsed_ms=1, node_ns=SECOND)
+    log.commit(log.flush())
+    for frame in log.replay(0, log.committed.sequence):
+        folds.replay(frame)
+    assert log.save_snapshot(log.committed, LogTime(folds.log_time_ms * MS), folds.snapshot())
+    assert log.prune({int(stream): log.end.sequence for stream in Stream})
+    begin = log.begin_sequence
+    log.close(clean=True)
+    return begin
+
+
+def test_a_lone_node_without_a_readable_snapshot_starts_with_its_log_and_says_so(tmp_path: Path) -> None:
+    begin = pruned_log(tmp_path, Folds())
+    for path in (tmp_path / "log" / "snapshots").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+
+    async def story() -> None:
+        core = create(ARGUMENTS)
+        async with running(core, tmp_path):
+            found = await status(tmp_path)
+            assert isinstance(found["log"], dict)
+            assert found["log"]["lacks_to"] == begin - 1 > 0
+            assert min(one.item_id for one in core.root.folds.dim) > 1_000_000, "id 7 may be another item's"
+            async with asyncio.timeout(PATIENCE_S):
+                while not len(core.root.folds.cases):
+                    await status(tmp_path)
+            (case,) = core.root.folds.cases
+            known = core.root.folds.dim.by_id(case.item_id)
+            assert known is not None
+            assert known.item.name == "core/log_damage"
+        async with running(create(ARGUMENTS), tmp_path):
+            found = await status(tmp_path)
+            assert isinstance(found["log"], dict)
+            assert found["log"]["lacks_to"] == 0, "it has a snapshot of its own now"
+
+    asyncio.run(story())
+
+
+def test_a_lone_node_whose_log_is_whole_needs_no_snapshot(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(create(ARGUMENTS), tmp_path):
+            pass
+        for path in (tmp_path / "log" / "snapshots").iterdir():
+            path.write_bytes(b"")
+        core = create(ARGUMENTS)
+        async with running(core, tmp_path):
+            found = await status(tmp_path)
+            assert isinstance(found["log"], dict)
+            assert found["log"]["lacks_to"] == 0
+            assert list((tmp_path / "log" / "quarantine").glob("*.snapshot")), "kept for people"
+            assert {one.item_id for one in core.root.folds.dim} < set(range(100))
 
     asyncio.run(story())

@@ -9,8 +9,9 @@ from typing import TypeVar
 import msgspec
 import pytest
 
+from albireo.codec.history import FileKind
 from albireo.codec.message import Answer, Ask, FeedAck, FeedHello
-from albireo.codec.record import Audited, ItemDeclared, Stream
+from albireo.codec.record import Audited, GapFound, ItemDeclared, Stream
 from albireo.machine.feed.leader import Leader, LogFacts, cut
 from albireo.machine.history.sealing import SealPaceConfig
 from albireo.model.instant import MS, SECOND, Instant
@@ -20,7 +21,7 @@ from albireo.model.value import ItemId, ValueType
 from albireo.node.history.actor import Historian, HistoryArguments
 from albireo.node.history.files.store import HistoryStore
 from albireo.runtime import ActorContext, Letter, Link, running
-from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, stored_rows
+from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, stored, stored_rows
 from tests.parts.waiting import PATIENCE_S
 
 Story = TypeVar("Story", bound=Callable[..., Coroutine[None, None, None]])
@@ -176,6 +177,28 @@ async def test_rows_are_sealed_acknowledged_and_survive_a_restart(tmp_path: Path
         async with running(history(), tmp_path):
             await server.until_taken()
         assert stored_rows(tmp_path / "history") == sorted(log.rows)
+
+
+@in_a_loop
+async def test_a_record_that_no_file_can_hold_is_an_event_and_stops_nothing(tmp_path: Path) -> None:
+    """Version 0.1.0 took any gap record: its numbers have one bit more than those of Parquet. The error of the seal
+    ended the history at each start."""
+    log = some_log()
+    gap = GapFound(source="p1", reason="overflow", from_ns=DAY_ZERO, to_ns=2**63, item_ids=(2**64 - 1,), lost=1)
+    log.records(Stream.SAMPLES, [gap, msgspec.structs.replace(gap, to_ns=DAY_ZERO + 1, item_ids=())], DAY_ZERO)
+    log.samples([(1, DAY_ZERO + 99 * SECOND, 1.5, 0)], DAY_ZERO + 99 * SECOND)
+    server = LogServer(log)
+    async with running(server, tmp_path), running(history(), tmp_path), running(asker := Asker(), tmp_path):
+        await server.until_taken()
+        assert (await asker.ask("seal")).error == ""
+        await until(lambda: server.durable == server.committed)
+    assert stored_rows(tmp_path / "history") == sorted(log.rows)
+    (gaps,) = stored(tmp_path / "history", FileKind.GAPS)
+    assert [row["to_ns"] for row in gaps.to_pylist()] == [DAY_ZERO + 1]
+    (events,) = stored(tmp_path / "history", FileKind.EVENTS)
+    (unreadable,) = (row for row in events.to_pylist() if row["action"] == "unreadable")
+    assert unreadable["detail"] == "to_ns is 9223372036854775808, no signed number of 64 bit"
+    assert unreadable["sequence"] == log.end - 2
 
 
 @in_a_loop

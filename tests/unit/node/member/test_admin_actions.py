@@ -10,6 +10,7 @@ import pytest
 from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.pair_message import Install, Leaving, Prepare, Read, Yielded
 from albireo.codec.record import Audited
+from albireo.log import write_aside
 from albireo.machine.pair.events import CaseTold, HoldAsked, MemberStopAsked, State, SwitchoverAsked
 from albireo.machine.vote.voter import VoteAsked, VoterState
 from albireo.model.instant import MS, SECOND
@@ -17,10 +18,10 @@ from albireo.node.member.action_replies import WHAT_TO_DO
 from albireo.node.member.admin_actions import WAITING_MAX
 from albireo.node.member.audit_trail import USER_CHARS_MAX
 from albireo.node.member.joint_stop import HOLD_NS
-from albireo.node.member.marks import ACTIONS_MAX, NAME, MarkedCase, Marks
+from albireo.node.member.marks import ACTIONS_MAX, BYTES_MAX, NAME, UNREADABLE_NAME, MarkedCase, Marks
 from albireo.node.member.status import MemberStatus
 from albireo.runtime import Letter
-from albireo.sim.engine.disk import SimDisk
+from albireo.sim.engine.disk import PowerCut, SimDisk
 from tests.parts.pair import WALL, Side, Table
 
 ANSWERED_NS = 15 * SECOND
@@ -208,8 +209,67 @@ def test_maintenance_is_kept_over_a_restart_and_so_is_the_instant_since_when_it_
     assert (again.maintenance_since_ns, again.at_risk_since_ns) == (5, 7), "the earliest instant counts"
     again.at_risk(0)
     assert Marks(tmp_path).at_risk_since_ns == 0
-    (tmp_path / NAME).write_text("{")
+
+
+DAMAGED = [
+    b"{",
+    b"",
+    b"\xff\xfe",
+    b"\0" * 4096,
+    b'{"drained_since_ns": "x"}',
+    b'{"cases": [1]}',
+    b" " * (BYTES_MAX + 1),
+]
+
+
+@pytest.mark.parametrize("content", DAMAGED, ids=[repr(one[:12]) for one in DAMAGED])
+def test_unreadable_marks_are_kept_aside_and_count_as_maintenance(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / NAME).write_bytes(content)
+    marks = Marks(tmp_path, wall_ns=5)
+    assert marks.unreadable
+    assert (tmp_path / UNREADABLE_NAME).read_bytes() == content
+    for again in (marks, Marks(tmp_path, wall_ns=9)):
+        assert (again.maintenance_since_ns, list(again.cases)) == (5, ["marks_unreadable"]), "since it was found"
+    assert Marks(tmp_path).unreadable == ""
+    again.maintenance(0)
     assert Marks(tmp_path).maintenance_since_ns == 0
+    assert list(Marks(tmp_path).cases) == ["marks_unreadable"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_unreadable_marks_stay_unreadable_whenever_the_power_fails(seed: int) -> None:
+    """At each change of the disk."""
+    data = Path("/data")
+    for cut_at in range(1, 40):
+        disk = SimDisk(seed)
+        disk.make_directory(data)
+        write_aside(disk, data / NAME, [b"{"])
+        disk.cut_at = len(disk.operations) + cut_at
+        is_cut = False
+        try:
+            Marks(data, disk, wall_ns=5)
+        except PowerCut:
+            is_cut = True
+        again = Marks(data, disk.power_cut(seed), wall_ns=5)
+        assert (again.maintenance_since_ns, list(again.cases)) == (5, ["marks_unreadable"])
+        if not is_cut:
+            return
+    pytest.fail("it never ended")
+
+
+def test_member_with_unreadable_marks_takes_over_from_nobody_and_both_say_so(begun: Table) -> None:
+    primary, backup = begun.sides
+    (backup.data / NAME).write_bytes(b"{")
+    backup.open_books()
+    backup.actions.begin(backup.on_record())
+    begun.pass_time(SECOND)
+    assert "marks_unreadable" in cases(backup) and "marks_unreadable" in heard_cases(primary)
+    primary.is_up = False
+    begun.pass_time(5 * SECOND)
+    assert backup.member.state is State.READY
+    done(backup, "maintenance", is_on=False)
+    begun.wait_for(State.ACTIVE, State.SOLO)
+    assert done(backup, "pair_seen")["ended"] == ["marks_unreadable"]
 
 
 def test_member_that_leads_alone_is_not_drained(begun: Table) -> None:

@@ -1,0 +1,305 @@
+"""Records with extreme values: what admission refuses, and that nothing in a log stops folds or history.
+
+A log may hold more than admission takes today, because version 0.1.0 had no bounds.
+"""
+
+import types
+import typing
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albireo.codec import bounds, record, samples
+from albireo.codec.crc import crc32c
+from albireo.codec.history import BUCKET_NS, FileKind
+from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused
+from albireo.codec.record import (
+    Audited,
+    CaseChanged,
+    CommandAccepted,
+    CommandFinished,
+    CommandRequested,
+    EpochGranted,
+    FeatureRaised,
+    GapFound,
+    ItemDeclared,
+    Kind,
+    LowWater,
+    Marked,
+    NodeStopped,
+    ProducerOpened,
+    Record,
+    Stream,
+)
+from albireo.machine.fold.folds import Folds
+from albireo.machine.history.aggregate import TIME_LIMIT_NS
+from albireo.machine.history.trace import AggregateSettings
+from albireo.model.case import Case
+from albireo.model.command import Command, Outcome, Receipt
+from albireo.model.instant import SECOND
+from albireo.model.item import AlarmSettings, Condition, DataItem
+from albireo.model.samples import Column, SampleBatch, Strings
+from albireo.model.value import ItemId, ValueType
+from albireo.node.history.files.store import HistoryStore
+from albireo.node.history.hot import HotTail
+from albireo.node.history.query import StoredHistory, TimeRange
+from albireo.node.history.questions import HotQuestion, hot_answer
+from tests.long_form import IS_LONG
+from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, fill, hot_of, stored
+from tests.unit.machine.node.test_root import World, hello
+
+EXAMPLES: dict[type[Record], tuple[Stream, Record]] = {
+    ItemDeclared: (
+        Stream.STATE,
+        ItemDeclared(item_id=ItemId(1), node="root", item=DataItem(name="co", value_type=ValueType.INT64)),
+    ),
+    GapFound: (Stream.SAMPLES, GapFound(source="p1", reason="overflow", from_ns=1, to_ns=2, item_ids=(1,), lost=3)),
+    CaseChanged: (
+        Stream.CASES,
+        CaseChanged(
+            case=Case(case_id=1, item_id=1, condition=Condition.HI, severity=500, unshelve_at=5, value=1.5),
+            cause="raised",
+        ),
+    ),
+    CommandRequested: (
+        Stream.COMMAND,
+        CommandRequested(command=Command(command_id="c", item_id=1, value=1, user="u", requested_ns=1)),
+    ),
+    CommandAccepted: (Stream.COMMAND, CommandAccepted(command_id="c")),
+    CommandFinished: (
+        Stream.COMMAND,
+        CommandFinished(receipt=Receipt(command_id="c", outcome=Outcome.VERIFIED, read_back=1, finished_ns=1)),
+    ),
+    Audited: (Stream.AUDIT, Audited(at_ns=1, user="u", action="write", subject="s")),
+    ProducerOpened: (Stream.CONTROL, ProducerOpened(producer_id=1, name="p1", run=1)),
+    EpochGranted: (Stream.CONTROL, EpochGranted(epoch=1, branch_id=1, node="root", reason="start")),
+    NodeStopped: (Stream.CONTROL, NodeStopped(at_ns=1)),
+    Marked: (Stream.CONTROL, Marked()),
+    LowWater: (Stream.CONTROL, LowWater(stream=1, sequence=1, reason="age")),
+    FeatureRaised: (Stream.CONTROL, FeatureRaised(level=2)),
+}
+STORED = (GapFound, CaseChanged, Audited, EpochGranted, NodeStopped, ItemDeclared)
+"""Kinds that the history makes rows of."""
+ALARMED = ItemDeclared(
+    item_id=ItemId(1),
+    node="root",
+    item=DataItem(name="co", value_type=ValueType.INT64, alarm=AlarmSettings(hi=1e18, lo=-1e18, rate_per_s=1.0)),
+)
+INTEGERS = (-(2**63), -(2**62), -1, 0, 1, 2**32, 2**62 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
+TEXTS = ("", "\0", "\x1b[2J", "=1+1", "../..", "ü" * 300, "x" * (bounds.TEXT_CHARS_MAX + 1))
+FLOATS = (0.0, -0.0, 5e-324, 1.7e308, float("inf"), float("-inf"), float("nan"))
+EVER = TimeRange(-TIME_LIMIT_NS, TIME_LIMIT_NS)
+REACHED = TimeRange(-TIME_LIMIT_NS + 2 * BUCKET_NS, TIME_LIMIT_NS - 2 * BUCKET_NS)
+"""Minutes of which every query sees the whole."""
+MINUTE = TimeRange(DAY_ZERO, DAY_ZERO + 60 * SECOND)
+
+
+def test_every_kind_of_record_has_an_example_within_bounds() -> None:
+    assert set(EXAMPLES) == set(typing.get_args(Record))
+    assert [bounds.objection(one) for _, one in EXAMPLES.values()] == [""] * len(EXAMPLES)
+
+
+def places(value: msgspec.Struct) -> list[tuple[str, ...]]:
+    """Paths to the fields of a record that hold a number, a text or a list."""
+    found: list[tuple[str, ...]] = []
+    for name in value.__struct_fields__:
+        inner = getattr(value, name)
+        if isinstance(inner, msgspec.Struct):
+            found += [(name, *path) for path in places(inner)]
+        elif isinstance(inner, int | str | tuple) and not isinstance(inner, bool | Enum):
+            found.append((name,))
+    return found
+
+
+def with_field(value: Any, path: Sequence[str], content: object) -> Any:
+    name, *rest = path
+    inner = with_field(getattr(value, name), rest, content) if rest else content
+    return msgspec.structs.replace(value, **{name: inner})
+
+
+@pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
+def test_every_number_text_and_list_of_every_kind_is_bounded(kind: type[Record]) -> None:
+    _, example = EXAMPLES[kind]
+    for path in places(example):
+        content = example
+        for name in path:
+            content = getattr(content, name)
+        if isinstance(content, str):
+            beyond: list[object] = ["x" * (bounds.TEXT_CHARS_MAX + 1)]
+        elif isinstance(content, tuple):
+            beyond = [(0,) * (bounds.ENTRIES_MAX + 1), (2**63,), (-1, 5)]
+        elif path[-1] in ("run", "branch_id"):
+            beyond = [-1, 2**64]
+        else:
+            beyond = [2**63, -(2**63) - 1]
+        for one in beyond:
+            changed = with_field(example, path, one)
+            assert path[-1] in bounds.objection(changed), (path, one)
+
+
+def fields_of(hint: Any) -> st.SearchStrategy[Any]:
+    """Extreme contents of a field of this type."""
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return st.sampled_from(list(hint))
+    if hint is AlarmSettings:
+        return st.just(AlarmSettings(hi=1.7e308, lo=-1.7e308, hysteresis=1e308, stale_s=1e300, rate_per_s=5e-324))
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        hints = typing.get_type_hints(hint)
+        return st.builds(hint, **{name: fields_of(hints[name]) for name in hint.__struct_fields__})
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return st.one_of(*(fields_of(one) for one in typing.get_args(hint)))
+    if typing.get_origin(hint) is tuple:
+        return st.lists(fields_of(typing.get_args(hint)[0]), max_size=3).map(tuple)
+    plain = getattr(hint, "__supertype__", hint)
+    return {
+        bool: st.booleans(),
+        int: st.sampled_from(INTEGERS),
+        float: st.sampled_from(FLOATS),
+        str: st.sampled_from(TEXTS),
+        type(None): st.none(),
+    }[plain]
+
+
+def sealed(data: Path, log: MemoryLog) -> tuple[HotTail, StoredHistory]:
+    """What the history makes of a log: it is asked while the rows are in memory, seals them, and is opened again."""
+    store, _ = HistoryStore.open(data, "root", DyingFiles())
+    hot = hot_of(store)
+    fill(hot, log)
+    hot_answer(hot.content(), HotQuestion())
+    store.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
+    again, report = HistoryStore.open(data, "root")
+    assert (report.problem, report.leftovers) == ("", 0)
+    assert again.manifest.position.sequence == log.end
+    return hot, StoredHistory(again.root, again.manifest)
+
+
+@pytest.mark.slow
+@settings(max_examples=100 if IS_LONG else 25, deadline=None)
+@given(st.data())
+def test_a_log_of_any_records_is_folded_sealed_and_read_back(data: st.DataObject) -> None:
+    log, folds = MemoryLog(), Folds()
+    log.records(Stream.STATE, [ALARMED], DAY_ZERO)
+    kinds = data.draw(st.lists(st.sampled_from(list(EXAMPLES)), min_size=1, max_size=6))
+    drawn = [data.draw(fields_of(kind)) for kind in kinds]
+    for one in drawn:
+        log.records(EXAMPLES[type(one)][0], [one], DAY_ZERO)
+    for frame in log.frames:
+        folds.replay(frame)
+    assert folds.unreadable == 0
+    Folds.restore(folds.snapshot(), folds.log_time_ms)
+    with TemporaryDirectory() as folder:
+        hot, history = sealed(Path(folder), log)
+        gaps = sum(len(table) for table in stored(Path(folder) / "history", FileKind.GAPS))
+        events = [row for table in stored(Path(folder) / "history", FileKind.EVENTS) for row in table.to_pylist()]
+        items = len(history.items())
+    unreadable = [row for row in events if row["action"] == "unreadable"]
+    assert len(unreadable) == hot.unreadable
+    declared = {one.item_id for one in drawn if isinstance(one, ItemDeclared)}
+    made = sum(isinstance(one, STORED) for one in drawn)
+    lost_items = sum(isinstance(one, ItemDeclared) for one in drawn) - len(declared - {1})
+    assert made - lost_items <= gaps + len(events) + items <= made + 1
+
+
+def gap_bodies() -> st.SearchStrategy[GapFound]:
+    built: st.SearchStrategy[GapFound] = fields_of(GapFound)
+    return built
+
+
+@pytest.mark.slow
+@settings(max_examples=100 if IS_LONG else 25, deadline=None)
+@given(gaps=st.lists(gap_bodies(), min_size=1, max_size=3))
+def test_a_producer_s_gap_is_refused_or_can_be_stored(gaps: list[GapFound]) -> None:
+    world = World()
+    welcome = hello(world)
+    body = record.encode_records(welcome.producer_id, 1, list(gaps))
+    entry = AppendEntry(Stream.SAMPLES, Kind.RECORDS, len(gaps), crc32c(body))
+    world.letter(b"plc", Append(entries=(entry,)), [body])
+    world.sync()
+    refused = [one.reason for one in world.take(AppendRefused) if isinstance(one, AppendRefused)]
+    is_beyond = any(bounds.objection(one) for one in gaps)
+    assert refused == (["malformed"] if is_beyond else [])
+    assert len(world.take(Appended)) == (not is_beyond)
+    assert len(world.records(GapFound)) == (0 if is_beyond else len(gaps))
+    sealed_world(world)
+
+
+def sealed_world(world: World) -> None:
+    log = MemoryLog()
+    log.frames, log.end = world.frames, world.end.sequence
+    with TemporaryDirectory() as folder:
+        hot, history = sealed(Path(folder), log)
+        for item_id in list(history.items())[:3]:
+            whole = history.intervals(item_id, REACHED, 2 * TIME_LIMIT_NS, AggregateSettings())
+            raw = history.intervals(item_id, REACHED, 2 * TIME_LIMIT_NS, AggregateSettings(), only_raw=True)
+            assert whole.rows.tolist() == raw.rows.tolist()
+            history.at(item_id, MINUTE, 10 * SECOND, AggregateSettings(), is_stepped=False)
+            history.raw([item_id], EVER)
+            history.last(item_id, TIME_LIMIT_NS)
+            history.last(item_id, DAY_ZERO)
+        history.gaps(EVER)
+        history.events(EVER)
+    assert hot.unreadable == 0, "what is admitted can be stored"
+
+
+times = st.sampled_from([-(2**63), -TIME_LIMIT_NS, -1, 0, DAY_ZERO, DAY_ZERO + SECOND, TIME_LIMIT_NS, 2**63 - 1])
+
+
+@st.composite
+def extreme_batches(draw: st.DrawFn) -> SampleBatch:
+    value_type = draw(st.sampled_from(list(ValueType)))
+    count = draw(st.integers(1, 5))
+
+    def column(content: st.SearchStrategy[Any], dtype: str) -> np.ndarray[Any, Any]:
+        return np.array(draw(st.lists(content, min_size=count, max_size=count)), dtype)
+
+    texts = Strings.of(draw(st.lists(st.sampled_from(TEXTS), min_size=count, max_size=count)))
+    values: dict[ValueType, Column] = {
+        ValueType.FLOAT64: column(st.sampled_from(FLOATS), "f8"),
+        ValueType.INT64: column(st.sampled_from([-(2**63), 0, 10**18 + 1, 2**63 - 1]), "i8"),
+        ValueType.BOOL: column(st.integers(0, 1), "u1"),
+        ValueType.STRING: texts,
+    }
+    return SampleBatch(
+        value_type=value_type,
+        item_id=column(st.sampled_from([0, 1, 2, 3, 4, 5, 2**32 - 1]), "u4"),
+        source_ns=column(times, "i8"),
+        node_ns=column(times, "i8"),
+        value=values[value_type],
+        quality=column(st.sampled_from([0, 0, 0x4000_0000, 0x8000_0000, 2**32 - 1]), "u4"),
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=100 if IS_LONG else 25, deadline=None)
+@given(batches=st.lists(extreme_batches(), min_size=1, max_size=5))
+def test_samples_of_any_value_and_time_are_folded_sealed_and_read_back(batches: list[SampleBatch]) -> None:
+    world = World()
+    welcome = hello(world)
+    for number, batch in enumerate(batches, 1):
+        body = samples.encode_body(welcome.producer_id, number, batch)
+        entry = AppendEntry(Stream.SAMPLES, int(batch.value_type), len(batch), crc32c(body))
+        world.letter(b"plc", Append(entries=(entry,)), [body])
+        world.sync()
+    assert world.take(AppendRefused) == []
+    world.pass_time(SECOND)
+    Folds.restore(world.root.folds.snapshot(), world.root.folds.log_time_ms)
+    sealed_world(world)
+
+
+def test_a_case_of_the_largest_integer_has_a_value_that_an_integer_can_have() -> None:
+    log, folds = MemoryLog(), Folds()
+    log.records(Stream.STATE, [ALARMED], DAY_ZERO)
+    log.samples([(1, DAY_ZERO, 2**63 - 1, 0)], DAY_ZERO, ValueType.INT64)
+    for frame in log.frames:
+        folds.replay(frame)
+    (raised,) = folds.propose(DAY_ZERO)  # type: ignore[arg-type]  # a wall time
+    assert bounds.objection(raised) == ""
+    assert raised.case.value == 2**63 - 1
