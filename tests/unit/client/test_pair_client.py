@@ -27,7 +27,7 @@ from albireo.codec.message import (
     RoleAsked,
     RoleTold,
 )
-from albireo.codec.record import GapFound, Kind
+from albireo.codec.record import GapFound, Kind, ProducerOpened
 from albireo.machine.feed.follower import ASK_AGAIN_NS, SILENCE_NS, Deliver, FollowerConfig
 from albireo.machine.feed.roaming import Fed, Roaming
 from albireo.machine.fold.producers import Producers
@@ -359,8 +359,8 @@ class Member:
         self.epoch = epoch
         self.pending = []
         self.producers = Producers()
-        for name, run in self.pair.opened:
-            self.producers.fold_opened(self.producers.opened(name, run)[0], 1, 1)
+        for opened in self.pair.opened:
+            self.producers.fold_opened(opened, 1, 1)
         for place, (producer_id, sequence, _) in enumerate(self.pair.log):
             self.producers.fold_batch(producer_id, sequence, 1, Position(1, place + 1))
         self.knows = False
@@ -393,16 +393,17 @@ class Member:
                     self.pending.append((draft.producer_id, draft.producer_sequence, values))
 
     def _hello(self, hello: ProducerHello) -> None:
-        opened, is_new = self.producers.opened(hello.producer, hello.run)
-        if is_new:
+        if self.producers.find(hello.producer) is None:
             if not self.is_leader:
                 return
-            self.producers.fold_opened(opened, 1, 1)
-            self.pair.opened.append((hello.producer, hello.run))
-        last = self.producers.last_appended(opened.producer_id) or 0
+            self.pair.opened.append(self.producers.open(hello.producer, hello.run, 1, 1))
+            self.producers.fold_opened(self.pair.opened[-1], 1, 1)
+        known = self.producers.find(hello.producer)
+        assert known is not None
+        last = self.producers.last_appended(known.producer_id) or 0
         self.out.append(
             ProducerWelcome(
-                producer_id=opened.producer_id,
+                producer_id=known.producer_id,
                 last_sequence=last,
                 item_ids=(41,),
                 epoch=self.epoch,
@@ -433,7 +434,7 @@ class Pair:
         self.chance = random.Random(seed)
         self.epoch = 2
         self.log: list[tuple[int, int, list[int]]] = []
-        self.opened: list[tuple[str, int]] = []
+        self.opened: list[ProducerOpened] = []
         self.members = [Member(self, 0), Member(self, 1)]
         self.members[0].lead(2)
         self.client = PairSender("p", ITEMS, run=5, config=CONFIG, seek=SEEK, now=at(0))

@@ -26,7 +26,7 @@ from albireo.machine.feed.follower import (
 from albireo.machine.feed.roaming import Fed, Roaming
 from albireo.machine.producer.producer import Offered, ProducerConfig
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
-from albireo.machine.producer.sending import Acknowledged, BatchRefused, Heard, PairSender, SayTo
+from albireo.machine.producer.sending import Acknowledged, BatchRefused, Heard, PairSender, SayTo, Superseded
 from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position
@@ -175,7 +175,7 @@ class ProducerClient(Client):
     def _changed(self, member: int, is_up: bool) -> None:
         self._perform(self.machine.step((LineUp if is_up else LineDown)(member), self.now()))
 
-    def _perform(self, effects: Sequence[SayTo | Acknowledged | BatchRefused]) -> None:
+    def _perform(self, effects: Sequence[SayTo | Acknowledged | BatchRefused | Superseded]) -> None:
         for effect in effects:
             match effect:
                 case SayTo(member, message, raw):
@@ -184,6 +184,8 @@ class ProducerClient(Client):
                     self.acknowledged = batch
                 case BatchRefused(batch):
                     raise AssertionError(f"batch {batch} of {self.name} was refused")
+                case Superseded(by):
+                    raise AssertionError(f"{self.name} is superseded by {by}")
         self.arm(self.machine.deadline())
 
 

@@ -26,7 +26,7 @@ from albireo.model.position import Position
 from albireo.sim.engine.ledger import Tenures
 from albireo.sim.nodes.log import StagedLog
 
-COMMON = ("cases", "commands", "producers")
+COMMON = ("cases", "commands", "producers", "lives")
 """Sections of a snapshot that say the same on both members, whoever has the samples."""
 
 
@@ -208,7 +208,7 @@ class NodeLedger(Tenures):
             return
         mine, known = folds.snapshot(), self.folds.snapshot()
         compared = COMMON if self.payloads.count else known
-        different = [name for name in compared if mine.get(name) != known[name]]
+        different = [name for name in compared if mine.get(name) != known.get(name)]
         if different or folds.log_time_ms != self.folds.log_time_ms:
             self._fail(f"{index}: folds at {position} are not those of the log: {different}")
 
