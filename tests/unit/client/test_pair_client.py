@@ -26,6 +26,7 @@ from albireo.codec.message import (
     ProducerWelcome,
     RoleAsked,
     RoleTold,
+    Successor,
 )
 from albireo.codec.record import GapFound, Kind, ProducerOpened
 from albireo.machine.feed.follower import ASK_AGAIN_NS, SILENCE_NS, Deliver, FollowerConfig
@@ -49,7 +50,7 @@ from albireo.machine.producer.seeking import (
     Seeker,
     TurnedAway,
 )
-from albireo.machine.producer.sending import Acknowledged, BatchRefused, Effects, Heard, PairSender, SayTo
+from albireo.machine.producer.sending import Acknowledged, BatchRefused, Effects, Heard, PairSender, SayTo, Superseded
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.log_view import LogView
@@ -252,6 +253,21 @@ def test_only_the_chosen_member_is_believed() -> None:
     for message in (welcome(0, 2), appended(2, 2), late):
         assert one.step(Heard(0, message), at(3)) == []
     assert not one.is_all_acknowledged
+
+
+def test_a_superseded_sender_says_so_once_and_nothing_to_anybody_any_more() -> None:
+    one = sender()
+    one.step(Heard(0, acts(2)), at(0))
+    one.step(Heard(0, welcome(0, 2)), at(0))
+    one.step(Offered(batches=(numbers(1),)), at(1))
+    by = Successor(producer_id=4, run=6)
+    told = AppendRefused(producer_id=3, producer_sequence=0, reason="superseded", run=5, successor=by)
+    assert one.step(Heard(1, told), at(2)) == [], "a member that is not chosen"
+    assert one.step(Heard(0, told), at(2)) == [Superseded(by)]
+    for event in (Heard(0, told), LineDown(0), Heard(1, acts(5)), Offered(batches=(numbers(2),)), TimePassed()):
+        assert one.step(event, at(60_000)) == []
+    assert one.deadline() is None
+    assert one.successor == by
 
 
 def test_a_refusal_because_passive_is_no_reason_to_ask_the_same_again() -> None:
