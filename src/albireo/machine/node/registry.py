@@ -17,7 +17,7 @@ from albireo.codec.message import AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import GapFound, ItemDeclared, Record, Stream
 from albireo.machine.fold.dim import ITEMS_MAX
 from albireo.machine.fold.folds import Folds
-from albireo.machine.fold.producers import KnownProducer, Standing
+from albireo.machine.fold.producers import Standing
 from albireo.machine.node.admission import CREDIT_BYTES, Admission, superseded
 from albireo.machine.node.turn import Moment, Turn
 from albireo.model import quality
@@ -252,7 +252,8 @@ class Hellos:
             return None  # Asked again out of impatience: its welcome is on the way.
         standing = producers.standing(hello.producer, hello.run, hello.life)
         if known is not None and standing is Standing.SUPERSEDED:
-            return self._superseded(sender, hello.life, hello.run, known, turn)
+            self._admission.counters.superseded += 1
+            return sender, superseded(hello.life, hello.run, known)
         if len(self._declaring) >= DECLARING_MAX:
             return None
         self._declaring.append(self._registry.hello(sender, hello, moment, turn))
@@ -260,14 +261,8 @@ class Hellos:
         before = None if known is None or standing is Standing.PRESENT else self._registry.sender_of(known.producer_id)
         if known is None or by is None or before is None or before == sender:
             return None
-        return self._superseded(before, known.producer_id, known.run, by, turn)
-
-    def _superseded(
-        self, sender: bytes, producer_id: int, run: int, by: KnownProducer, turn: Turn
-    ) -> tuple[bytes, AppendRefused]:
-        self._admission.counters.superseded += 1
-        turn.note("warning", "producer_superseded", producer=by.name, life=producer_id, run=run, by=by.producer_id)
-        return sender, superseded(producer_id, run, by)
+        turn.note("warning", "producer_superseded", producer=by.name, life=known.producer_id, by=by.producer_id)
+        return before, superseded(known.producer_id, known.run, by)
 
     def more(self, moment: Moment, turn: Turn) -> tuple[bytes, ProducerWelcome] | None:
         """Declare a slice of the first hello; the last returns the welcome, to be said once `turn.end` commits."""
