@@ -334,6 +334,7 @@ PUBLIC: dict[str, list[str]] = {
         "BatchRefused",
         "ClientError",
         "Delivered",
+        "NameTaken",
         "NodeClient",
         "NodeRefused",
         "NodeUnreachable",

@@ -18,7 +18,7 @@ import numpy as np
 
 from albireo.codec import record, reference, samples
 from albireo.codec.frame import Frame, body_crc
-from albireo.codec.message import AnyMessage, Append, Appended, ProducerWelcome
+from albireo.codec.message import AnyMessage, Append, Appended, ProducerWelcome, Successor
 from albireo.codec.record import GapFound, Kind, ProducerOpened, Stream
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import (
@@ -40,7 +40,7 @@ from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment
 from albireo.machine.producer.producer import Offered, ProducerConfig
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
-from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairSender, SayTo
+from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairSender, SayTo, Superseded
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import DataItem
 from albireo.model.log_view import LogView
@@ -198,8 +198,9 @@ class Member:
 class Life:
     """One life of a program: what it offered, and what it was told."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, run: int) -> None:
         self.first = first
+        self.run = run
         self.offered: list[int] = []
         self.told: list[Acknowledged] = []
         self.bodies: dict[tuple[int, int], bytes] = {}
@@ -210,14 +211,19 @@ class Life:
         """By value that was acknowledged early: the epoch of whoever said so."""
         self.is_forced = False
         """A member was forced to lead without what was acknowledged in it."""
+        self.by: Successor | None = None
+        """Life that it was told has its name now."""
 
 
 class Program:
-    """A producer with a line to each member; it may die and begin anew."""
+    """A producer with a line to each member; it may pause, and die and begin anew."""
 
-    def __init__(self, pair: "Pair", name: str) -> None:
+    def __init__(self, pair: "Pair", label: str) -> None:
+        """`label`: name of the producer, or `label=name`, where several programs have one name."""
         self.pair = pair
-        self.name = name
+        self.label, _, name = label.partition("=")
+        self.name = name or self.label
+        self.is_paused = False
         self.lives: list[Life] = []
         self.last: tuple[int, AnyMessage, tuple[bytes, ...]] | None = None
         self.lines: list[tuple[deque[tuple[AnyMessage, Sequence[bytes]]], deque[AnyMessage]]] = []
@@ -229,16 +235,19 @@ class Program:
 
     @property
     def identity(self) -> bytes:
-        return f"{self.name}#{len(self.lives)}".encode()
+        return f"{self.label}#{len(self.lives)}".encode()
 
     def begin(self) -> None:
         """A new process: nothing of the one before is remembered; what that had sent still arrives."""
         self.pair.ghosts += [(self.identity, member, into) for member, (into, _) in enumerate(self.lines)]
-        self.lives.append(Life(self.pair.next_value))
+        self.pair.runs += 1
+        self.lives.append(Life(self.pair.next_value, self.pair.runs))
         self.lines = [(deque(), deque()), (deque(), deque())]
-        seed = len(self.lives) * 100 + len(self.name)
+        self.is_paused = False
         items = (DataItem(name=f"{self.name}_number", value_type=ValueType.INT64),)
-        self.machine = PairSender(self.name, items, run=seed, config=CONFIG, seek=SeekConfig(), now=self.pair.now)
+        self.machine = PairSender(
+            self.name, items, run=self.pair.runs, config=CONFIG, seek=SeekConfig(), now=self.pair.now
+        )
         for member in self.pair.members:
             if member.is_up:
                 self.perform(self.machine.step(LineUp(member.index), self.pair.now))
@@ -264,6 +273,9 @@ class Program:
                         if effect.may_be_cut:
                             self.life.told_in[value] = effect.position.epoch
                     self.life.acknowledged = effect.batch
+                case Superseded(by):
+                    assert self.life.by is None, "it is told once"
+                    self.life.by = by
                 case _:
                     raise AssertionError(effect)
 
@@ -307,8 +319,9 @@ class Program:
         return [one for one in effects if isinstance(one, SayTo) and isinstance(one.message, Append)]
 
     def hears(self, member: int, count: int = 1_000_000) -> None:
+        """What is on its way from a member arrives, unless the program is paused."""
         out = self.lines[member][1]
-        for _ in range(min(count, len(out))):
+        for _ in range(0 if self.is_paused else min(count, len(out))):
             self.perform(self.machine.step(Heard(member, out.popleft()), self.pair.now))
 
     def says(self, member: int, count: int = 1_000_000) -> None:
@@ -317,7 +330,7 @@ class Program:
 
     def pass_time(self) -> None:
         due = self.machine.deadline()
-        if due is not None and self.pair.now >= due:
+        if due is not None and self.pair.now >= due and not self.is_paused:
             self.perform(self.machine.step(TimePassed(), self.pair.now))
 
 
@@ -333,6 +346,8 @@ class Pair:
         self.payloads: dict[tuple[bytes, int], Frame] = {}
         """By private log and sequence."""
         self.next_value = 1
+        self.runs = 0
+        """Runs of programs so far."""
         self.takeovers: list[int] = []
         """Epochs that began with one."""
         self.said: list[tuple[str, Appended]] = []
@@ -473,7 +488,7 @@ class Pair:
     def talk(self, rounds: int = 6) -> None:
         """Everything said arrives, and what is said to it; nothing is synced."""
         for _ in range(rounds):
-            for program in self.programs:
+            for program in [one for one in self.programs if not one.is_paused]:
                 for member in self.members:
                     program.says(member.index)
                     program.hears(member.index)
@@ -502,7 +517,8 @@ class Pair:
 
     def check(self) -> list[int]:
         """Nothing doubled, nothing out of order, nothing lost that was told of as committed, save by force; what was
-        told of early is lost only by a takeover and with its program. A gap is told of all that is lost.
+        told of early is lost only by a takeover and with its program. A gap is told of all that is lost. The log
+        holds a prefix of each life; each run opened its name once, and one program has it.
 
         Returns:
             What was acknowledged and is lost.
@@ -514,9 +530,9 @@ class Pair:
             for index, life in enumerate(program.lives):
                 here = [value for value in stored if value in set(life.offered)]
                 assert here == sorted(set(here)), f"{program.name}: doubled or out of order: {here}"
-                is_alive = index == len(program.lives) - 1
-                if is_alive and not life.is_forced:
-                    assert here == life.offered, f"{program.name}: offered {life.offered}, stored {here}"
+                is_alive = index == len(program.lives) - 1 and life.by is None
+                whole = life.offered if is_alive else life.offered[: len(here)]
+                assert life.is_forced or here == whole, f"{program.label}: offered {life.offered}, stored {here}"
                 missing = [one for one in life.offered[: life.acknowledged] if one not in here]
                 for value in [] if life.is_forced else missing:
                     assert value in life.told_in, f"{value} was committed, and is lost"
@@ -525,10 +541,33 @@ class Pair:
                 if missing:
                     self._check_gap(program.name, life, missing)
                 lost += missing
+        self._check_names()
         return lost
 
+    def _check_names(self) -> None:
+        """No run of a program opened its name twice, nothing of a life stands behind the opening of the next, and
+        whoever opened a name last has it: the others of that name have stopped."""
+        opened: dict[int, ProducerOpened] = {}
+        present: dict[str, ProducerOpened] = {}
+        for frame in self.leader.frames:
+            life, _ = record.decode_producer(frame.body)
+            assert not life or present[opened[life].name] == opened[life], f"life {life} goes on behind {present}"
+            if frame.header.kind == Kind.RECORDS:
+                for one in record.decode_records(frame.body, frame.header.record_count):
+                    if isinstance(one, ProducerOpened):
+                        assert one.run not in [before.run for before in opened.values()], (
+                            f"a name was taken back: {one}"
+                        )
+                        opened[one.producer_id] = present[one.name] = one
+        for program in self.programs:
+            has_name = present[program.name].run == program.life.run
+            assert has_name == (program.life.by is None), f"{program.label}: {program.life.by}, {present[program.name]}"
+
     def _check_gap(self, name: str, life: Life, missing: list[int]) -> None:
-        """Behind the last that is left of this life, and before anything of the next one, stands a gap."""
+        """Behind the last that is left of this life, and before anything of the next one, stands a gap.
+
+        Where programs share the name, another may have counted on meanwhile: the gap stands anywhere behind.
+        """
         of_producer: list[int | str] = []
         ids = set()
         for frame in self.leader.frames:
@@ -540,9 +579,12 @@ class Pair:
                         of_producer.append("gap")
             elif record.decode_producer(frame.body)[0] in ids:
                 of_producer += held(self.whole(frame))
-        before = [one for one in of_producer if isinstance(one, int) and one < missing[0]]
+        is_shared = sum(program.name == name for program in self.programs) > 1
+        known = set(life.offered) if is_shared else set(range(missing[0]))
+        before = [one for one in of_producer if one in known and isinstance(one, int) and one < missing[0]]
         start = of_producer.index(before[-1]) + 1 if before else 0
-        assert "gap" in of_producer[start : start + 1], f"{missing} are lost without a gap: {of_producer}"
+        end = None if is_shared else start + 1
+        assert "gap" in of_producer[start:end], f"{missing} are lost without a gap: {of_producer}"
 
 
 def batch(value: int) -> SampleBatch:

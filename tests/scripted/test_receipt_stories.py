@@ -1,9 +1,11 @@
 """Receipt stories: what programs are told of batches of a stream that may be `local`; real machines.
 
     both | private | programs NAME ...    in the first lines: no stream is local; samples stay with the member that
-                                  took them; other programs than `p`
+                                  took them; other programs than `p` (`b=p`: a program `b` of the producer `p`)
     p offers N                    batches of one value each: 1, 2, 3... over all programs
     p says it again | p reconnects | p dies | p loses B | p finds B
+    p pauses | p wakes            it hears nothing and says nothing; what it said before arrives when it wakes
+    -> p is superseded | p goes on
     A syncs [one]                 everything in its log is on its disk; one frame more of it is
     copy [N]                      frames of the log go to the passive member
     takeover | power NAME | kill NAME | start NAME | A is suspended | B leaves the set
@@ -44,8 +46,8 @@ class Story:
         self.pair = Pair(names, local, is_private="private" in head)
         self.pair.settle()
         self.pair.said.clear()
-        self.programs = {one.name: one for one in self.pair.programs}
-        self.told: dict[str, int] = dict.fromkeys(names, 0)
+        self.programs = {one.label: one for one in self.pair.programs}
+        self.told: dict[str, int] = dict.fromkeys(self.programs, 0)
 
     def member(self, name: str) -> Member:
         return self.pair.members[NAMES.index(name)]
@@ -77,7 +79,7 @@ class Story:
             case [name, *what]:
                 self.of_program(self.programs[name], what)
         for program in pair.programs:
-            for member in pair.members:
+            for member in pair.members if not program.is_paused else ():
                 program.says(member.index)
 
     def of_member(self, member: Member, what: str) -> None:
@@ -105,7 +107,9 @@ class Story:
                 program.line(self.member(name), is_up=how == "finds")
             case ["dies"]:
                 program.begin()
-                self.told[program.name] = 0
+                self.told[program.label] = 0
+            case ["pauses" | "wakes" as how]:
+                program.is_paused = how == "pauses"
             case _:
                 pytest.fail(f"no such line: {what}")
 
@@ -135,6 +139,9 @@ class Story:
         if verb == "keeps":
             self.pair.talk()
             assert rest == (kept(self.programs[subject]) or ["nothing"])
+        elif subject in self.programs and verb in ("is", "goes"):
+            self.pair.talk()
+            assert (self.programs[subject].life.by is not None) is (verb == "is"), one
         elif verb == "has":
             there = self.member(subject).own_values() if self.pair.is_private else self.member(subject).values()
             assert rest == (list(map(str, there)) or ["nothing"])

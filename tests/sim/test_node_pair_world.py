@@ -32,7 +32,10 @@ def test_same_seed_same_story() -> None:
     assert (first.agenda.count, first.ledger.end) == (second.agenda.count, second.ledger.end)
 
 
-RARE: Final = {"serves before its folds are those of its log": 8}
+RARE: Final = {
+    "serves before its folds are those of its log": 8,
+    "the batches of a life that is over are taken": 9,
+}
 """First of the seeds that are tried, where the ones before it only take time."""
 
 
@@ -126,6 +129,16 @@ def test_members_are_upgraded_one_after_the_other_under_faults(seed: int) -> Non
         world.agenda.play_until(world.agenda.at + SECOND)
         world.settle()
         assert levels(world) == [FEATURE_LEVEL, FEATURE_LEVEL]
+
+
+@pytest.mark.parametrize("seed", some(range(20), 4))
+def test_programs_of_one_name_lose_nothing_and_double_nothing(seed: int) -> None:
+    """They begin beside each other, pause with batches under way, and come back, while the members fail."""
+    faults = ("kill", "power", "pause", "cut_oneway", "break_connections", "switchover")
+    rivals = 5 * ("rival",) + 3 * ("pause_program",)
+    swarm = NodeSwarm(faults=faults + rivals, fault_every_ms=300.0, batch_every_ms=20.0, is_local=seed % 2 == 1)
+    world = NodeWorld(seed, swarm).play()
+    assert any(one.by is not None for one in world.producers)
 
 
 def values_at(world: NodeWorld, index: int) -> dict[int, list[int]]:

@@ -7,6 +7,7 @@ A failure prints the seed: `pytest tests/sim -k "receipts and seed-17"` plays it
 """
 
 import random
+from collections.abc import Sequence
 
 import msgspec
 import pytest
@@ -27,9 +28,9 @@ STEPS = 150
 class World:
     """One seed: its own mix, and what it does next."""
 
-    def __init__(self, seed: int, *, local: frozenset[int] = LOCAL) -> None:
+    def __init__(self, seed: int, *, local: frozenset[int] = LOCAL, programs: Sequence[str] = ()) -> None:
         self.chance = chance = random.Random(f"receipts {seed}")
-        self.pair = Pair(("p", "q")[: chance.choice([1, 2])], local)
+        self.pair = Pair(programs or ("p", "q")[: chance.choice([1, 2])], local)
         self.pair.settle()
         faults = chance.choice([0.2, 1.0, 4.0])
         self.does = {

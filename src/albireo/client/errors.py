@@ -4,7 +4,13 @@ ClientError
   +- NodeUnreachable   nobody answered in time: the node is not there, or hangs
   +- NodeRefused       the node answered no, with the reason and the remedy
   +- QueueFull         earlier offers still wait; nothing was taken
+  +- NameTaken         another program has this producer's name; it is superseded, for good
 """
+
+from datetime import UTC, datetime
+
+from albireo.codec.message import Successor
+from albireo.model.instant import SECOND
 
 
 class ClientError(Exception):
@@ -26,3 +32,21 @@ class NodeRefused(ClientError):
 
 class QueueFull(ClientError):
     """A producer holds as much as it may; nothing of this offer was taken."""
+
+
+class NameTaken(ClientError):
+    """Another program has the producer's name since: this one is superseded and sends nothing any more.
+
+    Batches that are not acknowledged may be recorded up to one of them.
+    """
+
+    def __init__(self, name: str, by: Successor) -> None:
+        since = (
+            f" since {datetime.fromtimestamp(by.since_ns / SECOND, UTC):%Y-%m-%d %H:%M:%S} UTC" if by.since_ns else ""
+        )
+        super().__init__(
+            f"producer {name!r} is superseded: life {by.producer_id} (run {by.run}) has the name{since}; what to do: "
+            "end this program, or give each of the two programs a name of its own and start both again"
+        )
+        self.name = name
+        self.by = by

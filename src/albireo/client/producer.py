@@ -8,10 +8,12 @@ A takeover makes `wait` take longer, nothing else. Batches that are not acknowle
 whichever member acts. Batches offered between two calls of `wait` leave together, so that many small ones cost little
 more than one. Nothing happens but in `wait`.
 
+A name is one program's at a time: the newest has it. The one before is told so by `NameTaken`, and is done.
+
 A receipt says on whose disks the batch is, and whether a takeover may still cut it. A batch that may be cut is kept
 here and sent again, as long as this producer is open.
 
-The machine: machine/producer/sending.py. Decisions: ADR-0115, ADR-0122.
+The machine: machine/producer/sending.py. Decisions: ADR-0115, ADR-0122, ADR-0143.
 """
 
 import secrets
@@ -20,12 +22,12 @@ from typing import Final
 
 import numpy as np
 
-from albireo.client.errors import QueueFull
+from albireo.client.errors import NameTaken, QueueFull
 from albireo.client.members import OnLines
 from albireo.machine.producer.batch_queue import queued_bytes
 from albireo.machine.producer.producer import Offered, ProducerConfig
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
-from albireo.machine.producer.sending import Acknowledged, BatchRefused, Heard, PairSender, SayTo
+from albireo.machine.producer.sending import Acknowledged, BatchRefused, Heard, PairSender, SayTo, Superseded
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings
@@ -52,7 +54,7 @@ class PairProducer(OnLines):
     ) -> None:
         """
         Args:
-            name: name of the producer in the log; another program of the same name takes its place.
+            name: name of the producer in the log; a program of the same name that is started later takes its place.
             items: items that it produces; `item_id` of a batch counts them from 0.
             members: both members, as `members_of` gives them.
             keys: own and trusted keys; None on loopback only.
@@ -60,6 +62,7 @@ class PairProducer(OnLines):
         super().__init__(members, keys)
         run = 1 + secrets.randbelow(RUN_MAX)
         show_large_block()
+        self._name = name
         self._items = len(items)
         self._machine = PairSender(
             name,
@@ -87,9 +90,11 @@ class PairProducer(OnLines):
             Number of the last batch, counted from 1; `wait` tells when it is committed.
         Raises:
             QueueFull: too much waits already; nothing was taken. `wait`, then offer again.
+            NameTaken: this producer is superseded.
             ValueError: a batch has no rows, columns of different lengths, values of another type than it says, or a
                 row of no item; nothing was taken.
         """
+        self._check_name()
         for batch in batches:
             self._check(batch)
         size_bytes = self._offered_bytes + sum(map(queued_bytes, batches))
@@ -98,6 +103,10 @@ class PairProducer(OnLines):
         self._offered += batches
         self._offered_bytes = size_bytes
         return self._machine.batches_offered + len(self._offered)
+
+    def _check_name(self) -> None:
+        if self._machine.successor is not None:
+            raise NameTaken(self._name, self._machine.successor)
 
     def _check(self, batch: SampleBatch) -> None:
         """Refuse a wrong batch at once, because later nobody would know which one it was."""
@@ -119,7 +128,11 @@ class PairProducer(OnLines):
             self._perform(self._machine.step(Offered(batches=batches), boot_ns()))
 
     def wait(self, timeout_s: float) -> list[Acknowledged | BatchRefused]:
-        """Receipts and refusals of batches, at once if there are any; empty after `timeout_s`."""
+        """Receipts and refusals of batches, at once if there are any; empty after `timeout_s`.
+
+        Raises:
+            NameTaken: this producer is superseded, and every receipt that came was given out.
+        """
         until = Instant(boot_ns() + int(timeout_s * SECOND))
         self._hand_over()
         while True:
@@ -129,9 +142,12 @@ class PairProducer(OnLines):
             due = self._machine.deadline()
             if due is not None and now >= due:
                 self._perform(self._machine.step(TimePassed(), now))
-            if self._receipts or now >= until:
+            if self._receipts:
                 receipts, self._receipts = self._receipts, []
                 return receipts
+            self._check_name()
+            if now >= until:
+                return []
 
     def close(self) -> None:
         """Send the last batches and close; they may still arrive, but nobody will hear of it."""
@@ -144,9 +160,12 @@ class PairProducer(OnLines):
         elif news.message is not None:
             self._perform(self._machine.step(Heard(news.line, news.message), boot_ns()))
 
-    def _perform(self, effects: Sequence[SayTo | Acknowledged | BatchRefused]) -> None:
+    def _perform(self, effects: Sequence[SayTo | Acknowledged | BatchRefused | Superseded]) -> None:
         for effect in effects:
-            if isinstance(effect, SayTo):
-                self._lines.send(effect.member, effect.message, effect.raw)
-            else:
-                self._receipts.append(effect)
+            match effect:
+                case SayTo(member, message, raw):
+                    self._lines.send(member, message, raw)
+                case Superseded():
+                    pass  # The machine remembers it.
+                case _:
+                    self._receipts.append(effect)

@@ -85,20 +85,25 @@ class ProducerHello(Message, frozen=True, tag="producer_hello"):
     producer: str
     items: tuple[DataItem, ...] = ()
     run: int = 0
-    """Random number of the producer's run; another one than the last means a gap."""
+    """Random number of the producer's run; a new one means a new life, and a gap."""
     takes_orders: bool = False
     """True: this producer carries out orders for its items."""
+    life: int = 0
+    """Producer id of the last welcome of this run; 0: none came yet."""
 
 
 class ProducerWelcome(Message, frozen=True, tag="producer_welcome"):
     producer_id: int
+    """Number of the producer's life: batches carry it, and their numbers mean nothing in another."""
     last_sequence: int
-    """Last producer sequence that is committed or pending; the producer goes on with the next."""
+    """Last producer sequence of this life that is committed or pending; the producer goes on with the next."""
     item_ids: tuple[int, ...]
     """Ids of the hello's items, in the same order."""
     epoch: int
     credit_bytes: int
     """Bytes of bodies that may be on their way unanswered."""
+    run: int = 0
+    """Run of the hello; 0: not said (a CORE of 0.1.0)."""
 
 
 class AppendEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -131,17 +136,31 @@ class Appended(Message, frozen=True, tag="appended"):
     takeover; the producer keeps them. Another receipt follows once all are committed."""
 
 
+class Successor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Life that has the name of a superseded one."""
+
+    producer_id: int
+    run: int
+    since_ns: int = 0
+    """Node time at which it began; 0: not known."""
+
+
 class AppendRefused(Message, frozen=True, tag="append_refused"):
     """Nothing of the message from `producer_sequence` on was taken.
 
     `reason`: `gap` (send `wanted` first), `unknown_producer` (say hello again), `admission` (disk full; try later),
-    `malformed` (CRC, length, stream; the batch is dropped and counted).
+    `malformed` (CRC, length, stream; the batch is dropped and counted), `superseded` (for good: a later program has the
+    name; stop).
     """
 
     producer_id: int
     producer_sequence: int
     reason: str
     wanted: int = 0
+    run: int = 0
+    """Reason `superseded`: run that is."""
+    successor: Successor | None = None
+    """Reason `superseded`: life that has the name."""
 
 
 class WriteOrder(Message, frozen=True, tag="write_order"):

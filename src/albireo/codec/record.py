@@ -1,6 +1,6 @@
 """Records: content of the body of a log frame.
 
-    body     = producer_id:u64 producer_sequence:u64 payload
+    body     = producer_id:u64 producer_sequence:u64 payload          producer id: number of the producer's life
     payload  = sample columns (codec.samples)      stream samples, kinds FLOAT64 INT64 BOOL STRING
              | msgpack array of `record_count` tagged maps    every other kind
 
@@ -96,9 +96,10 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True, tag="audit"):
 
 
 class ProducerOpened(msgspec.Struct, frozen=True, kw_only=True, tag="producer"):
-    """A named producer exists from here on, or began a new run. Stream CONTROL."""
+    """A name of a producer is a new life's from here on, and every earlier life of the name is over. Stream CONTROL."""
 
     producer_id: int
+    """Number of the life. 0.1.0 gave a name one number for all its lives."""
     name: str
     run: int = 0
 

@@ -143,6 +143,8 @@ class ConsumedMessages:
 
     def __init__(self) -> None:
         self.numbers: dict[str, list[int]] = {name: [] for name in PRODUCERS}
+        self.others: dict[int, list[int]] = {}
+        """Messages of whoever else counts, by owner."""
         self.position = BEGINNING
         self.rewinds: list[str] = []
 
@@ -160,9 +162,11 @@ class ConsumedMessages:
             return
         batch = samples.decode_body(frame.body, header.kind, header.record_count)
         for value in batch.values():
-            owner = int(value) >> OWNER_SHIFT
+            owner, number = divmod(int(value), 1 << OWNER_SHIFT)
             if 1 <= owner <= len(PRODUCERS):
-                self.numbers[PRODUCERS[owner - 1]].append(int(value) & ((1 << OWNER_SHIFT) - 1))
+                self.numbers[PRODUCERS[owner - 1]].append(number)
+            elif owner > len(PRODUCERS):
+                self.others.setdefault(owner, []).append(number)
 
 
 class ConsumerWorker(Worker):

@@ -248,6 +248,12 @@ class Comm:
         for send in self._producer.step(event, self._actor.now()):
             # A full pipe needs no care here: what gets no answer is sent again.
             self._core.send(send.message, send.raw)
+        if self._producer.successor is not None:
+            by = self._producer.successor
+            self._actor.fail(
+                f"another adapter has the name {self._config.name!r}: life {by.producer_id} (run {by.run}); "
+                "what to do: give each a name of its own in the topology"
+            )
         if self._producer.is_all_acknowledged:
             self._is_all_acknowledged.set()
         else:

@@ -28,7 +28,7 @@ def left_behind(directory: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("fault", ["kill-active", "pause-active"])
+@pytest.mark.parametrize("fault", ["kill-active", "pause-active", "two-lives"])
 def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(tmp_path: Path, fault: str) -> None:
     directory = tmp_path / "drill"
     command = [*DRILL, fault, "--rounds", "1", "--json", "--keep", str(directory)]

@@ -26,8 +26,9 @@ from albireo.codec.message import (
     ProducerWelcome,
     RoleAsked,
     RoleTold,
+    Successor,
 )
-from albireo.codec.record import GapFound, Kind
+from albireo.codec.record import GapFound, Kind, ProducerOpened
 from albireo.machine.feed.follower import ASK_AGAIN_NS, SILENCE_NS, Deliver, FollowerConfig
 from albireo.machine.feed.roaming import Fed, Roaming
 from albireo.machine.fold.producers import Producers
@@ -49,7 +50,7 @@ from albireo.machine.producer.seeking import (
     Seeker,
     TurnedAway,
 )
-from albireo.machine.producer.sending import Acknowledged, BatchRefused, Effects, Heard, PairSender, SayTo
+from albireo.machine.producer.sending import Acknowledged, BatchRefused, Effects, Heard, PairSender, SayTo, Superseded
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.log_view import LogView
@@ -254,6 +255,21 @@ def test_only_the_chosen_member_is_believed() -> None:
     assert not one.is_all_acknowledged
 
 
+def test_a_superseded_sender_says_so_once_and_nothing_to_anybody_any_more() -> None:
+    one = sender()
+    one.step(Heard(0, acts(2)), at(0))
+    one.step(Heard(0, welcome(0, 2)), at(0))
+    one.step(Offered(batches=(numbers(1),)), at(1))
+    by = Successor(producer_id=4, run=6)
+    told = AppendRefused(producer_id=3, producer_sequence=0, reason="superseded", run=5, successor=by)
+    assert one.step(Heard(1, told), at(2)) == [], "a member that is not chosen"
+    assert one.step(Heard(0, told), at(2)) == [Superseded(by)]
+    for event in (Heard(0, told), LineDown(0), Heard(1, acts(5)), Offered(batches=(numbers(2),)), TimePassed()):
+        assert one.step(event, at(60_000)) == []
+    assert one.deadline() is None
+    assert one.successor == by
+
+
 def test_a_refusal_because_passive_is_no_reason_to_ask_the_same_again() -> None:
     one = sender()
     one.step(Heard(0, acts(2)), at(0))
@@ -359,8 +375,8 @@ class Member:
         self.epoch = epoch
         self.pending = []
         self.producers = Producers()
-        for name, run in self.pair.opened:
-            self.producers.fold_opened(self.producers.opened(name, run)[0], 1, 1)
+        for opened in self.pair.opened:
+            self.producers.fold_opened(opened, 1, 1)
         for place, (producer_id, sequence, _) in enumerate(self.pair.log):
             self.producers.fold_batch(producer_id, sequence, 1, Position(1, place + 1))
         self.knows = False
@@ -393,16 +409,17 @@ class Member:
                     self.pending.append((draft.producer_id, draft.producer_sequence, values))
 
     def _hello(self, hello: ProducerHello) -> None:
-        opened, is_new = self.producers.opened(hello.producer, hello.run)
-        if is_new:
+        if self.producers.find(hello.producer) is None:
             if not self.is_leader:
                 return
-            self.producers.fold_opened(opened, 1, 1)
-            self.pair.opened.append((hello.producer, hello.run))
-        last = self.producers.last_appended(opened.producer_id) or 0
+            self.pair.opened.append(self.producers.open(hello.producer, hello.run, 1, 1))
+            self.producers.fold_opened(self.pair.opened[-1], 1, 1)
+        known = self.producers.find(hello.producer)
+        assert known is not None
+        last = self.producers.last_appended(known.producer_id) or 0
         self.out.append(
             ProducerWelcome(
-                producer_id=opened.producer_id,
+                producer_id=known.producer_id,
                 last_sequence=last,
                 item_ids=(41,),
                 epoch=self.epoch,
@@ -433,7 +450,7 @@ class Pair:
         self.chance = random.Random(seed)
         self.epoch = 2
         self.log: list[tuple[int, int, list[int]]] = []
-        self.opened: list[tuple[str, int]] = []
+        self.opened: list[ProducerOpened] = []
         self.members = [Member(self, 0), Member(self, 1)]
         self.members[0].lead(2)
         self.client = PairSender("p", ITEMS, run=5, config=CONFIG, seek=SEEK, now=at(0))

@@ -1,14 +1,15 @@
 """The client library at a pair of two real COREs: what is offered between two waits leaves together."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
-from albireo.client import Acknowledged, PairProducer, QueueFull
-from albireo.codec import record
+from albireo.client import Acknowledged, NameTaken, PairProducer, QueueFull
+from albireo.codec import record, samples
 from albireo.codec.record import Kind
 from albireo.machine.producer.batch_queue import queued_bytes
 from albireo.machine.producer.producer import ProducerConfig
@@ -89,6 +90,50 @@ def test_what_is_offered_between_two_waits_is_one_frame_and_has_one_receipt(tmp_
             assert sizes == [32, 32]
 
     asyncio.run(story())
+
+
+def test_a_program_whose_name_is_taken_is_told_so_and_records_nothing_more(tmp_path: Path) -> None:
+    """The first one stands still, as a paused process does, with its second batch under way."""
+
+    def two_programs(lines: Sequence[LineTo]) -> NameTaken:
+        with PairProducer("p", [ITEM], lines, None) as first, PairProducer("p", [ITEM], lines, None) as second:
+            told(first, first.offer([batch(1)]))
+            first.offer([batch(2)])
+            told(second, second.offer([batch(11)]))
+            told(second, second.offer([batch(12)]))
+            with pytest.raises(NameTaken) as raised:
+                told(first, 2)
+            with pytest.raises(NameTaken):
+                first.offer([batch(3)])
+            with pytest.raises(NameTaken):
+                first.wait(0)
+            told(second, second.offer([batch(13)]))
+            return raised.value
+
+    async def story() -> None:
+        async with plant(tmp_path, ()) as made:
+            await made.start(1)
+            await made.wait_for("active", "ready")
+            taken = await aside(lambda: two_programs(made.lines))
+            known = made.cores[0].root.folds.producers.find("p")
+            assert known is not None
+            assert (taken.by.producer_id, taken.by.run, taken.by.since_ns) == (2, known.run, known.since_ns)
+            assert "life 2" in str(taken)
+            assert "a name of its own" in str(taken)
+            values = [value for life in (1, 2) for value in values_of(made.cores[0], life)]
+            assert values == [1, 11, 12, 13]
+
+    asyncio.run(story())
+
+
+def values_of(core: Core, life: int) -> list[object]:
+    """Values of one life in the log."""
+    return [
+        value
+        for frame in core.log.replay(0, core.log.committed.sequence)
+        if frame.header.kind == Kind.INT64 and record.decode_producer(frame.body)[0] == life
+        for value in samples.decode_body(frame.body, Kind.INT64, frame.header.record_count).values()
+    ]
 
 
 def test_a_stream_without_a_pause_does_not_leave_the_folds_of_the_passive_member_behind(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ import pytest
 
 from albireo.codec.message import (
     AnyMessage,
+    AppendRefused,
     ProducerHello,
     ProducerWelcome,
     RoleAsked,
     RoleTold,
+    Successor,
     WriteDone,
     WriteOrder,
     WritesEnded,
@@ -23,6 +25,7 @@ from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
 from albireo.model.quality import BAD_NO_COMMUNICATION, GOOD
 from albireo.runtime.actor.actor import running
+from albireo.runtime.errors import ActorFailed
 from albireo.runtime.link.sockets import Letter
 from tests.parts.field import LONG_MS, Plc, RawDevice, RecordingCore, comm, in_loop, plc, registers_answer, until
 from tests.parts.port import free_port
@@ -469,5 +472,27 @@ def test_at_its_stop_it_says_so_behind_everything_else(tmp_path: Path) -> None:
                 await leading(core)
             await until(core.ended, "its last word")
             assert core.ended() == [WritesEnded(stand_down=0, is_stopped=True)]
+
+    in_loop(story)
+
+
+def test_an_adapter_whose_name_is_taken_ends_and_says_why(tmp_path: Path) -> None:
+    """Its supervisor starts it anew, as another life."""
+
+    async def story() -> None:
+        core = MemberCore(leads=True)
+        async with plc() as device, running(core, tmp_path):
+            with pytest.RaisesGroup(pytest.RaisesExc(ActorFailed, match="another adapter has the name 'p1': life 9")):
+                async with running(adapter(device.port), tmp_path):
+                    await until(lambda: core.hellos, "a hello")
+                    refused = AppendRefused(
+                        producer_id=7,
+                        producer_sequence=0,
+                        reason="superseded",
+                        run=core.hellos[-1].run,
+                        successor=Successor(producer_id=9, run=1),
+                    )
+                    core.link.send(refused, to=core._sender)
+                    await asyncio.Event().wait()
 
     in_loop(story)

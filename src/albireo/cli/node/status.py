@@ -113,11 +113,35 @@ def _show(status: dict[str, Any]) -> None:
             for one in status["adapters"]
         ],
     )
+    _show_producers(status)
     show_table(
         ("follower", "lag", "durable"), [(one["name"], one["lag"], one["durable"]) for one in status["followers"]]
     )
     if status["stats"]:
         _show_history(status["stats"])
+
+
+def _show_producers(status: dict[str, Any]) -> None:
+    """Show which program has which name: a run that comes and goes is that of a second program."""
+    show_table(
+        ("producer", "life", "run", "since", "batches", "runs before"),
+        [
+            (
+                one["name"],
+                one["life"],
+                one["run"],
+                time_text(one["since_ns"]),
+                one["last"],
+                " ".join(str(life["run"]) for life in reversed(one["earlier"])) or "-",
+            )
+            for one in status.get("producers", ())
+        ],
+    )
+    if status.get("superseded"):
+        click.echo(
+            f"refused as superseded {status['superseded']} times: a program goes on under a name that a later one has; "
+            "what to do: end it, or give it a name of its own"
+        )
 
 
 def _show_pair(rows: list[MemberRow]) -> None:

@@ -16,6 +16,7 @@ from albireo.drill.fault.cables import CutCables, CutPlcs
 from albireo.drill.fault.clocks import Clocks, Jump
 from albireo.drill.fault.disks import Disks
 from albireo.drill.fault.fault import Fault
+from albireo.drill.fault.lives import TwoLives
 from albireo.drill.fault.network import NetworkGround
 from albireo.drill.fault.releases import LastRelease, Releases
 from albireo.drill.fault.storage import BrokenDisk, DamagedDisk, FullDisk, HangingDisk, OldDisk, PowerLoss
@@ -172,6 +173,10 @@ FAULTS: Final[dict[str, FaultEntry]] = {
         "one member runs the last release and the other this version, and whoever leads is killed",
         lambda _: Releases(),
         LastRelease,
+    ),
+    "two-lives": FaultEntry(
+        "three programs of one name begin one after the other, two stand still meanwhile; the active member is killed",
+        lambda _: TwoLives(),
     ),
     "switchover": FaultEntry("no fault: the planned handover", lambda _: Switchover(), is_orderly=True),
 }

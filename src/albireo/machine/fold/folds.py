@@ -54,7 +54,8 @@ _SECTIONS: Final = ("dim", "conditions", "cases", "commands", "producers")
 _FEATURE: Final = "feature"
 """A section that only a log above the first level has: the software of that level knows no other sections."""
 _ELSEWHERE: Final = "elsewhere"
-"""A section that is left out while it is empty."""
+_LIVES: Final = "lives"
+"""Sections that are left out while they are empty; 0.1.0 passes over the second."""
 
 
 class Folds:
@@ -193,6 +194,8 @@ class Folds:
             whole.append((_FEATURE, msgspec.msgpack.encode(self.feature_level)))
         if self.elsewhere:
             whole.append((_ELSEWHERE, self.elsewhere.snapshot()))
+        if successions := self.producers.successions():
+            whole.append((_LIVES, successions))
         return chain(((name, one) for name, slices in sliced for one in slices), whole)
 
     def snapshot(self) -> dict[str, bytes]:
@@ -216,7 +219,7 @@ class Folds:
         self.elsewhere = Elsewhere(self.dim, self.conditions, self.cases)
         self.elsewhere.restore(sections.get(_ELSEWHERE, b""))
         self.commands = Commands.restore(sections["commands"])
-        self.producers = Producers.restore(sections["producers"])
+        self.producers = Producers.restore(sections["producers"], sections.get(_LIVES, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
         self.log_time_ms = log_time_ms

@@ -1,13 +1,23 @@
-"""Producers: which programs may append, and which batch of each comes next.
+"""Producers: which programs may append under which name, and which batch of each comes next.
 
-A named producer numbers its batches 1, 2, 3... A batch is accepted only at last + 1: a repeat is answered once its
-original is committed, a gap is refused with the number wanted. The last number lives in the records themselves, so it
-moves with the data and survives every restart.
+A name outlives its programs. Each program that speaks under a name is a *life*; its number is the producer id that
+CORE gives it in the log, and never gives again. Batches are numbered 1, 2, 3... within a life. A batch is accepted only
+at last + 1: a repeat is answered once its original is committed, a gap is refused with the number wanted. The last
+number lives in the records themselves, so it moves with the data and survives every restart.
+
+    hello of the present life, or of its run      it goes on behind its last number
+    hello of a run that is new                    the next life; every life before it is over, for good
+    hello of an older life, or of one of the      superseded
+      last runs before the present one
+    hello of a life that is not in this log       the next life (a forced promotion lost it)
 
 There are two views: *appended*, on which admission decides, and *committed*, which a restart finds again.
+
+Spec: design/log-and-feed.md, Lives; ADR-0143.
 """
 
 from collections.abc import Iterator
+from enum import Enum, auto
 from typing import Final
 
 import msgspec
@@ -16,48 +26,99 @@ from albireo.codec.record import ProducerOpened
 from albireo.model.position import Position
 
 PRODUCERS_MAX: Final = 4096
-"""Most producers of a log; a hello beyond is refused."""
+"""Most names of producers of a log; a hello beyond is refused."""
+EARLIER_MAX: Final = 8
+"""Lives before the present one that are remembered by their runs."""
 
 
-class KnownProducer(msgspec.Struct, kw_only=True):
-    """State of one producer, by the committed records."""
+class Standing(Enum):
+    """Standing of a program that says hello under a name."""
+
+    PRESENT = auto()
+    """The name is its own."""
+    NEW = auto()
+    """It gets the next life."""
+    SUPERSEDED = auto()
+    """A later program has the name."""
+
+
+class EarlierLife(msgspec.Struct, frozen=True):
+    """A life that is over."""
 
     producer_id: int
+    run: int
+
+
+class StoredProducer(msgspec.Struct, kw_only=True):
+    """State of one name as a snapshot has it, in the form of 0.1.0."""
+
+    producer_id: int
+    """Number of the present life."""
     name: str
     run: int
+    """Run of the program whose life it is."""
     last_sequence: int = 0
+    """Last number in the present life."""
     last_node_ns: int = 0
-    """Node time of its last committed frame, or before the first of its opening: its losses are later than that."""
+    """Node time of the name's last committed frame, or before the first of its opening: its losses are later."""
     last_epoch: int = 0
     """Epoch of the same frame."""
     last_position: int = 0
-    """Sequence of the last record of its last batch."""
+    """Sequence of the last record of the present life's last batch."""
+
+
+class Succession(msgspec.Struct, frozen=True, kw_only=True):
+    """Lives that a name had before the present one; a section of the snapshot that 0.1.0 passes over."""
+
+    since_ns: int = 0
+    """Node time at which the present life took over; 0: it is the first, or it is not known."""
+    earlier: tuple[EarlierLife, ...] = ()
+    """The lives before, the latest last."""
+
+
+class KnownProducer(StoredProducer, kw_only=True):
+    """State of one name, by the committed records."""
+
+    since_ns: int = 0
+    earlier: tuple[EarlierLife, ...] = ()
+    """Both as in `Succession`."""
 
 
 class Producers:
     """The fold, and above it the appended view that admission needs."""
 
     def __init__(self) -> None:
-        self._by_id: dict[int, KnownProducer] = {}
         self._by_name: dict[str, KnownProducer] = {}
+        self._names: dict[int, str] = {}
+        """Names of the lives that are remembered, present and earlier ones."""
+        self._highest = 0
+        """Highest number of a life."""
         self._appended: dict[int, int] = {}
-        self._opening: dict[str, ProducerOpened] = {}
+        self._opening: dict[str, KnownProducer] = {}
+        """Names whose present life is appended and not committed."""
 
     # Committed view.
 
     def fold_opened(self, record: ProducerOpened, node_ns: int, epoch: int) -> None:
-        known = self._by_id.get(record.producer_id)
-        if known is None:
-            known = KnownProducer(producer_id=record.producer_id, name=record.name, run=record.run)
-            known.last_node_ns, known.last_epoch = node_ns, epoch
-            self._by_id[record.producer_id] = known
-            self._by_name[record.name] = known
-        known.run = record.run
-        self._opening.pop(record.name, None)
+        self._keep(_opened(self._by_name.get(record.name), record, node_ns, epoch))
+        opening = self._opening.get(record.name)
+        if opening is not None and (opening.producer_id, opening.run) == (record.producer_id, record.run):
+            del self._opening[record.name]
+
+    def _keep(self, known: KnownProducer) -> None:
+        before = self._by_name.get(known.name)
+        self._by_name[known.name] = known
+        remembered = {known.producer_id, *(one.producer_id for one in known.earlier)}
+        for one in () if before is None else (before.producer_id, *(one.producer_id for one in before.earlier)):
+            if one not in remembered:
+                self._names.pop(one, None)
+                self._appended.pop(one, None)
+        self._names |= dict.fromkeys(remembered, known.name)
+        self._highest = max(self._highest, known.producer_id)
 
     def fold_batch(self, producer_id: int, producer_sequence: int, node_ns: int, last: Position) -> None:
-        """A committed batch of this producer whose last record is at `last`."""
-        known = self._by_id.get(producer_id)
+        """A committed batch of this life whose last record is at `last`."""
+        known = self.get(producer_id)
         if known is not None:
             known.last_sequence = max(known.last_sequence, producer_sequence)
             known.last_node_ns = node_ns
@@ -66,42 +127,62 @@ class Producers:
 
     # Appended view.
 
-    def opened(self, name: str, run: int) -> tuple[ProducerOpened, bool]:
-        """Record that opens `name`, and whether it must be appended (new name or new run)."""
-        pending = self._opening.get(name)
-        if pending is not None and pending.run == run:
-            return pending, False
-        known = self._by_name.get(name)
-        if known is not None and known.run == run and pending is None:
-            return ProducerOpened(producer_id=known.producer_id, name=name, run=run), False
-        if pending is not None:
-            producer_id = pending.producer_id
-        elif known is not None:
-            producer_id = known.producer_id
-        else:
-            producer_id = 1 + max([*self._by_id, *(one.producer_id for one in self._opening.values())], default=0)
-        record = ProducerOpened(producer_id=producer_id, name=name, run=run)
-        self._opening[name] = record
-        return record, True
+    def standing(self, name: str, run: int, life: int) -> Standing:
+        """Standing of a program that says hello.
+
+        Args:
+            life: number of the life that it was given; 0: none yet.
+        """
+        known = self.present(name)
+        if known is None:
+            return Standing.NEW
+        if run == known.run:
+            return Standing.PRESENT
+        # A higher number, or this one with a run that is not known, was given in a branch of the log that is no more.
+        is_over = 0 < life < known.producer_id or any(run == one.run for one in known.earlier)
+        return Standing.SUPERSEDED if is_over else Standing.NEW
+
+    def open(self, name: str, run: int, node_ns: int, epoch: int) -> ProducerOpened:
+        """Record that gives `name` its next life, to be appended."""
+        highest = max([self._highest, *(one.producer_id for one in self._opening.values())])
+        record = ProducerOpened(producer_id=1 + highest, name=name, run=run)
+        self._opening[name] = _opened(self.present(name), record, node_ns, epoch)
+        return record
+
+    def present(self, name: str) -> KnownProducer | None:
+        """State of `name` with the life that was appended last; its numbers are those of the committed view."""
+        return self._opening.get(name) or self._by_name.get(name)
 
     @property
     def is_full(self) -> bool:
-        return len(self._by_id) + len(self._opening) >= PRODUCERS_MAX
+        return len(self._by_name.keys() | self._opening.keys()) >= PRODUCERS_MAX
 
     def find(self, name: str) -> KnownProducer | None:
         return self._by_name.get(name)
 
     def get(self, producer_id: int) -> KnownProducer | None:
-        return self._by_id.get(producer_id)
+        """State of the name whose present life this is; None: it is not known, or over."""
+        known = self._by_name.get(self._names.get(producer_id, ""))
+        return known if known is not None and known.producer_id == producer_id else None
+
+    def successor(self, producer_id: int) -> KnownProducer | None:
+        """State of the name that was this life's and is a later one's now; None: it is not known, or present."""
+        known = self._by_name.get(self._names.get(producer_id, ""))
+        return known if known is not None and known.producer_id != producer_id else None
+
+    def is_over(self, producer_id: int) -> bool:
+        """True: the life's name was given to a later one, which may not be committed yet."""
+        known = self.present(self._names.get(producer_id, ""))
+        return known is not None and known.producer_id != producer_id
 
     def last_appended(self, producer_id: int) -> int | None:
-        """Sequence of the last batch taken, committed or pending; None for an unknown producer."""
-        known = self._by_id.get(producer_id)
+        """Sequence of the last batch taken, committed or pending; None for an unknown life."""
+        known = self.get(producer_id)
         pending = self._appended.get(producer_id)
         if known is None:
             if any(one.producer_id == producer_id for one in self._opening.values()):
                 return pending or 0
-            return None
+            return pending
         return max(known.last_sequence, pending or 0)
 
     def appended(self, producer_id: int, producer_sequence: int) -> None:
@@ -113,17 +194,50 @@ class Producers:
         self._opening.clear()
 
     def __iter__(self) -> Iterator[KnownProducer]:
-        return iter(self._by_id.values())
+        return iter(self._by_name.values())
 
     # Snapshot.
 
     def snapshot(self) -> bytes:
-        return msgspec.msgpack.encode(list(self._by_id.values()))
+        """Each name as 0.1.0 has it."""
+        fields = StoredProducer.__struct_fields__
+        return msgspec.msgpack.encode([{name: getattr(one, name) for name in fields} for one in self])
+
+    def successions(self) -> bytes:
+        """Lives of each name that had more than one; empty: none had."""
+        found = {one.name: Succession(since_ns=one.since_ns, earlier=one.earlier) for one in self if one.earlier}
+        return msgspec.msgpack.encode(found) if found else b""
 
     @classmethod
-    def restore(cls, data: bytes) -> "Producers":
+    def restore(cls, data: bytes, successions: bytes = b"") -> "Producers":
+        """Inverse of both, or of what 0.1.0 wrote: it keeps each life by itself, the latest last."""
         self = cls()
+        known = msgspec.msgpack.decode(successions, type=dict[str, Succession]) if successions else {}
         for one in msgspec.msgpack.decode(data, type=list[KnownProducer]):
-            self._by_id[one.producer_id] = one
-            self._by_name[one.name] = one
+            before = self._by_name.get(one.name)
+            lives = known.get(one.name, Succession(earlier=() if before is None else _earlier(before)))
+            self._keep(msgspec.structs.replace(one, since_ns=lives.since_ns, earlier=lives.earlier))
         return self
+
+
+def _earlier(known: KnownProducer) -> tuple[EarlierLife, ...]:
+    """The lives of a name before its next one."""
+    return (*known.earlier, EarlierLife(known.producer_id, known.run))[-EARLIER_MAX:]
+
+
+def _opened(before: KnownProducer | None, record: ProducerOpened, node_ns: int, epoch: int) -> KnownProducer:
+    """State of a name with its next life."""
+    life, run = record.producer_id, record.run
+    if before is None:
+        return KnownProducer(producer_id=life, name=record.name, run=run, last_node_ns=node_ns, last_epoch=epoch)
+    if life == before.producer_id:  # A holder of 0.1.0 wrote it: its numbers go on, and it remembers no runs.
+        return msgspec.structs.replace(before, run=run)
+    return msgspec.structs.replace(
+        before,
+        producer_id=life,
+        run=run,
+        last_sequence=0,
+        last_position=0,
+        since_ns=node_ns,
+        earlier=_earlier(before),
+    )

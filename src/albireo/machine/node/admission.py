@@ -1,10 +1,10 @@
 """Admission: the decision which of a producer's batches get into the log.
 
-Decides on the *appended* view: a batch is taken only at last + 1, whole and checked; a repeat is answered when its
-original is; a gap is refused with the number wanted. A producer may append samples and gap records, nothing else: every
-other stream is CORE's.
+Decides on the *appended* view: a batch is taken only in the present life of its producer's name and only at last + 1,
+whole and checked; a repeat is answered when its original is; a gap is refused with the number wanted. A producer may
+append samples and gap records, nothing else: every other stream is CORE's.
 
-Spec: design/log-and-feed.md, Producers.
+Spec: design/log-and-feed.md, Producers, Lives.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,9 +15,9 @@ import msgspec
 from albireo.codec import bounds, record, samples
 from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
-from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused
+from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused, Successor
 from albireo.codec.record import BODY_BYTES_MAX, GapFound, Kind, Record, Stream
-from albireo.machine.fold.producers import Producers
+from albireo.machine.fold.producers import KnownProducer, Producers
 from albireo.machine.node.turn import Draft, Turn
 from albireo.model.samples import SampleBatch
 
@@ -31,6 +31,7 @@ class Counters(msgspec.Struct):
     refused: int = 0
     malformed: int = 0
     repeated: int = 0
+    superseded: int = 0
 
 
 class Admission:
@@ -73,8 +74,10 @@ class Admission:
             return False
         last = self.producers.last_appended(producer_id)
         if last is None or self._sender_of(producer_id) != sender:
-            # What an earlier run of the producer left on its way must not take the numbers of the present one.
             self._refuse(sender, producer_id, sequence, "unknown_producer", turn)
+            return False
+        if self.producers.is_over(producer_id):  # Before the number is looked at: it means nothing in another life.
+            self._supersede(sender, producer_id, turn)
             return False
         if sequence <= last:
             self._repeat(sender, producer_id, sequence, turn)
@@ -96,6 +99,14 @@ class Admission:
         self.producers.appended(producer_id, sequence)
         return True
 
+    def _supersede(self, sender: bytes, producer_id: int, turn: Turn) -> None:
+        """Refuse a batch of a life that is over. Until its successor is committed it is not told: that may be cut."""
+        self.counters.superseded += 1
+        by = self.producers.successor(producer_id)
+        run = None if by is None else next((one.run for one in by.earlier if one.producer_id == producer_id), None)
+        if by is not None and run is not None:
+            turn.send(sender, superseded(producer_id, run, by))
+
     def _repeat(self, sender: bytes, producer_id: int, sequence: int, turn: Turn) -> None:
         """Answer a retry as its original was, or leave it to the answer that is on its way to the original."""
         self.counters.repeated += 1
@@ -112,6 +123,19 @@ class Admission:
             sender,
             AppendRefused(producer_id=producer_id, producer_sequence=sequence, reason=reason, wanted=wanted),
         )
+
+
+def superseded(producer_id: int, run: int, by: KnownProducer) -> AppendRefused:
+    """Word to a program whose name another one has now; `by` tells of that one's life.
+
+    Args:
+        producer_id: number of the program's life; 0: not known.
+        run: its run.
+    """
+    successor = Successor(producer_id=by.producer_id, run=by.run, since_ns=by.since_ns)
+    return AppendRefused(
+        producer_id=producer_id, producer_sequence=0, reason="superseded", run=run, successor=successor
+    )
 
 
 def _checked(entry: AppendEntry, body: bytes | memoryview) -> SampleBatch | list[Record] | None:

@@ -27,6 +27,8 @@ from albireo.model.item import KnownItem
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
 
+PRODUCERS_TOLD: Final = 64
+"""Most names of producers in one status."""
 ITEMS_MAX: Final = 100_000
 """Most items named in one question."""
 
@@ -212,7 +214,9 @@ def status_of(
         "malformed": counters.malformed,
         "repeated": counters.repeated,
         "acquire_to_commit_ms": {"p50": _known(times.quantile(0.5)), "p99": _known(times.quantile(0.99))},
+        "superseded": counters.superseded,
         "adapters": _adapters(root, moment),
+        "producers": _producers(root),
         "followers": _followers(root),
     }
 
@@ -239,6 +243,25 @@ def _adapters(root: AnsweringRoot, moment: Moment) -> list[dict[str, object]]:
             "silent_ms": max(0, moment.now - one.heard_at) // MS,
         }
         for one in root.registry.adapters()
+    ]
+
+
+def _producers(root: AnsweringRoot) -> list[dict[str, object]]:
+    """Who has each name of a producer, and who had it before; the names that were taken last, above all.
+
+    Two programs that share a name by mistake are told apart by their runs.
+    """
+    latest = sorted(root.folds.producers, key=lambda one: one.since_ns, reverse=True)
+    return [
+        {
+            "name": one.name,
+            "life": one.producer_id,
+            "run": one.run,
+            "since_ns": one.since_ns,
+            "last": one.last_sequence,
+            "earlier": [{"life": life.producer_id, "run": life.run} for life in one.earlier],
+        }
+        for one in latest[:PRODUCERS_TOLD]
     ]
 
 

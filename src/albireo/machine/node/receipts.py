@@ -11,6 +11,7 @@ then no later receipt would say that it may let go.
 Invariants
     welcome first:  a welcome says where its producer stood at the hello, so no later batch is told of as committed
                     before it. The producer would take the older number for the one to go on with.
+    last words:     a life is told that it is over behind every receipt for what it appended before.
     early is rare:  without a stream of durability `local` nothing is noted and nothing is looked up.
 
 Spec: design/log-and-feed.md, Streams; ADR-0122.
@@ -23,7 +24,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.frame import Frame
-from albireo.codec.message import Answer, AnyMessage, Appended
+from albireo.codec.message import Answer, AnyMessage, Appended, AppendRefused
 from albireo.machine.fold.producers import Producers
 from albireo.machine.node.pending import PendingFrame
 from albireo.machine.node.role import Role
@@ -102,9 +103,13 @@ class Receipts:
     def committed(self, frames: Sequence[PendingFrame], turn: Turn) -> None:
         """Send what waited for these frames to be committed; they come in the order of the log."""
         to = frames[-1].frame.header.last_sequence if frames else 0
+        last_words: list[tuple[bytes, AppendRefused]] = []
         while self._answers and self._answers[0][0] <= to:
             _, sender, message = self._answers.popleft()
-            turn.send(sender, message)
+            if isinstance(message, AppendRefused):
+                last_words.append((sender, message))
+            else:
+                turn.send(sender, message)
         batches = {
             draft.producer_id: Batch(draft.producer_sequence, frame.header.last)
             for frame, draft in frames
@@ -114,6 +119,8 @@ class Receipts:
             whom = self._sender_of(producer_id)
             if whom is not None and not (self._told and self._is_told(producer_id, batch)):
                 turn.send(whom, self._role.receipt(producer_id, batch.producer_sequence, batch.position))
+        for sender, refused in last_words:
+            turn.send(sender, refused)
 
     def _is_told(self, producer_id: int, batch: Batch) -> bool:
         """True: the batch was told of early, and another receipt will follow that says how far all is committed."""

@@ -1,7 +1,8 @@
 """Registry: which adapters are there, which items they own, and what their absence means.
 
 Item ids are allotted here, at first sight of (node, name), in a record; so an edited file can't remap history. A
-producer that comes back with another run than before has lost something, and CORE, who can tell, writes the gap.
+producer that comes back with another run than before is a new life: it has lost something, and CORE, who can tell,
+writes the gap. The life before it is told that it is superseded, once that is committed.
 
 Spec: docs/ARCHITECTURE.md, Names and files; design/log-and-feed.md, Producers.
 """
@@ -16,7 +17,8 @@ from albireo.codec.message import AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import GapFound, ItemDeclared, Record, Stream
 from albireo.machine.fold.dim import ITEMS_MAX
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.admission import CREDIT_BYTES, Admission
+from albireo.machine.fold.producers import Standing
+from albireo.machine.node.admission import CREDIT_BYTES, Admission, superseded
 from albireo.machine.node.turn import Moment, Turn
 from albireo.model import quality
 from albireo.model.instant import Instant
@@ -93,18 +95,23 @@ class Registry:
         return ""
 
     def hello(self, sender: bytes, hello: ProducerHello, moment: Moment, turn: Turn) -> Declaring:
-        """Open a producer: record its id, and the gap since its last run. Its items follow with `declare_more`."""
-        opened, is_new_run = self._folds.producers.opened(hello.producer, hello.run)
-        if is_new_run:
-            records: list[Record] = [opened]
-            turn.record(Stream.CONTROL, records)
-            self._gap_since_last_run(hello.producer, moment, turn)
-        self._senders[opened.producer_id] = sender
+        """Open a producer: record a new life, and the gap since the last one. Its items follow with `declare_more`."""
+        producers = self._folds.producers
+        before = known = producers.present(hello.producer)
+        if known is None or known.run != hello.run:
+            self._gap_since_last_life(hello.producer, moment, turn)  # First: what is cut between them says hello again.
+            turn.record(Stream.CONTROL, [producers.open(hello.producer, hello.run, moment.wall, turn.epoch)])
+            known = producers.present(hello.producer)
+            assert known is not None, "it was opened"
+            for life in () if before is None else before.earlier[:1]:
+                if life not in known.earlier:
+                    self._senders.pop(life.producer_id, None)
+        self._senders[known.producer_id] = sender
         if hello.items or hello.takes_orders:
             self._adapters[hello.producer] = RegisteredAdapter(
                 name=hello.producer, sender=sender, takes_orders=hello.takes_orders, heard_at=moment.now
             )
-        return Declaring(sender=sender, producer_id=opened.producer_id, hello=hello)
+        return Declaring(sender=sender, producer_id=known.producer_id, hello=hello)
 
     def declare_more(self, declaring: Declaring, moment: Moment, turn: Turn) -> None:
         """Declare the next slice of a hello's items; after the last, retire items that the producer no longer has."""
@@ -113,7 +120,7 @@ class Registry:
         if declaring.is_done:
             self._retire(hello.producer, {one.name for one in hello.items}, moment, turn)
 
-    def _gap_since_last_run(self, name: str, moment: Moment, turn: Turn) -> None:
+    def _gap_since_last_life(self, name: str, moment: Moment, turn: Turn) -> None:
         known = self._folds.producers.find(name)
         if known is None or known.last_node_ns == 0:
             return
@@ -223,25 +230,44 @@ class Hellos:
     def __bool__(self) -> bool:
         return bool(self._declaring)
 
-    def take(self, sender: bytes, hello: ProducerHello, moment: Moment, turn: Turn) -> None:
-        """Refuse a hello, or put it in the queue; `more` works it off."""
+    def take(
+        self, sender: bytes, hello: ProducerHello, moment: Moment, turn: Turn
+    ) -> tuple[bytes, AppendRefused] | None:
+        """Refuse a hello, or put it in the queue; `more` works it off.
+
+        Returns:
+            Word to whoever is superseded, to be said once `turn.end` commits: what supersedes him may be cut before.
+        """
         producers = self._admission.producers
-        is_one_too_many = producers.is_full and producers.find(hello.producer) is None
-        if self._admission.closed_because or is_one_too_many:
+        known = producers.present(hello.producer)
+        if self._admission.closed_because or (producers.is_full and known is None):
             turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="admission"))
-            return
+            return None
         objection = self._registry.objection(hello)
         if objection:
             turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="malformed"))
             turn.note("warning", "hello_refused", reason=objection)
-            return
+            return None
         if any(one.sender == sender and one.hello == hello for one in self._declaring):
-            return  # Asked again out of impatience: its welcome is on the way.
-        if len(self._declaring) < DECLARING_MAX:
-            self._declaring.append(self._registry.hello(sender, hello, moment, turn))
+            return None  # Asked again out of impatience: its welcome is on the way.
+        standing = producers.standing(hello.producer, hello.run, hello.life)
+        if known is not None and standing is Standing.SUPERSEDED:
+            self._admission.counters.superseded += 1
+            return sender, superseded(hello.life, hello.run, known)
+        if len(self._declaring) >= DECLARING_MAX:
+            return None
+        self._declaring.append(self._registry.hello(sender, hello, moment, turn))
+        by = producers.present(hello.producer)
+        before = None if known is None or standing is Standing.PRESENT else self._registry.sender_of(known.producer_id)
+        if known is None or by is None or before is None or before == sender:
+            return None
+        turn.note("warning", "producer_superseded", producer=by.name, life=known.producer_id, by=by.producer_id)
+        return before, superseded(known.producer_id, known.run, by)
 
     def more(self, moment: Moment, turn: Turn) -> tuple[bytes, ProducerWelcome] | None:
         """Declare a slice of the first hello; the last returns the welcome, to be said once `turn.end` commits."""
+        while self._declaring and self._is_superseded(self._declaring[0]):
+            self._declaring.popleft()
         if not self._declaring:
             return None
         declaring = self._declaring[0]
@@ -255,8 +281,13 @@ class Hellos:
             item_ids=tuple(declaring.item_ids),
             epoch=turn.epoch,
             credit_bytes=CREDIT_BYTES,
+            run=declaring.hello.run,
         )
         return declaring.sender, welcome
+
+    def _is_superseded(self, declaring: Declaring) -> bool:
+        by = self._admission.producers.present(declaring.hello.producer)
+        return by is not None and by.producer_id != declaring.producer_id
 
 
 def _text_chars(item: DataItem) -> int:

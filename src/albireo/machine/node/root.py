@@ -303,7 +303,9 @@ class Root:
                 self.registry.heard(sender, moment.now)
                 self.admission.append(sender, message, raw, turn)
             case ProducerHello():
-                self._hellos.take(sender, message, moment, turn)
+                told = self._hellos.take(sender, message, moment, turn)
+                if told is not None:
+                    self.after(turn.end, *told, turn)
                 self._declare_more(moment, turn)
             case WriteDone():
                 self.orders.done(message, moment, turn)

@@ -1,16 +1,19 @@
-"""Producer: the sending half of exactly-once appends.
+"""Producer: the sending half of exactly-once appends, for one life of a name.
 
-A named producer numbers its batches 1, 2, 3... and keeps each batch until CORE says that it is committed; a batch that
-was only acknowledged (durability `local`) is kept too. Whatever happens to CORE or to the link, the same bodies go out
-again under the same numbers; CORE takes each number once. So a restart or a takeover loses and doubles nothing.
+A named producer numbers its batches 1, 2, 3... in the life that CORE gave it, and keeps each batch until CORE says that
+it is committed; a batch that was only acknowledged (durability `local`) is kept too. Whatever happens to CORE or to the
+link, the same bodies go out again under the same numbers; CORE takes each number once. So a restart of CORE or a
+takeover loses and doubles nothing.
 
 Not done here: measuring, connecting, reading a clock. The shell hands in events and performs the effects in order.
 
         LinkOpened: hello            welcome: resend everything in flight
     Closed ----------------> Greeting ----------------> Streaming
-                                ^                          |
-                                +--------------------------+
-                                 unknown producer, no answer in time, another epoch
+                                ^   |                      |   |
+                                +---|----------------------+   |
+                                    |  unknown producer, no answer in time, another epoch
+                                    +--------> Superseded <----+
+                                                another program has the name: nothing is sent any more, for good
 
     offered -> waiting (row numbers, bounded in bytes, drop oldest) -> in flight (numbered, within credit) -> committed
 
@@ -23,7 +26,7 @@ Invariants
     waiting:    at most `queue_bytes_max` together with everything in flight; dropped samples are counted, and a gap
                 record goes out in their place.
 
-Spec: design/log-and-feed.md, Producers; codec/message.py (ProducerHello to AppendRefused).
+Spec: design/log-and-feed.md, Producers, Lives; codec/message.py (ProducerHello to AppendRefused); ADR-0143.
 """
 
 from collections import deque
@@ -35,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.crc import crc32c
-from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
+from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome, Successor
 from albireo.codec.record import PRODUCER
 from albireo.machine.producer.batch_queue import BatchQueue, queued_bytes
 from albireo.machine.producer.committed import CommittedFlights
@@ -132,6 +135,8 @@ class Producer:
         """Number of the last acknowledged batch, counted from 1; all before it are too, except `batches_refused`."""
         self.batches_refused: deque[int] = deque(maxlen=REFUSED_KEPT)
         """Numbers of the last batches that CORE could not take; they are never committed."""
+        self.successor: Successor | None = None
+        """Life that has the name now: this producer is superseded and does nothing more. None: the name is its own."""
 
     # Questions of the shell.
 
@@ -161,6 +166,8 @@ class Producer:
 
     def deadline(self) -> Instant | None:
         """When `TimePassed` is due."""
+        if self.successor is not None:
+            return None
         due = [one for one in (self._answer_due, self._resume_at) if one is not None]
         return min(due) if due else None
 
@@ -175,6 +182,8 @@ class Producer:
         Returns:
             What to send, in order.
         """
+        if self.successor is not None:
+            return []
         match event:
             case LinkOpened():
                 self._is_open = True
@@ -196,7 +205,8 @@ class Producer:
         self._resume_at = None
         self._resent_from = 0
         self._answer_due = Instant(now + self._answer_timeout_ns)
-        return [SendToCore(self._hello)]
+        life = 0 if self._welcome is None else self._welcome.producer_id
+        return [SendToCore(msgspec.structs.replace(self._hello, life=life))]
 
     def _offered(self, event: Offered, now: Instant) -> list[SendToCore]:
         for loss in event.losses:
@@ -207,6 +217,8 @@ class Producer:
         return self._fill(now)
 
     def _welcomed(self, event: ProducerWelcome, now: Instant) -> list[SendToCore]:
+        if event.run not in (0, self._hello.run):
+            return []  # It answers another producer that had this link before.
         if event.producer_id <= 0 or len(event.item_ids) != len(self._hello.items):
             self.refused += 1
             return []
@@ -218,8 +230,9 @@ class Producer:
         self._answer_timeout_ns = self._config.answer_timeout_ns
         self._answer_due = None
         self._answered = 0
-        is_same_log = before is None or before.producer_id == event.producer_id
-        lost = self._gone.take_lost(event.last_sequence if is_same_log else 0)
+        # Another life than before: the log does not know that one any more, so it has none of its batches.
+        is_same_life = before is None or before.producer_id == event.producer_id
+        lost = self._gone.take_lost(event.last_sequence if is_same_life else 0)
         if lost is not None:
             self._put_first(self._said(lost))
         if not self._in_flight:
@@ -235,8 +248,8 @@ class Producer:
 
     def _fits(self, welcome: ProducerWelcome, before: ProducerWelcome | None) -> bool:
         """The numbers in flight continue CORE's last number."""
-        same_log = before is not None and before.producer_id == welcome.producer_id
-        return same_log and self._in_flight[0].sequence - 1 <= welcome.last_sequence <= self._in_flight[-1].sequence
+        is_same_life = before is not None and before.producer_id == welcome.producer_id
+        return is_same_life and self._in_flight[0].sequence - 1 <= welcome.last_sequence <= self._in_flight[-1].sequence
 
     def _appended(self, event: Appended, now: Instant) -> list[SendToCore]:
         if self._welcome is None or event.producer_id != self._welcome.producer_id:
@@ -268,6 +281,10 @@ class Producer:
         return self._fill(now)
 
     def _was_refused(self, event: AppendRefused, now: Instant) -> list[SendToCore]:
+        if event.reason == "superseded":
+            if event.run == self._hello.run:
+                self.successor = event.successor or Successor(producer_id=0, run=0)
+            return []
         self.refused += 1
         if self._welcome is None or self._is_greeting:
             return []
@@ -406,7 +423,7 @@ class Producer:
     def _renumber(self, first: int) -> None:
         """Number everything in flight anew, from `first` on.
 
-        Only where CORE provably holds none of these bodies: it refused them, or its log is another one.
+        Only where CORE provably holds none of these bodies: it refused them, or its log does not know the life.
         """
         assert self._welcome is not None
         for offset, flight in enumerate(self._in_flight):

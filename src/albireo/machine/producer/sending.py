@@ -1,6 +1,6 @@
 """PairSender: one producer whose node may be led by another member at any time.
 
-The exactly-once part is the producer machine (machine/producer/producer.py), used as it is: same name, same run, same
+The exactly-once part is the producer machine (machine/producer/producer.py), used as it is: same name, same life, same
 numbers, whichever member it speaks to, because both have the same log. The seeker says which member that is. A takeover
 is nothing but a hello to another member: its answer says how far the log has come, and every later batch goes out again
 at once, in as few messages as possible.
@@ -11,9 +11,10 @@ at once, in as few messages as possible.
 Invariants
     bounded:   `offer` refuses what does not fit into the queue. Nothing offered is ever dropped to make room.
     one voice: the producer hears the chosen member only; messages of another member are late and dropped.
-    upward:    no number that was acknowledged is given again.
+    upward:    no number of a life that was acknowledged is given again.
+    one end:   once superseded it says nothing any more, to no member.
 
-Spec: design/pair.md, What may be promised; design/log-and-feed.md, Producers.
+Spec: design/pair.md, What may be promised; design/log-and-feed.md, Producers, Lives.
 """
 
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from albireo.codec.message import (
     ProducerWelcome,
     RoleAsked,
     RoleTold,
+    Successor,
 )
 from albireo.machine.producer.batch_queue import queued_bytes
 from albireo.machine.producer.producer import Event as ProducerEvent
@@ -87,8 +89,15 @@ class BatchRefused(msgspec.Struct, frozen=True):
     batch: int
 
 
+class Superseded(msgspec.Struct, frozen=True):
+    """Effect: another program has the name now. Of the batches that are not acknowledged some may be recorded, up to
+    one of them; nothing is sent any more."""
+
+    by: Successor
+
+
 Event = LineUp | LineDown | Heard | Offered | TimePassed
-Effects = list[SayTo | Acknowledged | BatchRefused]
+Effects = list[SayTo | Acknowledged | BatchRefused | Superseded]
 
 
 class PairSender:
@@ -126,6 +135,11 @@ class PairSender:
         return self._seeker.chosen is not None and self._producer.is_streaming
 
     @property
+    def successor(self) -> Successor | None:
+        """Life that has the name now; None: it is this sender's."""
+        return self._producer.successor
+
+    @property
     def epoch(self) -> int:
         """Highest epoch heard of."""
         return max(self._seeker.epoch, self._producer.epoch)
@@ -151,11 +165,15 @@ class PairSender:
 
     def deadline(self) -> Instant | None:
         """When `TimePassed` is due."""
+        if self.successor is not None:
+            return None
         own = self._producer.deadline() if self._seeker.chosen is not None else None
         due = [one for one in (own, self._seeker.deadline()) if one is not None]
         return min(due) if due else None
 
     def step(self, event: Event, now: Instant) -> Effects:
+        if self.successor is not None:
+            return []
         match event:
             case Offered(batches=batches):
                 assert self.has_room(batches), "ask has_room first: nothing offered may be dropped"
@@ -242,6 +260,8 @@ class PairSender:
         refused = self._producer.batches_refused
         while refused:
             done.append(BatchRefused(refused.popleft()))
+        if self._producer.successor is not None:
+            done.append(Superseded(self._producer.successor))
         chosen = self._seeker.chosen
         if chosen is not None:
             done += [SayTo(chosen, one.message, one.raw) for one in sends]

@@ -8,7 +8,17 @@ from typing import Final
 import numpy as np
 
 from albireo.codec.frame import Frame, frames
-from albireo.codec.message import Answer, AnyMessage, Appended, Ask, FeedAlive, FeedAnswer, FeedData, FeedState
+from albireo.codec.message import (
+    Answer,
+    AnyMessage,
+    Appended,
+    Ask,
+    FeedAlive,
+    FeedAnswer,
+    FeedData,
+    FeedState,
+    Successor,
+)
 from albireo.codec.record import Kind
 from albireo.machine.feed.follower import (
     CutBack,
@@ -26,8 +36,8 @@ from albireo.machine.feed.follower import (
 from albireo.machine.feed.roaming import Fed, Roaming
 from albireo.machine.producer.producer import Offered, ProducerConfig
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
-from albireo.machine.producer.sending import Acknowledged, BatchRefused, Heard, PairSender, SayTo
-from albireo.model.instant import Instant, TimePassed
+from albireo.machine.producer.sending import Acknowledged, BatchRefused, Heard, PairSender, SayTo, Superseded
+from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
@@ -103,28 +113,37 @@ class Client(ABC):
 
 
 class ProducerClient(Client):
-    """Producer that counts: its values are 1, 2, 3... times ten, plus its own number."""
+    """Producer that counts: its values are 1, 2, 3... times ten, plus its own number. It may be paused."""
 
-    def __init__(self, stage: NodeStage, host: Host, number: int, endpoints: Sequence[str], ledger: NodeLedger) -> None:
-        super().__init__(stage, host, f"p{number}")
+    def __init__(
+        self, stage: NodeStage, host: Host, number: int, endpoints: Sequence[str], ledger: NodeLedger, name: str = ""
+    ) -> None:
+        """`name`: name of the producer, if another program has it already."""
+        super().__init__(stage, host, name or f"p{number}")
         alarm = AlarmSettings(hi=500.0, off_delay_ms=100)
         items = [
-            DataItem(name=f"p{number}/count", value_type=ValueType.INT64),
-            DataItem(name=f"p{number}/level", value_type=ValueType.FLOAT64, alarm=alarm),
+            DataItem(name=f"{self.name}/count", value_type=ValueType.INT64),
+            DataItem(name=f"{self.name}/level", value_type=ValueType.FLOAT64, alarm=alarm),
         ]
         self.number = number
+        self.by: Successor | None = None
+        """Life that it was told has its name now."""
+        self._held: list[Callable[[], object]] = []
+        """Events that came while it was paused."""
         self.offered = 0
         self.acknowledged = 0
         self.is_quiet = False
         self._values = 0
         self._ledger = ledger
-        run = stage.chance.getrandbits(31) + 1
-        self.machine = PairSender(self.name, items, run=run, config=ProducerConfig(), seek=SeekConfig(), now=self.now())
+        self.run = stage.chance.getrandbits(31) + 1
+        self.machine = PairSender(
+            self.name, items, run=self.run, config=ProducerConfig(), seek=SeekConfig(), now=self.now()
+        )
         self._members = self.dial_members(endpoints, self._changed)
 
     @property
     def is_drained(self) -> bool:
-        return self.machine.is_all_acknowledged
+        return self.machine.is_all_acknowledged or self.by is not None
 
     @property
     def counted(self) -> int:
@@ -133,7 +152,8 @@ class ProducerClient(Client):
 
     def offer(self) -> None:
         """Offer one or two more batches, unless too many wait already."""
-        if self.is_quiet or self.offered - self.acknowledged >= WINDOW:
+        is_paused = self.paused_until > self.stage.agenda.at
+        if self.is_quiet or is_paused or self.by is not None or self.offered - self.acknowledged >= WINDOW:
             return
         chance, batches = self.stage.chance, [self._counted(self.stage.chance.randint(1, ROWS_MAX))]
         if chance.random() < 0.3:
@@ -161,21 +181,48 @@ class ProducerClient(Client):
             quality=np.zeros(len(values), np.uint32),
         )
 
+    def pause(self, for_ms: float) -> None:
+        """Stand still, as a process does that is stopped: what it said before is on its way."""
+        self.stage.note(f"{self.name}.{self.number}", f"paused for {for_ms:.0f} ms")
+        self.paused_until = self.stage.agenda.at + int(for_ms * MS)
+        self.stage.agenda.call_at(self.paused_until, self._wake)
+
+    def _wake(self) -> None:
+        if self.paused_until <= self.stage.agenda.at:
+            held, self._held = self._held, []
+            for one in held:
+                one()
+
+    def _when_awake(self, function: Callable[..., object], *args: object) -> None:
+        if self.paused_until > self.stage.agenda.at or self._held:
+            self._held.append(partial(function, *args))
+        else:
+            function(*args)
+
     def post(self, link: StagedLink, sender: bytes, message: AnyMessage, raw: Parts) -> None:
+        self._when_awake(self._hear, self._members.index(link), message)
+
+    def _hear(self, member: int, message: AnyMessage) -> None:
         if isinstance(message, Appended):
-            self._ledger.heard(self.name, message)
-        self._perform(self.machine.step(Heard(self._members.index(link), message), self.now()))
+            self._ledger.heard(message)
+        self._perform(self.machine.step(Heard(member, message), self.now()))
 
     def pass_time(self) -> None:
+        self._when_awake(self._ripe)
+
+    def _ripe(self) -> None:
         due = self.machine.deadline()
         if due is not None and self.now() >= due:
             self._perform(self.machine.step(TimePassed(), self.now()))
         self.arm(self.machine.deadline())
 
     def _changed(self, member: int, is_up: bool) -> None:
+        self._when_awake(self._line, member, is_up)
+
+    def _line(self, member: int, is_up: bool) -> None:
         self._perform(self.machine.step((LineUp if is_up else LineDown)(member), self.now()))
 
-    def _perform(self, effects: Sequence[SayTo | Acknowledged | BatchRefused]) -> None:
+    def _perform(self, effects: Sequence[SayTo | Acknowledged | BatchRefused | Superseded]) -> None:
         for effect in effects:
             match effect:
                 case SayTo(member, message, raw):
@@ -184,6 +231,8 @@ class ProducerClient(Client):
                     self.acknowledged = batch
                 case BatchRefused(batch):
                     raise AssertionError(f"batch {batch} of {self.name} was refused")
+                case Superseded(by):
+                    self.by = by
         self.arm(self.machine.deadline())
 
 

@@ -15,6 +15,7 @@ from albireo.log.segment.segment import Segment
 from albireo.model.instant import MS, SECOND
 from albireo.sim.engine.disk import SimDisk
 from albireo.sim.engine.faults import Faults
+from albireo.sim.nodes.clients import ProducerClient
 from albireo.sim.nodes.machine import Machine, WitnessMachine
 from albireo.sim.nodes.member import MemberMachine, are_well
 from albireo.sim.nodes.stage import NodeStage
@@ -32,9 +33,18 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
 
     cut_ms_max = 3_000.0
 
-    def __init__(self, stage: NodeStage, members: Sequence[MemberMachine], voters: Sequence[WitnessMachine]) -> None:
+    def __init__(
+        self,
+        stage: NodeStage,
+        members: Sequence[MemberMachine],
+        voters: Sequence[WitnessMachine],
+        producers: Sequence[ProducerClient],
+        begin_rival: Callable[[str], None],
+    ) -> None:
         super().__init__(stage, stage.network, members, [one.name for one in voters])
         self.voters = voters
+        self._producers = producers
+        self._begin_rival = begin_rival
         self._rot: tuple[MemberMachine, Path, int, int] | None = None
 
     def begin(self) -> None:
@@ -112,6 +122,17 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
             for_ms = self.chance.uniform(50, 1_500)
             self.stage.note(machine.name, f"paused for {for_ms:.0f} ms")
             machine.actor.paused_until = self.agenda.at + int(for_ms * MS)
+
+    def pause_program(self) -> None:
+        self.chance.choice(self._producers).pause(self.chance.uniform(50, 3_000))
+
+    def rival(self) -> None:
+        """Begin another program under the name of one that lives, which may be paused."""
+        one = self.chance.choice(self._producers)
+        self.stage.note(one.name, "has a rival")
+        if self.chance.random() < 0.5:
+            one.pause(self.chance.uniform(50, 3_000))
+        self._begin_rival(one.name)
 
     def restart_voter(self) -> None:
         machine = self.chance.choice(self.voters)

@@ -26,7 +26,7 @@ from albireo.model.position import Position
 from albireo.sim.engine.ledger import Tenures
 from albireo.sim.nodes.log import StagedLog
 
-COMMON = ("cases", "commands", "producers")
+COMMON = ("cases", "commands", "producers", "lives")
 """Sections of a snapshot that say the same on both members, whoever has the samples."""
 
 
@@ -116,8 +116,8 @@ class NodeLedger(Tenures):
         self.end = Position()
         self.folds = Folds()
         """Folds of all committed frames."""
-        self.acknowledged: dict[str, int] = {}
-        """Highest number that each producer was told is committed."""
+        self.acknowledged: dict[int, int] = {}
+        """Highest number that each producer was told is committed, by life."""
         self.disks = (MemberDisk(), MemberDisk())
         self.payloads = Payloads(fail)
         """Payloads of samples that are not replicated."""
@@ -167,6 +167,8 @@ class NodeLedger(Tenures):
         producer, number = record.decode_producer(frame.body)
         if producer:
             self._counts(producer, number)
+            if self.folds.producers.get(producer) is None:
+                self._fail(f"{header.last} is of life {producer}, which is over")
         if producer and header.stream == Stream.SAMPLES and frame.header.kind == Kind.INT64:
             self._check_values(frame)
 
@@ -190,17 +192,24 @@ class NodeLedger(Tenures):
         elif fact is None or fact.epoch != receipt.position.epoch:
             self._fail(f"{index} acknowledges {receipt.position}, known is {fact}")
 
-    def heard(self, producer: str, receipt: Appended) -> None:
+    def heard(self, receipt: Appended) -> None:
         """Note up to which number a producer was told that its batches are committed."""
-        number = receipt.producer_sequence - receipt.uncommitted
-        self.acknowledged[producer] = max(number, self.acknowledged.get(producer, 0))
+        life, number = receipt.producer_id, receipt.producer_sequence - receipt.uncommitted
+        self.acknowledged[life] = max(number, self.acknowledged.get(life, 0))
+        if self._numbers.get(life, 0) < number:
+            self._fail(f"life {life} was told {number}, the log has {self._numbers.get(life, 0)}")
 
     def check_server(self, index: int, folds: Folds) -> None:
         """Check that a member that serves has everything that was acknowledged."""
-        for name, number in self.acknowledged.items():
-            known = folds.producers.find(name)
-            if known is None or known.last_sequence < number:
-                self._fail(f"{index} serves, {name} was told {number}, here is {known and known.last_sequence}")
+        for life, number in self.acknowledged.items():
+            last = folds.producers.last_appended(life)
+            if folds.producers.successor(life) is None and (last is None or last < number):
+                self._fail(f"{index} serves, life {life} was told {number}, here is {last}")
+
+    def has_name(self, name: str, run: int) -> bool:
+        """True: of the programs that gave this name, it is this run's by the committed records."""
+        known = self.folds.producers.find(name)
+        return known is None or known.run == run
 
     def check_folds(self, index: int, folds: Folds, position: Position) -> None:
         """Check that folds at the end of what is committed are those of all that is."""
@@ -208,7 +217,7 @@ class NodeLedger(Tenures):
             return
         mine, known = folds.snapshot(), self.folds.snapshot()
         compared = COMMON if self.payloads.count else known
-        different = [name for name in compared if mine.get(name) != known[name]]
+        different = [name for name in compared if mine.get(name) != known.get(name)]
         if different or folds.log_time_ms != self.folds.log_time_ms:
             self._fail(f"{index}: folds at {position} are not those of the log: {different}")
 

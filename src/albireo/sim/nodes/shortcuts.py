@@ -11,7 +11,9 @@ import msgspec
 
 from albireo.codec.frame import Frame
 from albireo.codec.pair_message import FollowAnswered
+from albireo.codec.record import ProducerOpened
 from albireo.log.log import Log
+from albireo.machine.fold.producers import Producers
 from albireo.machine.node.pending import Pending
 from albireo.machine.node.role import Role
 from albireo.machine.pair.following import Following
@@ -78,13 +80,27 @@ def _waits_for_nothing(self: PrivateLog, letters: Sequence[OneLetter], node_ns: 
     return letters
 
 
+def _nothing_is_over(self: Producers, producer_id: int) -> bool:
+    """Take the batches of a life whose name another one has."""
+    return False
+
+
+def _one_number_for_all_lives(self: Producers, name: str, run: int, node_ns: int, epoch: int) -> ProducerOpened:
+    """Let whoever has the name go on behind the last number, as 0.1.0 did."""
+    known = self.present(name)
+    if known is None:
+        return _open(self, name, run, node_ns, epoch)
+    self._opening[name] = msgspec.structs.replace(known, run=run)
+    return ProducerOpened(producer_id=known.producer_id, name=name, run=run)
+
+
 def _as_it_stands(self: PrivateLog, frame: Frame) -> Frame:
     return frame
 
 
 _hold = PrivateLog.hold
 _view, _followed, _answer = Log.view, Pending.followed, Holder._answer
-_begins = Role.begins
+_begins, _open = Role.begins, Producers.open
 
 _KILLS: Final = NodeSwarm(faults=("kill", "power"), fault_every_ms=600.0, batch_every_ms=20.0, sync_ms=10.0)
 _SLOW_FOLDS: Final = msgspec.structs.replace(
@@ -95,6 +111,9 @@ _ROT: Final = NodeSwarm(
     faults=("rot_at_start", "rot_while_up"), fault_every_ms=400.0, segment_bytes=8_192, keep_s=600.0,
     scrub_bytes=SCRUB_BYTES, bounds=SCRUB_OFTEN,
 )  # fmt: skip
+_RIVALS: Final = NodeSwarm(
+    faults=("rival", "pause_program", "kill", "break_connections"), fault_every_ms=400.0, batch_every_ms=10.0
+)
 _PRIVATE: Final = msgspec.structs.replace(_KILLS, is_private=True)
 
 SHORTCUTS: Final[Mapping[str, tuple[Shortcut, NodeSwarm]]] = {
@@ -105,6 +124,8 @@ SHORTCUTS: Final[Mapping[str, tuple[Shortcut, NodeSwarm]]] = {
     "in the set before a restart could go on": ((FoldsTaken, "is_completed", _complete_at_once), _AWAY),
     "serves before its folds are those of its log": ((Role, "begins", _serves_before_it_has_folded), _SLOW_FOLDS),
     "damage is forgotten instead of repaired": ((PeerRepair, "_repair", _repairs_nothing), _ROT),
+    "the batches of a life that is over are taken": ((Producers, "is_over", _nothing_is_over), _RIVALS),
+    "one number counts for all programs of a name": ((Producers, "open", _one_number_for_all_lives), _RIVALS),
     "a batch is taken before its payload is stored": ((PrivateLog, "hold", _waits_for_nothing), _PRIVATE),
     "the feed gives references where payloads are": ((PrivateLog, "whole", _as_it_stands), _PRIVATE),
 }

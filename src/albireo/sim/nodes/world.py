@@ -45,6 +45,8 @@ from albireo.sim.nodes.swarm import (
 NAMES: Final = ("primary", "backup")
 RECOVERY_NS: Final = 40 * SECOND
 """Bound on getting well once the faults stopped: a hold-off, a snapshot, a repair, and all that after a cold wait."""
+NUMBERS: Final = 10
+"""Programs are told apart by the last digit of what they count."""
 KEEP_EVERY_MS: Final = 400.0
 """Interval at which a history mostly makes durable what it has."""
 
@@ -61,7 +63,7 @@ class NodeWorld(World[NodeStage]):
         self.config = pair_config_of(self.swarm)
         self.ledger = NodeLedger(self.config.majority, self.stage.fail)
         self._places()
-        self.faults = NodeFaults(self.stage, self.members, self.voters)
+        self.faults = NodeFaults(self.stage, self.members, self.voters, self.producers, self._begin_rival)
 
     def _places(self) -> None:
         hosts = [self._host(name) for name in NAMES]
@@ -81,7 +83,8 @@ class NodeWorld(World[NodeStage]):
             for voter, host in voters.items()
         ]
         outside = self._host(OUTSIDE)
-        self.producers = [ProducerClient(stage, outside, number, clients, ledger) for number in (1, 2)]
+        self._program = partial(ProducerClient, stage, outside, endpoints=clients, ledger=ledger)
+        self.producers = [self._program(number) for number in (1, 2)]
         self.reader = RoamingReader(stage, outside, clients, ledger)
 
     def _host(self, name: str) -> Host:
@@ -167,6 +170,13 @@ class NodeWorld(World[NodeStage]):
                 machine.history.keep()
         self.agenda.after_ms(KEEP_EVERY_MS, self._keep)
 
+    def _begin_rival(self, name: str) -> None:
+        """Begin another program under a producer's name."""
+        number = len(self.producers) + 1
+        if number < NUMBERS:
+            self.producers.append(self._program(number, name=name))
+            self._offer(self.producers[-1])
+
     def _offer(self, producer: ProducerClient) -> None:
         producer.offer()
         wait_ms = self.swarm.batch_every_ms * (0.5 + self.chance.random())
@@ -185,6 +195,13 @@ class NodeWorld(World[NodeStage]):
             10 * SECOND,
             lambda: all(producer.is_drained for producer in self.producers),
             lambda: f"batches wait: {[(p.offered, p.acknowledged) for p in self.producers]}",
+        )
+        self.within(
+            10 * SECOND,
+            lambda: all((one.by is None) is self.ledger.has_name(one.name, one.run) for one in self.producers),
+            lambda: (
+                f"names: {[(one.name, one.run, one.by) for one in self.producers]}, {list(self.ledger.folds.producers)}"
+            ),
         )
         self.within(20 * SECOND, self.is_level, lambda: f"not level: {self._ends()}", every=10)
         self._compare()
@@ -224,5 +241,5 @@ class NodeWorld(World[NodeStage]):
                 self.stage.fail(f"{machine.host.name} lacks {sorted(missing)[:3]}, damaged {machine.log.corrupt[:3]}")
             self.ledger.check_folds(machine.index, machine.core.root.folds, machine.core.root.folded_to)
         for producer in self.producers:
-            if self.ledger.values.get(producer.number, 0) != producer.counted:
+            if producer.by is None and self.ledger.values.get(producer.number, 0) != producer.counted:
                 self.stage.fail(f"{producer.name} has counted to {producer.counted}, the log to {self.ledger.values}")

@@ -133,7 +133,7 @@ class Side:
         assert isinstance(welcome, ProducerWelcome)
         return welcome
 
-    def append(self, welcome: ProducerWelcome, sequence: int, value: float = 1.0) -> None:
+    def append(self, welcome: ProducerWelcome, sequence: int, value: float = 1.0, *, sender: bytes = b"plc") -> None:
         times = np.array([T0 + self.now], np.int64)
         rows = SampleBatch(
             value_type=ValueType.FLOAT64,
@@ -144,7 +144,7 @@ class Side:
             quality=np.zeros(1, np.uint32),
         )
         body = samples.encode_body(welcome.producer_id, sequence, rows)
-        self.letter(Append(entries=(AppendEntry(Stream.SAMPLES, Kind.FLOAT64, 1, body_crc(body)),)), [body])
+        self.letter(Append(entries=(AppendEntry(Stream.SAMPLES, Kind.FLOAT64, 1, body_crc(body)),)), [body], sender)
 
     def ask_write(self, command_id: str, value: float) -> None:
         self.say_write(command_id, value)

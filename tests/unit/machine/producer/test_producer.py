@@ -1,10 +1,11 @@
 """Producer: hello, credit, resend, refusals and overflow, message by message. No clock: time is an argument."""
 
+import msgspec
 import numpy as np
 import pytest
 
 from albireo.codec import record, samples
-from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
+from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome, Successor
 from albireo.codec.record import GapFound, Kind, Stream
 from albireo.machine.producer import committed
 from albireo.machine.producer.flight import MESSAGE_BYTES, Loss
@@ -384,3 +385,42 @@ def test_a_welcome_that_fits_not_is_not_taken() -> None:
 def test_config_refuses_a_queue_that_holds_no_message() -> None:
     with pytest.raises(ValueError, match="at least one message"):
         ProducerConfig(queue_bytes_max=1)
+
+
+def superseded(run: int = 5, producer_id: int = 3) -> AppendRefused:
+    by = Successor(producer_id=8, run=6, since_ns=1)
+    return AppendRefused(producer_id=producer_id, producer_sequence=0, reason="superseded", run=run, successor=by)
+
+
+def test_each_hello_says_which_life_it_goes_on_with() -> None:
+    one = Producer("p1", ITEMS, run=5, config=CONFIG)
+    hellos = one.step(LinkOpened(), at(0))
+    one.step(welcome(0), at(0))
+    hellos += one.step(LinkOpened(), at(1))
+    assert [hello.message.life for hello in hellos if isinstance(hello.message, ProducerHello)] == [0, 3]
+
+
+@pytest.mark.parametrize("is_greeting", [False, True])
+def test_a_superseded_producer_stops_for_good(is_greeting: bool) -> None:
+    one = streaming()
+    one.step(offered(1, 2), at(0))
+    if is_greeting:
+        one.step(LinkOpened(), at(0))
+    assert one.step(superseded(), at(1)) == []
+    assert one.successor == Successor(producer_id=8, run=6, since_ns=1)
+    for event in (LinkOpened(), offered(3), welcome(2), appended(2), TimePassed(), refused("unknown_producer", 1)):
+        assert one.step(event, at(100_000)) == []
+    assert one.deadline() is None
+    assert not one.is_all_acknowledged
+
+
+def test_words_to_another_run_that_had_the_link_before_change_nothing() -> None:
+    one = Producer("p1", ITEMS, run=5, config=CONFIG)
+    one.step(LinkOpened(), at(0))
+    late = msgspec.structs.replace(welcome(4, producer_id=2), run=4)
+    assert one.step(late, at(0)) == []
+    assert not one.is_streaming
+    one.step(superseded(run=4, producer_id=2), at(0))
+    assert one.successor is None
+    one.step(msgspec.structs.replace(welcome(0), run=5), at(0))
+    assert sent(one.step(offered(1), at(0))) == [(1, 1.0)]

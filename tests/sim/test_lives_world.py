@@ -1,0 +1,136 @@
+"""Two and three programs of one name on a pair, from a seed: the receipts' world, where programs pause as well.
+
+Of each life the log holds a prefix, once each and in order, and what was acknowledged is in it; the program that began
+last has the name, each other one that hears anything stops. Judged as in the receipts' world (tests/parts/receipt.py).
+
+A failure prints the seed: `pytest tests/sim -k "lives and seed-17"` plays it again.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from albireo.codec.message import AppendRefused
+from albireo.codec.record import ProducerOpened
+from albireo.machine.fold.producers import Producers, Standing
+from albireo.machine.producer.producer import Producer, SendToCore
+from albireo.model.instant import Instant
+from tests.long_form import some
+from tests.parts.receipt import LOCAL
+from tests.sim.test_receipt_world import World
+
+SEEDS = some(range(150), 4)
+STEPS = 150
+
+
+class LivesWorld(World):
+    """One seed: programs of one name, one of another, of which some are paused now and then."""
+
+    def __init__(self, seed: int) -> None:
+        programs = ("a=p", "b=p", "c=p", "q")[: 2 + seed % 3]
+        super().__init__(seed, local=(frozenset(), LOCAL)[seed % 2], programs=programs)
+        often = self.chance.choice([1.0, 3.0, 10.0])
+        self.does |= {self.pause: often, self.wake: 2 * often, self.die: often / 2, self.reconnect: often}
+
+    def pause(self) -> None:
+        self.program().is_paused = True
+
+    def wake(self) -> None:
+        self.program().is_paused = False
+
+    def reconnect(self) -> None:
+        program = self.program()
+        if program.machine.chosen is not None:
+            program.reconnect()
+
+    def settle(self) -> list[int]:
+        for program in self.pair.programs:
+            program.is_paused = False
+        return super().settle()
+
+
+def play(seed: int) -> LivesWorld:
+    world = LivesWorld(seed)
+    for _ in range(STEPS):
+        world.step()
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
+def test_lives_hold(seed: int) -> None:
+    play(seed)
+
+
+def test_the_world_shows_lives_that_end_with_batches_under_way() -> None:
+    """Otherwise it would prove nothing: superseded programs, with and without all of their batches in the log."""
+    superseded = cut_off = 0
+    for seed in range(20):
+        world = play(seed)
+        stored = set(world.pair.leader.values())
+        for life in [life for one in world.pair.programs for life in one.lives if life.by is not None]:
+            superseded += 1
+            cut_off += bool(set(life.offered) - stored)
+    assert superseded > 40
+    assert 0 < cut_off < superseded
+
+
+def caught(seeds: range = range(40)) -> bool:
+    for seed in seeds:
+        try:
+            play(seed)
+        except AssertionError:
+            return True
+    return False
+
+
+def one_number_for_all_lives(self: Producers, name: str, run: int, node_ns: int, epoch: int) -> ProducerOpened:
+    """The way of 0.1.0: whoever has the name goes on behind the last number."""
+    known = self.present(name)
+    record = _open(self, name, run, node_ns, epoch)
+    if known is None:
+        return record
+    opening = self._opening[name]
+    opening.producer_id, opening.last_sequence = known.producer_id, self.last_appended(known.producer_id) or 0
+    return ProducerOpened(producer_id=known.producer_id, name=name, run=run)
+
+
+def the_name_is_whose_asks(self: Producers, name: str, run: int, life: int) -> Standing:
+    """Whoever comes back takes the name, as if the program were new."""
+    known = self.present(name)
+    return Standing.PRESENT if known is not None and known.run == run else Standing.NEW
+
+
+def nothing_is_over(self: Producers, producer_id: int) -> bool:
+    return False
+
+
+def goes_on_all_the_same(self: Producer, event: AppendRefused, now: Instant) -> list[SendToCore]:
+    """A program that is told it is superseded begins again under another run."""
+    if event.reason == "superseded":
+        self._hello = type(self._hello)(
+            producer=self._hello.producer, items=self._hello.items, run=self._hello.run + 500
+        )
+        self._welcome = None
+        return self._greet(now)
+    return _was_refused(self, event, now)
+
+
+_open, _was_refused = Producers.open, Producer._was_refused
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "instead"),
+    [
+        (Producers, "open", one_number_for_all_lives),
+        (Producers, "standing", the_name_is_whose_asks),
+        (Producers, "is_over", nothing_is_over),
+        (Producer, "_was_refused", goes_on_all_the_same),
+    ],
+    ids=lambda one: one.__name__ if callable(one) and not isinstance(one, type) else "",
+)
+def test_a_fence_that_is_taken_out_is_caught(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, instead: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(owner, name, instead)
+    assert caught()
