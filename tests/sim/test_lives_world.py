@@ -62,6 +62,27 @@ def test_lives_hold(seed: int) -> None:
     play(seed)
 
 
+class ForcedWorld(LivesWorld):
+    """Now and then the passive member is forced to lead, without what the other one committed alone."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.does[self.force] = 1.0
+
+    def force(self) -> None:
+        passive = self.pair.passive
+        if passive.is_up and passive.index not in self.pair.late:
+            self.pair.force()
+
+
+@pytest.mark.parametrize("seed", some(range(60), 4), ids=lambda seed: f"seed-{seed}")
+def test_lives_that_a_forced_promotion_lost_begin_anew_with_their_gap(seed: int) -> None:
+    world = ForcedWorld(seed)
+    for _ in range(STEPS):
+        world.step()
+    world.settle()
+
+
 def test_the_world_shows_lives_that_end_with_batches_under_way() -> None:
     """Otherwise it would prove nothing: superseded programs, with and without all of their batches in the log."""
     superseded = cut_off = 0

@@ -72,12 +72,14 @@ class Admission:
         except DecodeError:
             self._refuse(sender, 0, 0, "malformed", turn)
             return False
-        last = self.producers.last_appended(producer_id)
-        if last is None or self._sender_of(producer_id) != sender:
-            self._refuse(sender, producer_id, sequence, "unknown_producer", turn)
-            return False
-        if self.producers.is_over(producer_id):  # Before the number is looked at: it means nothing in another life.
+        is_known = self._sender_of(producer_id) == sender
+        if is_known and self.producers.is_over(producer_id):
+            # Before its number is looked at, which means nothing in another life.
             self._supersede(sender, producer_id, turn)
+            return False
+        last = self.producers.last_appended(producer_id)
+        if not is_known or last is None:
+            self._refuse(sender, producer_id, sequence, "unknown_producer", turn)
             return False
         if sequence <= last:
             self._repeat(sender, producer_id, sequence, turn)

@@ -236,7 +236,7 @@ class Hellos:
         """Refuse a hello, or put it in the queue; `more` works it off.
 
         Returns:
-            Word to whoever is superseded, to be said once `turn.end` commits: what supersedes him may be cut before.
+            Word to a program that is superseded, to be said once `turn.end` commits: its successor may be cut before.
         """
         producers = self._admission.producers
         known = producers.present(hello.producer)
