@@ -1,8 +1,8 @@
 """All output of commands: one JSON line, tables, progress, and errors with a remedy.
 
-Data goes to standard output, everything else to standard error. No text in either steers the terminal (`plain`). With
-`--json` exactly one JSON object is written, on one line, the last of standard output; a failure writes one too:
-`{"error": ..., "remedy": ..., "exit": ...}`.
+Data, which is whatever `--json` has too, goes to standard output, talk to standard error. No text in either steers the
+terminal (`plain`). With `--json` exactly one JSON object is written, on one line, the last of standard output; a
+failure writes one too: `{"error": ..., "remedy": ..., "exit": ...}`.
 """
 
 import contextlib

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show_table
+from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show, show_table
 from albireo.cli.place import find_data
 
 _INSTALL: Final = "install it with `pip install 'albireo[spark]'`"
@@ -35,7 +35,8 @@ def run(data: Path | None, out: Path | None, master: str | None, as_json: bool) 
         emit(answer)
         return
     show_table(["table", "rows"], sorted(answer["tables"].items()), "Tables")
-    say(f"{answer['seconds']:.1f} s. Report: {answer['report']}")
+    say(f"{answer['seconds']:.1f} s")
+    show(f"Report: {answer['report']}")
 
 
 def _run(history: Path, out: Path, master: str | None) -> dict[str, Any]:

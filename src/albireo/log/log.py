@@ -162,7 +162,7 @@ class Log:
             return
         if entry.epoch <= self.history.epoch:
             raise ValueError(f"epoch {entry.epoch} granted after epoch {self.history.epoch}")
-        self._update_store(history=self.history.granted(entry))
+        self._update_store(history=self.history.granted(entry, self.begin_sequence))
 
     def append(self, entries: Sequence[Entry], *, elapsed_ms: int, node_ns: int) -> list[Frame]:
         """Assign epoch and sequences and queue for the sync thread; all of the entries or none.

@@ -4,6 +4,7 @@ The second seed's store status (UUID and generation) becomes an epoch history: a
 id). Two histories agree up to the last entry that is equal in all three parts.
 """
 
+from bisect import bisect_right
 from typing import Final
 
 import msgspec
@@ -23,6 +24,9 @@ BEGINNING: Final = Position()
 """Position before the first record of any log."""
 ENDLESS: Final = 2**63 - 1
 """Last sequence of an epoch that may still be written."""
+EPOCHS_MAX: Final = 60_000
+"""Number of entries from which an epoch history lets go of those below the log's beginning; a store header has room for
+some more. None goes before: version 0.1.0 takes two histories for strangers if one lacks the first entries."""
 
 
 class EpochEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -56,9 +60,17 @@ class EpochHistory(msgspec.Struct, frozen=True, array_like=True):
     def epoch(self) -> int:
         return self.entries[-1].epoch if self.entries else 0
 
-    def granted(self, entry: EpochEntry) -> "EpochHistory":
-        """This history with `entry` as its last one. Entries that begin there or later have no record and go."""
-        return EpochHistory((*(one for one in self.entries if one.first_sequence < entry.first_sequence), entry))
+    def granted(self, entry: EpochEntry, begin_sequence: int = 1) -> "EpochHistory":
+        """This history with `entry` as its last one. Entries that begin there or later have no record and go.
+
+        Args:
+            begin_sequence: of the log; a full history lets go of what it need not know of the records before.
+        """
+        kept = tuple(one for one in self.entries if one.first_sequence < entry.first_sequence)
+        if len(kept) >= EPOCHS_MAX:
+            needed = bisect_right(kept, begin_sequence - 1, key=lambda one: one.first_sequence) - 1
+            kept = kept[max(0, needed) :]
+        return EpochHistory((*kept, entry))
 
     def epoch_of(self, sequence: int) -> int:
         """Epoch under which `sequence` was written; 0 before the first entry."""
@@ -88,13 +100,28 @@ class EpochHistory(msgspec.Struct, frozen=True, array_like=True):
             own_end, other_end: last sequence each store holds.
         """
         common = 0
-        for index, (mine, theirs) in enumerate(zip(self.entries, other.entries, strict=False)):
+        own_entries, other_entries = _aligned(self.entries, other.entries)
+        for index, (mine, theirs) in enumerate(zip(own_entries, other_entries, strict=False)):
             if mine != theirs:
                 return min(common, own_end, other_end)
-            mine_ends = _end_of(self.entries, index, own_end)
-            theirs_ends = _end_of(other.entries, index, other_end)
+            mine_ends = _end_of(own_entries, index, own_end)
+            theirs_ends = _end_of(other_entries, index, other_end)
             common = min(mine_ends, theirs_ends)
         return min(common, own_end, other_end)
+
+
+def _aligned(
+    mine: tuple[EpochEntry, ...], theirs: tuple[EpochEntry, ...]
+) -> tuple[tuple[EpochEntry, ...], tuple[EpochEntry, ...]]:
+    """Both from the first entry on that both have, where one of them has let go of the older ones.
+
+    An entry names its branch at random, so logs that share one share everything before it.
+    """
+    if mine and theirs and mine[0] in theirs:
+        return mine, theirs[theirs.index(mine[0]) :]
+    if mine and theirs and theirs[0] in mine:
+        return mine[mine.index(theirs[0]) :], theirs
+    return mine, theirs
 
 
 def _end_of(entries: tuple[EpochEntry, ...], index: int, end: int) -> int:

@@ -331,8 +331,20 @@ def test_a_table_for_eyes_names_what_each_key_is(tmp_path: Path) -> None:
 
 
 def test_what_to_tell_the_other_side_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
-    said = run("new", SERVER, "--keys", tmp_path / "k").stderr
-    assert f"albireo keys trust 'root[primary]' {Keys.load(tmp_path / 'k').public}" in said
+    """Out of a pipe too: the line is all of standard output, and talk is beside it."""
+    place = tmp_path / "k"
+    made = run("new", SERVER, "--keys", place)
+    first = Keys.load(place).public
+    assert made.stdout == f"albireo keys trust 'root[primary]' {first}\n"
+    assert str(place) in made.stderr
+    rotated = run("rotate", "--keys", place)
+    following = Keys.load(place).own.next
+    assert following is not None
+    assert rotated.stdout == f"albireo keys trust 'root[primary]' {following.public}\n"
+    assert "albireo keys rotate --finish" in rotated.stderr
+    finished = run("rotate", "--finish", "--keys", place)
+    assert finished.stdout == f"albireo keys revoke 'root[primary]' --key {first}\n"
+    assert run("rotate", "--keys", place, "--json").stdout.count("\n") == 1
 
 
 REFUSALS = [

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from albireo.cli.display import time_text, value_text
-from albireo.cli.output import emit, json_option, say, show_table
+from albireo.cli.output import emit, json_option, show, show_table
 from albireo.cli.place import data_option, node_client
 from albireo.model.case import Action, Shelving
 
@@ -89,10 +89,11 @@ def _action(name: str, text: str, *, has_duration: bool = False) -> None:
                     asked["action"] = Action.SHELVE_ONCE
                 answer: Any = client.ask("case_action", **asked)
                 changed += answer
-        for case in changed:
-            say(f"case {case['case_id']}: {state_text(case)}")
         if as_json:
             emit({"cases": changed})
+            return
+        for case in changed:
+            show(f"case {case['case_id']}: {state_text(case)}")
 
 
 def _duration_option(wanted: bool) -> Callable[[_Function], _Function]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say
+from albireo.cli.output import ExitCode, Failure, emit, json_option, show
 from albireo.cli.pair.reach import ReachedMember, other_member, own_member
 from albireo.cli.place import VAR, is_store
 from albireo.client import NodeUnreachable
@@ -37,7 +37,7 @@ def command(data: tuple[Path, ...], is_all: bool, as_json: bool) -> None:
     if as_json:
         emit(answer)
     else:
-        say(said)
+        show(said)
 
 
 def _stop_one(directory: Path | None) -> str:

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from albireo.cli.display import time_text
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
 from albireo.cli.place import data_option, find_data
 from albireo.log import LogError, StoreDamaged, WrongStore
 from albireo.log.store.inspection import (
@@ -59,7 +59,7 @@ def command(first: Path, second: Path, as_json: bool) -> None:
     else:
         show_table(ROW_NAMES, [row_of(one) for one in stores])
         for line in words:
-            say(line)
+            show(line)
     if found.kind in ("foreign", "same_store"):
         raise SystemExit(ExitCode.FAILED)
 
@@ -272,7 +272,7 @@ def quarantine(names: tuple[str, ...], data: Path | None, as_json: bool) -> None
         emit({"data": str(directory), "deleted": gone, "quarantined": msgspec.to_builtins(found)})
         return
     for one in deleted:
-        say(f"deleted: {one.name}, {_records(one)}")
+        show(f"deleted: {one.name}, {_records(one)}")
     show_table(
         ("name", "records", "bytes", "when", "why", "files"),
         [

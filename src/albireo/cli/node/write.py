@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from albireo.cli.display import value_text
-from albireo.cli.output import Failure, emit, json_option, say
+from albireo.cli.output import Failure, emit, json_option, show
 from albireo.cli.place import data_option, node_client
 from albireo.model.command import Outcome
 from albireo.model.value import Value, ValueType
@@ -51,9 +51,10 @@ def command(item: str, value: str, reason: str, user: str, expires_s: float, dat
         text += f" ({receipt['detail']})"
     if outcome not in (Outcome.VERIFIED, Outcome.EXECUTED):
         raise Failure(text, _remedy(outcome), details={"receipt": receipt})
-    say(text)
     if as_json:
         emit(receipt)
+    else:
+        show(text)
 
 
 def parsed(text: str, value_type: ValueType) -> Value:

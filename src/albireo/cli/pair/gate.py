@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
 from albireo.cli.pair.side_process import run_until_stopped, status_of
 from albireo.cli.place import VAR, topology_option
 from albireo.cli.site.topology import read_topology
@@ -65,6 +65,6 @@ def _show(status: dict[str, Any], as_json: bool) -> None:
     show_table(columns, [row])
     refused = ", ".join(f"{count} {reason}" for reason, count in sorted(status["refused"].items()))
     if refused:
-        say(f"refused: {refused}")
+        show(f"refused: {refused}")
     if status["store"]["is_damaged"]:
-        say("its store was unreadable: it began with another boot number and without a guard")
+        show("its store was unreadable: it began with another boot number and without a guard")

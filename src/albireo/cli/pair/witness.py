@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
 from albireo.cli.pair.side_process import run_until_stopped, status_of
 from albireo.cli.place import MEMBERS, VAR, topology_option
 from albireo.cli.site.topology import read_topology
@@ -64,12 +64,12 @@ def _show(status: dict[str, Any], as_json: bool) -> None:
     show_table(columns, [_row(pair) for pair in status["pairs"]], title=status["voter"])
     for pair in status["pairs"]:
         if pair["lists_differ"]:
-            say(f"{pair['node']}: the topology lists other voters than the members agreed on")
+            show(f"{pair['node']}: the topology lists other voters than the members agreed on")
         if pair["store"]["is_damaged"]:
-            say(f"{pair['node']}: its store is unreadable, so it votes for nobody until it is admitted again")
+            show(f"{pair['node']}: its store is unreadable, so it votes for nobody until it is admitted again")
     strays = ", ".join(f"{count} {reason}" for reason, count in status["stray"].items() if count)
     if strays:
-        say(f"not taken: {strays}")
+        show(f"not taken: {strays}")
 
 
 def _row(pair: dict[str, Any]) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
 from albireo.drill.fault.faults import FAULTS
 from albireo.drill.rehearsal import DrillReport, Rehearsal, Round, objection
 
@@ -70,4 +70,4 @@ def _show(report: DrillReport, as_json: bool) -> None:
     columns = Round.__struct_fields__
     rows = [["" if value is None else value for value in msgspec.structs.astuple(one)] for one in report.rounds]
     show_table(columns, rows)
-    say(f"{report.fault}: {'held' if report.held else 'DID NOT HOLD'}")
+    show(f"{report.fault}: {'held' if report.held else 'DID NOT HOLD'}")

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from albireo.cli.output import ExitCode, emit, json_option, say, show_table
+from albireo.cli.output import ExitCode, emit, json_option, show, show_table
 from albireo.cli.site import plc_voter
 
 _SIGNS = {"good": "good", "warning": "WARNING", "failed": "FAILED", "unknown": "unknown"}
@@ -43,9 +43,9 @@ def command(ctx: click.Context, data: Path, file: Path | None, as_json: bool) ->
     rows = [(_SIGNS[one.status], one.name, one.value) for one in findings]
     if not as_json:
         show_table(("state", "what", "found"), rows)
-    for one in findings:
-        if one.remedy:
-            say(f"{one.name}: {one.remedy}")
+        for one in findings:
+            if one.remedy:
+                show(f"{one.name}: {one.remedy}")
     worst = next((status for status in ("failed", "warning") if any(one.status == status for one in findings)), "good")
     if as_json:
         emit({"worst": worst, "checks": msgspec.to_builtins(findings)})

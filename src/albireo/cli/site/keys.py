@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
 from albireo.cli.place import VAR
 from albireo.runtime import Keys, KeysRefused
 from albireo.runtime.link.key_files import OWN_FILE, KeyPair, KnownKey
@@ -58,9 +58,10 @@ def new(name: str, directory: Path | None, data: Path | None, as_json: bool) -> 
     with told():
         keys = Keys.new(where, name)
     say(f"Keys of {keys.name} are in {keys.directory}. Tell the other side:")
-    say(f"  albireo keys trust {shlex.quote(keys.name)} {keys.public}")
     if as_json:
         emit({"name": keys.name, "public": keys.public, "directory": str(keys.directory)})
+    else:
+        show(f"albireo keys trust {shlex.quote(keys.name)} {keys.public}")
 
 
 @command.command("list")
@@ -141,17 +142,18 @@ def rotate(finish: bool, cancel: bool, directory: Path | None, data: Path | None
         if finish:
             old = keys.finish_rotation()
             say("The new key is in use. Where we are trusted:")
-            say(f"  albireo keys revoke {name} --key {old}")
+            there = f"albireo keys revoke {name} --key {old}"
         elif cancel:
             old = keys.cancel_rotation()
             say("The next key is gone. Where it was trusted:")
-            say(f"  albireo keys revoke {name} --key {old}")
+            there = f"albireo keys revoke {name} --key {old}"
         else:
             old = ""
-            say("The next key is made. Where we are trusted:")
-            say(f"  albireo keys trust {name} {keys.begin_rotation()}")
-            say("then here: albireo keys rotate --finish")
-    if as_json:
+            there = f"albireo keys trust {name} {keys.begin_rotation()}"
+            say("The next key is made. When the line below was said where we are trusted: albireo keys rotate --finish")
+    if not as_json:
+        show(there)
+    else:
         following = keys.own.next.public if keys.own.next else None
         emit({"name": keys.name, "public": keys.public, "next": following, "gone": old or None})
 

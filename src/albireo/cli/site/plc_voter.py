@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show_table
+from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show, show_table
 from albireo.model.topology import AdapterConfig, Guard, NodeConfig, Topology
 
 if TYPE_CHECKING:
@@ -72,11 +72,10 @@ def _run(name: str, settings: "VoterSettings", *, cycles_power: bool, rounds: in
 def _show(name: str, report: "VoterReport", *, as_json: bool) -> None:
     if not as_json:
         show_table(("result", "what", "found"), [(_SIGNS[one.status], one.name, one.found) for one in report.lines])
-    for one in report.lines:
-        if one.remedy:
-            say(f"{one.name}: {one.remedy}")
-    if not as_json:
-        say(f"{name}: {_VERDICTS[report.verdict]}")
+        for one in report.lines:
+            if one.remedy:
+                show(f"{one.name}: {one.remedy}")
+        show(f"{name}: {_VERDICTS[report.verdict]}")
         return
     lines = [{"name": one.name, "status": one.status, "found": one.found, "remedy": one.remedy} for one in report.lines]
     suggested = {"settle_ms": report.settle_ms, "dead_time_ms": report.dead_time_ms}

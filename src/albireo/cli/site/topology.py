@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
 from albireo.cli.site.adapters import adapter_kinds
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
@@ -140,10 +140,11 @@ def check(file: Path, as_json: bool) -> None:
         say(str(warning))
     items = {node: sum(len(one["items"]) for one in adapters) for node, adapters in loaded.arguments.items()}
     adapters = sum(len(node.adapter) for node in loaded.topology.node)
-    say(f"{file}: good. {len(items)} nodes, {adapters} adapters, {sum(items.values())} items.")
     if as_json:
         warnings = msgspec.to_builtins(loaded.warnings)
         emit({"file": str(file), "valid": True, "nodes": items, "adapters": adapters, "mistakes": warnings})
+    else:
+        show(f"{file}: good. {len(items)} nodes, {adapters} adapters, {sum(items.values())} items.")
 
 
 @command.command()

@@ -135,7 +135,10 @@ class Store:
             header = msgspec.structs.replace(self.header, **changes)
             body = _body(header)
             if len(body) > HEADER_BYTES_MAX - PAGE:
-                raise StoreDamaged(str(self._directory), "the epoch history has outgrown the store header")
+                reason = (
+                    f"{len(header.history.entries)} epochs within the records that are kept, more than a header holds"
+                )
+                raise StoreDamaged(str(self._directory), f"{reason}; move the log away, and see why it starts so often")
             self.header = header
             self._copies.write(body)
             return header
