@@ -231,7 +231,9 @@ class Holder:
     def _is_fit(self, now: Instant) -> bool:
         """True: the other member may be added, as far as it is itself concerned."""
         is_free = now >= self.hold_off.not_before or self.needs_peer
-        is_here = self.session > 0 and self.peer.is_present(now, self.own.config)
+        # What an earlier run had says nothing: its disk may be another by now.
+        follows = self.session > 0 and self._session_run == self.peer.run
+        is_here = follows and self.peer.is_present(now, self.own.config)
         moves = self.match > self._stood_at or self.match >= self.own.log.end.sequence
         return bool(
             self.noop and is_free and is_here and moves and self.is_peer_complete and not self.is_peer_leaving

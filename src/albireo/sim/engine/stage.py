@@ -73,6 +73,12 @@ class Stage(Generic[MixT]):
     def shield(self, for_ms: float) -> None:
         self._quiet_until = self.agenda.at + int(for_ms * MS)
 
+    @property
+    def is_quiet(self) -> bool:
+        """True: a phase in which no producer offers anything, while members come and go."""
+        loud_ns, quiet_ns = self.swarm.loud_ms * MS, self.swarm.quiet_ms * MS
+        return self.has_faults and quiet_ns > 0 and self.agenda.at % (loud_ns + quiet_ns) >= loud_ns
+
     def end_faults(self) -> None:
         """Let no fault begin any more, and play until one that is covered as the only one is over."""
         self.has_faults = False

@@ -15,3 +15,6 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
     fault_every_ms: float = 500.0
     faults_for_ms: int = 4_000
     batch_every_ms: float = 50.0
+    quiet_ms: float = 0.0
+    """Length of the phases, one after each `loud_ms`, in which no producer offers anything; 0: there are none."""
+    loud_ms: float = 400.0

@@ -3,13 +3,15 @@
 Checked here
     committed prefixes agree; bodies of a local stream rise, so none is doubled or out of order; nothing acknowledged is
     missing at a new holder or at the end; and at the instant of each commit, that the record is on the disk of every
-    member of the confirmed set and of every set asked for since (rule 3), whatever the members believe.
+    member of the confirmed set and of every set asked for since (rule 3), whatever the members believe; and that a
+    member that is added to the set has all that is committed.
 
 Spec: design/pair.md, How it is proven; rule 3.
 """
 
 from itertools import takewhile
 
+from albireo.codec.pair_message import Record
 from albireo.model.position import Position
 from albireo.sim.engine.ledger import Tenures
 from albireo.sim.machines.parts import NOOP, LoggedBatch
@@ -32,6 +34,19 @@ class PairLedger(Tenures):
         """Acknowledged batches that were given up by somebody who forced a member to lead without them."""
         self.overtaken_epoch = 0
         self.overtaken_until = 0
+
+    def asks(self, proposed: Record) -> None:
+        """Note that this record is sent; a member that it adds to the set must have all that is committed by then."""
+        asked = self._tenures[proposed.epoch].asked
+        is_new = proposed.version not in asked
+        super().asks(proposed)
+        if is_new and asked.get(proposed.version - 1) == (proposed.holder,) and len(proposed.members) > 1:
+            self._check_added(self.stage.members[proposed.holder])
+
+    def _check_added(self, node: MemberNode) -> None:
+        added, end = self.stage.other(node), node.folded
+        if added.synced < end or (end and added.log[end - 1] != node.log[end - 1]):
+            self._fail(f"{node.name} adds {added.name}, which has {added.synced} of {end} committed on its disk")
 
     def _needed(self, node: MemberNode) -> set[int]:
         """Return the members that must have what this holder commits now."""

@@ -57,6 +57,11 @@ _BROKEN: Final = PairSwarm(
     voters=1, plcs=1, faults=("break_plc", "cut_link"), fault_every_ms=120.0, delay_ms=10.0, faults_for_ms=12_000
 )
 
+_OLD_DISKS: Final = PairSwarm(
+    faults=("old_disk",), fault_every_ms=300.0, batch_every_ms=15.0, faults_for_ms=15_000, loud_ms=300.0,
+    quiet_ms=2_700.0,
+)  # fmt: skip
+
 MUTATIONS: Final[Mapping[str, tuple[Variant, PairSwarm]]] = {
     # Mutations that design/pair.md lists, in its order.
     "acknowledge before the passive member has it": (_member(holder_type=broken.LeadsAlone), _KILLS),
@@ -120,6 +125,10 @@ MUTATIONS: Final[Mapping[str, tuple[Variant, PairSwarm]]] = {
         _member(holder_type=broken.BelievesHello),
         _plays("long_tail", batch_every_ms=10.0),
     ),
+    "what the other member had counted after it came back with less": (
+        _member(holder_type=broken.KeepsMatch),
+        _OLD_DISKS,
+    ),
     "voter answers before its store is synced": (Variant(answers_before_persist=True), _CRASHES),
     "floor ignored by a candidate": (
         _member(candidate_type=broken.IgnoresFloor),
@@ -128,6 +137,10 @@ MUTATIONS: Final[Mapping[str, tuple[Variant, PairSwarm]]] = {
     "outputs written at once after a fast takeover": (
         _member(candidate_type=broken.WritesAtOnce),
         PairSwarm(faults=("forge_refusal",), fault_every_ms=800.0, fast=True),
+    ),
+    "own promise forgotten by outputs after a fast takeover": (
+        _member(candidate_type=broken.ForgetsOwnPromise),
+        _plays("forged_by_promise", fast=True),
     ),
     "output write begun at the end of the lease": (
         Variant(writes_to_the_end=True),

@@ -55,6 +55,25 @@ class Scenes(PairFaults):
                 self._cut_voters(node, for_ms)
             self._cut_link(for_ms + 1_500)
 
+    def forged_by_promise(self) -> None:
+        """The voters are away until they count no lease; then the port of the holder, which leads by the other member's
+        promise alone, is said to be closed."""
+        calm = self.calm()
+        if calm is not None:
+            holder, passive = calm
+            away_ms = self.stage.config.lease_and_drift / MS + self.chance.uniform(20, 200)
+            self.stage.note("world", f"voters cut off for {away_ms:.0f} ms, then a forged refusal")
+            for node in self.members:
+                self._cut_voters(node, away_ms)
+            self._cut_voters(holder, away_ms + 1_500)
+            self.agenda.after_ms(away_ms + self.chance.random() * 20, partial(self._forge, holder, passive))
+
+    def _forge(self, holder: MemberNode, passive: MemberNode) -> None:
+        if holder.is_holder and holder.is_up and passive.is_up:
+            self._cut_link(1_500)
+            self.stage.has_forged = True
+            self.shell.tell_gone(passive, holder.machine.own.run)
+
     def deaf_passive(self) -> None:
         """Only the way from the holder to the passive member is cut."""
         calm = self.calm()

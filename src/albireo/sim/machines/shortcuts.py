@@ -74,6 +74,25 @@ class BelievesHello(Holder):
             self.match = max(self.match, min(hello.end.sequence, self.own.log.end.sequence))
 
 
+class KeepsMatch(Holder):
+    """Holder that goes on counting what the other member had in an earlier session, whatever it comes back with."""
+
+    def asked(self, hello: FollowAsked, now: Instant) -> None:
+        before = self.match
+        super().asked(hello, now)
+        self.match = max(self.match, before)
+
+
+class ForgetsOwnPromise(Candidate):
+    """Candidate that writes outputs as soon as no voter counts a lease, although its own promise still binds (4b)."""
+
+    def _granted(self, candidacy: Candidacy, now: Instant) -> Grant:
+        until, self.promise_until = self.promise_until, now
+        grant = super()._granted(candidacy, now)
+        self.promise_until = until
+        return grant
+
+
 class OneIsEnough(Candidacy):
     """Candidacy that relies on a record read at a minority."""
 

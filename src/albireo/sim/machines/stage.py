@@ -246,7 +246,7 @@ class StageProducer:
         self._press()
 
     def _produce(self) -> None:
-        if self.has_room:
+        if self.has_room and not self.stage.is_quiet:
             self.offered += 1
             self._put(self.offered, is_again=False)
         wait_ms = self.stage.swarm.batch_every_ms * (0.5 + self._chance.random())

@@ -83,6 +83,7 @@ def swarm_of(seed: int) -> PairSwarm:
         stalls=chance.choice([0.0, 0.0, 0.02]),
         local=random.Random(f"local {seed}").random() < 0.25,
         mute=chance.choice([0.0, 0.2]),
+        quiet_ms=random.Random(f"quiet {seed}").choice([0.0, 0.0, 600.0, 1_500.0]),
     )
 
 

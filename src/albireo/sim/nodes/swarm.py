@@ -98,6 +98,7 @@ def swarm_of(seed: int) -> NodeSwarm:
         bounds=(SCRUB_OFTEN if ROTS & set(faults) else {})
         | {name: value for name, value in BOUNDS.items() if chance.random() < 0.3},
         is_private=chance.random() < 0.25,
+        quiet_ms=random.Random(f"node quiet {seed}").choice([0.0, 0.0, 1_000.0, 3_000.0]),
     )
 
 

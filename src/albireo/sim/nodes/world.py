@@ -178,7 +178,8 @@ class NodeWorld(World[NodeStage]):
             self._offer(self.producers[-1])
 
     def _offer(self, producer: ProducerClient) -> None:
-        producer.offer()
+        if not self.stage.is_quiet:
+            producer.offer()
         wait_ms = self.swarm.batch_every_ms * (0.5 + self.chance.random())
         self.agenda.after_ms(wait_ms, partial(self._offer, producer))
 

@@ -77,6 +77,19 @@ def test_an_empty_disk_that_comes_back_while_nothing_is_appended_is_added_only_w
     assert adds(holder, Instant(now + 10 * MS))
 
 
+def test_a_member_that_comes_back_is_not_added_before_its_new_run_has_said_what_it_has() -> None:
+    """Found by worlds with quiet phases: its first heartbeat was enough, as nothing had been appended since the last
+    acknowledgement of the run before, and the disk was another by then."""
+    holder = solo()
+    holder.hears(asked(20, 1, END), NOW)
+    holder.hears(acked(20, 1, 900), NOW)
+    holder.peer.hear(msgspec.structs.replace(BEAT, run=21), NOW)
+    assert not adds(holder, Instant(NOW + 10 * MS))
+    assert not adds(holder, Instant(NOW + 20 * MS))
+    holder.hears(asked(21, 1, END), NOW)
+    assert adds(holder, Instant(NOW + 30 * MS))
+
+
 def test_a_late_acknowledgement_of_the_run_before_says_nothing_of_the_disk_that_came_back() -> None:
     holder = solo()
     holder.hears(asked(20, 1, END), NOW)
