@@ -118,7 +118,7 @@ class Handover:
         log = self.own.log
         if self.writes_until is None or now < self.writes_until:
             return Refusal.OUTPUTS_NOT_ENDED
-        is_level = log.told == log.end and holder.match >= log.end.sequence
+        is_level = log.told == log.end and holder.match >= log.end.sequence and holder.is_followed
         return None if is_level else Refusal.OTHER_NOT_LEVEL
 
     def is_due(self, holder: Holder, state: State, now: Instant) -> bool:

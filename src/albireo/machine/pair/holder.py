@@ -127,6 +127,12 @@ class Holder:
         return self._lost_by == self.peer.run != 0
 
     @property
+    def is_followed(self) -> bool:
+        """True: the other member follows in its present run. What an earlier one had says nothing: its disk may be
+        another by now."""
+        return self.session > 0 and self._session_run == self.peer.run
+
+    @property
     def needs_peer(self) -> bool:
         return self.own.other in self.changes.required
 
@@ -231,9 +237,7 @@ class Holder:
     def _is_fit(self, now: Instant) -> bool:
         """True: the other member may be added, as far as it is itself concerned."""
         is_free = now >= self.hold_off.not_before or self.needs_peer
-        # What an earlier run had says nothing: its disk may be another by now.
-        follows = self.session > 0 and self._session_run == self.peer.run
-        is_here = follows and self.peer.is_present(now, self.own.config)
+        is_here = self.is_followed and self.peer.is_present(now, self.own.config)
         moves = self.match > self._stood_at or self.match >= self.own.log.end.sequence
         return bool(
             self.noop and is_free and is_here and moves and self.is_peer_complete and not self.is_peer_leaving

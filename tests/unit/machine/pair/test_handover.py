@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from albireo.codec.pair_message import Release, Yielded
 from albireo.machine.pair.events import (
     CloseAdmission,
     Effect,
+    FromPeer,
     LogChanged,
     MemberStopAsked,
     OutputsEnded,
@@ -69,6 +71,16 @@ def test_nothing_is_given_away_before_the_adapters_have_spoken(begun: Table) -> 
     assert begun.states() == (State.ACTIVE, State.READY)
     active.step(OutputsEnded(Instant(0)))
     begun.wait_for(State.READY, State.ACTIVE, within_ns=SECOND)
+
+
+def test_nothing_is_given_away_to_a_run_that_does_not_follow_yet(begun: Table) -> None:
+    """It came back a moment ago, and nothing was appended since the run before had everything: nobody would lead."""
+    active = silent(begun)
+    beat = active.member.peer.last
+    assert beat is not None
+    active.step(FromPeer(msgspec.structs.replace(beat, run=beat.run + 20, beat=1, session=0)))
+    active.step(SWITCHOVER)
+    assert told(active.stepped(OutputsEnded(Instant(0)))) == []
 
 
 def test_a_write_under_way_delays_it_until_it_has_landed_and_not_longer(begun: Table) -> None:
