@@ -227,14 +227,14 @@ class _SnapshotFile:
         (version,) = struct.unpack_from("<H", self._files.pread(self._handle, _PREFIX.size, 0), len(_MAGIC))
         if version == _WHOLE:
             return msgspec.msgpack.decode(self._bytes(_PREFIX.size, self._size - _PREFIX.size), type=Snapshot)
-        head, sections = self._head(), dict[str, bytearray]()
+        head, sections = self._head(), dict[str, list[bytes]]()
         for offset, part in self._parts(head):
-            sections.setdefault(part.section, bytearray()).extend(self._bytes(offset, part.size_bytes))
+            sections.setdefault(part.section, []).extend(self._pieces(offset, part.size_bytes))
         return Snapshot(
             position=head.position,
             log_time=head.log_time,
             frame_crc=head.frame_crc,
-            sections={name: bytes(section) for name, section in sections.items()},
+            sections={name: b"".join(pieces) for name, pieces in sections.items()},
         )
 
     def _are_parts_right(self) -> bool:
