@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from albireo.cli.display import plain
+from albireo.cli.safe_text import plain
 
 _JSON_ASKED: Final = "albireo.json"
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from albireo.cli.display import cell_text, quality_text, time_text, value_text
+from albireo.cli.display import quality_text, time_text, value_text
 from albireo.cli.node.timespan import DURATION, TIME
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.place import data_option, find_data
+from albireo.cli.safe_text import cell_text
 from albireo.machine.history.trace import AggregateSettings, Intervals, averages, qualities
 from albireo.model.value import Value, ValueType
 from albireo.node.history.access import HistoryAccess

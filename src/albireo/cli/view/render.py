@@ -11,8 +11,9 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
-from albireo.cli.display import plain, value_text
+from albireo.cli.display import value_text
 from albireo.cli.node.cases import state_text
+from albireo.cli.safe_text import plain
 from albireo.cli.view.pair import is_passive, pair_lines, plain_pair
 from albireo.cli.view.screen import SHELVE_MS, Mode, Pane, Screen, case_row, range_text, shown_items
 from albireo.cli.view.state import Current, LiveState, ShownOrder, is_put_away

@@ -393,7 +393,7 @@ def test_a_case_whose_record_was_cut_is_followed_in_the_next_tenure_of_the_same_
     cut_back(one, two)
     assert [case.is_acked for case in one.root.folds.cases] == [False]
     one.lead()
-    one.letter(ProducerHello(producer="p", items=ALARMED, run=2))
+    one.letter(ProducerHello(producer="p", items=ALARMED, run=1))
     one.commit()
     one.append(welcome, 2, 1.0)
     one.commit()

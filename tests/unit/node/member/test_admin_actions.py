@@ -11,6 +11,7 @@ from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.pair_message import Install, Leaving, Prepare, Read, Yielded
 from albireo.codec.record import Audited
 from albireo.log import write_aside
+from albireo.log.files import sync_names
 from albireo.machine.pair.events import CaseTold, HoldAsked, MemberStopAsked, State, SwitchoverAsked
 from albireo.machine.vote.voter import VoteAsked, VoterState
 from albireo.model.instant import MS, SECOND
@@ -243,6 +244,7 @@ def test_unreadable_marks_stay_unreadable_whenever_the_power_fails(seed: int) ->
     for cut_at in range(1, 40):
         disk = SimDisk(seed)
         disk.make_directory(data)
+        sync_names(disk, data)
         write_aside(disk, data / NAME, [b"{"])
         disk.cut_at = len(disk.operations) + cut_at
         is_cut = False
