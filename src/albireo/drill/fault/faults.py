@@ -7,6 +7,7 @@ Cables, disks, stores and clocks have modules of their own; here are those that 
 table of all.
 """
 
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -25,6 +26,8 @@ from albireo.drill.fault.upgrade import Upgrade
 from albireo.drill.ground import Ground
 from albireo.drill.pair import WITNESSES, Pair, other_of
 
+LED_S: Final = 3.0
+"""Time for which a member leads after a switchover before it is killed."""
 Whom = Callable[[str], tuple[str, ...]]
 """Gives, for the active member, the processes to which a fault is done."""
 
@@ -66,6 +69,22 @@ class Switchover(Fault):
 
     def strike(self, pair: Pair, active: str) -> None:
         pair.hand_over(active)
+
+
+class KillAfterSwitchover(Fault):
+    """The member that was just given the lead ends as by `kill -9`; nothing of the switchover may be a brake."""
+
+    def __init__(self) -> None:
+        self._killed = ""
+
+    def strike(self, pair: Pair, active: str) -> None:
+        pair.hand_over(active)
+        self._killed = other_of(active)
+        time.sleep(LED_S)
+        pair.groups[self._killed].kill()
+
+    def heal(self, pair: Pair, active: str) -> None:
+        pair.groups[self._killed].start()
 
 
 class FaultEntry(msgspec.Struct, frozen=True):
@@ -124,6 +143,9 @@ _FROM_ALL: Final = ""
 FAULTS: Final[dict[str, FaultEntry]] = {
     "kill-active": FaultEntry("kill -9 of the whole active member", lambda _: KillProcesses(_active)),
     "kill-passive": FaultEntry("kill -9 of the passive member", lambda _: KillProcesses(_passive), flaps=True),
+    "kill-after-switchover": FaultEntry(
+        "the lead is handed over, and who has it is killed 3 s later", lambda _: KillAfterSwitchover()
+    ),
     "pause-active": FaultEntry("the active member stands still, and goes on later", lambda _: PauseProcesses()),
     "cut-link": FaultEntry(
         "no cable between the members; both reach voters and clients",

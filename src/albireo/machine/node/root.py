@@ -116,6 +116,8 @@ class Root:
         self.samples_committed = 0
         """Number of rows of producers committed in this run, CORE's own not counted."""
         self.cases_raised = 0
+        self.frames_folded = 0
+        """Number of frames folded in this run, those replayed before it not counted."""
         self._pending = Pending(folds.log_time_ms)
         self._log_reason = ""
         """Reason why the log takes nothing; empty: it takes records."""
@@ -337,6 +339,7 @@ class Root:
         """Fold what was answered, and draft what follows from it."""
         for frame, draft in self._pending.take_due():
             self.folded_to = frame.header.last
+            self.frames_folded += 1
             if draft is None:
                 self.folds.replay(frame)
                 continue

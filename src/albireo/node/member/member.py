@@ -66,6 +66,7 @@ from albireo.machine.pair.events import (
     Serve,
     SessionLost,
     StartOver,
+    State,
     StopNow,
     StopServing,
     TakeFolds,
@@ -122,24 +123,29 @@ class PairMembership:
                 "marks_unreadable", reason=self._marks.unreadable, remedy="`albireo status` says what to do"
             )
         self._status = MemberStatus(arguments.seats, arguments.config.voters, self._marks)
-        keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
-        self._links = PairLinks(actor, arguments, keys)
-        self._watch = HolderWatch(actor, arguments.other_place, arguments.other, keys)
+        self._keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
+        self._links: PairLinks
+        self._watch: HolderWatch
+        self._is_fresh = True
+        """True: not in the set since this run, or its log, began: no snapshot has what it caught up with."""
 
     def begin(self) -> None:
+        arguments = self._arguments
+        self._links = PairLinks(self._actor, arguments, self._keys)
+        self._watch = HolderWatch(self._actor, arguments.other_place, arguments.other, self._keys)
         log, facts = self._core.log, self._facts()
         outside = Outside(self._core.say, log.keep_registers, self._heard_voter)
         self._plcs = PlcVoters(
-            self._arguments.config,
+            arguments.config,
             facts.index,
             facts.run,
             log.header.plc_registers,
             outside,
             self._actor.now(),
-            self._arguments.waits,
+            arguments.waits,
         )
         chance = random.Random(self._core.entropy(8))
-        self._member = Member(self._arguments.config, facts, chance, self._actor.now())
+        self._member = Member(arguments.config, facts, chance, self._actor.now())
         records = (self._journal, self._append_audit)
         asking = (self._ask_machine, self._ask_voter)
         context = ActionContext(log.view, *asking, self._actor.wall_ns, self._stop_node, *records)
@@ -354,6 +360,7 @@ class PairMembership:
             case AppendFrames(payload):
                 self._append_frames(payload)
             case StartOver() | TakeFolds() | SendFolds() | SendRange() | RepairLog():
+                self._is_fresh |= isinstance(effect, StartOver)
                 self._restoring.do(effect)
                 if isinstance(effect, RepairLog):
                     self._step(LogChanged())
@@ -386,6 +393,9 @@ class PairMembership:
             case Transitioned(old, new, cause):
                 self._status.moved(new, cause, self._actor.wall_ns())
                 log.info("member_state", old=old.value, new=new.value, cause=cause)
+                if new is State.READY and self._is_fresh:  # A restart is not to replay what it caught up with.
+                    self._is_fresh = False
+                    self._core.save_snapshot()
             case CaseTold(case, is_on, detail):
                 self._status.told(effect, self._actor.wall_ns())
                 log.warning("pair_case", case=case, is_on=is_on, detail=detail)

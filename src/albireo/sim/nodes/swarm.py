@@ -62,6 +62,7 @@ BOUNDS: Final = {
     "machine.node.pending:FOLD_COST_MAX": 30,
     "node.transfer.folds:PART_BYTES": 700,
     "node.core.housekeeping:SNAPSHOT_RECORDS": 50,
+    "node.core.housekeeping:SNAPSHOT_FRAMES": 20,
     "node.transfer.peer_repair:PIECE_BYTES": 1_000,
     "node.transfer.replication:PIECES_PER_TURN": 1,
 }
