@@ -35,6 +35,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "write": ("albireo.cli.node.write", "Set one item, with read-back."),
     "history": ("albireo.cli.node.history", "Stored values of an item: raw, or per interval."),
     "events": ("albireo.cli.node.events", "Journal of cases and audit entries."),
+    "audit": ("albireo.cli.node.audit", "Prove the audit records: export them, check an export."),
     "cases": ("albireo.cli.node.cases", "Alarm cases: list, acknowledge, shelve."),
     "keys": ("albireo.cli.site.keys", "Keys of the TCP links: make, list, trust, rotate, revoke."),
     "topology": ("albireo.cli.site.topology", "Write or check a topology file."),

@@ -114,6 +114,9 @@ def _show(status: dict[str, Any]) -> None:
         ],
     )
     _show_producers(status)
+    if audit := status.get("audit") or {}:
+        entries, head = audit["count"], audit["head"] or "-"
+        show(f"audit {entries} entries since sequence {audit['first_sequence']}, head {head}")
     show_table(
         ("follower", "lag", "durable"), [(one["name"], one["lag"], one["durable"]) for one in status["followers"]]
     )

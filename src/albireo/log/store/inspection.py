@@ -19,8 +19,9 @@ from albireo.log.segment.recovery import CorruptRange, plan
 from albireo.log.segment.scan import Window, scan
 from albireo.log.segment.segment import Segment, sequence_of
 from albireo.log.store.mirrored_file import MirroredFile
-from albireo.log.store.opening import QUARANTINE, SEGMENTS
+from albireo.log.store.opening import QUARANTINE, SEGMENTS, SNAPSHOTS
 from albireo.log.store.quarantine import Quarantine, Quarantined
+from albireo.log.store.snapshots import Snapshot, Snapshots
 from albireo.log.store.store import KIND, StoreHeader
 from albireo.model.position import EpochHistory, Position
 
@@ -83,6 +84,16 @@ def inspect(directory: Path) -> StoreSeen:
         size_bytes=sum(segment.summary.end_offset for segment in segments),
         stale_copies=stale,
     )
+
+
+def header_of(directory: Path) -> StoreHeader:
+    """The store header of the log in `directory`. Raises as `inspect`."""
+    return _header(ReadOnly(), directory)[0]
+
+
+def newest_snapshot(directory: Path) -> Snapshot | None:
+    """The newest snapshot of the log in `directory` that can be read."""
+    return Snapshots(ReadOnly(), directory / SNAPSHOTS, directory / QUARANTINE, kept=1).newest()
 
 
 def _header(files: FileSystem, directory: Path) -> tuple[StoreHeader, tuple[str, ...]]:

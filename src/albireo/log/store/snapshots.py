@@ -156,6 +156,10 @@ class Snapshots:
             else:
                 yield snapshot
 
+    def newest(self) -> Snapshot | None:
+        """The newest valid snapshot, for looking only: a damaged one stays where it is."""
+        return next((one for one in map(self._read, self.names()) if one is not None), None)
+
     def reject(self, name: SnapshotName) -> None:
         """Move a snapshot out of the way, so that it does not count among the kept ones."""
         self.rejected.append(str(name))

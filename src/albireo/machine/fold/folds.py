@@ -35,6 +35,7 @@ from albireo.codec.record import (
     Record,
     Stream,
 )
+from albireo.machine.fold.audit import AuditChain
 from albireo.machine.fold.cases import ActionAsked, Cases
 from albireo.machine.fold.commands import Commands
 from albireo.machine.fold.conditions import Conditions
@@ -55,7 +56,8 @@ _FEATURE: Final = "feature"
 """A section that only a log above the first level has: the software of that level knows no other sections."""
 _ELSEWHERE: Final = "elsewhere"
 _LIVES: Final = "lives"
-"""Sections that are left out while they are empty; 0.1.0 passes over the second."""
+_AUDIT: Final = "audit"
+"""Sections that are left out while they are empty; 0.1.0 passes over the last two."""
 
 
 class Folds:
@@ -68,6 +70,7 @@ class Folds:
         self.elsewhere = Elsewhere(self.dim, self.conditions, self.cases)
         self.commands = Commands()
         self.producers = Producers()
+        self.audit = AuditChain()
         self.log_time_ms = 0
         self.feature_level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
@@ -124,7 +127,9 @@ class Folds:
                 self.producers.fold_opened(record, header.node_ns, header.epoch)
             case FeatureRaised(level=level):
                 self.feature_level = max(self.feature_level, level)
-            case GapFound() | Audited() | EpochGranted() | NodeStopped() | Marked() | LowWater():
+            case Audited():
+                self.audit.fold(record, Position(header.epoch, sequence), header.log_id)
+            case GapFound() | EpochGranted() | NodeStopped() | Marked() | LowWater():
                 pass  # Facts for followers; no fold of CORE needs them.
             case _:
                 assert_never(record)
@@ -196,6 +201,8 @@ class Folds:
             whole.append((_ELSEWHERE, self.elsewhere.snapshot()))
         if successions := self.producers.successions():
             whole.append((_LIVES, successions))
+        if self.audit:
+            whole.append((_AUDIT, self.audit.snapshot()))
         return chain(((name, one) for name, slices in sliced for one in slices), whole)
 
     def snapshot(self) -> dict[str, bytes]:
@@ -220,6 +227,7 @@ class Folds:
         self.elsewhere.restore(sections.get(_ELSEWHERE, b""))
         self.commands = Commands.restore(sections["commands"])
         self.producers = Producers.restore(sections["producers"], sections.get(_LIVES, b""))
+        self.audit = AuditChain.restore(sections.get(_AUDIT, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
         self.log_time_ms = log_time_ms

@@ -182,8 +182,7 @@ def status_of(
     root: AnsweringRoot, log: LogView, moment: Moment, pair: dict[str, object] | None = None
 ) -> dict[str, object]:
     """State of the node in one look, as `albireo status` prints it."""
-    folds = root.folds
-    counters, times = root.admission.counters, root.commit_times
+    folds, counters, times = root.folds, root.admission.counters, root.commit_times
     return {
         "node": root.config.node,
         "role": root.role.word,
@@ -217,6 +216,7 @@ def status_of(
         "superseded": counters.superseded,
         "adapters": _adapters(root, moment),
         "producers": _producers(root),
+        "audit": _audit(folds),
         "followers": _followers(root),
     }
 
@@ -244,6 +244,17 @@ def _adapters(root: AnsweringRoot, moment: Moment) -> list[dict[str, object]]:
         }
         for one in root.registry.adapters()
     ]
+
+
+def _audit(folds: Folds) -> dict[str, object]:
+    """Head of the chain over the audit records: whoever notes it can prove later that none of them was changed."""
+    chain = folds.audit
+    return {
+        "first_sequence": chain.first_sequence,
+        "count": chain.count,
+        "sequence": chain.last.sequence,
+        "head": chain.head.hex(),
+    }
 
 
 def _producers(root: AnsweringRoot) -> list[dict[str, object]]:

@@ -1,0 +1,61 @@
+"""The audit fold: head of the chain over the audit records of the log (codec/audit_chain.py).
+
+It begins with the first audit record that this fold sees: of a log that an earlier version began, that is the first
+one after the snapshot that was restored.
+"""
+
+import msgspec
+
+from albireo.codec.audit_chain import entry_of, first_head, next_head
+from albireo.codec.errors import DecodeError
+from albireo.codec.record import Audited
+from albireo.model.position import Position
+
+
+class _AuditSection(msgspec.Struct, frozen=True, array_like=True):
+    first_sequence: int
+    count: int
+    last: Position
+    head: bytes
+
+
+class AuditChain:
+    """Head of the chain, where it begins, and how many entries it covers."""
+
+    def __init__(self) -> None:
+        self.first_sequence = 0
+        """Position of the first entry; 0: there is none yet."""
+        self.count = 0
+        self.last = Position(0, 0)
+        self.head = b""
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def fold(self, record: Audited, position: Position, log_id: bytes) -> None:
+        if not self.count:
+            self.first_sequence = position.sequence
+            self.head = first_head(log_id)
+        self.head = next_head(self.head, entry_of(record, position.epoch, position.sequence))
+        self.count += 1
+        self.last = position
+
+    def snapshot(self) -> bytes:
+        return msgspec.msgpack.encode(_AuditSection(self.first_sequence, self.count, self.last, self.head))
+
+    @classmethod
+    def restore(cls, section: bytes) -> "AuditChain":
+        """Inverse of `snapshot`; empty: no audit record was seen, or an earlier version took the snapshot.
+
+        Raises:
+            DecodeError: the section is malformed.
+        """
+        self = cls()
+        if section:
+            try:
+                found = msgspec.msgpack.decode(section, type=_AuditSection)
+            except msgspec.DecodeError as error:
+                raise DecodeError(0, f"snapshot: audit: {error}") from error
+            self.first_sequence, self.count = found.first_sequence, found.count
+            self.last, self.head = found.last, found.head
+        return self
