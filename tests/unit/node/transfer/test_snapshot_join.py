@@ -136,8 +136,10 @@ def test_an_empty_member_joins_a_pruned_holder_and_takes_over_from_it(tmp_path: 
     async def story() -> None:
         async with plant(tmp_path) as made:
             await pruned(made, producer)
-            backup = await made.start(1)
+            end = made.cores[0].log.end.sequence
+            backup = await made.start(1, Retention(snapshot_every_s=3600))
             await made.wait_for("active", "ready")
+            await until(lambda: backup.log.snapshot.sequence >= end, "a restart replays nothing of what it was given")
             assert (
                 1 < backup.log.begin_sequence <= made.cores[0].log.begin_sequence
             )  # It may have let go of more by now.
