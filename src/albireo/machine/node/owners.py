@@ -44,7 +44,7 @@ class Owners:
         self._numbers: dict[str, int] = {}
         """Number of each owner in the column below."""
         self._by_id: NDArray[np.int32] = np.zeros(1, np.int32)
-        """Number of the owner by item id; 0: nobody's."""
+        """Number of the owner by item id; 0: nobody's, as the last entry always is, to which higher ids are clipped."""
         for one in known:
             self.declared(one)
 
@@ -75,8 +75,8 @@ class Owners:
         item_id, owner = int(known.item_id), known.item.adapter
         if owner == OWN_ADAPTER or known.item.name not in self._owner_of:  # Others were entered by their claim.
             self._owner_of[known.item.name] = owner
-        if item_id >= len(self._by_id):
-            table = np.zeros(max(2 * len(self._by_id), item_id + 1), np.int32)
+        if item_id >= len(self._by_id) - 1:
+            table = np.zeros(max(2 * len(self._by_id), item_id + 2), np.int32)
             table[: len(self._by_id)] = self._by_id
             self._by_id = table
         self._by_id[item_id] = self._numbers.setdefault(owner, 1 + len(self._numbers))
@@ -89,10 +89,8 @@ class Owners:
 
     def _has_all(self, producer: str, item_ids: ArrayLike) -> bool:
         ids = np.asarray(item_ids, np.uint32)
-        if not len(ids):
-            return True
-        number = self._numbers.get(producer)
-        return number is not None and int(ids.max()) < len(self._by_id) and bool((self._by_id[ids] == number).all())
+        number = self._numbers.get(producer, -1)
+        return bool((self._by_id.take(ids, mode="clip") == number).all())
 
 
 def bad_name(name: str) -> str:
