@@ -341,6 +341,7 @@ PUBLIC: dict[str, list[str]] = {
         "PairClient",
         "PairConsumer",
         "PairProducer",
+        "ProducerRefused",
         "QueueFull",
         "Rewound",
         "StateChange",

@@ -248,7 +248,7 @@ class World:
             plc.feed(message, self.now)
         elif isinstance(message, ProducerWelcome | AppendRefused):
             plc.feed(message, self.now)
-            if plc.machine.successor is not None:
+            if plc.machine.last_word is not None:
                 self.begin_again(self.plcs.index(plc))  # By what a dead run still had on its way.
 
     def pass_time(self, ns: int) -> None:

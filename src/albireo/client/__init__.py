@@ -1,7 +1,7 @@
 """The public Python client of a node, alone or a pair."""
 
 from albireo.client.consumer import Delivered, PairConsumer, Rewound
-from albireo.client.errors import ClientError, NameTaken, NodeRefused, NodeUnreachable, QueueFull
+from albireo.client.errors import ClientError, NameTaken, NodeRefused, NodeUnreachable, ProducerRefused, QueueFull
 from albireo.client.members import members_of
 from albireo.client.node import NodeClient, StateChange
 from albireo.client.pair import PairClient
@@ -20,6 +20,7 @@ __all__ = [
     "PairClient",
     "PairConsumer",
     "PairProducer",
+    "ProducerRefused",
     "QueueFull",
     "Rewound",
     "StateChange",

@@ -5,6 +5,7 @@ ClientError
   +- NodeRefused       the node answered no, with the reason and the remedy
   +- QueueFull         earlier offers still wait; nothing was taken
   +- NameTaken         another program has this producer's name; it is superseded, for good
+  +- ProducerRefused   the pair refuses this producer for good: an item is another's, or a name can't be
 """
 
 from datetime import UTC, datetime
@@ -50,3 +51,12 @@ class NameTaken(ClientError):
         )
         self.name = name
         self.by = by
+
+
+class ProducerRefused(ClientError):
+    """The pair refuses the producer for good, and nothing of it is recorded: to ask again would not help."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"producer {name!r} is refused: {reason}")
+        self.name = name
+        self.reason = reason

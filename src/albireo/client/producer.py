@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from albireo.client.errors import NameTaken, QueueFull
+from albireo.client.errors import NameTaken, ProducerRefused, QueueFull
 from albireo.client.members import OnLines
 from albireo.machine.producer.batch_queue import queued_bytes
 from albireo.machine.producer.producer import Offered, ProducerConfig
@@ -91,6 +91,7 @@ class PairProducer(OnLines):
         Raises:
             QueueFull: too much waits already; nothing was taken. `wait`, then offer again.
             NameTaken: this producer is superseded.
+            ProducerRefused: the pair refuses this producer for good.
             ValueError: a batch has no rows, columns of different lengths, values of another type than it says, or a
                 row of no item; nothing was taken.
         """
@@ -107,6 +108,8 @@ class PairProducer(OnLines):
     def _check_name(self) -> None:
         if self._machine.successor is not None:
             raise NameTaken(self._name, self._machine.successor)
+        if self._machine.last_word is not None:
+            raise ProducerRefused(self._name, self._machine.last_word.detail)
 
     def _check(self, batch: SampleBatch) -> None:
         """Refuse a wrong batch at once, because later nobody would know which one it was."""
@@ -132,6 +135,7 @@ class PairProducer(OnLines):
 
         Raises:
             NameTaken: this producer is superseded, and every receipt that came was given out.
+            ProducerRefused: the pair refuses this producer for good: an item is another's, or a name can't be.
         """
         until = Instant(boot_ns() + int(timeout_s * SECOND))
         self._hand_over()

@@ -150,7 +150,8 @@ class AppendRefused(Message, frozen=True, tag="append_refused"):
 
     `reason`: `gap` (send `wanted` first), `unknown_producer` (say hello again), `admission` (disk full; try later),
     `malformed` (CRC, length, stream; the batch is dropped and counted), `superseded` (for good: a later program has the
-    name; stop).
+    name; stop). To a hello, with the `run` and a `detail` for people, and for good: `malformed` (a name or a size), and
+    `not_owner` (an item is another producer's).
     """
 
     producer_id: int
@@ -158,9 +159,11 @@ class AppendRefused(Message, frozen=True, tag="append_refused"):
     reason: str
     wanted: int = 0
     run: int = 0
-    """Reason `superseded`: run that is."""
+    """Run of the hello, where a hello is refused for good; reason `superseded`: run that is."""
     successor: Successor | None = None
     """Reason `superseded`: life that has the name."""
+    detail: str = ""
+    """Cause and remedy, for people; not empty: a hello of this `run` is refused, for good."""
 
 
 class WriteOrder(Message, frozen=True, tag="write_order"):

@@ -248,12 +248,8 @@ class Comm:
         for send in self._producer.step(event, self._actor.now()):
             # A full pipe needs no care here: what gets no answer is sent again.
             self._core.send(send.message, send.raw)
-        if self._producer.successor is not None:
-            by = self._producer.successor
-            self._actor.fail(
-                f"another adapter has the name {self._config.name!r}: life {by.producer_id} (run {by.run}); "
-                "what to do: give each a name of its own in the topology"
-            )
+        if self._producer.last_word is not None:
+            self._actor.fail(_refusal(self._config.name, self._producer.last_word))
         if self._producer.is_all_acknowledged:
             self._is_all_acknowledged.set()
         else:
@@ -352,6 +348,13 @@ def pair_part(config: CommConfig, adapter: Adapter) -> PairAdapter | None:
     if config.guard not in (Guard.LEASE, Guard.GATE):
         raise ConfigurationError(f"guard = {config.guard.value!r}: kind {config.kind!r} has none; write lease or gate")
     return None
+
+
+def _refusal(name: str, word: AppendRefused) -> str:
+    if word.detail:
+        return f"adapter {name!r} is refused: {word.detail}"
+    by = f"life {word.successor.producer_id} (run {word.successor.run})" if word.successor else "a later life"
+    return f"another adapter has the name {name!r}: {by}; what to do: give each a name of its own in the topology"
 
 
 def _heartbeat_ns(item: DataItem, heartbeat_ms: int) -> int:

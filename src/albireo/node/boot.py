@@ -68,7 +68,8 @@ def specs_of(
     adapters = [*loaded.arguments[node.id]]
     if all(one["kind"] != HOST for one in adapters):
         adapters.append({**_all_fields(AdapterConfig(name=HOST, kind=HOST)), "items": []})
-    core = _core(loaded.topology, place, keys) | {"feature_level": feature_level}
+    names = [one["name"] for one in adapters]
+    core = _core(loaded.topology, place, keys) | {"feature_level": feature_level, "adapters": names}
     return [
         logger_of(node.runtime),
         ActorSpec("core", "albireo.node.core.actor:create", core, stage=1),

@@ -383,7 +383,7 @@ class Member:
         receipts = Receipts(
             self.producers, lambda _: b"p" if self.knows else None, Role(RootConfig(node="root", log_id=b"L" * 16))
         )
-        self.admission = Admission(self.producers, lambda _: b"p" if self.knows else None, receipts.of)
+        self.admission = Admission(self.producers, lambda _: b"p" if self.knows else None, receipts.of, lambda *_: True)
         if self.standing_by:
             self.out.append(acts(epoch))
 

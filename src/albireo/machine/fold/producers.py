@@ -175,6 +175,11 @@ class Producers:
         known = self.present(self._names.get(producer_id, ""))
         return known is not None and known.producer_id != producer_id
 
+    def name_of(self, producer_id: int) -> str:
+        """Name of the life, appended or committed; empty: it is not known."""
+        opening = (one.name for one in self._opening.values() if one.producer_id == producer_id)
+        return self._names.get(producer_id) or next(opening, "")
+
     def last_appended(self, producer_id: int) -> int | None:
         """Sequence of the last batch taken, committed or pending; None for an unknown life."""
         known = self.get(producer_id)

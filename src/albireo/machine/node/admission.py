@@ -1,8 +1,8 @@
 """Admission: the decision which of a producer's batches get into the log.
 
 Decides on the *appended* view: a batch is taken only in the present life of its producer's name and only at last + 1,
-whole and checked; a repeat is answered when its original is; a gap is refused with the number wanted. A producer may
-append samples and gap records, nothing else: every other stream is CORE's.
+whole and checked, with items of its own; a repeat is answered when its original is; a gap is refused with the number
+wanted. A producer may append samples and gap records, nothing else: every other stream is CORE's.
 
 Spec: design/log-and-feed.md, Producers, Lives.
 """
@@ -42,15 +42,18 @@ class Admission:
         producers: Producers,
         sender_of: Callable[[int], bytes | None],
         receipt_of: Callable[[int, int], Appended | None],
+        owns: Callable[[str, SampleBatch | list[Record]], bool],
     ) -> None:
         """
         Args:
             sender_of: gives the sender of the last hello of a producer id.
             receipt_of: gives the receipt for a producer's batch that was taken; None: not yet.
+            owns: tells whether a batch names items of this producer's name only.
         """
         self.producers = producers
         self._sender_of = sender_of
         self._receipt_of = receipt_of
+        self._owns = owns
         self.closed_because = ""
         """Reason why nothing is admitted now, such as a full disk; empty: open."""
         self.body_bytes_max = BODY_BYTES_MAX
@@ -91,7 +94,7 @@ class Admission:
             self._refuse(sender, producer_id, sequence, "admission", turn, wanted=sequence)
             return False
         content = _checked(entry, body) if len(body) <= self.body_bytes_max else None
-        if content is None:
+        if content is None or not self._owns(self.producers.name_of(producer_id), content):
             self._refuse(sender, producer_id, sequence, "malformed", turn, wanted=sequence)
             return False
         draft = Draft(

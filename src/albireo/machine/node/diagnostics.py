@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from albireo.machine.node.registry import OWN_ADAPTER, Registry
+from albireo.machine.node.owners import OWN_ADAPTER
+from albireo.machine.node.registry import Registry
 from albireo.machine.node.turn import Moment, Turn
 from albireo.model import quality
 from albireo.model.instant import SECOND

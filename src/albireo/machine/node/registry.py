@@ -14,11 +14,12 @@ import msgspec
 import numpy as np
 
 from albireo.codec.message import AppendRefused, ProducerHello, ProducerWelcome
-from albireo.codec.record import GapFound, ItemDeclared, Record, Stream
+from albireo.codec.record import Audited, GapFound, ItemDeclared, Record, Stream
 from albireo.machine.fold.dim import ITEMS_MAX
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.producers import Standing
 from albireo.machine.node.admission import CREDIT_BYTES, Admission, superseded
+from albireo.machine.node.owners import NAME_CHARS_MAX, OWN_ADAPTER, Owners, bad_name
 from albireo.machine.node.turn import Moment, Turn
 from albireo.model import quality
 from albireo.model.instant import Instant
@@ -26,8 +27,6 @@ from albireo.model.item import DataItem, KnownItem
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ItemId, ValueType
 
-OWN_ADAPTER: Final = "core"
-"""Owner of CORE's diagnostics items."""
 DECLARED_MAX: Final = 250
 """Most declarations in one turn and frame: a node with 100,000 items starts in many short turns."""
 DECLARING_MAX: Final = 64
@@ -70,11 +69,16 @@ class RegisteredAdapter(msgspec.Struct, kw_only=True):
 class Registry:
     """Senders, owners and ids; built anew from the folds for each tenure, when nobody is connected yet."""
 
-    def __init__(self, node: str, folds: Folds, now: Instant) -> None:
+    def __init__(self, node: str, folds: Folds, now: Instant, adapters: frozenset[str] = frozenset()) -> None:
+        """
+        Args:
+            adapters: names of the adapters that this node's topology configures.
+        """
         self._node = node
         self._folds = folds
         self._declared: dict[str, KnownItem] = {one.item.name: one for one in folds.dim}
         """Items of the appended view, by local name."""
+        self.owners = Owners(self._declared.values(), adapters)
         self._next_id = 1 + folds.dim.highest_item_id
         self._senders: dict[int, bytes] = {}
         self._adapters: dict[str, RegisteredAdapter] = {
@@ -84,8 +88,9 @@ class Registry:
 
     def objection(self, hello: ProducerHello) -> str:
         """Reason why a hello is not even recorded; empty: it may be."""
-        if not 0 < len(hello.producer) <= TEXT_CHARS_MAX:
-            return f"a producer's name has 1..{TEXT_CHARS_MAX} characters"
+        for name in (hello.producer, *(one.name for one in hello.items)):
+            if found := bad_name(name):
+                return found
         if any(_text_chars(one) > TEXT_CHARS_MAX for one in hello.items):
             return f"an item with more than {TEXT_CHARS_MAX} characters of text"
         if len(self._declared) + len(hello.items) > ITEMS_MAX:
@@ -107,6 +112,7 @@ class Registry:
                 if life not in known.earlier:
                     self._senders.pop(life.producer_id, None)
         self._senders[known.producer_id] = sender
+        self.owners.claim(hello)
         if hello.items or hello.takes_orders:
             self._adapters[hello.producer] = RegisteredAdapter(
                 name=hello.producer, sender=sender, takes_orders=hello.takes_orders, heard_at=moment.now
@@ -116,9 +122,28 @@ class Registry:
     def declare_more(self, declaring: Declaring, moment: Moment, turn: Turn) -> None:
         """Declare the next slice of a hello's items; after the last, retire items that the producer no longer has."""
         done, hello = len(declaring.item_ids), declaring.hello
-        declaring.item_ids += self.declare(hello.producer, hello.items[done : done + DECLARED_MAX], turn)
+        items = hello.items[done : done + DECLARED_MAX]
+        self._audit_handovers(hello.producer, items, moment, turn)
+        declaring.item_ids += self.declare(hello.producer, items, turn)
         if declaring.is_done:
             self._retire(hello.producer, {one.name for one in hello.items}, moment, turn)
+
+    def _audit_handovers(self, adapter: str, items: tuple[DataItem, ...], moment: Moment, turn: Turn) -> None:
+        """Put on record which items another name had until now."""
+        known = [one for item in items if (one := self._declared.get(item.name)) is not None]
+        handed_over: list[Record] = [
+            Audited(
+                at_ns=moment.wall,
+                user=OWN_ADAPTER,
+                action="item_handed_over",
+                subject=one.full_name,
+                detail=f"from {one.item.adapter!r} to {adapter!r}",
+            )
+            for one in known
+            if one.item.adapter not in ("", adapter)
+        ]
+        if handed_over:
+            turn.record(Stream.AUDIT, handed_over)
 
     def _gap_since_last_life(self, name: str, moment: Moment, turn: Turn) -> None:
         known = self._folds.producers.find(name)
@@ -151,6 +176,7 @@ class Registry:
                 self._next_id = max(self._next_id, item_id + 1)
                 known = KnownItem(item_id=ItemId(item_id), node=self._node, item=owned)
                 self._declared[owned.name] = known
+                self.owners.declared(known)
                 records.append(ItemDeclared(item_id=known.item_id, node=self._node, item=owned))
             ids.append(int(known.item_id))
         if records:
@@ -243,10 +269,12 @@ class Hellos:
         if self._admission.closed_because or (producers.is_full and known is None):
             turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="admission"))
             return None
-        objection = self._registry.objection(hello)
+        reason, objection = "malformed", self._registry.objection(hello)
+        if not objection:
+            reason, objection = "not_owner", self._registry.owners.objection(hello)
         if objection:
-            turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="malformed"))
-            turn.note("warning", "hello_refused", reason=objection)
+            turn.send(sender, _refused_for_good(hello, reason, objection))
+            turn.note("warning", "hello_refused", producer=hello.producer[:NAME_CHARS_MAX], reason=objection)
             return None
         if any(one.sender == sender and one.hello == hello for one in self._declaring):
             return None  # Asked again out of impatience: its welcome is on the way.
@@ -288,6 +316,10 @@ class Hellos:
     def _is_superseded(self, declaring: Declaring) -> bool:
         by = self._admission.producers.present(declaring.hello.producer)
         return by is not None and by.producer_id != declaring.producer_id
+
+
+def _refused_for_good(hello: ProducerHello, reason: str, detail: str) -> AppendRefused:
+    return AppendRefused(producer_id=0, producer_sequence=0, reason=reason, run=hello.run, detail=detail)
 
 
 def _text_chars(item: DataItem) -> int:

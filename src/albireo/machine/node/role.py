@@ -52,6 +52,8 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Streams whose producers are answered when the own disk has a batch (durability `local`)."""
     private_streams: frozenset[int] = frozenset()
     """Streams whose samples stay with the member that took them (replication `configuration`)."""
+    adapters: frozenset[str] = frozenset()
+    """Names of the adapters that this node's topology configures."""
     lacks_to: int = 0
     """Last sequence whose effect on the folds is lost, because no snapshot could be read; 0: nothing is."""
 

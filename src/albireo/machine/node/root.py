@@ -78,9 +78,10 @@ from albireo.machine.node.events import (
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.orders import Orders
 from albireo.machine.node.outputs import OutputOrders
+from albireo.machine.node.owners import OWN_ADAPTER
 from albireo.machine.node.pending import Pending
 from albireo.machine.node.receipts import Receipts
-from albireo.machine.node.registry import OWN_ADAPTER, Hellos, Registry
+from albireo.machine.node.registry import Hellos, Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import OWN_PRODUCER, Draft, Moment, Turn
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
@@ -128,9 +129,10 @@ class Root:
 
     def _begin_afresh(self, moment: Moment) -> None:
         """Take anew from the folds what is known of producers and orders: nobody is connected yet."""
-        self.registry = Registry(self.config.node, self.folds, moment.now)
+        self.registry = Registry(self.config.node, self.folds, moment.now, self.config.adapters)
         self._receipts = Receipts(self.folds.producers, self.registry.sender_of, self.role)
-        self.admission = Admission(self.folds.producers, self.registry.sender_of, self._receipts.of)
+        owns = self.registry.owners.owns
+        self.admission = Admission(self.folds.producers, self.registry.sender_of, self._receipts.of, owns)
         self.orders = Orders(self.folds.commands, self.folds.dim, self._waiters)
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission)

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.crc import crc32c
-from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome, Successor
+from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import PRODUCER
 from albireo.machine.producer.batch_queue import BatchQueue, queued_bytes
 from albireo.machine.producer.committed import CommittedFlights
@@ -135,8 +135,8 @@ class Producer:
         """Number of the last acknowledged batch, counted from 1; all before it are too, except `batches_refused`."""
         self.batches_refused: deque[int] = deque(maxlen=REFUSED_KEPT)
         """Numbers of the last batches that CORE could not take; they are never committed."""
-        self.successor: Successor | None = None
-        """Life that has the name now: this producer is superseded and does nothing more. None: the name is its own."""
+        self.last_word: AppendRefused | None = None
+        """Word of CORE that refuses this producer for good: it does nothing more. None: no such word came."""
 
     # Questions of the shell.
 
@@ -166,7 +166,7 @@ class Producer:
 
     def deadline(self) -> Instant | None:
         """When `TimePassed` is due."""
-        if self.successor is not None:
+        if self.last_word is not None:
             return None
         due = [one for one in (self._answer_due, self._resume_at) if one is not None]
         return min(due) if due else None
@@ -182,7 +182,7 @@ class Producer:
         Returns:
             What to send, in order.
         """
-        if self.successor is not None:
+        if self.last_word is not None:
             return []
         match event:
             case LinkOpened():
@@ -281,9 +281,9 @@ class Producer:
         return self._fill(now)
 
     def _was_refused(self, event: AppendRefused, now: Instant) -> list[SendToCore]:
-        if event.reason == "superseded":
+        if event.reason == "superseded" or event.detail:
             if event.run == self._hello.run:
-                self.successor = event.successor or Successor(producer_id=0, run=0)
+                self.last_word = event
             return []
         self.refused += 1
         if self._welcome is None or self._is_greeting:

@@ -137,7 +137,13 @@ class PairSender:
     @property
     def successor(self) -> Successor | None:
         """Life that has the name now; None: it is this sender's."""
-        return self._producer.successor
+        word = self.last_word
+        return None if word is None or word.detail else word.successor or Successor(producer_id=0, run=0)
+
+    @property
+    def last_word(self) -> AppendRefused | None:
+        """Word of the pair that refuses this producer for good; None: no such word came."""
+        return self._producer.last_word
 
     @property
     def epoch(self) -> int:
@@ -165,14 +171,14 @@ class PairSender:
 
     def deadline(self) -> Instant | None:
         """When `TimePassed` is due."""
-        if self.successor is not None:
+        if self.last_word is not None:
             return None
         own = self._producer.deadline() if self._seeker.chosen is not None else None
         due = [one for one in (own, self._seeker.deadline()) if one is not None]
         return min(due) if due else None
 
     def step(self, event: Event, now: Instant) -> Effects:
-        if self.successor is not None:
+        if self.last_word is not None:
             return []
         match event:
             case Offered(batches=batches):
@@ -260,8 +266,8 @@ class PairSender:
         refused = self._producer.batches_refused
         while refused:
             done.append(BatchRefused(refused.popleft()))
-        if self._producer.successor is not None:
-            done.append(Superseded(self._producer.successor))
+        if self.successor is not None:
+            done.append(Superseded(self.successor))
         chosen = self._seeker.chosen
         if chosen is not None:
             done += [SayTo(chosen, one.message, one.raw) for one in sends]

@@ -72,6 +72,8 @@ class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     cluster: str
     log: LogConfig = LogConfig()
     retention: Retention = Retention()
+    adapters: frozenset[str] = frozenset()
+    """Names of the adapters that this node's topology configures."""
     pair: PairArguments | None = None
     """Arguments of a member of a pair; None: this node stands alone."""
     feature_level: int = FEATURE_LEVEL
@@ -174,6 +176,7 @@ class Core:
             is_paired=pair is not None,
             local_streams=local,
             private_streams=private,
+            adapters=arguments.adapters,
             lacks_to=self.lacks_to,
         )
 

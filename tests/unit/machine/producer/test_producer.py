@@ -407,7 +407,8 @@ def test_a_superseded_producer_stops_for_good(is_greeting: bool) -> None:
     if is_greeting:
         one.step(LinkOpened(), at(0))
     assert one.step(superseded(), at(1)) == []
-    assert one.successor == Successor(producer_id=8, run=6, since_ns=1)
+    assert one.last_word is not None
+    assert one.last_word.successor == Successor(producer_id=8, run=6, since_ns=1)
     for event in (LinkOpened(), offered(3), welcome(2), appended(2), TimePassed(), refused("unknown_producer", 1)):
         assert one.step(event, at(100_000)) == []
     assert one.deadline() is None
@@ -421,6 +422,6 @@ def test_words_to_another_run_that_had_the_link_before_change_nothing() -> None:
     assert one.step(late, at(0)) == []
     assert not one.is_streaming
     one.step(superseded(run=4, producer_id=2), at(0))
-    assert one.successor is None
+    assert one.last_word is None
     one.step(msgspec.structs.replace(welcome(0), run=5), at(0))
     assert sent(one.step(offered(1), at(0))) == [(1, 1.0)]

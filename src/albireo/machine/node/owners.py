@@ -1,0 +1,102 @@
+"""Owners: which producer's name each item belongs to, and who may have it next.
+
+An item belongs to the name that declared it first, for as long as that name declares it. Another name's hello with it
+is refused as a whole. There are two ways over to another name:
+
+    the topology    an adapter that this node's topology configures may take any item but CORE's own: the file says
+                    whose it is, and names each item once
+    its owner       says hello without it; from then on, in this tenure, whoever declares it first has it
+
+Batches and gap records carry their own producer's items only. That is one look-up of whole columns per batch.
+
+Decision: ADR-0147.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from albireo.codec.message import ProducerHello
+from albireo.codec.record import Record
+from albireo.model.item import KnownItem
+from albireo.model.samples import SampleBatch
+
+OWN_ADAPTER: Final = "core"
+"""Owner of CORE's diagnostics items."""
+NAME_CHARS_MAX: Final = 200
+"""Most characters in the name of a producer or an item."""
+
+
+class Owners:
+    """Owners of one tenure: by name for hellos, by id for batches."""
+
+    def __init__(self, known: Iterable[KnownItem], adapters: frozenset[str]) -> None:
+        """
+        Args:
+            known: items that are declared in the log.
+            adapters: names of the adapters that this node's topology configures.
+        """
+        self._adapters = adapters
+        self._owner_of: dict[str, str] = {}
+        """Owner by local name of the item, the items of hellos that are still being declared too."""
+        self._numbers: dict[str, int] = {}
+        """Number of each owner in the column below."""
+        self._by_id: NDArray[np.int32] = np.zeros(1, np.int32)
+        """Number of the owner by item id; 0: nobody's, as the last entry always is, to which higher ids are clipped."""
+        for one in known:
+            self.declared(one)
+
+    def objection(self, hello: ProducerHello) -> str:
+        """First item of `hello` that another name owns, and the remedy; empty: it may have them all."""
+        if hello.producer in self._adapters:
+            found = (one.name for one in hello.items if self._owner_of.get(one.name) == OWN_ADAPTER)
+        else:
+            free = (None, "", hello.producer)
+            found = (one.name for one in hello.items if self._owner_of.get(one.name) not in free)
+        name = next(found, None)
+        if name is None:
+            return ""
+        return (
+            f"item {name!r} belongs to {self._owner_of[name]!r}, not to {hello.producer!r}; what to do: give the item "
+            "another name, or start its owner without it, or move it to an adapter of this node's topology"
+        )
+
+    def claim(self, hello: ProducerHello) -> None:
+        """Give the items of a hello that was taken to its producer, and set those free that it has no longer."""
+        kept = {one.name for one in hello.items}
+        for name in [name for name, owner in self._owner_of.items() if owner == hello.producer and name not in kept]:
+            del self._owner_of[name]
+        self._owner_of |= dict.fromkeys(kept, hello.producer)
+
+    def declared(self, known: KnownItem) -> None:
+        """An item is declared: batches of this owner may carry it, those of others no longer."""
+        item_id, owner = int(known.item_id), known.item.adapter
+        if owner == OWN_ADAPTER or known.item.name not in self._owner_of:  # Others were entered by their claim.
+            self._owner_of[known.item.name] = owner
+        if item_id >= len(self._by_id) - 1:
+            table = np.zeros(max(2 * len(self._by_id), item_id + 2), np.int32)
+            table[: len(self._by_id)] = self._by_id
+            self._by_id = table
+        self._by_id[item_id] = self._numbers.setdefault(owner, 1 + len(self._numbers))
+
+    def owns(self, producer: str, content: SampleBatch | list[Record]) -> bool:
+        """True: a batch, or gap records, name this producer's items only. Cost: O(n), whole columns."""
+        if isinstance(content, SampleBatch):
+            return self._has_all(producer, content.item_id)
+        return all(self._has_all(producer, getattr(one, "item_ids", ())) for one in content)
+
+    def _has_all(self, producer: str, item_ids: ArrayLike) -> bool:
+        ids = np.asarray(item_ids, np.uint32)
+        number = self._numbers.get(producer, -1)
+        return bool((self._by_id.take(ids, mode="clip") == number).all())
+
+
+def bad_name(name: str) -> str:
+    """Reason why a producer or an item can't have this name; empty: it can."""
+    if not 0 < len(name) <= NAME_CHARS_MAX:
+        return f"a name of {len(name)} characters, not 1..{NAME_CHARS_MAX}"
+    if not name.isprintable() or name != name.strip():
+        return f"the name {name!r} has control characters, or begins or ends with a space"
+    return ""
