@@ -177,8 +177,10 @@ class Producers:
 
     def name_of(self, producer_id: int) -> str:
         """Name of the life, appended or committed; empty: it is not known."""
-        opening = (one.name for one in self._opening.values() if one.producer_id == producer_id)
-        return self._names.get(producer_id) or next(opening, "")
+        name = self._names.get(producer_id)
+        if name is not None:
+            return name
+        return next((one.name for one in self._opening.values() if one.producer_id == producer_id), "")
 
     def last_appended(self, producer_id: int) -> int | None:
         """Sequence of the last batch taken, committed or pending; None for an unknown life."""
