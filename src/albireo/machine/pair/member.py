@@ -175,7 +175,7 @@ class Member:
             case SwitchoverAsked() | OutputsEnded() | ForceAsked() | HoldAsked() | MemberStopAsked():
                 self.handover.asked(event, self.holder, now)
             case _:
-                pass  # Started and TimePassed: what they bring is done in `_settle`.
+                pass  # MemberStarted and TimePassed: what they bring is done in `_settle`.
 
     def permit(self, now: Instant) -> Permit | None:
         """Permit that an output order made now carries; None: no order may be made. The adapter checks it again."""
