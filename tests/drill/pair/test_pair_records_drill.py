@@ -47,6 +47,22 @@ def cases(pair: Pair, member: str) -> dict[str, set[str]]:
     return {"own": set(told["cases"]) - {"at_risk"}, "other": set(told["other"]["cases"])}
 
 
+def check_chain(begun: Pair) -> None:
+    """Both members have one chain: its exports are equal to the head."""
+    files = [str(begun.home / f"{member}.audit") for member in MEMBERS]
+    for member, file in zip(MEMBERS, files, strict=True):
+        said: list[object] = []
+
+        def is_exported(member: str = member, file: str = file, said: list[object] = said) -> bool:
+            code, answer = begun.run("audit", "export", file, member=member)
+            said.append(answer)
+            return code == 0 and answer["count"] >= 4
+
+        until(is_exported, lambda said=said: str(said[-1]))  # type: ignore[misc]  # A history is a moment behind.
+    code, answer = begun.run("audit", "verify", *files)
+    assert code == 0 and answer["equal"] >= 4 and "part" not in answer, answer
+
+
 def test_a_forced_lead_says_what_it_means_is_on_record_and_a_case_until_somebody_has_looked(begun: Pair) -> None:
     begun.done("maintenance", member="backup")
     begun.done("maintenance", "--end", member="backup")
@@ -54,6 +70,7 @@ def test_a_forced_lead_says_what_it_means_is_on_record_and_a_case_until_somebody
         lambda: ("maintenance_end_done", "root[backup]") in orders(begun, "primary"),
         lambda: str(orders(begun, "primary")),
     )
+    check_chain(begun)
     check_refusals(begun)
     begun.kill(*VOTERS, "primary")
     until(lambda: not begun.done("status", member="backup")["pair"]["other"]["is_present"], lambda: "silence")
