@@ -481,7 +481,7 @@ class Pair:
 
     def arrive(self, identity: bytes, member: int, into: deque[tuple[AnyMessage, Sequence[bytes]]], count: int) -> None:
         node = self.members[member]
-        letters = [(identity, *into.popleft()) for _ in range(min(count, len(into)))]
+        letters = [(identity, *into.popleft(), "local:0") for _ in range(min(count, len(into)))]
         if letters and node.is_up:
             node.step(LettersDrained(letters))
 

@@ -221,7 +221,7 @@ class Reader:
             self.clock.now = Instant(self.clock.now + 100 * MS)
             matters = any(isinstance(one, FeedHello) for one in said)
             if said:
-                node.step(LettersDrained([(self.name, one, ()) for one in said]))
+                node.step(LettersDrained([(self.name, one, (), "local:0") for one in said]))
             node.step(TimePassed())
             if node.root.role.is_serving:
                 node.commit()

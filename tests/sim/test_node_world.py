@@ -39,6 +39,7 @@ from albireo.machine.node.events import (
     FramesAppended,
     Granted,
     LettersDrained,
+    OneLetter,
     PeerLost,
     Served,
     WakeUpEnded,
@@ -129,7 +130,7 @@ class World:
         self.history, self.committed = history, self.disk.end
         config = RootConfig(node="root", log_id=LOG, segment_bytes=1 << 26)
         self.root = Root(config, folds, self.disk.end, self.moment())
-        self.inbox: list[tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]] = []
+        self.inbox: list[OneLetter] = []
         self.outbox: list[tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]] = []
         self.step(Granted("standalone start"))
         self.step(Served())
@@ -201,15 +202,15 @@ class World:
         self.asked.append(command_id)
         item = self.random.choice(["a_set", "b_set"])
         arguments = {"item": item, "value": 1.0, "command_id": command_id, "user": "sim", "expires_ms": 2_000}
-        self.inbox.append((b"cli", Ask(request_id=len(self.asked), what="write", arguments=arguments), ()))
+        self.inbox.append((b"cli", Ask(request_id=len(self.asked), what="write", arguments=arguments), (), "local:0"))
 
     def deliver(self) -> None:
         """What is on its way arrives, or does not, or does so twice; some of it later, but in order."""
         for plc in [*self.plcs, *self.ghosts]:
             for message, raw in self._surviving(plc.to_core):
-                self.inbox.append((plc.identity, message, raw))
+                self.inbox.append((plc.identity, message, raw, "local:0"))
         for message in self._surviving(self.to_leader):
-            self.inbox.append((b"history", message, ()))
+            self.inbox.append((b"history", message, (), "local:0"))
         letters, self.inbox = self.inbox, []
         if letters:
             self.step(LettersDrained(letters))

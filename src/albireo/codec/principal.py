@@ -1,4 +1,4 @@
-"""Principals: who speaks on a link with keys, by the name of its key, and which messages are heard from it there.
+"""Messages that are heard from each principal at each end of a link with keys.
 
     name of the key --kind_of--> member, witness, program --MAY_SAY at this end--> messages that are heard; no others
 
@@ -15,20 +15,7 @@ import msgspec
 
 from albireo.codec.message import Append, Ask, FeedAck, FeedHello, ProducerHello, RoleAsked
 from albireo.codec.pair_message import Carried, PeerMessage, Question, Voted
-
-WITNESS_PREFIX: Final = "witness:"
-MEMBER_ENDINGS: Final = ("[primary]", "[backup]")
-
-
-class PrincipalKind(StrEnum):
-    """Kind of a principal, as the name of its key says."""
-
-    MEMBER = "member"
-    """Member of a pair: `root[primary]`."""
-    WITNESS = "witness"
-    """Voter with a process of its own: `witness:w1`."""
-    PROGRAM = "program"
-    """Any other name: a program, a person at a desk."""
+from albireo.model.principal import PrincipalKind, kind_of
 
 
 class KeyedEnd(StrEnum):
@@ -59,17 +46,10 @@ MAY_SAY: Final[dict[KeyedEnd, dict[PrincipalKind, Messages]]] = {
     KeyedEnd.TO_PEER: {_MEMBER: NOTHING, _WITNESS: NOTHING, _PROGRAM: NOTHING},
     KeyedEnd.TO_WITNESS: {_MEMBER: NOTHING, _WITNESS: frozenset({Voted}), _PROGRAM: NOTHING},
 }
-"""Messages that are heard at each end, by the kind of who says them; complete over ends x kinds.
+"""Messages that are heard at each end, by the kind of who says them; complete over ends x kinds of keys.
 
 A member asks at the other's client endpoint for the commands that run beside it with its keys.
 """
-
-
-def kind_of(name: str) -> PrincipalKind:
-    """Kind of the principal whose key is trusted as `name`."""
-    if name.startswith(WITNESS_PREFIX):
-        return PrincipalKind.WITNESS
-    return PrincipalKind.MEMBER if name.endswith(MEMBER_ENDINGS) else PrincipalKind.PROGRAM
 
 
 class Audience(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@ from typing import get_args
 import pytest
 
 from albireo.codec.message import AnyMessage
-from albireo.codec.principal import MAY_SAY, Audience, KeyedEnd, PrincipalKind, kind_of
+from albireo.codec.principal import MAY_SAY, Audience, KeyedEnd
+from albireo.model.principal import PrincipalKind, kind_of
 
 OTHER = "root[backup]"
 WITNESS = "witness:w1"
@@ -24,15 +25,17 @@ HEARD = {
     (KeyedEnd.TO_WITNESS, WITNESS): "Voted",
 }
 """Everything that is heard at all."""
+UNKEYED = {PrincipalKind.LOCAL, PrincipalKind.ANYBODY}
+"""Kinds of principals that have no key."""
 
 
 def test_the_table_is_complete() -> None:
     assert set(MAY_SAY) == set(KeyedEnd)
-    assert all(set(kinds) == set(PrincipalKind) for kinds in MAY_SAY.values())
+    assert all(set(kinds) == set(PrincipalKind) - UNKEYED for kinds in MAY_SAY.values())
 
 
 @pytest.mark.parametrize("end", list(KeyedEnd))
-@pytest.mark.parametrize("name", [OTHER, WITNESS, PROGRAM, *STRANGERS])
+@pytest.mark.parametrize("name", [OTHER, WITNESS, PROGRAM, *STRANGERS, "local:0", ""])
 @pytest.mark.parametrize("message", get_args(AnyMessage), ids=lambda one: one.__name__)
 def test_what_is_not_in_the_table_is_not_heard(end: KeyedEnd, name: str, message: type) -> None:
     is_listed = message.__name__ in HEARD.get((end, name), "").split()
@@ -54,7 +57,8 @@ def test_names_of_the_table_are_names_of_messages() -> None:
         ("root[primary]x", PrincipalKind.PROGRAM),
         ("witness", PrincipalKind.PROGRAM),
         ("mes-1", PrincipalKind.PROGRAM),
-        ("", PrincipalKind.PROGRAM),
+        ("local:0", PrincipalKind.LOCAL),
+        ("", PrincipalKind.ANYBODY),
     ],
 )
 def test_a_name_has_a_kind(name: str, kind: PrincipalKind) -> None:

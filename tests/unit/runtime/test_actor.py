@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import threading
 from collections.abc import Sequence
@@ -126,6 +127,23 @@ class Server(Echo):
             if isinstance(letter.message, Ask) and letter.message.what == "crash":
                 raise ValueError("told to crash")
         super().drained(letters)
+
+
+def test_a_letter_of_this_machine_says_which_user_sent_it(tmp_path: Path) -> None:
+    class Listener(Caller):
+        async def start(self, actor: ActorContext) -> None:
+            actor.bind("listener")
+
+    async def story() -> None:
+        listener = Listener()
+        async with running(listener, tmp_path):
+            with SyncLink(tmp_path, "listener") as link:
+                link.send(Ask(request_id=1, what="x"))
+                async with asyncio.timeout(PATIENCE_S):
+                    await listener.changed.wait()
+        assert [one.principal for one in listener.letters] == [f"local:{os.getuid()}"]
+
+    asyncio.run(story())
 
 
 def test_what_a_turn_raises_ends_the_actor_with_that_error(tmp_path: Path) -> None:

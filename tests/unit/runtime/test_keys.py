@@ -350,6 +350,7 @@ def test_what_to_tell_the_other_side_can_be_pasted_into_a_shell(tmp_path: Path) 
 REFUSALS = [
     (("new", SERVER), 2, "name a place with --data DIR or --keys DIR"),
     (("new", "two words", "--keys", "K2"), 78, "is no name for a key"),
+    (("new", "local:0", "--keys", "K2"), 78, "is no name for a key"),
     (("new", SERVER, "--keys", "K"), 78, "albireo keys rotate"),
     (("list", "--keys", "K", "--data", "D"), 2, "give one of them"),
     (("list", "--keys", "nowhere"), 78, "albireo keys new NAME"),

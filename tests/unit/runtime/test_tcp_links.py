@@ -70,9 +70,9 @@ def test_a_letter_says_under_which_name_its_senders_key_is_trusted(tmp_path: Pat
             links = [client.connect(bound.endpoint, keys) for keys in (client_keys, other_keys)]
             for number, link in enumerate(links):
                 await heard(client, link, f"from {number}")
-        assert {letter.peer for letter in server.letters if letter.message == Ask(1, "from 0")} == {CLIENT}
-        assert {letter.peer for letter in server.letters if letter.message == Ask(1, "from 1")} == {"witness:w1"}
-        assert {letter.peer for letter in client.letters} == {SERVER}
+        assert {letter.principal for letter in server.letters if letter.message == Ask(1, "from 0")} == {CLIENT}
+        assert {letter.principal for letter in server.letters if letter.message == Ask(1, "from 1")} == {"witness:w1"}
+        assert {letter.principal for letter in client.letters} == {SERVER}
 
     asyncio.run(story())
 
@@ -81,7 +81,7 @@ def test_without_keys_no_letter_has_a_name(tmp_path: Path) -> None:
     async def story() -> None:
         async with two_ends(tmp_path) as (server, client):
             await heard(client, client.connect(server.bind(None).endpoint, None), "anybody")
-        assert {letter.peer for letter in (*server.letters, *client.letters)} == {""}
+        assert {letter.principal for letter in (*server.letters, *client.letters)} == {""}
 
     asyncio.run(story())
 
@@ -261,7 +261,7 @@ def test_the_next_look_after_a_revocation_ends_the_live_session(
             refused, ends = len(server.letters), server.connections.count(False)
             await until(lambda: server.connections.count(False) >= ends + 2)  # It has knocked again, more than once.
             assert not link.send(Ask(request_id=1, what="still there?"))
-            assert {letter.peer for letter in server.letters[refused:]} <= {"witness:w1"}
+            assert {letter.principal for letter in server.letters[refused:]} <= {"witness:w1"}
             assert client.connections == [True, False]
 
     asyncio.run(story())
@@ -412,7 +412,7 @@ def test_a_key_changes_on_the_same_port_without_loss_of_service(tmp_path: Path, 
             peer.revoke(rotating, old)
             await heard(client, link, "the old one is gone")
         assert keys[rotating].public == following
-        assert {letter.peer for letter in server.letters} == {CLIENT}
+        assert {letter.principal for letter in server.letters} == {CLIENT}
 
     asyncio.run(story())
 
@@ -507,7 +507,7 @@ def test_a_program_without_a_loop_talks_to_a_node(tmp_path: Path) -> None:
 
             answer = await asyncio.to_thread(program)
             assert answer == (Ask(request_id=7, what="status"), [b"raw"])
-            assert [letter.peer for letter in server.letters] == [CLIENT]
+            assert [letter.principal for letter in server.letters] == [CLIENT]
 
     asyncio.run(story())
 

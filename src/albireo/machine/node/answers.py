@@ -74,6 +74,8 @@ class Question(msgspec.Struct, frozen=True):
     sender: bytes
     request_id: int
     moment: Moment
+    principal: str
+    """Who asks (model.principal)."""
     pair: dict[str, object] | None = None
     """The pair as this member sees it, if that was asked for."""
 

@@ -18,8 +18,8 @@ from albireo.machine.pair.events import Permit
 from albireo.model.instant import TimePassed
 from albireo.model.position import Position
 
-OneLetter = tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]
-"""One letter: sender, message, raw parts."""
+OneLetter = tuple[bytes, AnyMessage, Sequence[bytes | memoryview], str]
+"""One letter: sender, message, raw parts, principal (model.principal)."""
 
 
 class LettersDrained(msgspec.Struct, frozen=True, eq=False):

@@ -299,7 +299,7 @@ class Root:
         return Instant(self._last_append + IDLE_MARK_NS)
 
     def _letter(self, letter: OneLetter, pair: dict[str, object] | None, moment: Moment, turn: Turn) -> None:
-        sender, message, raw = letter
+        sender, message, raw, principal = letter
         if self.role.turns_away(sender, message, turn):
             return
         match message:
@@ -321,7 +321,7 @@ class Root:
             case FeedAck():
                 self.feeds.ack(sender, message, moment.now)
             case Ask():
-                self.answers.ask(Question(sender, message.request_id, moment, pair), message, turn)
+                self.answers.ask(Question(sender, message.request_id, moment, principal, pair), message, turn)
             case _:
                 turn.note("warning", "unexpected_message", kind=type(message).__name__)
 

@@ -275,7 +275,7 @@ class Core:
                 continue
             if not is_local:
                 self._links[one.sender] = one.link
-            own.append((one.sender, one.message, one.raw))
+            own.append((one.sender, one.message, one.raw, one.principal))
         if self.private is not None:
             own = self.private.hold(own, self._actor.wall_ns(), is_open=not self.root.admission.closed_because)
         if own:
@@ -283,7 +283,7 @@ class Core:
         self._end_turn()
 
     def _tell_letters(self, letters: Sequence[OneLetter]) -> None:
-        is_described = any(isinstance(one, Ask) and one.what == "status" for _, one, _ in letters)
+        is_described = any(isinstance(one, Ask) and one.what == "status" for _, one, _, _ in letters)
         self.tell(LettersDrained(letters, self._membership.describe() if is_described else None))
 
     def _released(self, letters: Sequence[OneLetter]) -> None:

@@ -125,7 +125,7 @@ class PrivateLog:
         free: list[OneLetter] = []
         senders = {waiting[0] for _, waiting in self._waiting}
         for one in letters:
-            sender, message, raw = one
+            sender, message, raw, _ = one
             if is_open and isinstance(message, Append) and len(raw) == len(message.entries):
                 if self._store(message.entries, raw, node_ns):
                     senders.add(sender)
@@ -163,7 +163,7 @@ class PrivateLog:
             found.append(self._waiting.popleft()[1])
         if found:
             tell(found)
-        for _, _, raw in found:
+        for _, _, raw, _ in found:
             for body in raw:
                 self._stored.pop(id(body), None)
         return len(found) == RELEASED_MAX

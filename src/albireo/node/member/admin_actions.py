@@ -103,7 +103,7 @@ class GivenAction(msgspec.Struct, frozen=True):
 
     @property
     def user(self) -> str:
-        return str(self.ask.arguments.get("user") or self.letter.peer or "a client on this machine")
+        return str(self.ask.arguments.get("user") or self.letter.principal or "a client on this machine")
 
     @property
     def action(self) -> str:

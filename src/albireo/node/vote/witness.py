@@ -266,14 +266,14 @@ class Witness:
         seat = self._seats.get(question.cluster)
         if seat is None:
             self._stray[VoterRefusal.FOREIGN_CLUSTER.value] += 1
-            told = {"cluster": question.cluster, "member": question.member, "peer": letter.peer}
-            self._actor.log.limited("voter_asked_by_stranger", letter.peer, **told)
+            told = {"cluster": question.cluster, "member": question.member, "peer": letter.principal}
+            self._actor.log.limited("voter_asked_by_stranger", letter.principal, **told)
             letter.link.send(_stranger(self._arguments.voter, question), to=letter.sender)
             return
-        if not seat.may_ask(question, letter.peer):
+        if not seat.may_ask(question, letter.principal):
             self._stray["foreign_key"] += 1
-            told = {"node": seat.pair.node, "member": question.member, "peer": letter.peer}
-            self._actor.log.limited("voter_asked_with_foreign_key", letter.peer, **told)
+            told = {"node": seat.pair.node, "member": question.member, "peer": letter.principal}
+            self._actor.log.limited("voter_asked_with_foreign_key", letter.principal, **told)
             return
         kind = _kind(question)
         seat.asked[kind] += 1

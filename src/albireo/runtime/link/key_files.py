@@ -27,6 +27,7 @@ import zmq
 from zmq.utils import z85
 
 from albireo.log import OsFileSystem, write_aside
+from albireo.model.principal import LOCAL_PREFIX
 from albireo.runtime.actor.clock import wall_ns
 from albireo.runtime.errors import KeysRefused
 
@@ -125,11 +126,11 @@ def public_key(text: str) -> str:
 
 def check_name(name: str) -> None:
     """Refuse what is no name for a key."""
-    if not re.fullmatch(NAME_PATTERN[1:-1], name):
+    if not re.fullmatch(NAME_PATTERN[1:-1], name) or name.startswith(LOCAL_PREFIX):
         raise KeysRefused(
             None,
             f"{name!r} is no name for a key",
-            "up to 64 letters, digits and _ . : / [ ] ~ @ -, beginning with a letter or digit",
+            "up to 64 letters, digits and _ . : / [ ] ~ @ -, beginning with a letter or digit, not with local:",
         )
 
 

@@ -19,6 +19,7 @@ import zmq
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import MESSAGE_BYTES_MAX, AnyMessage, decode, encode
+from albireo.model.principal import local_name
 
 if TYPE_CHECKING:
     SyncSocket = zmq.Socket[bytes]
@@ -37,6 +38,14 @@ LARGE_BYTES: Final = 65536
 
 _NOT_SENT: Final = (zmq.EAGAIN, zmq.EHOSTUNREACH)
 """Errors of a send: the queue is full; the peer is not there."""
+
+
+def _address_of(frame: zmq.Frame) -> str:
+    """Address of the peer that sent a message; empty: it speaks a ZMTP before 3.0, where messages have none."""
+    try:
+        return str(frame.get("Peer-Address"))
+    except zmq.ZMQError:
+        return ""
 
 
 def _ignore(*_: object) -> None:
@@ -77,8 +86,9 @@ class Letter(msgspec.Struct, frozen=True):
     message: AnyMessage
     raw: list[Part]
     """Raw parts. A memoryview is read-only and keeps its message alive; `bytes(part)` to keep it longer."""
-    peer: str = ""
-    """Name under which the peer's key is trusted. Empty on a link without keys: anybody may have sent the letter."""
+    principal: str = ""
+    """Who sent it: name under which the sender's key is trusted; `local:UID` on a bound link of this machine; empty on
+    a link without keys: anybody may have sent the letter."""
 
 
 class Drained(msgspec.Struct, frozen=True):
@@ -119,7 +129,8 @@ class Link:
         self.name_of: Callable[[str], str] | None = None
         """Bound with keys: function that gives the name of a public key, empty if it is trusted no more."""
         self.peer = ""
-        """Connected with keys: name of the only peer that can be at the other end."""
+        """Connected with keys: name of the only peer that can be at the other end. Bound: principal of the last
+        message."""
         self.endpoint = ""
         """TCP only: endpoint at which the link is bound (with the real port), or to which it connects."""
         self.untrusted = 0
@@ -229,6 +240,8 @@ class Link:
             return None
         if self.name_of is not None:
             self.peer = self.name_of(str(frame.get("User-Id")))
+        elif self._file is not None:
+            self.peer = local_name(_address_of(frame))
         parts: list[Part] = [frame.bytes]
         while frame.more:
             frame = receive(copy=False)

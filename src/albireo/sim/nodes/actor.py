@@ -203,7 +203,7 @@ class StagedActor:
             count_left -= 1
             bytes_left -= sum(map(len, raw))
             if not link.is_closed:
-                drained.append(Letter(cast(Link, link), sender, message, raw))
+                drained.append(Letter(cast(Link, link), sender, message, raw, link.principal))
         return drained
 
     def _run(self, work: Callable[[], object]) -> None:

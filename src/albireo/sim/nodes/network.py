@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 
 from albireo.codec.message import AnyMessage, decode, encode
 from albireo.model.instant import MS, SECOND
+from albireo.model.principal import ANYBODY, LOCAL_PREFIX
 from albireo.runtime import LinkLimits, Reach
 from albireo.sim.engine.agenda import MachineClock
 from albireo.sim.engine.network import ALL_PATHS, Cables
@@ -218,6 +219,11 @@ class StagedLink:
         self._connections: dict[bytes, Connection] = {}
         """Connections by identity of the peer; a dialer has one, under no name."""
         self._held: deque[Parts] = deque()
+
+    @property
+    def principal(self) -> str:
+        """Principal of the peers: processes of this machine, or anybody, as no keys are used."""
+        return ANYBODY if self.endpoint else LOCAL_PREFIX + "0"
 
     @property
     def is_up(self) -> bool:

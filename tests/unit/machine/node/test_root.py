@@ -116,7 +116,7 @@ class World:
         self.step(Committed())
 
     def letter(self, sender: bytes, message: AnyMessage, raw: Sequence[bytes] = ()) -> None:
-        self.step(LettersDrained([(sender, message, raw)]))
+        self.step(LettersDrained([(sender, message, raw, "local:0")]))
 
     def pass_time(self, ns: int) -> None:
         self.now = Instant(self.now + ns)
@@ -806,7 +806,7 @@ def test_requests_of_one_drain_are_bounded_too() -> None:
     hello(world)
     arguments = {"item": "fan_set", "value": 1.0, "user": "ann"}
     asks = [Ask(request_id=n, what="write", arguments=arguments | {"command_id": f"c{n}"}) for n in range(OPEN_MAX + 5)]
-    world.step(LettersDrained([(b"cli", one, ()) for one in asks]))
+    world.step(LettersDrained([(b"cli", one, (), "local:0") for one in asks]))
     refused = world.take(Answer)
     assert len(refused) == 5
     assert len(world.records(record.CommandRequested)) == OPEN_MAX

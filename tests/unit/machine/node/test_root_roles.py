@@ -119,7 +119,7 @@ class Side:
         self.step(FramesFollowed(missing))
 
     def letter(self, message: AnyMessage, raw: Sequence[bytes] = (), sender: bytes = b"plc") -> None:
-        self.step(LettersDrained([(sender, message, raw)]))
+        self.step(LettersDrained([(sender, message, raw, "local:0")]))
 
     def take(self, kind: type[AnyMessage]) -> list[AnyMessage]:
         found = [one for one in self.sent if isinstance(one, kind)]

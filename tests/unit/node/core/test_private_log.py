@@ -222,15 +222,15 @@ def test_a_payload_that_waits_stays_whatever_overtakes_it(tmp_path: Path) -> Non
 
 def letter(sender: bytes, *drafts: Draft) -> OneLetter:
     entries = tuple(AppendEntry(one.stream, one.kind, one.record_count, one.body_crc) for one in drafts)
-    return sender, Append(entries=entries), [one.body for one in drafts]
+    return sender, Append(entries=entries), [one.body for one in drafts], "local:0"
 
 
 def test_a_letter_waits_for_its_payload_and_the_senders_next_one_behind_it(tmp_path: Path) -> None:
     store = Store(tmp_path)
     question: AnyMessage = Ask(request_id=1, what="status")
     first = letter(b"p", draft(1, batch(1.0)))
-    behind: OneLetter = (b"p", question, [])
-    other: OneLetter = (b"q", question, [])
+    behind: OneLetter = (b"p", question, [], "local:0")
+    other: OneLetter = (b"q", question, [], "local:0")
     assert store.private.hold([first, behind, other], T0, is_open=True) == [other]
     told: list[OneLetter] = []
     assert not store.private.release(told.extend) and not told, "not on the disk"
@@ -262,13 +262,14 @@ def test_what_is_drafted_of_a_letter_is_stored_once(tmp_path: Path) -> None:
 def test_nothing_is_stored_of_what_can_be_no_batch(tmp_path: Path) -> None:
     store = Store(tmp_path)
     good = draft(1, batch(1.0))
-    wrong = [
-        (b"p", Append(entries=(AppendEntry(good.stream, good.kind, 1, good.body_crc ^ 1),)), [good.body]),
-        (b"p", Append(entries=(AppendEntry(good.stream, good.kind, 0, good.body_crc),)), [good.body]),
-        (b"p", Append(entries=(AppendEntry(good.stream, int(Kind.RECORDS), 1, good.body_crc),)), [good.body]),
-        (b"p", Append(entries=(AppendEntry(good.stream, good.kind, 1, good.body_crc),)), []),
+    wrong: list[tuple[AppendEntry, list[bytes | memoryview]]] = [
+        (AppendEntry(good.stream, good.kind, 1, good.body_crc ^ 1), [good.body]),
+        (AppendEntry(good.stream, good.kind, 0, good.body_crc), [good.body]),
+        (AppendEntry(good.stream, int(Kind.RECORDS), 1, good.body_crc), [good.body]),
+        (AppendEntry(good.stream, good.kind, 1, good.body_crc), []),
     ]
-    assert store.private.hold(wrong, T0, is_open=True) == wrong, "admission says why"
+    letters: list[OneLetter] = [(b"p", Append(entries=(entry,)), raw, "local:0") for entry, raw in wrong]
+    assert store.private.hold(letters, T0, is_open=True) == letters, "admission says why"
     assert store.private.hold([letter(b"p", good)], T0, is_open=False), "nothing is admitted"
     assert store.own.end.sequence == 0
     store.close()

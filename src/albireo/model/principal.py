@@ -1,0 +1,53 @@
+"""Principals: who speaks on a link, by name.
+
+    name of a trusted key    root[primary], witness:w1, anna@desk        proven by CURVE
+    local:UID                a process on this machine                   told by the kernel, of the socket that it uses
+    (empty)                  anybody, on a loopback link without keys
+
+Not done here: which messages are heard from whom (codec/principal.py).
+"""
+
+from enum import StrEnum
+from typing import Final
+
+WITNESS_PREFIX: Final = "witness:"
+MEMBER_ENDINGS: Final = ("[primary]", "[backup]")
+LOCAL_PREFIX: Final = "local:"
+"""Begin of the name of a process on this machine; no key is trusted under such a name."""
+ANYBODY: Final = ""
+
+
+class PrincipalKind(StrEnum):
+    """Kind of a principal, as its name says."""
+
+    MEMBER = "member"
+    """Member of a pair: `root[primary]`."""
+    WITNESS = "witness"
+    """Voter with a process of its own: `witness:w1`."""
+    PROGRAM = "program"
+    """Any other name of a key: a program, a person at a desk."""
+    LOCAL = "local"
+    """Process on this machine that may reach the sockets in the data directory."""
+    ANYBODY = "anybody"
+    """Process at the other end of a link without keys."""
+
+
+def kind_of(name: str) -> PrincipalKind:
+    """Kind of the principal with this name."""
+    if name.startswith(WITNESS_PREFIX):
+        return PrincipalKind.WITNESS
+    if name.startswith(LOCAL_PREFIX):
+        return PrincipalKind.LOCAL
+    if name.endswith(MEMBER_ENDINGS):
+        return PrincipalKind.MEMBER
+    return PrincipalKind.PROGRAM if name else PrincipalKind.ANYBODY
+
+
+def local_name(address: str) -> str:
+    """Name of the principal behind a socket of this machine.
+
+    Args:
+        address: as libzmq gives it of a peer, `localhost:UID:GID:PID`, with the credentials that the kernel knows.
+    """
+    parts = address.rsplit(":", 3)
+    return LOCAL_PREFIX + (parts[1] if len(parts) == 4 else "unknown")
