@@ -32,6 +32,10 @@ class PrincipalKind(StrEnum):
     """Process at the other end of a link without keys."""
 
 
+UNKEYED: Final = frozenset({PrincipalKind.LOCAL, PrincipalKind.ANYBODY})
+"""Kinds of principals that have no key."""
+
+
 def kind_of(name: str) -> PrincipalKind:
     """Kind of the principal with this name."""
     if name.startswith(WITNESS_PREFIX):

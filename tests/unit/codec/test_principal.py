@@ -6,7 +6,7 @@ import pytest
 
 from albireo.codec.message import AnyMessage
 from albireo.codec.principal import MAY_SAY, Audience, KeyedEnd
-from albireo.model.principal import PrincipalKind, kind_of
+from albireo.model.principal import UNKEYED, PrincipalKind, kind_of
 
 OTHER = "root[backup]"
 WITNESS = "witness:w1"
@@ -25,8 +25,6 @@ HEARD = {
     (KeyedEnd.TO_WITNESS, WITNESS): "Voted",
 }
 """Everything that is heard at all."""
-UNKEYED = {PrincipalKind.LOCAL, PrincipalKind.ANYBODY}
-"""Kinds of principals that have no key."""
 
 
 def test_the_table_is_complete() -> None:

@@ -38,6 +38,7 @@ from albireo.machine.pair.member import Member
 from albireo.model.instant import MS, SECOND, Instant, WallTime, soonest
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
+from albireo.model.principal import UNKEYED, kind_of
 from albireo.node.member.action_replies import GIVEN_UP, Poll, Reply
 from albireo.node.member.audit_trail import AuditTrail
 from albireo.node.member.joint_stop import JointStop
@@ -103,7 +104,9 @@ class GivenAction(msgspec.Struct, frozen=True):
 
     @property
     def user(self) -> str:
-        return str(self.ask.arguments.get("user") or self.letter.principal or "a client on this machine")
+        principal = self.letter.principal
+        by_key = "" if kind_of(principal) in UNKEYED else principal
+        return str(self.ask.arguments.get("user") or by_key or "a client on this machine")
 
     @property
     def action(self) -> str:

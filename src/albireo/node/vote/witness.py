@@ -28,6 +28,7 @@ from albireo.machine.vote import Voter
 from albireo.machine.vote.paths import REFUSALS_NEEDED
 from albireo.machine.vote.voter import HolderGone, Persist, SendVote, VoteAsked, VoterRefusal
 from albireo.model.instant import MS, SECOND, Instant, soonest
+from albireo.model.principal import UNKEYED, kind_of
 from albireo.node.member.holder_watch import HolderWatch
 from albireo.node.vote.store import VoterDisk
 from albireo.runtime import ActorContext, ConfigurationRefused, Letter, Link, LinkLimits
@@ -88,12 +89,12 @@ class Seat:
         self.floor_due: Instant | None = None
         """When the floor is written although nothing else is; None: no floor waits."""
 
-    def may_ask(self, question: Question, peer: str) -> bool:
-        """True: the holder of the key `peer` may ask: a member speaks for itself only. Without keys everybody may."""
-        if not peer or isinstance(question, Read):
+    def may_ask(self, question: Question, principal: str) -> bool:
+        """True: `principal` may ask: a member speaks for itself only. Where there are no keys everybody may."""
+        if kind_of(principal) in UNKEYED or isinstance(question, Read):
             return True
         members = self.pair.members
-        return 0 <= question.member < len(members) and members[question.member].place == peer
+        return 0 <= question.member < len(members) and members[question.member].place == principal
 
     def watch(self, watches: tuple[HolderWatch, ...], on_due: Callable[[], object]) -> None:
         """Let these watches tell when the holder's process is gone."""
