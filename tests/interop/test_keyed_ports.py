@@ -9,23 +9,47 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from albireo.client import Acknowledged, PairProducer, ProducerRefused
 from albireo.codec.message import AnyMessage
 from albireo.codec.pair_message import FollowAcked, Heartbeat, Leaving
 from albireo.codec.principal import Audience, KeyedEnd
 from albireo.machine.pair.party import PeerHead
 from albireo.model.instant import Instant
+from albireo.model.item import DataItem
 from albireo.model.position import Position
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 from albireo.node.member.member import PairMembership
 from albireo.runtime import Keys, Link, running
 from albireo.runtime.link import tcp
 from albireo.runtime.link.keys import introduce
-from tests.parts.core_pair import CLUSTER, PLACES, VOTER, Plant, keyed_plant
+from tests.parts.core_pair import CLUSTER, PLACES, VOTER, Plant, aside, keyed_plant
 from tests.parts.message import MESSAGES, plain
 from tests.parts.transport import ANY_PORT, End, key_pair, until
+from tests.parts.waiting import PATIENCE_S
 
 OPERATOR = "operator@desk"
+MES = "mes-1"
+ITEM = DataItem(name="pressure", value_type=ValueType.BOOL)
+ROW = SampleBatch(
+    value_type=ValueType.BOOL,
+    item_id=np.zeros(1, np.uint32),
+    source_ns=np.ones(1, np.int64),
+    node_ns=np.ones(1, np.int64),
+    value=np.ones(1, np.uint8),
+    quality=np.zeros(1, np.uint32),
+)
+TAKEN = {
+    "core": "'core' is reserved",
+    "history": "'history' is reserved",
+    PLACES[0]: "is reserved: a part of the node, a member or a witness",
+    "boiler": "belongs to the key 'mes-1', not to 'operator@desk'; what to do: ",
+    "other": "item 'pressure' belongs to 'boiler'",
+}
+"""Names that another key can't produce under, with the reason."""
 STRANGERS = ("north[primary]", "witness:w9")
 HEAD = PeerHead(cluster=CLUSTER, member=1, run=99, store="forged")
 FORGED: tuple[AnyMessage, ...] = (
@@ -211,5 +235,25 @@ def test_without_keys_everybody_is_heard(tmp_path: Path) -> None:
                 assert link.send(plain(message))
             await until(lambda: len(server.letters) == len(MESSAGES))
             assert bound.unheard == 0
+
+    asyncio.run(story())
+
+
+@pytest.mark.slow
+def test_a_program_with_a_key_takes_neither_the_nodes_names_nor_another_programs(tmp_path: Path) -> None:
+    """`ProducerRefused`, over CURVE, with the reason and what to do; the name's owner goes on."""
+
+    def appends(plant: Plant, key: str, name: str) -> None:
+        with PairProducer(name, [ITEM], plant.lines, plant.keys[key]) as producer:
+            producer.offer([ROW])
+            assert [type(one) for one in producer.wait(PATIENCE_S)] == [Acknowledged]
+
+    async def story() -> None:
+        async with keyed_plant(tmp_path, OPERATOR, MES) as plant:
+            await aside(partial(appends, plant, MES, "boiler"))
+            for name, reason in TAKEN.items():
+                with pytest.raises(ProducerRefused, match=reason):
+                    await aside(partial(appends, plant, OPERATOR, name))
+            await aside(partial(appends, plant, MES, "boiler"))
 
     asyncio.run(story())

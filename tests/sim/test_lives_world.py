@@ -7,6 +7,7 @@ A failure prints the seed: `pytest tests/sim -k "lives and seed-17"` plays it ag
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -105,10 +106,10 @@ def caught(seeds: range = range(40)) -> bool:
     return False
 
 
-def one_number_for_all_lives(self: Producers, name: str, run: int, node_ns: int, epoch: int) -> ProducerOpened:
+def one_number_for_all_lives(self: Producers, name: str, run: int, *opened: Any) -> ProducerOpened:
     """The way of 0.1.0: whoever has the name goes on behind the last number."""
     known = self.present(name)
-    record = _open(self, name, run, node_ns, epoch)
+    record = _open(self, name, run, *opened)
     if known is None:
         return record
     opening = self._opening[name]

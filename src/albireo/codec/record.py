@@ -102,6 +102,8 @@ class ProducerOpened(msgspec.Struct, frozen=True, kw_only=True, tag="producer"):
     """Number of the life. 0.1.0 gave a name one number for all its lives."""
     name: str
     run: int = 0
+    principal: str = ""
+    """Who opened it (model.principal), to whom the name belongs; empty: not known, or anybody."""
 
 
 class EpochGranted(msgspec.Struct, frozen=True, kw_only=True, tag="epoch"):

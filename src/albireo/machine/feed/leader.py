@@ -29,6 +29,7 @@ from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, Feed
 from albireo.machine.feed.pace import Pace, Seen
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.position import ENDLESS, EpochHistory, Position
+from albireo.model.principal import ANYBODY
 
 ALIVE_NS: Final = 500 * MS
 FOLLOWERS_MAX: Final = 64
@@ -89,13 +90,14 @@ class Followed:
     """Knowledge of the leader about one follower."""
 
     __slots__ = (
-        *("credit", "durable", "heard_at", "hello", "is_far", "pace", "previous"),
+        *("credit", "durable", "heard_at", "hello", "is_far", "pace", "previous", "principal"),
         *("rest_ns", "rests_to", "scanned", "to", "under_way", "under_way_bytes"),
     )
 
-    def __init__(self, to: bytes, hello: FeedHello, position: Position, now: Instant) -> None:
+    def __init__(self, to: bytes, hello: FeedHello, position: Position, now: Instant, principal: str) -> None:
         self.to = to
         self.hello = hello
+        self.principal = principal
         self.previous = position
         """Last position sent through the filter."""
         self.scanned = position.sequence
@@ -163,16 +165,18 @@ class Leader:
         self._named_durable: dict[str, int] = {}
         """Durable sequence by name, kept while a named follower is away: retention waits for it."""
 
-    def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant) -> FeedAnswer:
-        """Answer a hello; from then on the follower is served, unless the verdict is refused or behind."""
+    def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant, principal: str = ANYBODY) -> FeedAnswer:
+        """Answer a hello; from then on the follower is served, unless the verdict is refused or behind. It takes the
+        place of the same principal's follower of that name."""
         verdict, position, reason = _verdict(hello, facts)
         if verdict not in ("refused", "behind"):
-            for other in [f.to for f in self.followers.values() if f.hello.follower == hello.follower]:
+            who = (principal, hello.follower)
+            for other in [f.to for f in self.followers.values() if (f.principal, f.hello.follower) == who]:
                 del self.followers[other]
             if len(self.followers) >= FOLLOWERS_MAX or self._is_name_too_many(hello):
                 verdict, reason = "refused", f"{FOLLOWERS_MAX} followers are served already; stop one of them"
             else:
-                self.followers[to] = Followed(to, hello, position, now)
+                self.followers[to] = Followed(to, hello, position, now, principal)
                 self._alive_at = now  # A new follower hears at once whether there is anything to send.
         return FeedAnswer(
             verdict=verdict, position=position, log_id=facts.log_id, history=facts.history.entries, reason=reason

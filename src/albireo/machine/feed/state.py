@@ -15,6 +15,7 @@ from albireo.machine.feed.leader import ALIVE_NS, FOLLOWERS_MAX, GONE_NS, LogFac
 from albireo.machine.node.turn import Turn
 from albireo.model.instant import MS, Instant
 from albireo.model.position import Position
+from albireo.model.principal import ANYBODY
 
 TICK_NS: Final = 100 * MS
 """Time between two deltas: as often as an eye can follow."""
@@ -31,10 +32,11 @@ class StateSource(Protocol):
 
 
 class _Viewer:
-    __slots__ = ("credit", "heard_at", "is_new", "name", "previous", "under_way")
+    __slots__ = ("credit", "heard_at", "is_new", "previous", "under_way", "who")
 
-    def __init__(self, name: str, credit: int, now: Instant) -> None:
-        self.name = name
+    def __init__(self, who: tuple[str, str], credit: int, now: Instant) -> None:
+        """`who`: principal and name of the follower."""
+        self.who = who
         self.previous = Position()
         self.is_new = True
         self.credit = credit
@@ -51,13 +53,14 @@ class StateFeed:
         self._tick_at = Instant(0)
         self._alive_at = Instant(0)
 
-    def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant) -> FeedAnswer:
+    def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant, principal: str = ANYBODY) -> FeedAnswer:
         """Answer a hello, always with a snapshot: the state is small, and the asker has missed changes."""
-        for other in [sender for sender, viewer in self._viewers.items() if viewer.name == hello.follower]:
+        who = (principal, hello.follower)
+        for other in [sender for sender, viewer in self._viewers.items() if viewer.who == who]:
             del self._viewers[other]
         if len(self._viewers) >= FOLLOWERS_MAX:
             return FeedAnswer(verdict="refused", reason=f"{FOLLOWERS_MAX} viewers are served already; close one")
-        self._viewers[to] = _Viewer(hello.follower, hello.credit_bytes, now)
+        self._viewers[to] = _Viewer(who, hello.credit_bytes, now)
         return FeedAnswer(verdict="snapshot", log_id=facts.log_id, history=facts.history.entries)
 
     def ack(self, to: bytes, ack: FeedAck, now: Instant) -> bool:

@@ -24,6 +24,7 @@ import msgspec
 
 from albireo.codec.record import ProducerOpened
 from albireo.model.position import Position
+from albireo.model.principal import ANYBODY
 
 PRODUCERS_MAX: Final = 4096
 """Most names of producers of a log; a hello beyond is refused."""
@@ -74,6 +75,8 @@ class Succession(msgspec.Struct, frozen=True, kw_only=True):
     """Node time at which the present life took over; 0: it is the first, or it is not known."""
     earlier: tuple[EarlierLife, ...] = ()
     """The lives before, the latest last."""
+    principal: str = ""
+    """Who opened the present life; empty: not known, or anybody."""
 
 
 class KnownProducer(StoredProducer, kw_only=True):
@@ -81,7 +84,8 @@ class KnownProducer(StoredProducer, kw_only=True):
 
     since_ns: int = 0
     earlier: tuple[EarlierLife, ...] = ()
-    """Both as in `Succession`."""
+    principal: str = ""
+    """All three as in `Succession`."""
 
 
 class Producers:
@@ -142,10 +146,10 @@ class Producers:
         is_over = 0 < life < known.producer_id or any(run == one.run for one in known.earlier)
         return Standing.SUPERSEDED if is_over else Standing.NEW
 
-    def open(self, name: str, run: int, node_ns: int, epoch: int) -> ProducerOpened:
+    def open(self, name: str, run: int, node_ns: int, epoch: int, principal: str = ANYBODY) -> ProducerOpened:
         """Record that gives `name` its next life, to be appended."""
         highest = max([self._highest, *(one.producer_id for one in self._opening.values())])
-        record = ProducerOpened(producer_id=1 + highest, name=name, run=run)
+        record = ProducerOpened(producer_id=1 + highest, name=name, run=run, principal=principal)
         self._opening[name] = _opened(self.present(name), record, node_ns, epoch)
         return record
 
@@ -211,8 +215,12 @@ class Producers:
         return msgspec.msgpack.encode([{name: getattr(one, name) for name in fields} for one in self])
 
     def successions(self) -> bytes:
-        """Lives of each name that had more than one; empty: none had."""
-        found = {one.name: Succession(since_ns=one.since_ns, earlier=one.earlier) for one in self if one.earlier}
+        """Succession of each name that says more than the form of 0.1.0; empty: none does."""
+        found = {
+            one.name: Succession(since_ns=one.since_ns, earlier=one.earlier, principal=one.principal)
+            for one in self
+            if one.earlier or one.principal
+        }
         return msgspec.msgpack.encode(found) if found else b""
 
     @classmethod
@@ -223,7 +231,7 @@ class Producers:
         for one in msgspec.msgpack.decode(data, type=list[KnownProducer]):
             before = self._by_name.get(one.name)
             lives = known.get(one.name, Succession(earlier=() if before is None else _earlier(before)))
-            self._keep(msgspec.structs.replace(one, since_ns=lives.since_ns, earlier=lives.earlier))
+            self._keep(msgspec.structs.replace(one, **msgspec.structs.asdict(lives)))
         return self
 
 
@@ -236,7 +244,14 @@ def _opened(before: KnownProducer | None, record: ProducerOpened, node_ns: int, 
     """State of a name with its next life."""
     life, run = record.producer_id, record.run
     if before is None:
-        return KnownProducer(producer_id=life, name=record.name, run=run, last_node_ns=node_ns, last_epoch=epoch)
+        return KnownProducer(
+            producer_id=life,
+            name=record.name,
+            run=run,
+            last_node_ns=node_ns,
+            last_epoch=epoch,
+            principal=record.principal,
+        )
     if life == before.producer_id:  # A holder of 0.1.0 wrote it: its numbers go on, and it remembers no runs.
         return msgspec.structs.replace(before, run=run)
     return msgspec.structs.replace(
@@ -247,4 +262,5 @@ def _opened(before: KnownProducer | None, record: ProducerOpened, node_ns: int, 
         last_position=0,
         since_ns=node_ns,
         earlier=_earlier(before),
+        principal=record.principal,
     )

@@ -16,7 +16,7 @@ from albireo.codec import bounds, record, samples
 from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused, Successor
-from albireo.codec.record import BODY_BYTES_MAX, GapFound, Kind, Record, Stream
+from albireo.codec.record import BODY_BYTES_MAX, GapFound, Kind, Stream
 from albireo.machine.fold.producers import KnownProducer, Producers
 from albireo.machine.node.turn import Draft, Turn
 from albireo.model.samples import SampleBatch
@@ -42,7 +42,7 @@ class Admission:
         producers: Producers,
         sender_of: Callable[[int], bytes | None],
         receipt_of: Callable[[int, int], Appended | None],
-        owns: Callable[[str, SampleBatch | list[Record]], bool],
+        owns: Callable[[str, SampleBatch | list[GapFound]], bool],
     ) -> None:
         """
         Args:
@@ -143,7 +143,7 @@ def superseded(producer_id: int, run: int, by: KnownProducer) -> AppendRefused:
     )
 
 
-def _checked(entry: AppendEntry, body: bytes | memoryview) -> SampleBatch | list[Record] | None:
+def _checked(entry: AppendEntry, body: bytes | memoryview) -> SampleBatch | list[GapFound] | None:
     """The decoded payload; None: not what the entry claims, out of bounds, or not a producer's to append."""
     if entry.stream != Stream.SAMPLES or crc32c(body) != entry.body_crc:
         return None
@@ -153,4 +153,5 @@ def _checked(entry: AppendEntry, body: bytes | memoryview) -> SampleBatch | list
         records = record.decode_records(body, entry.record_count)
     except DecodeError:
         return None
-    return records if all(isinstance(one, GapFound) and not bounds.objection(one) for one in records) else None
+    gaps = [one for one in records if isinstance(one, GapFound) and not bounds.objection(one)]
+    return gaps if len(gaps) == len(records) else None

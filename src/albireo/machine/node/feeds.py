@@ -6,10 +6,11 @@ left unanswered then and comes again, because what it would be told is wrong a m
 Spec: design/log-and-feed.md, Feed.
 """
 
-from albireo.codec.message import FeedAck, FeedHello
+from albireo.codec.message import FeedAck, FeedAnswer, FeedHello
 from albireo.machine.feed.leader import Leader, LogFacts
 from albireo.machine.feed.state import StateFeed
 from albireo.machine.fold.folds import Folds
+from albireo.machine.node.owners import reserved_follower
 from albireo.machine.node.turn import Turn
 from albireo.model.instant import Instant, soonest
 from albireo.model.position import Position
@@ -37,16 +38,28 @@ class Feeds:
         self._begin(folds, is_complete=is_complete)
 
     def hello(
-        self, sender: bytes, hello: FeedHello, folded_to: Position, now: Instant, turn: Turn, *, is_serving: bool
+        self,
+        sender: bytes,
+        hello: FeedHello,
+        principal: str,
+        folded_to: Position,
+        now: Instant,
+        turn: Turn,
+        *,
+        is_serving: bool,
     ) -> None:
         if not self._is_complete:
+            return
+        objection = reserved_follower(hello.follower, principal, is_named=hello.is_named)
+        if objection:
+            turn.send(sender, FeedAnswer(verdict="refused", reason=objection))
             return
         log = turn.log
         # The folds have still to take some of what is committed, or are ahead of a log that begins anew.
         known = max(log.committed, folded_to)
         facts = LogFacts(self._log_id, log.history, log.first_sequence, known, is_serving)
         feed = self._state if hello.mode == "state" else self.leader
-        turn.send(sender, feed.hello(sender, hello, facts, now))
+        turn.send(sender, feed.hello(sender, hello, facts, now, principal))
 
     def ack(self, sender: bytes, ack: FeedAck, now: Instant) -> None:
         if not self.leader.ack(sender, ack, now):

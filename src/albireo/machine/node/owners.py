@@ -1,4 +1,7 @@
-"""Owners: which producer's name each item belongs to, and who may have it next.
+"""Owners: whose each name is: of a producer, of a follower, of an item.
+
+A producer's name belongs to the principal that opened it. Names that say who somebody is, such as an adapter's, are for
+nobody else to take.
 
 An item belongs to the name that declared it first, for as long as that name declares it. Another name's hello with it
 is refused as a whole. There are two ways over to another name:
@@ -9,7 +12,7 @@ is refused as a whole. There are two ways over to another name:
 
 Batches and gap records carry their own producer's items only. That is one look-up of whole columns per batch.
 
-Decision: ADR-0147.
+Decisions: ADR-0147 (items), ADR-0149 (names).
 """
 
 from collections.abc import Iterable
@@ -19,12 +22,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from albireo.codec.message import ProducerHello
-from albireo.codec.record import Record
+from albireo.codec.record import GapFound
 from albireo.model.item import KnownItem
+from albireo.model.principal import PrincipalKind, kind_of
 from albireo.model.samples import SampleBatch
 
 OWN_ADAPTER: Final = "core"
 """Owner of CORE's diagnostics items."""
+ACTORS: Final = frozenset({"boot", "core", "history", "logger"})
+"""Actors of every node; as producers they would speak in its name."""
+OTHER_NAME: Final = "what to do: start the program under another name"
 NAME_CHARS_MAX: Final = 200
 """Most characters in the name of a producer or an item."""
 
@@ -47,6 +54,24 @@ class Owners:
         """Number of the owner by item id; 0: nobody's, as the last entry always is, to which higher ids are clipped."""
         for one in known:
             self.declared(one)
+
+    def name_taken(self, name: str, principal: str, owner: str) -> str:
+        """Reason why a principal can't be the producer `name`; empty: it can.
+
+        Args:
+            owner: principal that the name belongs to; empty: nobody's.
+        """
+        if name in ACTORS or kind_of(name) not in (PrincipalKind.PROGRAM, PrincipalKind.ANYBODY):
+            return f"{name!r} is reserved: a part of the node, a member or a witness has such a name; {OTHER_NAME}"
+        kind, owner_kind = kind_of(principal), kind_of(owner)
+        if kind is PrincipalKind.LOCAL:
+            return ""
+        if name in self._adapters:
+            return f"{name!r} is an adapter of this node, which speaks on its machine only; {OTHER_NAME}"
+        if owner == principal or owner_kind is PrincipalKind.ANYBODY or kind is PrincipalKind.ANYBODY:
+            return ""
+        holder = "a program on the node's machine" if owner_kind is PrincipalKind.LOCAL else f"the key {owner!r}"
+        return f"the name {name!r} belongs to {holder}, not to {principal!r}; {OTHER_NAME}"
 
     def objection(self, hello: ProducerHello) -> str:
         """First item of `hello` that another name owns, and the remedy; empty: it may have them all."""
@@ -81,11 +106,11 @@ class Owners:
             self._by_id = table
         self._by_id[item_id] = self._numbers.setdefault(owner, 1 + len(self._numbers))
 
-    def owns(self, producer: str, content: SampleBatch | list[Record]) -> bool:
-        """True: a batch, or gap records, name this producer's items only. Cost: O(n), whole columns."""
+    def owns(self, producer: str, content: SampleBatch | list[GapFound]) -> bool:
+        """True: a batch, or gap records of its own, name this producer's items only. Cost: O(n), whole columns."""
         if isinstance(content, SampleBatch):
             return self._has_all(producer, content.item_id)
-        return all(self._has_all(producer, getattr(one, "item_ids", ())) for one in content)
+        return all(one.source == producer and self._has_all(producer, one.item_ids) for one in content)
 
     def _has_all(self, producer: str, item_ids: ArrayLike) -> bool:
         ids = np.asarray(item_ids, np.uint32)
@@ -94,6 +119,15 @@ class Owners:
             only = int(ids[0])
             return only < len(self._by_id) and self._by_id[only] == number
         return bool((self._by_id.take(ids, mode="clip") == number).all())
+
+
+def reserved_follower(name: str, principal: str, *, is_named: bool) -> str:
+    """Reason why a principal can't follow under this name; empty: it can. For a named one the node keeps records."""
+    if kind_of(principal) is PrincipalKind.LOCAL:
+        return ""
+    if name in ACTORS or kind_of(name) not in (PrincipalKind.PROGRAM, PrincipalKind.ANYBODY):
+        return f"{name!r} is reserved: a part of the node, a member or a witness has such a name; {OTHER_NAME}"
+    return "this node keeps records for followers on its own machine only; follow unnamed" if is_named else ""
 
 
 def bad_name(name: str) -> str:

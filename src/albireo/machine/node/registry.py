@@ -24,6 +24,7 @@ from albireo.machine.node.turn import Moment, Turn
 from albireo.model import quality
 from albireo.model.instant import Instant
 from albireo.model.item import DataItem, KnownItem
+from albireo.model.principal import ANYBODY
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ItemId, ValueType
 
@@ -86,6 +87,12 @@ class Registry:
             for name in sorted({one.item.adapter for one in self._declared.values()} - {OWN_ADAPTER, ""})
         }
 
+    def not_owner(self, hello: ProducerHello, principal: str) -> str:
+        """Reason why the name or an item of a hello is somebody else's; empty: none is."""
+        known = self._folds.producers.present(hello.producer)
+        owner = ANYBODY if known is None else known.principal
+        return self.owners.name_taken(hello.producer, principal, owner) or self.owners.objection(hello)
+
     def objection(self, hello: ProducerHello) -> str:
         """Reason why a hello is not even recorded; empty: it may be."""
         for name in (hello.producer, *(one.name for one in hello.items)):
@@ -99,13 +106,14 @@ class Registry:
                 return f"more than {ITEMS_MAX} items"
         return ""
 
-    def hello(self, sender: bytes, hello: ProducerHello, moment: Moment, turn: Turn) -> Declaring:
+    def hello(self, sender: bytes, hello: ProducerHello, principal: str, moment: Moment, turn: Turn) -> Declaring:
         """Open a producer: record a new life, and the gap since the last one. Its items follow with `declare_more`."""
         producers = self._folds.producers
         before = known = producers.present(hello.producer)
         if known is None or known.run != hello.run:
             self._gap_since_last_life(hello.producer, moment, turn)  # First: what is cut between them says hello again.
-            turn.record(Stream.CONTROL, [producers.open(hello.producer, hello.run, moment.wall, turn.epoch)])
+            opened = producers.open(hello.producer, hello.run, moment.wall, turn.epoch, principal)
+            turn.record(Stream.CONTROL, [opened])
             known = producers.present(hello.producer)
             assert known is not None, "it was opened"
             for life in () if before is None else before.earlier[:1]:
@@ -257,7 +265,7 @@ class Hellos:
         return bool(self._declaring)
 
     def take(
-        self, sender: bytes, hello: ProducerHello, moment: Moment, turn: Turn
+        self, sender: bytes, hello: ProducerHello, principal: str, moment: Moment, turn: Turn
     ) -> tuple[bytes, AppendRefused] | None:
         """Refuse a hello, or put it in the queue; `more` works it off.
 
@@ -271,7 +279,7 @@ class Hellos:
             return None
         reason, objection = "malformed", self._registry.objection(hello)
         if not objection:
-            reason, objection = "not_owner", self._registry.owners.objection(hello)
+            reason, objection = "not_owner", self._registry.not_owner(hello, principal)
         if objection:
             turn.send(sender, _refused_for_good(hello, reason, objection))
             turn.note("warning", "hello_refused", producer=hello.producer[:NAME_CHARS_MAX], reason=objection)
@@ -284,7 +292,7 @@ class Hellos:
             return sender, superseded(hello.life, hello.run, known)
         if len(self._declaring) >= DECLARING_MAX:
             return None
-        self._declaring.append(self._registry.hello(sender, hello, moment, turn))
+        self._declaring.append(self._registry.hello(sender, hello, principal, moment, turn))
         by = producers.present(hello.producer)
         before = None if known is None or standing is Standing.PRESENT else self._registry.sender_of(known.producer_id)
         if known is None or by is None or before is None or before == sender:

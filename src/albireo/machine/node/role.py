@@ -33,6 +33,7 @@ from albireo.machine.node.turn import Turn
 from albireo.machine.pair.events import Permit
 from albireo.model.instant import Instant
 from albireo.model.position import Position
+from albireo.model.principal import PrincipalKind, kind_of
 
 STANDING_BY_MAX: Final = 512
 """Most producers that a node which does not serve remembers, to tell them when it does; one too many asks again."""
@@ -149,11 +150,12 @@ class Role:
         """Instant until which an order may be sent that nobody wants after `deadline`."""
         return deadline if self.permit is None else min(deadline, self.permit.not_after)
 
-    def turns_away(self, sender: bytes, message: AnyMessage, turn: Turn) -> bool:
+    def turns_away(self, sender: bytes, message: AnyMessage, principal: str, turn: Turn) -> bool:
         """True: the message was dealt with. A node that does not serve sends producers home, and remembers who came."""
         if isinstance(message, RoleAsked):
             self._remember(sender)
-            if message.adapter in self.reaches or len(self.reaches) < STANDING_BY_MAX:
+            is_adapter = kind_of(principal) is PrincipalKind.LOCAL
+            if is_adapter and (message.adapter in self.reaches or len(self.reaches) < STANDING_BY_MAX):
                 self.reaches[message.adapter] = message.reaches is True
             turn.send(sender, self._told(turn.epoch))
             return True

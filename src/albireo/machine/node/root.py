@@ -87,6 +87,7 @@ from albireo.machine.node.turn import OWN_PRODUCER, Draft, Moment, Turn
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
+from albireo.model.principal import PrincipalKind, kind_of
 from albireo.model.samples import SampleBatch
 
 IDLE_MARK_NS: Final = 50 * MS
@@ -300,24 +301,26 @@ class Root:
 
     def _letter(self, letter: OneLetter, pair: dict[str, object] | None, moment: Moment, turn: Turn) -> None:
         sender, message, raw, principal = letter
-        if self.role.turns_away(sender, message, turn):
+        if self.role.turns_away(sender, message, principal, turn):
             return
         match message:
             case Append():
                 self.registry.heard(sender, moment.now)
                 self.admission.append(sender, message, raw, turn)
             case ProducerHello():
-                told = self._hellos.take(sender, message, moment, turn)
+                told = self._hellos.take(sender, message, principal, moment, turn)
                 if told is not None:
                     self.after(turn.end, *told, turn)
                 self._declare_more(moment, turn)
+            case WriteDone() | WritesEnded() if kind_of(principal) is not PrincipalKind.LOCAL:
+                turn.note("warning", "not_an_adapter", kind=type(message).__name__, principal=principal)
             case WriteDone():
                 self.orders.done(message, moment, turn)
             case WritesEnded():
                 self.outputs.ended(sender, message)
             case FeedHello():
                 is_serving = self.role.is_serving
-                self.feeds.hello(sender, message, self.folded_to, moment.now, turn, is_serving=is_serving)
+                self.feeds.hello(sender, message, principal, self.folded_to, moment.now, turn, is_serving=is_serving)
             case FeedAck():
                 self.feeds.ack(sender, message, moment.now)
             case Ask():

@@ -85,11 +85,11 @@ def _nothing_is_over(self: Producers, producer_id: int) -> bool:
     return False
 
 
-def _one_number_for_all_lives(self: Producers, name: str, run: int, node_ns: int, epoch: int) -> ProducerOpened:
+def _one_number_for_all_lives(self: Producers, name: str, run: int, *opened: Any) -> ProducerOpened:
     """Let whoever has the name go on behind the last number, as 0.1.0 did."""
     known = self.present(name)
     if known is None:
-        return _open(self, name, run, node_ns, epoch)
+        return _open(self, name, run, *opened)
     self._opening[name] = msgspec.structs.replace(known, run=run)
     return ProducerOpened(producer_id=known.producer_id, name=name, run=run)
 

@@ -68,8 +68,8 @@ def append(side: Side, sender: str, producer_id: int, sequence: int, *item_ids: 
     return _append(side, sender, AppendEntry(Stream.SAMPLES, Kind.FLOAT64, len(item_ids), body_crc(body)), body)
 
 
-def append_gap(side: Side, sender: str, producer_id: int, sequence: int, *item_ids: int) -> list[str]:
-    gap = GapFound(source=sender, reason="overflow", from_ns=1, to_ns=2, item_ids=item_ids)
+def append_gap(side: Side, sender: str, producer_id: int, sequence: int, *item_ids: int, source: str = "") -> list[str]:
+    gap = GapFound(source=source or sender, reason="overflow", from_ns=1, to_ns=2, item_ids=item_ids)
     body = record.encode_records(producer_id, sequence, [gap])
     return _append(side, sender, AppendEntry(Stream.SAMPLES, Kind.RECORDS, 1, body_crc(body)), body)
 
@@ -156,6 +156,7 @@ def test_a_batch_with_an_item_of_another_is_malformed() -> None:
     assert side.end == end
     assert side.root.admission.counters.malformed == 10
     assert append(side, "p", mine.producer_id, 1, *mine.item_ids) == [""]
+    assert append_gap(side, "p", mine.producer_id, 2, source="core") == ["malformed"], "another's loss"
     assert append_gap(side, "p", mine.producer_id, 2) == [""]
     assert append_gap(side, "p", mine.producer_id, 3, *mine.item_ids) == [""]
 

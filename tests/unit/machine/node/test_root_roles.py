@@ -118,8 +118,10 @@ class Side:
         self.frames += missing
         self.step(FramesFollowed(missing))
 
-    def letter(self, message: AnyMessage, raw: Sequence[bytes] = (), sender: bytes = b"plc") -> None:
-        self.step(LettersDrained([(sender, message, raw, "local:0")]))
+    def letter(
+        self, message: AnyMessage, raw: Sequence[bytes] = (), sender: bytes = b"plc", principal: str = "local:0"
+    ) -> None:
+        self.step(LettersDrained([(sender, message, raw, principal)]))
 
     def take(self, kind: type[AnyMessage]) -> list[AnyMessage]:
         found = [one for one in self.sent if isinstance(one, kind)]

@@ -34,6 +34,7 @@ from albireo.machine.node.pending import FOLD_COST_MAX, RECORD_COST
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import BEGINNING, EpochEntry, Position
+from albireo.model.principal import ANYBODY
 from albireo.model.value import ItemId, ValueType
 from albireo.node.core.actor import Core, CoreArguments, create
 from albireo.runtime import SyncLink, running
@@ -226,7 +227,7 @@ def test_the_pace_of_followers_hears_how_busy_the_loop_is_and_where_the_log_ends
         async with running(core, tmp_path) as context:
             await status(tmp_path)
             hello = FeedHello(follower="f", credit_bytes=0)
-            core.root.feeds.leader.followers[b"f"] = Followed(b"f", hello, BEGINNING, context.now())
+            core.root.feeds.leader.followers[b"f"] = Followed(b"f", hello, BEGINNING, context.now(), ANYBODY)
             core.drained([])
             await status(tmp_path)
             end = core.log.end.sequence
