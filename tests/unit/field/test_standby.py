@@ -476,22 +476,30 @@ def test_at_its_stop_it_says_so_behind_everything_else(tmp_path: Path) -> None:
     in_loop(story)
 
 
-def test_an_adapter_whose_name_is_taken_ends_and_says_why(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        (
+            {"producer_id": 7, "reason": "superseded", "successor": Successor(producer_id=9, run=1)},
+            "another adapter has the name 'p1': life 9",
+        ),
+        (
+            {"producer_id": 0, "reason": "not_owner", "detail": "item 'fan' belongs to 'p0'; what to do: rename it"},
+            "adapter 'p1' is refused: item 'fan' belongs to 'p0'; what to do: rename it",
+        ),
+    ],
+    ids=["superseded", "not_owner"],
+)
+def test_an_adapter_that_is_refused_for_good_ends_and_says_why(tmp_path: Path, word: dict[str, Any], says: str) -> None:
     """Its supervisor starts it anew, as another life."""
 
     async def story() -> None:
         core = MemberCore(leads=True)
         async with plc() as device, running(core, tmp_path):
-            with pytest.RaisesGroup(pytest.RaisesExc(ActorFailed, match="another adapter has the name 'p1': life 9")):
+            with pytest.RaisesGroup(pytest.RaisesExc(ActorFailed, match=says)):
                 async with running(adapter(device.port), tmp_path):
                     await until(lambda: core.hellos, "a hello")
-                    refused = AppendRefused(
-                        producer_id=7,
-                        producer_sequence=0,
-                        reason="superseded",
-                        run=core.hellos[-1].run,
-                        successor=Successor(producer_id=9, run=1),
-                    )
+                    refused = AppendRefused(producer_sequence=0, run=core.hellos[-1].run, **word)
                     core.link.send(refused, to=core._sender)
                     await asyncio.Event().wait()
 
