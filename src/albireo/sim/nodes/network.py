@@ -223,7 +223,7 @@ class StagedLink:
     @property
     def principal(self) -> str:
         """Principal of the peers: processes of this machine, or anybody, as no keys are used."""
-        return ANYBODY if self.endpoint else LOCAL_PREFIX + "0"
+        return ANYBODY if self.endpoint in self._network.hosts else LOCAL_PREFIX + "0"
 
     @property
     def is_up(self) -> bool:
