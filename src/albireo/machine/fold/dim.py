@@ -267,8 +267,7 @@ class Dim:
 
     def _newest_rows(self, batch: SampleBatch, rows: Rows | None, index: Rows) -> tuple[Rows | None, Rows]:
         """The newest row of each id by source time; of equal times the last."""
-        count = len(index)
-        places = np.arange(count)
+        places = np.arange(len(index))
         self._scratch[index] = places
         last = self._scratch.take(index) == places
         if last.all():
