@@ -49,3 +49,7 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_whole(self) -> bool:
         return not self.damaged_from
+
+    def has_epoch_of(self, position: Position) -> bool:
+        """True: by its history, the record of this sequence is of that epoch."""
+        return self.history.epoch_of(position.sequence) == position.epoch

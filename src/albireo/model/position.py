@@ -74,12 +74,8 @@ class EpochHistory(msgspec.Struct, frozen=True, array_like=True):
 
     def epoch_of(self, sequence: int) -> int:
         """Epoch under which `sequence` was written; 0 before the first entry."""
-        found = 0
-        for entry in self.entries:
-            if entry.first_sequence > sequence:
-                break
-            found = entry.epoch
-        return found
+        place = bisect_right(self.entries, sequence, key=lambda one: one.first_sequence)
+        return self.entries[place - 1].epoch if place else 0
 
     def position(self, sequence: int) -> Position:
         """Position of the record `sequence` in a log with this history."""
