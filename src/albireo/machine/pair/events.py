@@ -326,6 +326,8 @@ class Refusal(StrEnum):
     # Admin actions.
     NOT_LEVEL = "not_level"
     STATE_INCOMPLETE = "state_incomplete"
+    EPOCHS_FULL = "epochs_full"
+    """A store header holds no more epochs than those within the records that are kept: this member stands for none."""
     OTHER_IS_HELD = "other_is_held"
     OTHER_IS_ALIVE = "other_is_alive"
     OTHER_NOT_IN_SET = "other_not_in_set"
