@@ -24,6 +24,7 @@ from albireo.codec.pair_message import (
     Yielded,
 )
 from albireo.machine.pair.events import (
+    AppendFrames,
     Commit,
     CutTo,
     Effect,
@@ -129,6 +130,7 @@ def changed(message: PeerMessage, chance: Random) -> PeerMessage:
 def check(effects: list[Effect], log: LogView) -> None:
     """Everything that is wanted done can be done."""
     end = log.end.sequence
+    epoch_of = next((one.history.epoch_of for one in effects if isinstance(one, StartOver)), log.history.epoch_of)
     for effect in effects:
         match effect:
             case CutTo(sequence):
@@ -137,14 +139,20 @@ def check(effects: list[Effect], log: LogView) -> None:
                 assert begin.position.sequence >= 0
             case Replicate(after=after):
                 assert 0 <= after <= end
+            case AppendFrames(_, last):
+                assert last.sequence > end and last.epoch == epoch_of(last.sequence)
+                end = last.sequence
             case Commit(position):
-                assert position.sequence > log.told.sequence
+                assert log.told.sequence < position.sequence <= end
+                assert position.epoch == epoch_of(position.sequence)
             case _:
                 pass
 
 
 def hear(machine: Member, log: LogView, word: PeerMessage, now: Instant) -> None:
     check(machine.step(FromPeer(word), log, now), log)
+    if machine.holder is not None:
+        assert machine.holder.lease.until <= now + machine.config.lease_ns
     machine.step(LogChanged(), log, now)
     machine.step(TimePassed(), log, Instant(now + SECOND // 10))
 

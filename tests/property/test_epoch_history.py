@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from albireo.log import LogConfig
 from albireo.model.instant import LogTime
-from albireo.model.position import EPOCHS_MAX, EpochEntry, EpochHistory, Position
+from albireo.model.position import EPOCHS_MAX, EPOCHS_MOST, EpochEntry, EpochHistory, Position
 from albireo.sim.engine.disk import SimDisk
 from tests.parts.log import World
 
@@ -77,3 +77,30 @@ def test_one_that_is_not_full_keeps_everything_as_0_1_0_wants_it(count: int) -> 
     history = EpochHistory(tuple(EpochEntry(epoch, epoch, 1) for epoch in range(1, count + 1)))
     granted = history.granted(EpochEntry(count + 1, count + 1, 1), begin_sequence=count)
     assert len(granted.entries) == count + 1
+
+
+def test_as_many_epochs_as_are_ever_granted_fit_into_a_store_header_whatever_their_numbers() -> None:
+    most = 2**63 - 1
+    entries = tuple(EpochEntry(most - EPOCHS_MOST + place, most, 2**64 - 1) for place in range(EPOCHS_MOST))
+    world = World(SimDisk(1), LogConfig(segment_bytes=16384, free_bytes_min=0))
+    world.open()
+    world.log.promise(most, most, EpochHistory(entries))
+    assert world.log.history.entries == entries
+
+
+@pytest.mark.parametrize(
+    ("missing", "begin_sequence", "has_room"), [(0, 1, False), (0, 20, False), (0, 21, True), (1, 1, True)]
+)
+def test_a_full_history_has_room_again_once_its_second_epoch_begins_before_the_log(
+    missing: int, begin_sequence: int, has_room: bool
+) -> None:
+    history = EpochHistory(tuple(EpochEntry(epoch, 10 * epoch, 1) for epoch in range(1, EPOCHS_MOST + 1 - missing)))
+    assert history.has_room(begin_sequence) == has_room
+    granted = history.granted(EpochEntry(EPOCHS_MOST + 1, 10**6, 1), begin_sequence)
+    assert (len(granted.entries) <= EPOCHS_MOST) == has_room
+
+
+def test_a_history_longer_than_any_is_none() -> None:
+    entries = tuple(EpochEntry(epoch, epoch, 1) for epoch in range(1, EPOCHS_MOST + 2))
+    assert EpochHistory.told(entries) is None
+    assert EpochHistory.told(entries[1:]) is not None

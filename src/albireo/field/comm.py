@@ -52,6 +52,7 @@ from albireo.field.kinds import Surroundings, create_adapter
 from albireo.field.role import BOUNDED_BY_TIME, AdapterRole
 from albireo.field.voter_line import VoterLine
 from albireo.machine.producer.producer import Event, LinkOpened, Offered, Producer, ProducerConfig
+from albireo.machine.producer.starts import RANDOM_BITS, run_of_start
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime, soonest
 from albireo.model.item import DataItem
 from albireo.model.topology import Guard
@@ -87,6 +88,8 @@ class Comm:
         self._diagnostics_due = Instant(0)
         self._role_due = Instant(0)
         self._greetings = 0
+        self._run = 0
+        """Run of the adapter; rises with each start on this machine (ADR-0153)."""
 
     # The actor's life.
 
@@ -134,10 +137,11 @@ class Comm:
             np.array([_heartbeat_ns(one, self._config.heartbeat_ms) for one in own], np.int64),
             self._actor.wall_ns(),
         )
+        self._run = run_of_start(self._actor.now(), secrets.randbits(RANDOM_BITS), self._run)
         self._producer = Producer(
             self._config.name,
             (*own, *self._diagnostics.items),
-            run=1 + secrets.randbits(62),
+            run=self._run,
             config=ProducerConfig(queue_bytes_max=self._config.queue_mib << 20),
             takes_orders=any(one.is_writable for one in own),
         )

@@ -4,17 +4,24 @@ Connections that never finish their handshake take descriptors. A log that can't
 its store, would end although its disk is fine. So a process stays RESERVED below its hard limit, and the calls of the
 file system that need a descriptor raise the soft limit by that many while they find none: whoever else takes one in
 that moment takes few. An error of a call that opens nothing is none of this: it is the disk's.
+
+There is no reserve against a machine whose table of open files is full (ENFILE), and a process that ends helps nobody:
+its next start finds none either. The call waits then, and everybody sees a disk that hangs: a holder gives way to the
+other member, producers are refused when too much waits, boot asks DEAD? of a loop that stands.
 """
 
 import errno
 import resource
 import threading
+import time
 from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
 DESCRIPTORS: Final = 65_536
 """Descriptors that a process wants. Far more would cost programs that look at each of them one by one."""
 RESERVED: Final = 64
+RETRY_S: Final = 0.05
+"""Pause between two tries while the machine has no descriptor."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -33,11 +40,21 @@ def raise_limit() -> None:
 
 
 def with_reserve(call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Make a call that needs a descriptor; if there is none, with the reserve.
+    """Make a call that needs a descriptor; if the process has none, with the reserve; if the machine has none, later.
 
     Raises:
-        OSError: what the call raises; EMFILE only if the reserve is used up too.
+        OSError: what the call raises; EMFILE only if the reserve is used up too, ENFILE never.
     """
+    while True:
+        try:
+            return _with_own_reserve(call, *args, **kwargs)
+        except OSError as error:
+            if error.errno != errno.ENFILE:
+                raise
+        time.sleep(RETRY_S)
+
+
+def _with_own_reserve(call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
     try:
         return call(*args, **kwargs)
     except OSError as error:

@@ -49,3 +49,12 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_whole(self) -> bool:
         return not self.damaged_from
+
+    @property
+    def takes_epoch(self) -> bool:
+        """True: an epoch can be granted; the store header has room for it."""
+        return self.history.has_room(self.first_sequence)
+
+    def has_epoch_of(self, position: Position) -> bool:
+        """True: by its history, the record of this sequence is of that epoch."""
+        return self.history.epoch_of(position.sequence) == position.epoch

@@ -29,6 +29,11 @@ EPOCHS_MAX: Final = 60_000
 some more. None goes before: version 0.1.0 takes two histories for strangers if one lacks the first entries."""
 
 
+EPOCHS_MOST: Final = 64_000
+"""Most entries of a history: a store header holds as many, whatever their numbers. With as many within the records that
+are kept, nobody leads a log any more before the oldest have gone."""
+
+
 class EpochEntry(msgspec.Struct, frozen=True, array_like=True):
     """Start of an epoch: from `first_sequence` on the log was written under `epoch`."""
 
@@ -50,9 +55,9 @@ class EpochHistory(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def told(cls, entries: tuple[EpochEntry, ...]) -> "EpochHistory | None":
-        """History that somebody else told; None: it runs backwards, so it is none."""
+        """History that somebody else told; None: it runs backwards, or is too long, so it is none."""
         try:
-            return cls(entries)
+            return cls(entries) if len(entries) <= EPOCHS_MOST else None
         except ValueError:
             return None
 
@@ -68,18 +73,18 @@ class EpochHistory(msgspec.Struct, frozen=True, array_like=True):
         """
         kept = tuple(one for one in self.entries if one.first_sequence < entry.first_sequence)
         if len(kept) >= EPOCHS_MAX:
-            needed = bisect_right(kept, begin_sequence - 1, key=lambda one: one.first_sequence) - 1
-            kept = kept[max(0, needed) :]
+            kept = kept[_first_needed(kept, begin_sequence) :]
         return EpochHistory((*kept, entry))
+
+    def has_room(self, begin_sequence: int) -> bool:
+        """True: one more epoch can be granted, in a log that begins there."""
+        count = len(self.entries)
+        return count < EPOCHS_MOST or count - _first_needed(self.entries, begin_sequence) < EPOCHS_MOST
 
     def epoch_of(self, sequence: int) -> int:
         """Epoch under which `sequence` was written; 0 before the first entry."""
-        found = 0
-        for entry in self.entries:
-            if entry.first_sequence > sequence:
-                break
-            found = entry.epoch
-        return found
+        place = bisect_right(self.entries, sequence, key=lambda one: one.first_sequence)
+        return self.entries[place - 1].epoch if place else 0
 
     def position(self, sequence: int) -> Position:
         """Position of the record `sequence` in a log with this history."""
@@ -122,6 +127,11 @@ def _aligned(
     if mine and theirs and theirs[0] in mine:
         return mine[mine.index(theirs[0]) :], theirs
     return mine, theirs
+
+
+def _first_needed(entries: tuple[EpochEntry, ...], begin_sequence: int) -> int:
+    """Index of the entry under which the last record before the log was written."""
+    return max(0, bisect_right(entries, begin_sequence - 1, key=lambda one: one.first_sequence) - 1)
 
 
 def _end_of(entries: tuple[EpochEntry, ...], index: int, end: int) -> int:

@@ -72,6 +72,44 @@ def test_files_are_opened_from_the_reserve(tmp_path: Path) -> None:
     )
 
 
+def test_a_machine_without_a_descriptor_is_waited_for_and_no_failed_disk(tmp_path: Path) -> None:
+    """The kernel's table of open files is full (ENFILE), at each call that opens one, for eight tries."""
+    play(
+        tmp_path,
+        """
+        real, left = {name: getattr(os, name) for name in ("open", "listdir")}, {}
+
+        def when_full(name):
+            def call(*args, **kwargs):
+                left[name] = left.get(name, 8) - 1
+                if left[name] >= 0:
+                    raise OSError(errno.ENFILE, "Too many open files in system")
+                return real[name](*args, **kwargs)
+            return call
+
+        def table_is_full():
+            left.clear()
+            for name in real:
+                setattr(os, name, when_full(name))
+
+        config = LogConfig(segment_bytes=1 << 16, free_bytes_min=0, pending_bytes_max=1 << 24)
+        table_is_full()
+        log, _ = Log.open(home / "log", StoreIdentity(cluster="c", node="n"), config, OsFileSystem(), os.urandom)
+        durable, failures = threading.Semaphore(0), []
+        log.start(lambda position: durable.release(), lambda failure: (failures.append(failure), durable.release()))
+        for epoch in range(1, 5):
+            table_is_full()
+            log.grant(EpochEntry(epoch, log.end.sequence + 1, 7))
+            table_is_full()
+            end = log.append([entry_of(bytes(20_000)) for _ in range(4)], elapsed_ms=1, node_ns=1)[-1].header.last
+            while log.durable < end and not failures:
+                assert durable.acquire(timeout=60)
+        assert failures == []
+        log.close(clean=True)
+        """,
+    )
+
+
 @pytest.mark.slow
 def test_a_log_goes_on_over_segments_and_epochs_without_a_descriptor_left(tmp_path: Path) -> None:
     play(

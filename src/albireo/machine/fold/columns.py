@@ -21,7 +21,9 @@ ROWS_MAX: Final = 8_000_000
 NEVER: Final = np.iinfo(np.int64).max
 """A time that does not come."""
 OLDEST: Final = np.iinfo(np.int64).min // 2
-"""A time before all others, still far enough from the end of int64 to be subtracted from."""
+"""A log time before all others, still far enough from the end of int64 to be subtracted from."""
+EARLIEST: Final = np.iinfo(np.int64).min
+"""Lowest source time; a device may send it."""
 
 SLICE_ROWS: Final = 1_000
 """Structs encoded in one slice of a snapshot: about a millisecond."""
@@ -99,6 +101,12 @@ class GrowingColumns:
         for (name, _), data in zip(self.fields.items(), packed.columns, strict=True):
             column = getattr(self, name)
             column[: packed.count] = np.frombuffer(data, column.dtype).reshape(column[: packed.count].shape)
+
+
+def time_between(later: NDArray[np.int64], earlier: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Exact differences of source times, which int64 can't hold; none of `earlier` is above `later`, or it wraps."""
+    difference: NDArray[np.uint64] = later.view(np.uint64) - earlier.view(np.uint64)
+    return difference
 
 
 # A snapshot is a row of slices, each a length and a msgpack value. A fold copies its state first (fast), then its

@@ -6,6 +6,7 @@ restart knows that the write *may* have happened; from there only a receipt of t
 
     requested --accepted committed, order sent--> accepted --receipt--> verified | executed | mismatched | rejected
         |                                            |
+        |                                            +--order did not leave, as CORE knows--> rejected | expired
         +--time ran out, adapter never there-->      +--time ran out without a receipt--> unknown
            expired
 
@@ -129,5 +130,5 @@ class Commands:
 
 def _end_of(state: CommandState) -> tuple[Outcome, str]:
     if state.accepted_epoch:
-        return Outcome.UNKNOWN, "sent, and no receipt came in time: look at the device before you order again"
+        return Outcome.UNKNOWN, "perhaps sent, and no receipt came in time: look at the device before you order again"
     return Outcome.EXPIRED, "never sent: the adapter that owns the item was not connected in time"

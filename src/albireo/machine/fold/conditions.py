@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from albireo.codec.bounds import INT64_MAX
 from albireo.codec.errors import DecodeError
 from albireo.machine.fold.chatter import Chatter
-from albireo.machine.fold.columns import NEVER, Packed, read_slices, sliced, unsliced
+from albireo.machine.fold.columns import NEVER, Packed, read_slices, sliced, time_between, unsliced
 from albireo.machine.fold.dim import Dim, Fresh
 from albireo.machine.fold.rules import (
     HAS_RATE,
@@ -322,13 +322,14 @@ class Conditions:
         places = places[~np.isnan(fresh.number[places])]
         rows: Rows = self.watched.rule_of[fresh.index[places], RATE].astype(np.intp)
         number, source_ns = fresh.number[places], fresh.source_ns[places]
-        elapsed = source_ns - rules.before_ns[rows]
+        before_ns = rules.before_ns[rows]
+        elapsed = time_between(source_ns, before_ns)
         # An infinite or a first value gives NaN or infinity, which is what the lines below expect.
         with np.errstate(invalid="ignore", over="ignore"):
             change = np.abs(number - rules.before[rows])
             # The mean rate falls to the limit this long after the sample before.
             steep_ns = change / rules.on[rows] * SECOND
-        can_judge = (elapsed > 0) & ~np.isnan(change)
+        can_judge = (source_ns > before_ns) & ~np.isnan(change)
         is_steep = can_judge & (steep_ns > elapsed)
         rules.before[rows], rules.before_ns[rows] = number, source_ns
         if self._fall_at != NEVER:

@@ -28,14 +28,15 @@ from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
 from albireo.machine.fold.columns import (
+    EARLIEST,
     NEVER,
-    OLDEST,
     Field,
     GrowingColumns,
     Packed,
     list_slices,
     read_slices,
     sliced,
+    time_between,
     unsliced,
 )
 from albireo.model import quality as q
@@ -89,7 +90,7 @@ class Live(GrowingColumns):
         "quality": Field("<u4", int(q.BAD_WAITING_FOR_INITIAL_DATA)),
         "source_ns": Field("<i8"),
         "node_ns": Field("<i8"),
-        "device_ns": Field("<i8", OLDEST),
+        "device_ns": Field("<i8", EARLIEST),
         "late_since": Field("<i8", NEVER),
         "late_from": Field("<i8"),
         "late_count": Field("<i8"),
@@ -266,8 +267,7 @@ class Dim:
 
     def _newest_rows(self, batch: SampleBatch, rows: Rows | None, index: Rows) -> tuple[Rows | None, Rows]:
         """The newest row of each id by source time; of equal times the last."""
-        count = len(index)
-        places = np.arange(count)
+        places = np.arange(len(index))
         self._scratch[index] = places
         last = self._scratch.take(index) == places
         if last.all():
@@ -319,7 +319,7 @@ class Dim:
         live.late_since[index[begins]] = log_time
         live.late_from[index[begins]] = source_ns[begins]
         elapsed = log_time - live.late_since[index]
-        advanced = source_ns - live.late_from[index]
+        advanced = time_between(source_ns, live.late_from[index])
         is_back: NDArray[np.bool_] = (elapsed >= CLOCK_BACK_NS) & (advanced <= REPLAY_FACTOR * elapsed)
         live.late_since[index[is_back]] = NEVER
         return is_back

@@ -59,6 +59,8 @@ class PeerLost(msgspec.Struct, frozen=True):
     """A send to this peer failed: it is gone."""
 
     sender: bytes
+    unsent: str = ""
+    """Command whose order was to be sent, and did not leave; empty: it was another message."""
 
 
 class WakeUpEnded(msgspec.Struct, frozen=True):

@@ -140,12 +140,9 @@ class Orders:
         )
         turn.send(owner, order)
 
-    def never_sent(self, state: CommandState, why: str, moment: Moment, turn: Turn) -> None:
-        """Reject a command that was accepted, and whose order is not to be sent any more."""
-        detail = f"never sent: {why}"
-        self._finish(
-            Receipt(command_id=state.command.command_id, outcome=Outcome.REJECTED, detail=detail), moment, turn
-        )
+    def never_sent(self, command_id: str, outcome: Outcome, why: str, moment: Moment, turn: Turn) -> None:
+        """End a command that was accepted, and whose order did not leave and will not any more."""
+        self._finish(Receipt(command_id=command_id, outcome=outcome, detail=f"never sent: {why}"), moment, turn)
 
     def done(self, message: WriteDone, moment: Moment, turn: Turn) -> None:
         """Record what the owner says became of its order."""

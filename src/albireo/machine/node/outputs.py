@@ -1,6 +1,7 @@
 """Outputs: orders on their way to the adapters that own the items, and when the last write of this node has landed.
 
     accepted, committed --> the one order, to the adapter; from now on its write may land until its not-after
+                                not sent, and never will be --> rejected or expired, as soon as this node may record it
     standing down       --> each adapter that takes orders says that it writes no more, and how long what left may land
 
 Registers without a guard take a late write from whoever sends it. So at an orderly handover the lead is given away only
@@ -14,13 +15,18 @@ when nothing of this node can land any more:
 Spec: design/pair.md, rules 10 and 11; ADR-0121.
 """
 
+from typing import Final
+
 from albireo.codec.message import WritesEnded
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.orders import Orders
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role
 from albireo.machine.node.turn import Moment, Turn
+from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
+
+OWNER_GONE: Final = "the adapter that owns the item went away"
 
 
 class OutputOrders:
@@ -37,6 +43,8 @@ class OutputOrders:
         """Adapters that came to a clean stop."""
         self._awaited: set[bytes] = set()
         """Adapters that were told to stand by, and have not said yet that they write no more."""
+        self._unsent: dict[str, tuple[Outcome, str]] = {}
+        """Ends of accepted commands whose orders never left and never will, until they are recorded."""
 
     def send(self, command_id: str, moment: Moment, turn: Turn) -> None:
         """Send the order of a command whose `accepted` is committed, if it still may leave."""
@@ -44,7 +52,7 @@ class OutputOrders:
         if state is None or state.receipt is not None:
             return
         if self._role.is_handing_over:
-            self._orders.never_sent(state, self._role.cause, moment, turn)
+            self._orders.never_sent(command_id, Outcome.REJECTED, self._role.cause, moment, turn)
             return
         owner = self._registry.owner_of(state.command.item_id)
         spent_ms = self._folds.log_time_ms - state.requested_at // MS
@@ -54,6 +62,24 @@ class OutputOrders:
             self._orders.accepted(state, owner, not_after, turn)
             self._forget(moment.now)
             self._lands_until[owner] = max(not_after, self._lands_until.get(owner, 0))
+        elif self._role.holds and state.accepted_epoch == turn.epoch:
+            self._unsent[command_id] = self._why_unsent(left_ms, has_owner=owner is not None)
+
+    def _why_unsent(self, left_ms: int, *, has_owner: bool) -> tuple[Outcome, str]:
+        if left_ms <= 0:
+            return Outcome.EXPIRED, "its time ran out first"
+        return Outcome.REJECTED, "this node had lost the right to act" if has_owner else OWNER_GONE
+
+    def not_taken(self, command_id: str) -> None:
+        """Take note that the link did not take the order of this command; empty: it was no order."""
+        if command_id:
+            self._unsent[command_id] = (Outcome.REJECTED, OWNER_GONE)
+
+    def end_unsent(self, moment: Moment, turn: Turn) -> None:
+        """End the commands whose orders never left: an accepted one would end as perhaps sent."""
+        for command_id, (outcome, why) in self._unsent.items():
+            self._orders.never_sent(command_id, outcome, why, moment, turn)
+        self._unsent.clear()
 
     def _forget(self, now: Instant) -> None:
         """Forget adapters whose writes have landed, also those from before a restart."""

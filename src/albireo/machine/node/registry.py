@@ -21,6 +21,7 @@ from albireo.machine.fold.producers import Standing
 from albireo.machine.node.admission import CREDIT_BYTES, Admission, superseded
 from albireo.machine.node.owners import NAME_CHARS_MAX, OWN_ADAPTER, Owners, bad_name
 from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.producer.starts import LatestStarts
 from albireo.model import quality
 from albireo.model.instant import Instant
 from albireo.model.item import DataItem, KnownItem
@@ -80,6 +81,7 @@ class Registry:
         self._declared: dict[str, KnownItem] = {one.item.name: one for one in folds.dim}
         """Items of the appended view, by local name."""
         self.owners = Owners(self._declared.values(), adapters)
+        self.starts = LatestStarts(adapters)
         self._next_id = 1 + folds.dim.highest_item_id
         self._senders: dict[int, bytes] = {}
         self._adapters: dict[str, RegisteredAdapter] = {
@@ -287,11 +289,13 @@ class Hellos:
         if any(one.sender == sender and one.hello == hello for one in self._declaring):
             return None  # Asked again out of impatience: its welcome is on the way.
         standing = producers.standing(hello.producer, hello.run, hello.life)
-        if known is not None and standing is Standing.SUPERSEDED:
+        is_late = self._registry.starts.is_late(hello.producer, hello.run)
+        if known is not None and (standing is Standing.SUPERSEDED or is_late):
             self._admission.counters.superseded += 1
             return sender, superseded(hello.life, hello.run, known)
         if len(self._declaring) >= DECLARING_MAX:
             return None
+        self._registry.starts.heard(hello.producer, hello.run, moment.now)
         self._declaring.append(self._registry.hello(sender, hello, principal, moment, turn))
         by = producers.present(hello.producer)
         before = None if known is None or standing is Standing.PRESENT else self._registry.sender_of(known.producer_id)

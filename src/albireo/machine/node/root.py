@@ -154,9 +154,10 @@ class Root:
                 self.feeds.pull(self.readable(log.committed), busy_ns, moment.now, turn)
             case FollowersServed(given):
                 self.feeds.leader.served(given)
-            case PeerLost(sender):
+            case PeerLost(sender, unsent):
                 for one in (self.feeds, self.registry, self.role, self.outputs):
                     one.lost(sender)
+                self.outputs.not_taken(unsent)
             case AdmissionChanged() | Measured() | DamagePassed() | OrdersGiven() | Stopping():
                 self._of_the_house(event, moment, turn)
             case _:
@@ -401,6 +402,7 @@ class Root:
                 turn.record(Stream.CASES, changes)
         if self.role.may_write(moment.now):
             self.orders.accept(self.registry.takes_orders, turn)
+        self.outputs.end_unsent(moment, turn)
         self.orders.time_passed(LogTime(self.folds.log_time_ms * MS), moment, turn)
 
     def _admission_changed(self, reason: str, turn: Turn) -> None:

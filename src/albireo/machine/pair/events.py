@@ -78,7 +78,8 @@ class LevelFolded(msgspec.Struct, frozen=True):
 
 
 class SessionLost(msgspec.Struct, frozen=True):
-    """The log let go of what the follower of this session needs next: it has to ask again."""
+    """The follower of this session has to ask again: its holder's log let go of what comes next, or what came does not
+    fit the follower's."""
 
     session: int
 
@@ -312,6 +313,10 @@ class Refusal(StrEnum):
     IMPOSSIBLE_HISTORY = "impossible_history"
     """The epochs of the other member's log run backwards."""
     IMPOSSIBLE_ANSWER = "impossible_answer"
+    IMPOSSIBLE_FRAMES = "impossible_frames"
+    """Frames that do not continue this log, or do not hold what their message claims."""
+    IMPOSSIBLE_COMMIT = "impossible_commit"
+    """A commit position of another epoch than the log has there."""
     FOLDS_OF_ANOTHER_BRANCH = "folds_of_another_branch"
     FOLDS_FIRST = "folds_first"
     FOLDS_MOVED = "folds_moved"
@@ -321,6 +326,8 @@ class Refusal(StrEnum):
     # Admin actions.
     NOT_LEVEL = "not_level"
     STATE_INCOMPLETE = "state_incomplete"
+    EPOCHS_FULL = "epochs_full"
+    """A store header holds no more epochs than those within the records that are kept: this member stands for none."""
     OTHER_IS_HELD = "other_is_held"
     OTHER_IS_ALIVE = "other_is_alive"
     OTHER_NOT_IN_SET = "other_not_in_set"

@@ -13,6 +13,8 @@ Invariants
 Spec: design/pair.md, rules 2 and 6; design/log-and-feed.md, Feed.
 """
 
+from typing import Final
+
 from albireo.codec.pair_message import (
     FoldsAsked,
     FoldsSent,
@@ -38,7 +40,10 @@ from albireo.machine.pair.events import (
 from albireo.machine.pair.party import Party
 from albireo.model.instant import Instant
 from albireo.model.log_view import Beginning
-from albireo.model.position import BEGINNING, EpochHistory, Position
+from albireo.model.position import BEGINNING, ENDLESS, EpochHistory, Position
+
+LOG_TIME_MS_MAX: Final = 1 << 53
+"""No log is that old: 285,000 years."""
 
 
 class Following:
@@ -101,8 +106,8 @@ class Following:
         if theirs is None:
             own.refuse(Refusal.IMPOSSIBLE_HISTORY)
             return False
-        is_possible = is_snapshot or (answer.position <= log.end.sequence and not own.lacks_folds)
-        if not is_possible or answer.position < 0 or answer.epoch < own.accepted_epoch:
+        is_possible = _is_beginning(answer) if is_snapshot else 0 <= answer.position <= log.end.sequence
+        if not is_possible or (own.lacks_folds and not is_snapshot) or answer.epoch < own.accepted_epoch:
             own.refuse(Refusal.IMPOSSIBLE_ANSWER)
             return False
         if not is_snapshot and own.folds_at != BEGINNING and not own.has_folds_of(theirs):
@@ -218,6 +223,8 @@ class Following:
             self.acknowledge(has_gap=True)
         elif frames.previous < end:
             self.acknowledge()  # A repeat: the acknowledgement got lost.
+        elif frames.last.sequence <= end or not own.log.has_epoch_of(frames.last):
+            own.refuse(Refusal.IMPOSSIBLE_FRAMES)
         else:
             own.out.append(AppendFrames(frames.payload, frames.last))
             self.commit(frames.committed, frames.last)
@@ -243,8 +250,12 @@ class Following:
             end: of the log, with what this step appends.
         """
         position = committed if committed.sequence <= end.sequence else end
-        if position.sequence > self.own.log.told.sequence:
+        if position.sequence <= self.own.log.told.sequence:
+            return
+        if self.own.log.has_epoch_of(position):
             self.own.commit(position)
+        else:
+            self.own.refuse(Refusal.IMPOSSIBLE_COMMIT)
 
     def acknowledge(self, *, has_gap: bool = False) -> None:
         """Say what was verified; while folds are missing, ask for them instead."""
@@ -268,3 +279,9 @@ class Following:
     def _verified_durable(self) -> int:
         """Durable sequence: everything up to the end was verified in this session, so what of it is synced counts."""
         return self.own.log.durable.sequence
+
+
+def _is_beginning(answer: FollowAnswered) -> bool:
+    """True: a log can begin behind what the answer says."""
+    is_time = 0 <= answer.log_time_ms < LOG_TIME_MS_MAX
+    return 0 <= answer.position < ENDLESS and 0 <= answer.header_crc < 1 << 32 and is_time

@@ -77,6 +77,8 @@ class Handover:
                 self.begin(holder, cause, now, is_for_stop=is_for_stop)
             case ForceAsked() if not own.is_complete:
                 own.refuse(Refusal.STATE_INCOMPLETE)
+            case ForceAsked() if not own.log.takes_epoch:
+                own.refuse(Refusal.EPOCHS_FULL)
             case ForceAsked():
                 self.is_force_given_up = False
                 self.force_at = max(after(now, own.config.silence_ns), self.candidate.promise_until)

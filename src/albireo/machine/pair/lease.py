@@ -53,7 +53,7 @@ class Lease:
 
     def promised(self, sent: Instant, now: Instant) -> None:
         """Extend ground (b): the other member answered the heartbeat of `sent`, follows, and stands not before long."""
-        if sent > self._dropped_at:
+        if self._dropped_at < sent <= now:
             self.from_peer = max(self.from_peer, self._counted(sent, now))
 
     def _counted(self, sent: Instant, now: Instant) -> Instant:

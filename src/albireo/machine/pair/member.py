@@ -170,6 +170,8 @@ class Member:
                 own.reaches = count
             case SessionLost(session) if self.holder is not None:
                 self.holder.lost(session)
+            case SessionLost(session) if self.following is not None and self.following.session == session:
+                self._unfollow("the holder's frames do not fit")
             case PeerGone(run):
                 self.peer.gone_run = run
             case SwitchoverAsked() | OutputsEnded() | ForceAsked() | HoldAsked() | MemberStopAsked():

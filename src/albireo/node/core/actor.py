@@ -16,7 +16,17 @@ from typing import ClassVar, Final
 import msgspec
 
 from albireo.codec.frame import Frame, frames
-from albireo.codec.message import AnyMessage, Ask, Carry, HistoryTold, VoterLost, VoterOffered, VoterRead, VoterWritten
+from albireo.codec.message import (
+    AnyMessage,
+    Ask,
+    Carry,
+    HistoryTold,
+    VoterLost,
+    VoterOffered,
+    VoterRead,
+    VoterWritten,
+    WriteOrder,
+)
 from albireo.log import (
     Corrupted,
     FileSystem,
@@ -384,7 +394,8 @@ class Core:
         link = self._links.get(send.to, self._link)
         if not link.send(send.message, send.raw, to=send.to):
             self._links.pop(send.to, None)
-            self.root.step(PeerLost(send.to), self.log.view(), moment)
+            unsent = send.message.command_id if isinstance(send.message, WriteOrder) else ""
+            self.root.step(PeerLost(send.to, unsent), self.log.view(), moment)
 
     def _end_turn(self) -> None:
         """End a wake-up: look at the admission, fold, serve followers, arm the next deadline."""

@@ -4,12 +4,18 @@ Spec: design/log-and-feed.md, Store header (a standalone node grants itself epoc
 """
 
 import secrets
+from typing import Final
 
 from albireo.machine.node.events import Granted, LevelAgreed, PairFigures, Served
 from albireo.model.instant import Instant
-from albireo.model.position import EpochEntry, Position
+from albireo.model.position import EPOCHS_MOST, EpochEntry, Position
 from albireo.node.core.membership import LogAndFolds
-from albireo.runtime import Letter
+from albireo.runtime import Letter, StoreRefused
+
+FULL: Final = (
+    f"{EPOCHS_MOST} starts within the records that are kept, as many as a store header holds: move the log away (the "
+    "stored history stays), and see why the node starts so often"
+)
 
 
 class Alone:
@@ -23,6 +29,8 @@ class Alone:
 
     def begin(self) -> None:
         log = self._core.log
+        if not log.view().takes_epoch:
+            raise StoreRefused(FULL, may_pass=False)
         first = log.end.sequence + 1
         log.grant(EpochEntry(epoch=log.history.epoch + 1, first_sequence=first, branch_id=secrets.randbits(64)))
         self._core.tell(Granted("standalone start"))

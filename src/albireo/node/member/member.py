@@ -34,7 +34,6 @@ from albireo.codec.pair_message import (
     Voted,
 )
 from albireo.codec.record import Audited
-from albireo.log import FramesRefused
 from albireo.machine.node import events as root_events
 from albireo.machine.pair.events import (
     ACTING,
@@ -58,6 +57,7 @@ from albireo.machine.pair.events import (
     Permit,
     PersistStore,
     RaiseLevel,
+    Refusal,
     Refused,
     RepairLog,
     Replicate,
@@ -88,7 +88,7 @@ from albireo.node.member.output_watch import OutputWatch
 from albireo.node.member.pair_links import PairLinks
 from albireo.node.member.status import MemberStatus
 from albireo.node.transfer.history_relay import HistoryRelay
-from albireo.node.transfer.replication import Replication
+from albireo.node.transfer.replication import Replication, received
 from albireo.node.transfer.restoring import Restoring
 from albireo.node.vote.plc_voters import Outside, PlcVoters
 from albireo.runtime import ActorContext, Letter, Link
@@ -357,15 +357,16 @@ class PairMembership:
                 self._tell_peer(path, message)
             case Replicate():
                 self._replication.asked(effect, self._actor.now())
-            case AppendFrames(payload):
-                self._append_frames(payload)
+            case AppendFrames(payload, last):
+                self._append_frames(payload, last)
             case StartOver() | TakeFolds() | SendFolds() | SendRange() | RepairLog():
                 self._is_fresh |= isinstance(effect, StartOver)
                 self._restoring.do(effect)
                 if isinstance(effect, RepairLog):
                     self._step(LogChanged())
             case Commit(position):
-                self._core.commit(position)
+                if position.sequence <= self._core.log.end.sequence:  # Frames that were refused are not there.
+                    self._core.commit(position)
             case AskVoter(voter, question):
                 self._ask_voter(voter, question)
             case PersistStore() | GrantEpoch() | AppendNoOp() | CutTo():
@@ -424,13 +425,13 @@ class PairMembership:
                 else:
                     self._actor.fail(f"the log is cut to {end}, below what is folded or asked for: start anew")
 
-    def _append_frames(self, payload: object) -> None:
-        assert isinstance(payload, bytes | memoryview)
-        try:
-            appended = self._core.log.append_raw(payload)
-        except FramesRefused as error:
-            self._actor.fail(f"the holder's frames do not fit: {error}")
-            return
+    def _append_frames(self, payload: object, last: Position) -> None:
+        appended, objection = received(self._core.log, payload, last)
+        if objection:
+            self._refuse(Refusal.IMPOSSIBLE_FRAMES)
+            self._actor.log.limited("frames_refused", reason=objection)
+            if self._member.following is not None:
+                self._step(SessionLost(self._member.following.session))
         self._actions.followed(appended)
         self._core.tell(root_events.FramesFollowed(appended))
 

@@ -1,4 +1,4 @@
-"""Replication: sends the follower what it lacks of the log, piece by piece, out of the turns of CORE.
+"""Replication: sends the follower what it lacks of the log, piece by piece, out of the turns of CORE; takes a piece.
 
 How far it got and how much is under way `machine.pair.outflow` knows; here the pieces are read and sent.
 
@@ -10,14 +10,15 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.frame import frames
+from albireo.codec.frame import Frame, frames
 from albireo.codec.pair_message import Frames, Heartbeat
-from albireo.log import Corrupted, Pruned, ReadFailed
+from albireo.log import Backlogged, Corrupted, FramesRefused, Pruned, ReadFailed
 from albireo.log.log import Log
 from albireo.machine.pair.events import Replicate
 from albireo.machine.pair.outflow import Outflow
 from albireo.machine.pair.party import Party
 from albireo.model.instant import Instant
+from albireo.model.position import Position
 from albireo.runtime import ActorContext, Link
 
 PIECES_PER_TURN: Final = 4
@@ -113,3 +114,17 @@ class Replication:
             return False
         outflow.took(last.sequence, len(piece))
         return True
+
+
+def received(log: Log, payload: object, last: Position) -> tuple[list[Frame], str]:
+    """Append frames of the holder, which are said to end at `last`.
+
+    Returns:
+        what was appended, and why that is not what was said; empty: it is.
+    """
+    assert isinstance(payload, bytes | memoryview)
+    try:
+        appended = log.append_raw(payload)
+    except (FramesRefused, Backlogged) as error:
+        return [], str(error)
+    return appended, "" if log.end == last else f"the frames end at {log.end}, their message says {last}"

@@ -11,9 +11,10 @@ from albireo.machine.fold import producers as producers_fold
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.producers import EARLIER_MAX, EarlierLife, Producers
 from albireo.machine.node.events import Deposed, FramesFollowed, LogCut
-from albireo.model.instant import SECOND, Instant
+from albireo.machine.producer.starts import run_of_start
+from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import EpochEntry, Position
-from tests.unit.machine.node.test_root_roles import ITEMS, T0, Side, pair
+from tests.unit.machine.node.test_root_roles import ALONE, ITEMS, T0, Side, pair
 
 
 def says_hello(side: Side, run: int, life: int = 0, *, sender: bytes | None = None) -> None:
@@ -313,3 +314,52 @@ def test_a_life_cut_between_its_record_and_its_gap_still_has_its_gap() -> None:
     welcomed(two, 2)
     gaps = [one for frame in two.frames for one in records_of(frame) if isinstance(one, GapFound)]
     assert [gap.source for gap in gaps] == ["p", "p"], "told twice rather than not at all"
+
+
+def serving(*adapters: str) -> Side:
+    side = Side(msgspec.structs.replace(ALONE, adapters=frozenset(adapters)))
+    side.lead()
+    return side
+
+
+def test_a_late_hello_of_an_adapter_that_died_does_not_supersede_its_successor() -> None:
+    one = serving("p")
+    dead, living = run_of_start(Instant(3 * SECOND), 9), run_of_start(Instant(4 * SECOND), 0)
+    present = welcomed(one, living)
+    says_hello(one, dead)
+    one.commit()
+    assert one.take(ProducerWelcome) == []
+    assert refusals(one) == [("superseded", 0, dead)]
+    one.append(present, 1, sender=f"run {living}".encode())
+    one.commit()
+    assert len(one.take(Appended)) == 1
+    assert openings(one) == 1
+
+
+def test_the_next_start_of_an_adapter_supersedes_the_one_before() -> None:
+    one = serving("p")
+    welcomed(one, run_of_start(Instant(3 * SECOND), 9))
+    welcomed(one, run_of_start(Instant(4 * SECOND), 0))
+    assert openings(one) == 2
+
+
+def test_a_program_that_spoke_under_an_adapters_name_does_not_keep_the_adapter_out() -> None:
+    """Its run is random, so it looks like a start to come."""
+    one = serving("p")
+    welcomed(one, 1 << 61)
+    welcomed(one, run_of_start(Instant(3 * SECOND), 9))
+    assert openings(one) == 2
+
+
+def test_runs_of_programs_have_no_order() -> None:
+    one = serving("another")
+    welcomed(one, run_of_start(Instant(4 * SECOND), 0))
+    welcomed(one, run_of_start(Instant(3 * SECOND), 0))
+    assert openings(one) == 2
+
+
+def test_runs_of_starts_rise() -> None:
+    first = run_of_start(Instant(3 * SECOND), 1 << 40)
+    assert first < run_of_start(Instant(3 * SECOND + MS), 0)
+    assert run_of_start(Instant(3 * SECOND), 0, first) == first + 1
+    assert run_of_start(Instant(100 * 365 * 86_400 * SECOND), (1 << 20) - 1) < 1 << 62

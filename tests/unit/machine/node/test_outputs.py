@@ -7,7 +7,6 @@ import pytest
 from albireo.codec.message import (
     Answer,
     AppendRefused,
-    Ask,
     ProducerHello,
     RoleTold,
     WriteDone,
@@ -17,9 +16,8 @@ from albireo.codec.message import (
 from albireo.log import StoreIdentity
 from albireo.log.log import Log
 from albireo.machine.node.events import (
-    Answered,
-    Committed,
     Deposed,
+    Granted,
     HandoverBegun,
     PeerLost,
     Permitted,
@@ -29,6 +27,7 @@ from albireo.machine.node.events import (
 from albireo.machine.pair.events import Event, OutputsEnded, Permit
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
+from albireo.model.position import EpochEntry
 from albireo.node.member.output_watch import OutputWatch
 from tests.unit.machine.node.test_root_roles import ITEMS, Side, pair
 from tests.unit.machine.pair.test_member import member
@@ -106,22 +105,95 @@ def test_adapters_are_told_to_stand_by_at_once_and_which_time_it_is() -> None:
         one.take(RoleTold)
 
 
-def test_an_order_that_was_accepted_and_not_sent_ends_as_never_sent() -> None:
-    one = serving()
-    ask = Ask(request_id=1, what="write", arguments={"item": "fan", "value": 1.0, "command_id": "w"})
-    one.letter(ask, sender=b"cli")
-    one.committed = one.end
-    one.step(Committed())
-    one.step(Answered())
+def accepting(one: Side) -> None:
+    """The `accepted` of the command "w" is on its way to the disks."""
+    one.say_write("w", 1.0)
+    one.commit_to(one.end)
     assert outcome_of(one, "w") is Outcome.REQUESTED
-    one.step(HandoverBegun("switchover"))
     assert one.root.folded_to != one.end, "so nobody is told yet that nothing is open"
-    one.commit()
-    assert one.take(WriteOrder) == []
+
+
+def receipt_of(one: Side) -> Receipt:
     state = one.root.folds.commands.find("w")
     assert state is not None and state.receipt is not None
-    assert state.receipt.outcome is Outcome.REJECTED
-    assert state.receipt.detail == "never sent: switchover"
+    return state.receipt
+
+
+def test_an_order_that_was_accepted_and_not_sent_ends_as_never_sent() -> None:
+    one = serving()
+    accepting(one)
+    one.step(HandoverBegun("switchover"))
+    one.commit()
+    assert one.take(WriteOrder) == []
+    assert receipt_of(one).outcome is Outcome.REJECTED
+    assert receipt_of(one).detail == "never sent: switchover"
+
+
+def test_an_order_whose_adapter_went_away_before_it_was_sent_ends_as_never_sent() -> None:
+    one = serving()
+    accepting(one)
+    one.step(PeerLost(PLC))
+    one.commit()
+    assert one.take(WriteOrder) == []
+    assert receipt_of(one).outcome is Outcome.REJECTED
+    assert receipt_of(one).detail == "never sent: the adapter that owns the item went away"
+
+
+def test_an_order_that_the_link_did_not_take_ends_as_never_sent() -> None:
+    one = serving()
+    ordered(one, "w")
+    one.step(PeerLost(PLC, unsent="w"))
+    one.now = Instant(one.now + SECOND)
+    one.step(TimePassed())
+    one.commit()
+    assert receipt_of(one).outcome is Outcome.REJECTED
+    assert receipt_of(one).detail == "never sent: the adapter that owns the item went away"
+
+
+def test_an_order_whose_time_ran_out_before_it_was_sent_expires() -> None:
+    """A slow disk: the request is committed eleven seconds after it came."""
+    one = serving()
+    one.say_write("w", 1.0)
+    one.now = Instant(one.now + 11 * SECOND)
+    one.step(Permitted(Permit(1, Instant(0), Instant(one.now + SECOND))))
+    one.commit()
+    assert one.take(WriteOrder) == []
+    assert receipt_of(one).outcome is Outcome.EXPIRED
+    assert receipt_of(one).detail == "never sent: its time ran out first"
+
+
+def test_an_order_that_may_not_be_sent_any_more_ends_as_never_sent_once_this_member_serves_again() -> None:
+    one = serving()
+    accepting(one)
+    one.step(Suspended("lease over"))
+    one.commit()
+    assert outcome_of(one, "w") is Outcome.ACCEPTED, "nothing is appended meanwhile"
+    one.step(Served())
+    one.step(TimePassed())
+    one.commit()
+    assert one.take(WriteOrder) == []
+    assert receipt_of(one).outcome is Outcome.REJECTED
+    assert receipt_of(one).detail == "never sent: this node had lost the right to act"
+
+
+def test_of_an_order_of_another_member_nobody_claims_that_it_was_sent_or_not() -> None:
+    one, two = pair()
+    one.hello()
+    ordered(one, "w")
+    two.follow(one)
+    two.commit()
+    two.history = two.history.granted(EpochEntry(2, two.end.sequence + 1, 5))
+    two.step(Granted("test"))
+    two.commit()
+    two.step(Served())
+    two.commit()
+    two.now = Instant(two.now + 30 * SECOND)
+    two.step(TimePassed())
+    two.commit()
+    two.step(TimePassed())
+    two.commit()
+    assert receipt_of(two).outcome is Outcome.UNKNOWN
+    assert receipt_of(two).detail.startswith("perhaps sent, and no receipt came in time")
 
 
 def test_with_the_lead_gone_it_hears_no_more() -> None:

@@ -30,6 +30,12 @@ def test_a_lease_that_was_dropped_is_over_whoever_gave_it() -> None:
     assert (lease.from_voters, lease.from_peer, lease.until) == (0, 0, 0)
 
 
+def test_an_answer_to_a_heartbeat_that_was_never_sent_extends_nothing() -> None:
+    lease = Lease(CONFIG, SENT)
+    lease.promised(Instant(LATER + 1), LATER)
+    assert lease.until == SENT
+
+
 def test_answers_to_what_was_sent_before_the_drop_bring_nothing_back() -> None:
     lease = dropped()
     for voter in CONFIG.voters:

@@ -16,8 +16,10 @@ from albireo.machine.pair.events import (
     AskVoter,
     Effect,
     Event,
+    ForceAsked,
     FromPeer,
     FromVoter,
+    GrantEpoch,
     LogBroken,
     MemberStarted,
     PersistStore,
@@ -33,7 +35,7 @@ from albireo.machine.pair.party import MemberFacts
 from albireo.machine.pair.set_changes import SetChanges
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.log_view import LogView
-from albireo.model.position import Position
+from albireo.model.position import EPOCHS_MOST, EpochEntry, EpochHistory, Position
 
 CONFIG = PairConfig(cluster="c", voters=("v0", "v1", "v2"))
 FIRST = Record(
@@ -195,6 +197,23 @@ def test_candidacy_stops_after_reading(record: Record, reason: str) -> None:
     effects = machine.step(voted("v1", 1, "pair_read", record, **changes), EMPTY, now)
     assert not asked(effects, Prepare)
     assert machine.candidate.last_stop == reason
+
+
+FULL = EpochHistory(tuple(EpochEntry(2 * place, 1, place) for place in range(1, EPOCHS_MOST + 1)))
+MANY = LogView(history=FULL, end=Position(FULL.epoch, 1), durable=Position(FULL.epoch, 1))
+
+
+def test_a_member_whose_log_has_all_the_epochs_that_a_header_holds_stands_for_none() -> None:
+    machine, now = member(), Instant(SECOND)
+    machine.step(TimePassed(), MANY, now)
+    machine.step(voted("v0", 1, "pair_read"), MANY, now)
+    effects = machine.step(voted("v1", 1, "pair_read"), MANY, now)
+    assert Refused(Refusal.EPOCHS_FULL) in effects
+    assert not asked(effects, Prepare)
+    assert machine.candidate.last_stop == "epochs_full"
+    assert Refused(Refusal.EPOCHS_FULL) in machine.step(ForceAsked(), MANY, now)
+    later = Instant(now + 60 * SECOND)
+    assert not any(isinstance(one, GrantEpoch) for one in machine.step(TimePassed(), MANY, later))
 
 
 def test_write_or_sync_error_fences_and_nothing_leaves_any_more() -> None:

@@ -279,6 +279,38 @@ def test_the_log_is_put_away_first_and_nothing_is_acknowledged_before_the_folds_
     assert own.out[-1] == Commit(Position(2, 400))
 
 
+def verified() -> Following:
+    """It follows, and its log ends at 300."""
+    made = following(view(Position(2, 300)))
+    assert made.answered(answer(made, is_snapshot=False))
+    made.own.out.clear()
+    return made
+
+
+@pytest.mark.parametrize("last", [Position(2, 300), Position(2, 299), Position(3, 400), Position(2, 501)])
+def test_frames_that_claim_an_end_that_can_not_be_are_refused(last: Position) -> None:
+    made = verified()
+    made.frames(msgspec.structs.replace(frames(made), last=last))
+    assert made.own.out == [Refused(Refusal.IMPOSSIBLE_FRAMES)]
+
+
+@pytest.mark.parametrize("committed", [Position(4, 350), Position(1, 350), Position(-1, 350)])
+def test_a_commit_position_of_another_epoch_than_the_log_says_is_refused(committed: Position) -> None:
+    made = verified()
+    made.frames(msgspec.structs.replace(frames(made), committed=committed))
+    assert [type(one) for one in made.own.out] == [AppendFrames, Refused]
+    assert made.own.out[-1] == Refused(Refusal.IMPOSSIBLE_COMMIT)
+
+
+@pytest.mark.parametrize(
+    "change", [{"header_crc": -1}, {"header_crc": 1 << 32}, {"log_time_ms": -1}, {"position": 1 << 63}]
+)
+def test_a_beginning_that_no_log_can_have_is_refused(change: dict[str, int]) -> None:
+    made = following()
+    assert not made.answered(answer(made, **change))
+    assert made.own.out == [Refused(Refusal.IMPOSSIBLE_ANSWER)]
+
+
 def test_what_the_holder_does_not_have_is_told_when_the_log_is_put_away() -> None:
     made = following(view(Position(3, 50), EpochHistory((EpochEntry(3, 1, 99),)), told=Position(3, 40)))
     made.answered(answer(made))

@@ -33,7 +33,7 @@ from albireo.machine.node.events import OrdersGiven
 from albireo.machine.node.pending import FOLD_COST_MAX, RECORD_COST
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed
 from albireo.model.item import DataItem
-from albireo.model.position import BEGINNING, EpochEntry, Position
+from albireo.model.position import BEGINNING, EPOCHS_MOST, EpochEntry, EpochHistory, Position
 from albireo.model.principal import ANYBODY
 from albireo.model.value import ItemId, ValueType
 from albireo.node.core.actor import Core, CoreArguments, create
@@ -124,6 +124,23 @@ def test_a_damaged_log_is_refused_for_good_with_what_to_do(tmp_path: Path) -> No
             (tmp_path / "log" / copy).write_bytes(bytes(4096))
         refused = await refusal(tmp_path)
         assert not refused.may_pass and "restore it from a copy" in str(refused)
+
+    asyncio.run(story())
+
+
+def test_a_lone_node_with_all_the_epochs_that_a_header_holds_says_what_to_do(tmp_path: Path) -> None:
+    log, _ = Log.open(tmp_path / "log", StoreIdentity("c", "root"), msgspec.convert(ARGUMENTS["log"], LogConfig))
+    log.grant(EpochEntry(EPOCHS_MOST, 1, 1))
+    body = encode_records(0, 0, [Marked()])
+    log.append([Entry(Stream.CONTROL, Kind.RECORDS, 1, body, body_crc(body))], elapsed_ms=1, node_ns=1)
+    log.flush()
+    log.commit(log.end)
+    log.promise(0, 0, EpochHistory((*(EpochEntry(one, 1, 1) for one in range(1, EPOCHS_MOST)), *log.history.entries)))
+    log.close()
+
+    async def story() -> None:
+        refused = await refusal(tmp_path)
+        assert not refused.may_pass and "move the log away" in str(refused)
 
     asyncio.run(story())
 

@@ -44,6 +44,7 @@ def test_many_small_frames_bring_a_snapshot_forward(tmp_path: Path, monkeypatch:
             end = append_small_frames(made.cores[0])
             assert end >= begin + FRAMES
             await until(lambda: backup.log.snapshot.sequence >= begin + FRAMES // 2, "a snapshot by frames")
+            await until(lambda: not backup._house._is_replay_long(), "frames are counted from that one on")
 
     asyncio.run(story())
 
