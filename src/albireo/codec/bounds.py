@@ -11,12 +11,9 @@ from typing import Final
 
 import msgspec
 
+from albireo.model.bounded import INT64_MAX, INT64_MIN, TEXT_CHARS_MAX
 from albireo.model.instant import WALL_NS_MAX
 
-INT64_MIN: Final = -(2**63)
-INT64_MAX: Final = 2**63 - 1
-TEXT_CHARS_MAX: Final = 10_000
-"""Most characters of one text."""
 ENTRIES_MAX: Final = 1_000_000
 """Most entries of one list: as many as a node has items."""
 
