@@ -8,27 +8,20 @@ give a DecodeError, never anything else.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, Union, get_args
 
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.bounds import ENTRIES_MAX
+from albireo.codec.bounds import ENTRIES_MAX, MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
 from albireo.codec.errors import DecodeError
-from albireo.codec.pair_message import Carried, PeerMessage, Question, Voted
+from albireo.codec.pair_message import Carried, FoldsSent, Frames, PeerMessage, Question, RangeSent, Voted
 from albireo.model import bounded
 from albireo.model.case import Case
 from albireo.model.command import Receipt
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
 from albireo.model.value import Value
-
-MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Largest map or raw part taken from a socket (also the socket's ZMQ_MAXMSGSIZE)."""
-PARTS_MAX: Final = 4096
-"""Most parts of one message, its map included."""
-TOTAL_BYTES_MAX: Final = 2 * MESSAGE_BYTES_MAX
-"""Most bytes of all parts of one message: the largest map, and as much beside it."""
 
 
 class CopyTold(msgspec.Struct, frozen=True, kw_only=True):
@@ -425,8 +418,14 @@ AnyMessage = (
     | VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp
 )  # fmt: skip
 
+OPEN: Final = (Ask, Answer, Logged, Frames, FoldsSent, RangeSent)
+"""Messages with a field of any content."""
+_CLOSED: Final = [one for one in get_args(AnyMessage) if one not in OPEN]
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(AnyMessage)
+_decoder_of_large: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(Union[tuple(_CLOSED)])  # noqa: UP007  # Made, not written.
+_decoder_of_large_answers: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(Union[(*_CLOSED, Answer)])
 
 
 def encode(message: AnyMessage, raw: Sequence[bytes | memoryview] = ()) -> list[bytes | memoryview]:
@@ -434,18 +433,23 @@ def encode(message: AnyMessage, raw: Sequence[bytes | memoryview] = ()) -> list[
     return [_encoder.encode(message), *raw]
 
 
-def decode(parts: Sequence[bytes | memoryview]) -> tuple[AnyMessage, list[bytes | memoryview]]:
-    """The message and its raw parts.
+def decode(
+    parts: Sequence[bytes | memoryview], *, takes_answers: bool = True
+) -> tuple[AnyMessage, list[bytes | memoryview]]:
+    """The message and its raw parts. `takes_answers`: a map above OPEN_BYTES_MAX may be an answer.
 
     Raises:
-        DecodeError: no parts, a part above MESSAGE_BYTES_MAX, or a map that is no known message.
+        DecodeError: no parts, a part above MESSAGE_BYTES_MAX, or a map that is no known message within its bounds.
     """
     if not parts:
         raise DecodeError(0, "no parts")
     for part in parts:
         if len(part) > MESSAGE_BYTES_MAX:
             raise DecodeError(0, f"a part of {len(part)} bytes, at most {MESSAGE_BYTES_MAX}")
+    decoder = _decoder
+    if len(parts[0]) > OPEN_BYTES_MAX:
+        decoder = _decoder_of_large_answers if takes_answers else _decoder_of_large
     try:
-        return _decoder.decode(parts[0]), list(parts[1:])
+        return decoder.decode(parts[0]), list(parts[1:])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(0, str(error)) from error

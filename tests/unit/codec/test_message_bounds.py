@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 import albireo
+from albireo.codec.bounds import OPEN_BYTES_MAX
 from albireo.codec.errors import DecodeError
-from albireo.codec.message import AnyMessage, Ask, FeedAck, decode
+from albireo.codec.message import OPEN, Answer, AnyMessage, Ask, FeedAck, decode, encode
 from albireo.codec.record import Audited
 from albireo.machine.fold.cases import ActionAsked
 from albireo.machine.node.answers import CasesAsked, ItemsAsked, Nothing
@@ -90,3 +91,21 @@ def test_a_number_that_a_machine_brings_into_bounds_itself_is_taken() -> None:
     )
     message, _ = decode([encoded({"type": "ask", "request_id": 2 * INT64_MAX, "what": "x" * 10_000})])
     assert isinstance(message, Ask)
+
+
+def test_messages_of_any_content_are_known() -> None:
+    fields = [where.partition(".") for where in REASONS]
+    anything = {name for name, _, field in fields if field in ("arguments", "result", "fields", "payload")}
+    assert {one.__name__ for one in OPEN} == anything
+
+
+def test_a_large_map_of_any_content_is_refused_save_an_answer_that_was_asked_for() -> None:
+    """Empty lists take 70 times their size when they are decoded."""
+    content: list[object] = [[]] * OPEN_BYTES_MAX
+    answer = encode(Answer(request_id=1, result=content))
+    assert decode(answer, takes_answers=True)[0] == Answer(request_id=1, result=content)
+    for parts in (answer, encode(Ask(request_id=1, what="x", arguments={"a": content}))):
+        with pytest.raises(DecodeError):
+            decode(parts, takes_answers=False)
+    with pytest.raises(DecodeError):
+        decode(parts, takes_answers=True)

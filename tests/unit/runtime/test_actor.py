@@ -11,7 +11,8 @@ from random import Random
 import msgspec
 import pytest
 
-from albireo.codec.message import PARTS_MAX, TOTAL_BYTES_MAX, Ask
+from albireo.codec.bounds import PARTS_MAX, TOTAL_BYTES_MAX
+from albireo.codec.message import Ask
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.runtime import (
     ActorContext,

@@ -155,7 +155,7 @@ class Core:
         settings = (self.root, arguments.log, arguments.retention)
         self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._membership)
         self._link = actor.bind("core")
-        self._peers = PeerLinks(self._link)
+        self._peers = PeerLinks(self._link, lambda count: actor.log.limited("peer_forgotten", count=count))
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
             self.private.start(actor.call, self._released, self._log_failed)

@@ -5,6 +5,7 @@ table is bounded, and the peer that was heard least lately goes first. Who is fo
 speaks again; what is sent to it meanwhile fails, as to a peer that is gone, and it says hello again.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from albireo.runtime import Link
@@ -16,9 +17,14 @@ PEERS_MAX: Final = 4_096
 class PeerLinks:
     """Links by sender; of one run of CORE."""
 
-    def __init__(self, local: Link) -> None:
-        """`local`: link of everybody who is not remembered."""
+    def __init__(self, local: Link, on_forgotten: Callable[[int], object]) -> None:
+        """
+        Args:
+            local: link of everybody who is not remembered.
+            on_forgotten: told how many peers had to give way to others so far.
+        """
         self._local = local
+        self._on_forgotten = on_forgotten
         self._links: dict[bytes, Link] = {}
         self.forgotten = 0
         """Number of peers that had to give way to others."""
@@ -33,6 +39,7 @@ class PeerLinks:
         if len(self._links) > PEERS_MAX:
             del self._links[next(iter(self._links))]
             self.forgotten += 1
+            self._on_forgotten(self.forgotten)
 
     def of(self, sender: bytes) -> Link:
         return self._links.get(sender, self._local)

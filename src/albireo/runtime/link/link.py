@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import zmq
 
+from albireo.codec.bounds import MESSAGE_BYTES_MAX, PARTS_MAX, TOTAL_BYTES_MAX
 from albireo.codec.errors import DecodeError
-from albireo.codec.message import MESSAGE_BYTES_MAX, PARTS_MAX, TOTAL_BYTES_MAX, AnyMessage, decode, encode
+from albireo.codec.message import AnyMessage, decode, encode
 
 if TYPE_CHECKING:
     SyncSocket = zmq.Socket[bytes]
@@ -254,7 +255,7 @@ class Link:
         try:
             if fault is not None:
                 raise fault
-            message, raw = decode(parts)
+            message, raw = decode(parts, takes_answers=not self._is_bound)
         except DecodeError as error:
             self.malformed += 1
             self.on_malformed(self, sender, error)

@@ -43,6 +43,7 @@ from albireo.machine.node.events import (
     Served,
     Stopping,
 )
+from albireo.machine.node.receipts import ANSWERS_MAX
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import SILENT_NS, Root
@@ -721,6 +722,23 @@ def test_a_hello_with_endless_texts_is_refused() -> None:
     world.letter(b"plc", ProducerHello(producer="", run=1))
     assert [one.reason for one in world.take(AppendRefused) if isinstance(one, AppendRefused)] == ["malformed"] * 3
     assert world.end == end
+
+
+def test_answers_that_wait_for_a_commit_are_bounded() -> None:
+    """A disk, or another member, that hangs: whoever goes on asking is refused at last, and answered again later."""
+    world = World()
+    append(world, hello(world), 1, [60.0])
+    world.sync()
+    (case,) = world.root.folds.cases
+    action: dict[str, object] = {"action": "comment", "user": "ann", "comment": "seen", "case_id": case.case_id}
+    for number in range(ANSWERS_MAX + 1):
+        world.letter(b"cli", Ask(request_id=number, what="case_action", arguments=action))
+    (refused,) = world.take(Answer)
+    assert isinstance(refused, Answer)
+    assert "too many" in refused.error
+    world.sync()
+    assert len(world.take(Answer)) == ANSWERS_MAX
+    assert world.ask("case_action", **action).error == ""
 
 
 def test_while_nothing_is_admitted_a_due_shelve_makes_no_marks() -> None:
