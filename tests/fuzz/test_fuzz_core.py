@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from albireo.codec import message as codec
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import (
+    AnyMessage,
     Append,
     AppendEntry,
     Ask,
@@ -26,6 +27,7 @@ from albireo.codec.message import (
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS
 from albireo.model.position import EpochEntry, Position
+from tests.parts.bounds import changed, encoded, structs
 from tests.unit.machine.node.test_root import ITEMS, World, append, hello
 
 ENTRY = (Position(1, 5), Position(1, 4))
@@ -86,9 +88,9 @@ def _change(draw: st.DrawFn, value: Any) -> None:
 def test_nothing_that_is_said_kills_core(letters: list[tuple[bytes, tuple[bytes, list[bytes]]]]) -> None:
     world = World()
     hello(world)
-    for sender, (encoded, raw) in letters:
+    for sender, (said, raw) in letters:
         try:
-            message, _ = codec.decode([encoded])
+            message, _ = codec.decode([said])
         except DecodeError:
             continue
         world.letter(sender, message, raw)
@@ -102,3 +104,23 @@ def test_nothing_that_is_said_kills_core(letters: list[tuple[bytes, tuple[bytes,
     known = world.root.admission.producers.find("p1")
     assert known is not None
     assert known.last_sequence == welcome.last_sequence + 1
+
+
+def test_no_extreme_value_of_any_field_kills_core() -> None:
+    """Every message that the decoder takes with one field at its bounds, from the adapter and from a stranger."""
+    world = World()
+    hello(world)
+    for kind in structs(AnyMessage):
+        for value, is_within in changed(kind):
+            if not is_within or len(encoded(value)) > 1_000_000:
+                continue
+            message, _ = codec.decode([encoded(value)])
+            for sender in (b"plc", b"x"):
+                world.letter(sender, message, [b"x"])
+        world.sync()
+        world.pass_time(200 * MS)
+    world.sent.clear()
+    welcome = hello(world, run=99)
+    append(world, welcome, welcome.last_sequence + 1, [1.0])
+    world.sync()
+    assert world.root.samples_committed == 1

@@ -29,6 +29,7 @@ from albireo.codec.message import (
 from albireo.codec.record import Audited, EpochGranted, Marked, Record, decode_records, encode_records
 from albireo.machine.history.judging import group_fault, holes_left
 from albireo.model.position import EpochEntry, Position
+from tests.parts.bounds import changed, encoded, structs
 
 pytestmark = pytest.mark.slow
 
@@ -128,6 +129,30 @@ def test_words_between_histories() -> None:
             holes_left(HOLE, word.holes)
     assert seen["refused"] > ROUNDS / 4
     assert len(seen) == len(words) + 1
+
+
+def test_extreme_values_in_several_fields_of_every_message() -> None:
+    """Bounds are kept in whatever is taken; `test_message_bounds.py` looks at each field by itself."""
+    random = Random(20261123)
+    seen: Counter[str] = Counter()
+    for kind in structs(AnyMessage):
+        variants = [one for one, _ in changed(kind) if isinstance(one, dict) and len(encoded(one)) < 100_000]
+        for _ in range(200 if variants else 0):
+            mixed = dict(random.choice(variants))
+            for _ in range(random.randrange(4)):
+                other = random.choice(variants)
+                name = random.choice(list(other))
+                mixed[name] = other[name]
+            try:
+                message, _ = decode([encoded(mixed)])
+            except DecodeError:
+                seen["refused"] += 1
+                continue
+            seen[type(message).__name__] += 1
+            again, _ = decode(encode(message))
+            assert again == message
+    assert seen["refused"] > 1_000
+    assert len(seen) > 40
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 16, 4096])

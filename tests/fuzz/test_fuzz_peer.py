@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from albireo.codec.message import decode
 from albireo.codec.pair_message import (
     FoldsAsked,
     FoldsSent,
@@ -39,6 +40,8 @@ from albireo.machine.pair.member import Member
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochEntry, Position
+from tests.parts.bounds import changed as extreme
+from tests.parts.bounds import encoded, structs
 from tests.parts.pair import Side, Table
 from tests.unit.node.member.test_admin_actions import done
 
@@ -173,3 +176,16 @@ def test_no_word_of_the_other_member_raises(tmp_path: Path, seed: int) -> None:
                 hear(machine, side.log, word, side.table.now)
     assert {State.JOINING, State.READY, State.ACTIVE, State.SUSPENDED} <= seen
     assert len(kinds) >= 10
+
+
+def test_no_extreme_value_of_any_field_raises(tmp_path: Path) -> None:
+    """Every field of every message at its bounds, one after the other, in every state."""
+    for side in stages(Table(tmp_path)):
+        head: dict[str, Any] = {**side.table.sides[1 - side.index].member.own.peer_head}
+        machine = copy.deepcopy(side.member)
+        for kind in structs(PeerMessage):
+            for value, is_within in extreme(kind):
+                if is_within and len(encoded(value)) < 10_000:
+                    word, _ = decode([encoded(value | (head if side.index else {}))])
+                    assert isinstance(word, PeerMessage)
+                    hear(machine, side.log, word, side.table.now)

@@ -42,6 +42,7 @@ from albireo.codec.record import (
 from albireo.machine.fold.folds import Folds
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
 from albireo.machine.history.trace import AggregateSettings
+from albireo.model.bounded import TEXT_CHARS_MAX
 from albireo.model.case import Case
 from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import SECOND
@@ -94,7 +95,7 @@ ALARMED = ItemDeclared(
     item=DataItem(name="co", value_type=ValueType.INT64, alarm=AlarmSettings(hi=1e18, lo=-1e18, rate_per_s=1.0)),
 )
 INTEGERS = (-(2**63), -(2**62), -1, 0, 1, 2**32, 2**62 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
-TEXTS = ("", "\0", "\x1b[2J", "=1+1", "../..", "ü" * 300, "x" * (bounds.TEXT_CHARS_MAX + 1))
+TEXTS = ("", "\0", "\x1b[2J", "=1+1", "../..", "ü" * 300, "x" * (TEXT_CHARS_MAX + 1))
 FLOATS = (0.0, -0.0, 5e-324, 1.7e308, float("inf"), float("-inf"), float("nan"))
 EVER = TimeRange(-TIME_LIMIT_NS, TIME_LIMIT_NS)
 REACHED = TimeRange(-TIME_LIMIT_NS + 2 * BUCKET_NS, TIME_LIMIT_NS - 2 * BUCKET_NS)
@@ -133,7 +134,7 @@ def test_every_number_text_and_list_of_every_kind_is_bounded(kind: type[Record])
         for name in path:
             content = getattr(content, name)
         if isinstance(content, str):
-            beyond: list[object] = ["x" * (bounds.TEXT_CHARS_MAX + 1)]
+            beyond: list[object] = ["x" * (TEXT_CHARS_MAX + 1)]
         elif isinstance(content, tuple):
             beyond = [(0,) * (bounds.ENTRIES_MAX + 1), (2**63,), (-1, 5)]
         elif path[-1] in ("run", "branch_id"):

@@ -11,14 +11,20 @@ from typing import Final
 
 import msgspec
 
+from albireo.model.bounded import INT64_MAX, INT64_MIN, TEXT_CHARS_MAX
 from albireo.model.instant import WALL_NS_MAX
 
-INT64_MIN: Final = -(2**63)
-INT64_MAX: Final = 2**63 - 1
-TEXT_CHARS_MAX: Final = 10_000
-"""Most characters of one text."""
 ENTRIES_MAX: Final = 1_000_000
 """Most entries of one list: as many as a node has items."""
+MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Largest map or raw part taken from a socket (also the socket's ZMQ_MAXMSGSIZE)."""
+PARTS_MAX: Final = 4096
+"""Most parts of one message, its map included."""
+TOTAL_BYTES_MAX: Final = 2 * MESSAGE_BYTES_MAX
+"""Most bytes of all parts of one message: the largest map, and as much beside it."""
+OPEN_BYTES_MAX: Final = 1024 * 1024
+"""Largest map of a message with a field of any content, save an answer that was asked for. 32 MiB of empty lists take
+2.3 GiB and 14 s to decode; of bounded fields they are refused before anything is made of them."""
 
 Range = tuple[int, int]
 """Smallest and largest allowed number."""

@@ -8,20 +8,20 @@ give a DecodeError, never anything else.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final, Union, get_args
 
 import msgspec
+from msgspec import Meta
 
+from albireo.codec.bounds import ENTRIES_MAX, MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
 from albireo.codec.errors import DecodeError
-from albireo.codec.pair_message import Carried, PeerMessage, Question, Voted
+from albireo.codec.pair_message import Carried, FoldsSent, Frames, PeerMessage, Question, RangeSent, Voted
+from albireo.model import bounded
 from albireo.model.case import Case
 from albireo.model.command import Receipt
 from albireo.model.item import DataItem, KnownItem
-from albireo.model.position import EpochEntry, Position
+from albireo.model.position import Epochs, Position
 from albireo.model.value import Value
-
-MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Largest map or raw part taken from a socket (also the socket's ZMQ_MAXMSGSIZE)."""
 
 
 class CopyTold(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,11 +29,11 @@ class CopyTold(msgspec.Struct, frozen=True, kw_only=True):
 
     is_incomplete: bool = False
     """True: this history lacks files that the other member may have."""
-    files: int = 0
+    files: bounded.Count = 0
     """Number of files to copy; 0: not counted yet."""
-    done: int = 0
+    done: bounded.Count = 0
     """Number of files copied."""
-    trouble: str = ""
+    trouble: bounded.Text = ""
     """Reason why the copying stands still; empty: it goes on."""
 
 
@@ -44,28 +44,28 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 class Started(Message, frozen=True, tag="started"):
     """The actor is ready: its sockets are bound and its state is rebuilt."""
 
-    actor: str
-    pid: int
+    actor: bounded.Name
+    pid: bounded.Count
 
 
 class AliveAsked(Message, frozen=True, tag="dead?"):
     """DEAD?: goes through the actor's own loop, so a hung actor does not answer."""
 
-    nonce: int
+    nonce: bounded.Word
 
 
 class AliveAnswered(Message, frozen=True, tag="alive!"):
-    nonce: int
-    actor: str
-    cpu_ns: int = 0
+    nonce: bounded.Word
+    actor: bounded.Name
+    cpu_ns: bounded.Count = 0
     """CPU time used since the start, by the process or, in thread placement, by the thread."""
-    longest_turn_ns: int = 0
+    longest_turn_ns: bounded.Count = 0
     """Longest turn of the last 10..20 s."""
-    longest_turn_cpu_ns: int = 0
+    longest_turn_cpu_ns: bounded.Count = 0
     """Most CPU time that a turn used in the last 10..20 s."""
-    malformed: int = 0
+    malformed: bounded.Count = 0
     """Number of malformed messages since the start."""
-    log_dropped: int = 0
+    log_dropped: bounded.Count = 0
     """Number of log lines lost since the start."""
 
 
@@ -76,62 +76,62 @@ class StopAsked(Message, frozen=True, tag="stop"):
 class Stopped(Message, frozen=True, tag="stopped"):
     """Everything is released; nothing follows."""
 
-    actor: str
+    actor: bounded.Name
 
 
 class ProducerHello(Message, frozen=True, tag="producer_hello"):
     """A named producer opens or re-opens. An adapter sends its items along."""
 
-    producer: str
-    items: tuple[DataItem, ...] = ()
-    run: int = 0
+    producer: bounded.Text
+    items: Annotated[tuple[DataItem, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    run: bounded.Word = 0
     """Random number of the producer's run; a new one means a new life, and a gap."""
     takes_orders: bool = False
     """True: this producer carries out orders for its items."""
-    life: int = 0
+    life: bounded.Count = 0
     """Producer id of the last welcome of this run; 0: none came yet."""
 
 
 class ProducerWelcome(Message, frozen=True, tag="producer_welcome"):
-    producer_id: int
+    producer_id: bounded.Count
     """Number of the producer's life: batches carry it, and their numbers mean nothing in another."""
-    last_sequence: int
+    last_sequence: bounded.Count
     """Last producer sequence of this life that is committed or pending; the producer goes on with the next."""
-    item_ids: tuple[int, ...]
+    item_ids: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)]
     """Ids of the hello's items, in the same order."""
-    epoch: int
-    credit_bytes: int
+    epoch: bounded.Count
+    credit_bytes: bounded.Count
     """Bytes of bodies that may be on their way unanswered."""
-    run: int = 0
+    run: bounded.Word = 0
     """Run of the hello; 0: not said (a CORE of 0.1.0)."""
 
 
 class AppendEntry(msgspec.Struct, frozen=True, array_like=True):
     """One body to append; its bytes are the raw part of the same index."""
 
-    stream: int
-    kind: int
-    record_count: int
-    body_crc: int
+    stream: bounded.Number32
+    kind: bounded.Number32
+    record_count: bounded.Number32
+    body_crc: bounded.Number32
 
 
 class Append(Message, frozen=True, tag="append"):
     """Bodies with consecutive producer sequences, in order."""
 
-    entries: tuple[AppendEntry, ...]
+    entries: Annotated[tuple[AppendEntry, ...], Meta(max_length=PARTS_MAX)]
 
 
 class Appended(Message, frozen=True, tag="appended"):
     """Receipt for all batches up to `producer_sequence`: recorded, and committed but for the last `uncommitted`."""
 
-    producer_id: int
-    producer_sequence: int
+    producer_id: bounded.Count
+    producer_sequence: bounded.Count
     position: Position
-    durability: str = "local"
+    durability: bounded.Name = "local"
     """`both`: on the disks of both members; `local`: on this one's, the only member of the set or the only node."""
-    members: tuple[int, ...] = ()
+    members: bounded.Members = ()
     """In-sync set at this moment, or this member alone if any batch is uncommitted; empty: no pair."""
-    uncommitted: int = 0
+    uncommitted: bounded.Count = 0
     """Number of batches, of a stream whose durability is `local`, that are on this member's disk and may be cut by a
     takeover; the producer keeps them. Another receipt follows once all are committed."""
 
@@ -139,9 +139,9 @@ class Appended(Message, frozen=True, tag="appended"):
 class Successor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Life that has the name of a superseded one."""
 
-    producer_id: int
-    run: int
-    since_ns: int = 0
+    producer_id: bounded.Count
+    run: bounded.Word
+    since_ns: bounded.Signed = 0
     """Node time at which it began; 0: not known."""
 
 
@@ -154,28 +154,28 @@ class AppendRefused(Message, frozen=True, tag="append_refused"):
     `not_owner` (an item is another producer's).
     """
 
-    producer_id: int
-    producer_sequence: int
-    reason: str
-    wanted: int = 0
-    run: int = 0
+    producer_id: bounded.Count
+    producer_sequence: bounded.Count
+    reason: bounded.Name
+    wanted: bounded.Count = 0
+    run: bounded.Word = 0
     """Run of the hello, where a hello is refused for good; reason `superseded`: run that is."""
     successor: Successor | None = None
     """Reason `superseded`: life that has the name."""
-    detail: str = ""
+    detail: bounded.Text = ""
     """Cause and remedy, for people; not empty: a hello of this `run` is refused, for good."""
 
 
 class WriteOrder(Message, frozen=True, tag="write_order"):
     """CORE to adapter. The adapter checks `epoch` and `not_after` right before it sends."""
 
-    command_id: str
-    item_id: int
+    command_id: bounded.Text
+    item_id: bounded.Number32
     value: Value
-    epoch: int
-    not_after: int
+    epoch: bounded.Count
+    not_after: bounded.Signed
     """Instant (boot clock of this machine) from which on the order is not sent any more."""
-    not_before: int = 0
+    not_before: bounded.Signed = 0
     """Instant from which this holder may write; until then the previous one may. The order waits for it."""
 
 
@@ -193,14 +193,14 @@ class RoleTold(Message, frozen=True, tag="role_told"):
     """
 
     is_acting: bool
-    epoch: int
+    epoch: bounded.Count
     """Epoch that this member holds or follows. An adapter ignores `is_acting` under a lower epoch than it has heard."""
-    member: int = 0
+    member: bounded.Seat = 0
     """Index of this member, and of its mailbox in a PLC."""
-    not_before: int = 0
-    not_after: int = 0
+    not_before: bounded.Signed = 0
+    not_after: bounded.Signed = 0
     """Instants (boot clock) of the holder's present permit, for writes of an adapter without an order; 0: none."""
-    stand_down: int = 0
+    stand_down: bounded.Count = 0
     """Number of times that this run of CORE has stopped acting; `WritesEnded` names it."""
 
 
@@ -210,7 +210,7 @@ class RoleAsked(Message, frozen=True, tag="role_asked"):
     CORE learns from it whom to tell of a promotion, also after a restart of its own.
     """
 
-    adapter: str
+    adapter: bounded.Name
     reaches: bool | None = None
     """True: the adapter reaches its device; None: not tried (`standby = "off"`), or not known yet."""
 
@@ -218,9 +218,9 @@ class RoleAsked(Message, frozen=True, tag="role_asked"):
 class WritesEnded(Message, frozen=True, tag="writes_ended"):
     """Adapter to CORE: it writes no more. Sent at its stop, when it stands by, and when the last write then ends."""
 
-    stand_down: int
+    stand_down: bounded.Count
     """Number in the `RoleTold` that the adapter heard last."""
-    lands_until: int = 0
+    lands_until: bounded.Signed = 0
     """Instant (boot clock) by which the writes under way have landed, or never will; 0: none is under way."""
     is_stopped: bool = False
 
@@ -232,77 +232,77 @@ class VoterOffered(Message, frozen=True, tag="voter_offered"):
     a request of the CORE before may still be under way on it.
     """
 
-    adapter: str
-    connection: int
+    adapter: bounded.Name
+    connection: bounded.Count
     """Number above 0 that is never used twice; it may fall at a restart of the adapter."""
 
 
 class VoterLost(Message, frozen=True, tag="voter_lost"):
     """The register voter's `ConnectionLost`: closed by RST, before this was said."""
 
-    adapter: str
-    connection: int
+    adapter: bounded.Name
+    connection: bounded.Count
 
 
 class VoterReadAsked(Message, frozen=True, tag="voter_read_asked"):
     """CORE to adapter: the register voter's `ReadBlocks`."""
 
-    adapter: str
-    connection: int
+    adapter: bounded.Name
+    connection: bounded.Count
 
 
 class VoterRead(Message, frozen=True, tag="voter_read"):
     """The register voter's `RegistersRead`: member 0's block, then member 1's."""
 
-    adapter: str
-    connection: int
-    words: tuple[int, ...]
+    adapter: bounded.Name
+    connection: bounded.Count
+    words: bounded.Words
 
 
 class VoterWriteAsked(Message, frozen=True, tag="voter_write_asked"):
     """CORE to adapter: the register voter's `WriteBlock`, into the block of the own member."""
 
-    adapter: str
-    connection: int
-    member: int
-    register: int
+    adapter: bounded.Name
+    connection: bounded.Count
+    member: bounded.Seat
+    register: bounded.Register
     """Index of the first register in that block."""
-    words: tuple[int, ...]
-    not_after: int
+    words: bounded.Words
+    not_after: bounded.Signed
     """Instant (boot clock) from which on the request is not sent, and the connection is given up instead."""
 
 
 class VoterWritten(Message, frozen=True, tag="voter_written"):
     """The register voter's `RegistersWritten`."""
 
-    adapter: str
-    connection: int
+    adapter: bounded.Name
+    connection: bounded.Count
 
 
 class VoterHangUp(Message, frozen=True, tag="voter_hang_up"):
     """CORE to adapter: close the connection of the register voter. Answered by `VoterLost`, then `VoterOffered`."""
 
-    adapter: str
-    connection: int
+    adapter: bounded.Name
+    connection: bounded.Count
 
 
 class FeedHello(Message, frozen=True, tag="feed_hello"):
     """The follower says what it has and what it wants."""
 
-    follower: str
+    follower: bounded.Text
     is_named: bool = False
     """A named follower holds back retention up to its acknowledged position."""
-    log_id: bytes = b""
+    log_id: bounded.LogId = b""
     """Id of the log that the follower has; empty: it has nothing yet."""
-    history: tuple[EpochEntry, ...] = ()
+    history: Epochs = ()
     position: Position = Position()
     """Last position that the follower has made durable; a claim, never an acknowledgement."""
-    streams: tuple[int, ...] = ()
+    streams: bounded.Streams = ()
     """Streams that are wanted; empty: all."""
-    mode: str = "log"
+    mode: bounded.Name = "log"
     """`log`: every record; `state`: latest value per key."""
-    credit_bytes: int = 1 << 20
-    max_wait_ms: int = 0
+    credit_bytes: bounded.Signed = 1 << 20
+    max_wait_ms: bounded.Signed = 0
     """Mode `log`: longest time that a few new records may be kept back, to come in one piece (as Kafka's
     `fetch.max.wait.ms`)."""
 
@@ -310,17 +310,17 @@ class FeedHello(Message, frozen=True, tag="feed_hello"):
 class FeedAnswer(Message, frozen=True, tag="feed_answer"):
     """`verdict`: resume, truncate, fork, snapshot, behind, refused."""
 
-    verdict: str
+    verdict: bounded.Name
     position: Position = Position()
-    log_id: bytes = b""
-    history: tuple[EpochEntry, ...] = ()
-    reason: str = ""
+    log_id: bounded.LogId = b""
+    history: Epochs = ()
+    reason: bounded.Text = ""
 
 
 class FeedData(Message, frozen=True, tag="feed_data"):
     """Mode log: frames as they stand in the log, one raw part."""
 
-    epoch: int
+    epoch: bounded.Count
     first: Position
     last: Position
     previous: Position
@@ -330,15 +330,15 @@ class FeedData(Message, frozen=True, tag="feed_data"):
 class FeedState(Message, frozen=True, tag="feed_state"):
     """Mode state: what changed up to `position`, latest value per key, encoded once per tick for all followers."""
 
-    epoch: int
+    epoch: bounded.Count
     position: Position
     previous: Position
     is_snapshot: bool = False
-    items: tuple[KnownItem, ...] = ()
-    cases: tuple[Case, ...] = ()
+    items: Annotated[tuple[KnownItem, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    cases: Annotated[tuple[Case, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Open cases that changed; closed ones come once with lifecycle_status closed."""
-    receipts: tuple[Receipt, ...] = ()
-    value_parts: tuple[tuple[int, int], ...] = ()
+    receipts: Annotated[tuple[Receipt, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    value_parts: Annotated[tuple[tuple[bounded.Register, bounded.Number32], ...], Meta(max_length=PARTS_MAX)] = ()
     """(value type, row count) of each raw part: sample columns as in codec.samples."""
 
 
@@ -347,17 +347,17 @@ class FeedAck(Message, frozen=True, tag="feed_ack"):
 
     received: Position
     durable: Position
-    credit_bytes: int
+    credit_bytes: bounded.Signed
 
 
 class FeedAlive(Message, frozen=True, tag="feed_alive"):
-    epoch: int
+    epoch: bounded.Count
     is_acting: bool
     committed: Position
     end: Position
     sent: Position = Position()
     """Last position sent to this follower; a follower that is not there yet has missed something."""
-    scanned: int = 0
+    scanned: bounded.Count = 0
     """Sequence up to which everything was sent, or is not wanted."""
 
 
@@ -376,7 +376,7 @@ class HistoryTold(Message, frozen=True, tag="history_told"):
 
     own: CopyTold
     other: CopyTold
-    refused: dict[str, int] = {}
+    refused: bounded.Counts = {}
     """Number of words of the other history that were not believed, by reason."""
 
 
@@ -386,27 +386,27 @@ class Ask(Message, frozen=True, tag="ask"):
     `what` and `arguments` are listed in docs/node-protocol.md; unknown ones are refused by name.
     """
 
-    request_id: int
-    what: str
+    request_id: bounded.Signed
+    what: bounded.Text
     arguments: dict[str, object] = {}
 
 
 class Answer(Message, frozen=True, tag="answer"):
     """`result` is JSON-like; `error` non-empty means refused, with the remedy in words. Raw parts may follow."""
 
-    request_id: int
+    request_id: bounded.Signed
     result: object = None
-    error: str = ""
+    error: bounded.Verdict = ""
 
 
 class Logged(Message, frozen=True, tag="log"):
     """One structured log line on its way to `logger`."""
 
-    at_ns: int
-    level: str
-    actor: str
-    event: str
-    fields: dict[str, object] = {}
+    at_ns: bounded.Signed
+    level: bounded.Name
+    actor: bounded.Name
+    event: bounded.Name
+    fields: bounded.Fields = {}
 
 
 AnyMessage = (
@@ -418,8 +418,14 @@ AnyMessage = (
     | VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp
 )  # fmt: skip
 
+OPEN: Final = (Ask, Answer, Logged, Frames, FoldsSent, RangeSent)
+"""Messages with a field of any content."""
+_CLOSED: Final = [one for one in get_args(AnyMessage) if one not in OPEN]
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(AnyMessage)
+_decoder_of_large: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(Union[tuple(_CLOSED)])  # noqa: UP007  # Made, not written.
+_decoder_of_large_answers: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(Union[(*_CLOSED, Answer)])
 
 
 def encode(message: AnyMessage, raw: Sequence[bytes | memoryview] = ()) -> list[bytes | memoryview]:
@@ -427,18 +433,23 @@ def encode(message: AnyMessage, raw: Sequence[bytes | memoryview] = ()) -> list[
     return [_encoder.encode(message), *raw]
 
 
-def decode(parts: Sequence[bytes | memoryview]) -> tuple[AnyMessage, list[bytes | memoryview]]:
-    """The message and its raw parts.
+def decode(
+    parts: Sequence[bytes | memoryview], *, takes_answers: bool = True
+) -> tuple[AnyMessage, list[bytes | memoryview]]:
+    """The message and its raw parts. `takes_answers`: a map above OPEN_BYTES_MAX may be an answer.
 
     Raises:
-        DecodeError: no parts, a part above MESSAGE_BYTES_MAX, or a map that is no known message.
+        DecodeError: no parts, a part above MESSAGE_BYTES_MAX, or a map that is no known message within its bounds.
     """
     if not parts:
         raise DecodeError(0, "no parts")
     for part in parts:
         if len(part) > MESSAGE_BYTES_MAX:
             raise DecodeError(0, f"a part of {len(part)} bytes, at most {MESSAGE_BYTES_MAX}")
+    decoder = _decoder
+    if len(parts[0]) > OPEN_BYTES_MAX:
+        decoder = _decoder_of_large_answers if takes_answers else _decoder_of_large
     try:
-        return _decoder.decode(parts[0]), list(parts[1:])
+        return decoder.decode(parts[0]), list(parts[1:])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(0, str(error)) from error

@@ -8,29 +8,39 @@
 Spec: design/pair.md, The voter protocol, exactly.
 """
 
+from typing import Annotated, Final
+
 import msgspec
+from msgspec import Meta
 
 from albireo.codec.record import Audited
+from albireo.model.bounded import INT64_MIN, Count, Members, Name, Number32, Seat, Signed, Text, Word
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant
-from albireo.model.position import BEGINNING, EpochEntry, Position
+from albireo.model.position import BEGINNING, Epochs, Position
+
+VOTERS_MAX: Final = 16
+"""Most voters that a message names; a topology has five at most."""
+CASES_MAX: Final = 64
+ORDERS_MAX: Final = 64
+"""Most cases and admin actions in one heartbeat; a member tells four actions at a time."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Record on which the voters agree. Compared by (epoch, version); its epoch belongs to one run of one member."""
 
-    cluster: str
-    voters: tuple[str, ...]
-    generation: int
-    epoch: int
-    version: int
-    holder: int
+    cluster: Name
+    voters: Annotated[tuple[Name, ...], Meta(max_length=VOTERS_MAX)]
+    generation: Word
+    epoch: Count
+    version: Count
+    holder: Seat
     """Index of the member that holds the epoch."""
-    run: int
+    run: Word
     """Run of the holder's CORE; 0: the first record, which belongs to no run."""
-    members: tuple[int, ...]
+    members: Members
     """In-sync set, rising: members that have everything that was acknowledged, one of which may be the next holder."""
-    lease_ns: int
+    lease_ns: Count
     is_forced: bool = False
     """True: an operator stated that the other machine is off."""
 
@@ -42,11 +52,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 class ToVoter(msgspec.Struct, frozen=True, kw_only=True):
     """Head of each question to a voter."""
 
-    cluster: str
-    generation: int
-    member: int
-    run: int
-    round: int
+    cluster: Name
+    generation: Word
+    member: Seat
+    run: Word
+    round: Count
     """Number that the answer repeats, so that it counts for a round that was sent at a known instant."""
 
 
@@ -57,7 +67,7 @@ class Read(ToVoter, frozen=True, kw_only=True, tag="pair_read"):
 class Prepare(ToVoter, frozen=True, kw_only=True, tag="pair_prepare"):
     """Request to promise that nothing below this epoch is accepted."""
 
-    epoch: int
+    epoch: Count
 
 
 class Accept(ToVoter, frozen=True, kw_only=True, tag="pair_accept"):
@@ -71,33 +81,33 @@ class Accept(ToVoter, frozen=True, kw_only=True, tag="pair_accept"):
 class Release(ToVoter, frozen=True, kw_only=True, tag="pair_release"):
     """Request to end the lease of a holder that acts no more."""
 
-    epoch: int
+    epoch: Count
 
 
 class Install(ToVoter, frozen=True, kw_only=True, tag="pair_install"):
     """First record of a new pair, or re-admission of a voter that lost its store. Only an empty voter takes it."""
 
     record: Record
-    promised: int
+    promised: Count
     """Epoch below which nothing is accepted: at least the record's, higher when other voters promised more."""
 
 
 class Voted(msgspec.Struct, frozen=True, kw_only=True, tag="pair_voted"):
     """Answer of a voter to any question."""
 
-    voter: str
-    cluster: str
-    generation: int
-    to_run: int
-    round: int
-    question: str
+    voter: Name
+    cluster: Name
+    generation: Word
+    to_run: Word
+    round: Count
+    question: Name
     """Tag of the question."""
     is_granted: bool
-    reason: str = ""
+    reason: Text = ""
     """Reason of a refusal, in one of the words of `voter.Refusal`."""
-    promised: int = 0
+    promised: Count = 0
     record: Record | None = None
-    lease_left_ns: int = 0
+    lease_left_ns: Signed = 0
     """Rest of the recorded run's lease on the voter's clock; may be above 0 although the holder's process is gone."""
     is_lease_running: bool = False
     """True: a lease of another run than the sender's bars a candidacy."""
@@ -108,77 +118,77 @@ class Voted(msgspec.Struct, frozen=True, kw_only=True, tag="pair_voted"):
 class Between(msgspec.Struct, frozen=True, kw_only=True):
     """Head of each message between the members."""
 
-    cluster: str
-    member: int
+    cluster: Name
+    member: Seat
     """Index of the sender."""
-    run: int
+    run: Word
     """Run of the sender's CORE."""
-    store: str
+    store: Name
     """Id of the sender's store: two members with one id have a cloned disk."""
 
 
 class Heartbeat(Between, frozen=True, kw_only=True, tag="pair_heartbeat"):
     """State of the sender. Sent over every path, with the same `beat`."""
 
-    beat: int
+    beat: Count
     """Number that rises by one; a heartbeat that is not higher is a copy from another path, or a replay."""
-    sent: Instant
+    sent: Annotated[Instant, Meta(ge=INT64_MIN)]
     """Instant on the sender's clock; comes back in the answer."""
-    state: str
-    epoch: int
+    state: Name
+    epoch: Count
     """Epoch that the sender holds or follows; 0: none."""
     is_acting: bool
     """True: the sender is a confirmed holder under a valid lease; `state` is active or solo."""
     is_holder: bool
     """True: the sender's record was confirmed, and it has seen no higher one."""
-    members: tuple[int, ...] = ()
+    members: Members = ()
     """Confirmed in-sync set, if the sender is the holder."""
     end: Position
-    sent_to: int = 0
+    sent_to: Count = 0
     """Last sequence sent to the receiver in `session`, by which it knows what it missed."""
-    session: int = 0
+    session: Count = 0
     committed: Position
-    accepted_epoch: int
+    accepted_epoch: Count
     """Epoch below which the sender follows nothing."""
-    reaches: int = 0
+    reaches: Count = 0
     """Number of devices that the sender's adapters reach."""
     has_room: bool = True
     """True: the sender's disk has room for appends. Software that does not know this field says nothing."""
     is_held: bool = False
     """True: the sender opens no candidacy, so nobody waits for it or hands over to it."""
-    cases: tuple[tuple[str, str], ...] = ()
+    cases: Annotated[tuple[tuple[Name, Text], ...], Meta(max_length=CASES_MAX)] = ()
     """Cases of the sender that are open, with details; both members show them."""
-    orders: tuple[Audited, ...] = ()
+    orders: Annotated[tuple[Audited, ...], Meta(max_length=ORDERS_MAX)] = ()
     """Admin actions that people asked of the sender while it could not append; the member that can logs them."""
-    orders_taken_ns: int = 0
+    orders_taken_ns: Signed = 0
     """Time of the latest of the receiver's `orders` whose record is committed."""
-    feature_level: int = FIRST_LEVEL
+    feature_level: Count = FIRST_LEVEL
     """Highest level that the sender knows, or is held back to. Software older than levels says nothing."""
-    log_level: int = FIRST_LEVEL
+    log_level: Count = FIRST_LEVEL
     """Feature level of the sender's log."""
 
 
 class HeartbeatAnswered(Between, frozen=True, kw_only=True, tag="pair_heartbeat_answered"):
     """Answer: the heartbeat of `to_run` sent at `echo` was heard."""
 
-    to_run: int
-    echo: Instant
-    following_epoch: int
+    to_run: Word
+    echo: Annotated[Instant, Meta(ge=INT64_MIN)]
+    following_epoch: Count
     """Epoch that the sender follows; 0: it follows nobody."""
     is_promised: bool
     """True: no candidacy of the sender is open, and none will be for lease + drift on its clock."""
-    accepted_epoch: int
+    accepted_epoch: Count
 
 
 class FollowAsked(Between, frozen=True, kw_only=True, tag="pair_follow"):
     """Hello of a follower with the state of its log; a claim, never an acknowledgement."""
 
-    to_run: int
-    epoch: int
+    to_run: Word
+    epoch: Count
     """Epoch of the holder that the sender wants to follow."""
-    session: int
+    session: Count
     """Number that rises within a run of the follower and shows late hellos. Acknowledgements count in one session."""
-    history: tuple[EpochEntry, ...]
+    history: Epochs
     end: Position
     is_damaged: bool = False
     """True: records at or below the sender's commit position are unreadable."""
@@ -193,25 +203,25 @@ class FollowAnswered(Between, frozen=True, kw_only=True, tag="pair_follow_answer
     the holder's log begins, and ask for the folds (`FoldsAsked`) before anything else.
     """
 
-    to_run: int
-    epoch: int
-    session: int
-    position: int
-    history: tuple[EpochEntry, ...]
+    to_run: Word
+    epoch: Count
+    session: Count
+    position: Count
+    history: Epochs
     is_snapshot: bool = False
-    header_crc: int = 0
+    header_crc: Number32 = 0
     """With `is_snapshot`: CRC of the header of the frame that ends at `position`, to which the next frame chains."""
-    log_time_ms: int = 0
+    log_time_ms: Count = 0
     """With `is_snapshot`: log time at `position`."""
 
 
 class Frames(Between, frozen=True, kw_only=True, tag="pair_frames"):
     """Raw frames from the holder's log, committed or not."""
 
-    to_run: int
-    epoch: int
-    session: int
-    previous: int
+    to_run: Word
+    epoch: Count
+    session: Count
+    previous: Count
     """Sequence before the first record, at which the receiver's log must end."""
     last: Position
     committed: Position
@@ -222,11 +232,11 @@ class Frames(Between, frozen=True, kw_only=True, tag="pair_frames"):
 class FollowAcked(Between, frozen=True, kw_only=True, tag="pair_follow_acked"):
     """Acknowledgement of records that the follower verified in this session and epoch."""
 
-    to_run: int
-    epoch: int
-    session: int
-    received: int
-    durable: int
+    to_run: Word
+    epoch: Count
+    session: Count
+    received: Count
+    durable: Count
     has_gap: bool = False
     """True: send again from `received` on."""
     is_complete: bool = True
@@ -236,23 +246,23 @@ class FollowAcked(Between, frozen=True, kw_only=True, tag="pair_follow_acked"):
 class FoldsAsked(Between, frozen=True, kw_only=True, tag="pair_folds_asked"):
     """Request for a part of the folds that belong to `session`; one part is under way at a time."""
 
-    to_run: int
-    epoch: int
-    session: int
-    part: int
+    to_run: Word
+    epoch: Count
+    session: Count
+    part: Count
     """Index of the part, from 0."""
 
 
 class FoldsSent(Between, frozen=True, kw_only=True, tag="pair_folds"):
     """A part of the holder's folds as they were at one commit position, the same for all parts of a session."""
 
-    to_run: int
-    epoch: int
-    session: int
-    part: int
-    parts: int
+    to_run: Word
+    epoch: Count
+    session: Count
+    part: Count
+    parts: Count
     position: Position
-    log_time_ms: int
+    log_time_ms: Count
     """Log time at `position`."""
     payload: object = None
     """Slices of sections; opaque here."""
@@ -261,19 +271,19 @@ class FoldsSent(Between, frozen=True, kw_only=True, tag="pair_folds"):
 class RangeAsked(Between, frozen=True, kw_only=True, tag="pair_range_asked"):
     """Request for committed frames behind `after` once more, because the sender's frames are damaged there."""
 
-    to_run: int
-    epoch: int
-    session: int
-    after: int
+    to_run: Word
+    epoch: Count
+    session: Count
+    after: Count
 
 
 class RangeSent(Between, frozen=True, kw_only=True, tag="pair_range"):
     """The frames that were asked for, or the first of them."""
 
-    to_run: int
-    epoch: int
-    session: int
-    after: int
+    to_run: Word
+    epoch: Count
+    session: Count
+    after: Count
     is_gone: bool = False
     """True: the frames are pruned at the holder, and nothing follows."""
     payload: object = None
@@ -287,7 +297,7 @@ class Leaving(Between, frozen=True, kw_only=True, tag="pair_leaving"):
 class Yielded(Between, frozen=True, kw_only=True, tag="pair_yielded"):
     """The holder of `epoch` acts no more, and both logs end at `position`: the receiver may be a candidate at once."""
 
-    epoch: int
+    epoch: Count
     position: Position
 
 

@@ -5,16 +5,19 @@ id). Two histories agree up to the last entry that is equal in all three parts.
 """
 
 from bisect import bisect_right
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
+
+from albireo.model.bounded import Count, Word
 
 
 class Position(msgspec.Struct, frozen=True, order=True, array_like=True):
     """One record of a log, or with sequence 0 the place before the first."""
 
-    epoch: int = 0
-    sequence: int = 0
+    epoch: Count = 0
+    sequence: Count = 0
 
     def __str__(self) -> str:
         return f"{self.epoch}:{self.sequence}"
@@ -37,10 +40,14 @@ are kept, nobody leads a log any more before the oldest have gone."""
 class EpochEntry(msgspec.Struct, frozen=True, array_like=True):
     """Start of an epoch: from `first_sequence` on the log was written under `epoch`."""
 
-    epoch: int
-    first_sequence: int
-    branch_id: int
+    epoch: Count
+    first_sequence: Count
+    branch_id: Word
     """Random 64 bits drawn at the grant; they tell apart two epochs of the same number."""
+
+
+Epochs = Annotated[tuple[EpochEntry, ...], Meta(max_length=65_536)]
+"""Entries of a history that a peer tells: what a store header has room for, and no more."""
 
 
 class EpochHistory(msgspec.Struct, frozen=True, array_like=True):

@@ -12,6 +12,7 @@ from random import Random
 import msgspec
 import pytest
 
+from albireo.codec.bounds import PARTS_MAX, TOTAL_BYTES_MAX
 from albireo.codec.message import Ask
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.runtime import (
@@ -33,7 +34,6 @@ from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.actor.directory import DataLock, RunDirectory
 from albireo.runtime.actor.journal import RATE_NS
 from albireo.runtime.actor.loop import ActorLoop, TurnMeter
-from albireo.runtime.link.sockets import PARTS_MAX
 from tests.parts.waiting import PATIENCE_S
 
 
@@ -377,13 +377,24 @@ def test_hostile_messages_are_counted_logged_at_a_limited_rate_and_the_actor_liv
     assert 1 <= capsys.readouterr().err.count("message_malformed") <= 1 + (boot_ns() - began) // RATE_NS
 
 
-def test_a_message_of_too_many_parts_is_cut(tmp_path: Path) -> None:
+TOO_MUCH = {
+    "parts": [b"x"] * PARTS_MAX,
+    "bytes": [bytes(TOTAL_BYTES_MAX // 4)] * 4,
+}
+
+
+@pytest.mark.parametrize("raw", TOO_MUCH.values(), ids=TOO_MUCH)
+def test_a_message_of_too_many_parts_or_bytes_is_dropped_whole_and_counted(tmp_path: Path, raw: list[bytes]) -> None:
     async def story() -> None:
-        caller = Caller()
-        async with running(Echo(), tmp_path), running(caller, tmp_path):
-            assert caller.link.send(Ask(request_id=1, what="many"), [b"x"] * (PARTS_MAX + 100))
+        echo, caller = Echo(), Caller()
+        async with running(echo, tmp_path), running(caller, tmp_path):
+            assert caller.link.send(Ask(request_id=1, what="too much"), raw)
+            assert caller.link.send(Ask(request_id=2, what="most"), [b"x"] * (PARTS_MAX - 2))
             await caller.until(1)
-        assert len(caller.letters[0].raw) < PARTS_MAX
+        assert echo.link.malformed == 1
+        assert [len(letter.raw) for letter in caller.letters] == [PARTS_MAX - 2]
+
+    asyncio.run(story())
 
     asyncio.run(story())
 

@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from albireo.codec.message import Logged, decode, encode
 from albireo.model.instant import MS, SECOND, Instant, WallTime
-from albireo.runtime.actor.journal import FIELD_CHARS_MAX, LINES_HELD_MAX, Journal, plain, render_json, render_text
+from albireo.runtime.actor.journal import (
+    FIELD_CHARS_MAX,
+    KEY_CHARS_MAX,
+    KEYS_MAX,
+    LINES_HELD_MAX,
+    RATE_NS,
+    Journal,
+    plain,
+    render_json,
+    render_text,
+)
 
 
 class Desk:
@@ -102,8 +112,21 @@ def test_a_limited_event_appears_once_per_key_and_counts_the_rest() -> None:
 def test_keys_of_limited_events_do_not_pile_up() -> None:
     desk = Desk()
     for number in range(10_000):
+        desk.journal.limited("message_malformed", f"{number} " + "x" * 10_000)
+    known = desk.journal._kept_back
+    assert len(known) <= KEYS_MAX + 1
+    assert max(map(len, known)) < 2 * KEY_CHARS_MAX
+
+
+def test_whoever_varies_the_key_is_limited_all_the_same() -> None:
+    desk = Desk()
+    for number in range(10_000):
         desk.journal.limited("message_malformed", str(number))
-    assert len(desk.journal._kept_back) <= 256
+    assert len(desk.lines) == KEYS_MAX + 1
+    desk.now += RATE_NS
+    desk.journal.limited("message_malformed", "late")
+    desk.journal.limited("peer_refused", "late")
+    assert len(desk.lines) == KEYS_MAX + 3
 
 
 ANYTHING = st.recursive(

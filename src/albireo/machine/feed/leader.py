@@ -27,6 +27,7 @@ import msgspec
 from albireo.codec.frame import NeedMore, decode_header
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
 from albireo.machine.feed.pace import Pace, Seen
+from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.position import ENDLESS, EpochHistory, Position
 from albireo.model.principal import ANYBODY
@@ -45,7 +46,13 @@ may be that late now and then."""
 WAIT_MS_MAX: Final = 1_000
 """Longest rest of a follower."""
 GONE_NS: Final = 60 * SECOND
-"""An unnamed follower that says nothing for this long is forgotten."""
+"""A follower that says nothing for this long is forgotten, save the one that retention waits for."""
+CREDIT_BYTES_MAX: Final = 64 << 20
+"""Most credit of one follower; a history gives 8 MiB."""
+UNDER_WAY_MAX: Final = 4_096
+"""Most pieces on the way to one follower, however small they are."""
+HOLDS_RETENTION: Final = "history"
+"""The one named follower that retention waits for: it never has to give way to others."""
 
 
 class LogFacts(msgspec.Struct, frozen=True):
@@ -86,12 +93,41 @@ class Given(msgspec.Struct, frozen=True):
     """The follower is gone, or what it wants can't be read: it says hello again."""
 
 
+class Credit:
+    """Credit of one follower, within its bounds: what it gave, less what is on the way and not yet received."""
+
+    __slots__ = ("given", "under_way", "under_way_bytes")
+
+    def __init__(self, credit_bytes: int) -> None:
+        self.give(credit_bytes)
+        self.under_way: deque[tuple[Position, int]] = deque()
+        """Last position and size of each piece."""
+        self.under_way_bytes = 0
+
+    def give(self, credit_bytes: int) -> bool:
+        """Take the credit that a follower gives; False: it was out of bounds, and is cut to them."""
+        self.given = min(max(credit_bytes, 0), CREDIT_BYTES_MAX)
+        return self.given == credit_bytes
+
+    def sent(self, last: Position, size_bytes: int) -> None:
+        self.under_way.append((last, size_bytes))
+        self.under_way_bytes += size_bytes
+
+    def received(self, position: Position) -> None:
+        while self.under_way and self.under_way[0][0] <= position:
+            self.under_way_bytes -= self.under_way.popleft()[1]
+
+    @property
+    def left(self) -> int:
+        return self.given - self.under_way_bytes if len(self.under_way) < UNDER_WAY_MAX else 0
+
+
 class Followed:
     """Knowledge of the leader about one follower."""
 
     __slots__ = (
         *("credit", "durable", "heard_at", "hello", "is_far", "pace", "previous", "principal"),
-        *("rest_ns", "rests_to", "scanned", "to", "under_way", "under_way_bytes"),
+        *("rest_ns", "rests_to", "scanned", "to"),
     )
 
     def __init__(self, to: bytes, hello: FeedHello, position: Position, now: Instant, principal: str) -> None:
@@ -103,9 +139,7 @@ class Followed:
         self.scanned = position.sequence
         """Every record up to here was sent, or lies outside the filter."""
         self.durable = Position()
-        self.credit = hello.credit_bytes
-        self.under_way: deque[tuple[Position, int]] = deque()
-        self.under_way_bytes = 0
+        self.credit = Credit(hello.credit_bytes)
         self.heard_at = now
         self.is_far = False
         """The follower was far behind when last looked at: `pace` limits it."""
@@ -113,13 +147,9 @@ class Followed:
         self.rest_ns = max(REST_LEAST_NS, min(hello.max_wait_ms, WAIT_MS_MAX) * MS)
         self.rests_to = now
 
-    @property
-    def credit_left(self) -> int:
-        return self.credit - self.under_way_bytes
-
     def wants(self, committed: Position) -> bool:
         """Records are new for this follower, and there is room for them."""
-        return self.scanned < committed.sequence and self.credit_left > 0 and self.hello.mode == "log"
+        return self.scanned < committed.sequence and self.credit.left > 0 and self.hello.mode == "log"
 
     @property
     def may_wait(self) -> bool:
@@ -163,7 +193,9 @@ class Leader:
         one chunk per rest, however much is new."""
         self._alive_at = Instant(0)
         self._named_durable: dict[str, int] = {}
-        """Durable sequence by name, kept while a named follower is away: retention waits for it."""
+        """Durable sequence by name, kept while a named follower is away; the one heard last comes last."""
+        self.credit_cut = 0
+        """Number of times that a follower gave credit out of bounds."""
 
     def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant, principal: str = ANYBODY) -> FeedAnswer:
         """Answer a hello; from then on the follower is served, unless the verdict is refused or behind. It takes the
@@ -173,18 +205,23 @@ class Leader:
             who = (principal, hello.follower)
             for other in [f.to for f in self.followers.values() if (f.principal, f.hello.follower) == who]:
                 del self.followers[other]
-            if len(self.followers) >= FOLLOWERS_MAX or self._is_name_too_many(hello):
+            if len(self.followers) >= FOLLOWERS_MAX and hello.follower != HOLDS_RETENTION:
                 verdict, reason = "refused", f"{FOLLOWERS_MAX} followers are served already; stop one of them"
             else:
-                self.followers[to] = Followed(to, hello, position, now, principal)
+                self.followers[to] = followed = Followed(to, hello, position, now, principal)
+                self.credit_cut += followed.credit.given != hello.credit_bytes
                 self._alive_at = now  # A new follower hears at once whether there is anything to send.
         return FeedAnswer(
             verdict=verdict, position=position, log_id=facts.log_id, history=facts.history.entries, reason=reason
         )
 
-    def _is_name_too_many(self, hello: FeedHello) -> bool:
+    def _note_durable(self, name: str, sequence: int) -> None:
+        """Note how far a named follower is. Beyond FOLLOWERS_MAX names the one that said nothing for longest goes."""
         names = self._named_durable
-        return hello.is_named and hello.follower not in names and len(names) >= FOLLOWERS_MAX
+        names.pop(name, None)
+        names[name] = sequence
+        if len(names) > FOLLOWERS_MAX:
+            del names[next(one for one in names if one != HOLDS_RETENTION)]
 
     def ack(self, to: bytes, ack: FeedAck, now: Instant) -> bool:
         """Take an acknowledgement; False: unknown follower, it will say hello again when it hears nothing."""
@@ -193,11 +230,10 @@ class Leader:
             return False
         followed.heard_at = now
         followed.durable = max(followed.durable, min(ack.durable, followed.previous))
-        followed.credit = ack.credit_bytes
-        while followed.under_way and followed.under_way[0][0] <= ack.received:
-            followed.under_way_bytes -= followed.under_way.popleft()[1]
+        self.credit_cut += not followed.credit.give(ack.credit_bytes)
+        followed.credit.received(ack.received)
         if followed.hello.is_named:
-            self._named_durable[followed.hello.follower] = followed.holds_from
+            self._note_durable(followed.hello.follower, followed.holds_from)
         return True
 
     def passed(self, end: int, committed: int, busy_ns: int, now: Instant) -> None:
@@ -218,7 +254,7 @@ class Leader:
         """
         found = []
         for f in self._ready(committed, now):
-            found.append(Pull(f.to, f.scanned, min(PULL_BYTES, f.credit_left), f.hello.streams, f.previous))
+            found.append(Pull(f.to, f.scanned, min(PULL_BYTES, f.credit.left), f.hello.streams, f.previous))
             f.rests_to = Instant(now + f.rest_ns)
         return found
 
@@ -252,8 +288,7 @@ class Leader:
             followed.rests_to = Instant(0)
         if last is not None:
             followed.previous = last
-            followed.under_way.append((last, size_bytes))
-            followed.under_way_bytes += size_bytes
+            followed.credit.sent(last, size_bytes)
 
     def served(self, given: Sequence[Given]) -> None:
         """Take the outcome of pulls."""
@@ -274,8 +309,10 @@ class Leader:
         if now < self._alive_at:
             return []
         self._alive_at = Instant(now + ALIVE_NS)
-        for gone in [f.to for f in self.followers.values() if now - f.heard_at > GONE_NS and not f.hello.is_named]:
-            del self.followers[gone]
+        silent = [f for f in self.followers.values() if now - f.heard_at > GONE_NS]
+        for gone in silent:
+            if gone.hello.follower != HOLDS_RETENTION:
+                del self.followers[gone.to]
         return [
             (f.to, FeedAlive(epoch, is_acting, committed, end, sent=f.previous, scanned=f.scanned))
             for f in self.followers.values()
@@ -290,6 +327,8 @@ class Leader:
 
 
 def _verdict(hello: FeedHello, facts: LogFacts) -> tuple[str, Position, str]:
+    if not 0 < len(hello.follower) <= NAME_CHARS_MAX:
+        return "refused", Position(), f"a name of {len(hello.follower)} characters, not 1..{NAME_CHARS_MAX}"
     if hello.mode not in ("log", "state"):
         return "refused", Position(), f"mode {hello.mode!r} is neither log nor state"
     fresh = not hello.log_id and hello.position.sequence == 0

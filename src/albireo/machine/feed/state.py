@@ -11,8 +11,9 @@ from typing import Final, Protocol
 
 from albireo.codec import message as codec
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello, FeedState
-from albireo.machine.feed.leader import ALIVE_NS, FOLLOWERS_MAX, GONE_NS, LogFacts
+from albireo.machine.feed.leader import ALIVE_NS, FOLLOWERS_MAX, GONE_NS, Credit, LogFacts
 from albireo.machine.node.turn import Turn
+from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import MS, Instant
 from albireo.model.position import Position
 from albireo.model.principal import ANYBODY
@@ -32,15 +33,14 @@ class StateSource(Protocol):
 
 
 class _Viewer:
-    __slots__ = ("credit", "heard_at", "is_new", "previous", "under_way", "who")
+    __slots__ = ("credit", "heard_at", "is_new", "previous", "who")
 
-    def __init__(self, who: tuple[str, str], credit: int, now: Instant) -> None:
+    def __init__(self, who: tuple[str, str], credit_bytes: int, now: Instant) -> None:
         """`who`: principal and name of the follower."""
         self.who = who
         self.previous = Position()
         self.is_new = True
-        self.credit = credit
-        self.under_way: list[tuple[Position, int]] = []
+        self.credit = Credit(credit_bytes)
         self.heard_at = now
 
 
@@ -52,15 +52,21 @@ class StateFeed:
         self._viewers: dict[bytes, _Viewer] = {}
         self._tick_at = Instant(0)
         self._alive_at = Instant(0)
+        self.credit_cut = 0
+        """Number of times that a follower gave credit out of bounds."""
 
     def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant, principal: str = ANYBODY) -> FeedAnswer:
         """Answer a hello, always with a snapshot: the state is small, and the asker has missed changes."""
+        if not 0 < len(hello.follower) <= NAME_CHARS_MAX:
+            reason = f"a name of {len(hello.follower)} characters, not 1..{NAME_CHARS_MAX}"
+            return FeedAnswer(verdict="refused", reason=reason)
         who = (principal, hello.follower)
         for other in [sender for sender, viewer in self._viewers.items() if viewer.who == who]:
             del self._viewers[other]
         if len(self._viewers) >= FOLLOWERS_MAX:
             return FeedAnswer(verdict="refused", reason=f"{FOLLOWERS_MAX} viewers are served already; close one")
-        self._viewers[to] = _Viewer(who, hello.credit_bytes, now)
+        self._viewers[to] = viewer = _Viewer(who, hello.credit_bytes, now)
+        self.credit_cut += viewer.credit.given != hello.credit_bytes
         return FeedAnswer(verdict="snapshot", log_id=facts.log_id, history=facts.history.entries)
 
     def ack(self, to: bytes, ack: FeedAck, now: Instant) -> bool:
@@ -68,8 +74,8 @@ class StateFeed:
         if viewer is None:
             return False
         viewer.heard_at = now
-        viewer.credit = ack.credit_bytes
-        viewer.under_way = [one for one in viewer.under_way if one[0] > ack.received]
+        self.credit_cut += not viewer.credit.give(ack.credit_bytes)
+        viewer.credit.received(ack.received)
         return True
 
     def lost(self, to: bytes) -> None:
@@ -91,7 +97,7 @@ class StateFeed:
         for to, viewer in self._viewers.items():
             if committed <= viewer.previous and not viewer.is_new:
                 continue
-            if viewer.credit - sum(size for _, size in viewer.under_way) <= 0:
+            if viewer.credit.left <= 0:
                 continue
             since = -1 if viewer.is_new else viewer.previous.sequence
             if since not in encoded:
@@ -101,7 +107,7 @@ class StateFeed:
             message, raw, size = encoded[since]
             turn.send(to, message, raw)
             viewer.previous, viewer.is_new = committed, False
-            viewer.under_way.append((committed, size))
+            viewer.credit.sent(committed, size)
         if now >= self._alive_at:
             self._alive_at = Instant(now + ALIVE_NS)
             for to, viewer in self._viewers.items():

@@ -34,6 +34,7 @@ from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.flood import Flood, FloodMetrics, FloodSnapshot
 from albireo.machine.fold.settings import AlarmConfig
 from albireo.machine.fold.transitions import ActionRefused
+from albireo.model.bounded import Signed, Text
 from albireo.model.case import Action, Case, LifecycleStatus
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition
@@ -73,12 +74,12 @@ class ActionAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """An operator's action as it comes from outside: at a case, or at a rule by item and condition."""
 
     action: Action
-    user: str
-    comment: str = ""
-    case_id: int | None = None
-    item_id: int | None = None
+    user: Text
+    comment: Text = ""
+    case_id: Signed | None = None
+    item_id: Signed | None = None
     condition: Condition | None = None
-    duration_ms: int | None = None
+    duration_ms: Signed | None = None
     """Length of a shelve. SHELVE needs one; SHELVE_ONCE without one takes the longest."""
 
 

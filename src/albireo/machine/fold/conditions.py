@@ -39,7 +39,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.codec.bounds import INT64_MAX
 from albireo.codec.errors import DecodeError
 from albireo.machine.fold.chatter import Chatter
 from albireo.machine.fold.columns import NEVER, Packed, read_slices, sliced, time_between, unsliced
@@ -65,6 +64,7 @@ from albireo.machine.fold.rules import (
 )
 from albireo.machine.fold.settings import AlarmConfig
 from albireo.model import quality as q
+from albireo.model.bounded import INT64_MAX
 from albireo.model.instant import MS, SECOND, LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition, KnownItem
 from albireo.model.value import Value, ValueType

@@ -6,9 +6,10 @@ refusal is an answer with a reason, never a silence.
 
 import math
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
+from msgspec import Meta
 
 from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.record import Audited, Stream
@@ -22,6 +23,7 @@ from albireo.machine.node.orders import Orders, WriteAsked
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Moment, Turn
+from albireo.model.bounded import NAME_CHARS_MAX, Name
 from albireo.model.instant import MS, LogTime
 from albireo.model.item import KnownItem
 from albireo.model.log_view import LogView
@@ -31,6 +33,8 @@ PRODUCERS_TOLD: Final = 64
 """Most names of producers in one status."""
 ITEMS_MAX: Final = 100_000
 """Most items named in one question."""
+MISSING_TOLD: Final = 20
+"""Most names that a refusal repeats."""
 
 
 class AnsweringRoot(Protocol):
@@ -48,6 +52,10 @@ class AnsweringRoot(Protocol):
     samples_committed: int
     cases_raised: int
 
+    @property
+    def is_crowded(self) -> bool:
+        """True: too many answers wait for a commit."""
+
     def after(self, sequence: int, to: bytes, message: AnyMessage, turn: Turn) -> None:
         """Say `message` once everything up to `sequence` is committed."""
 
@@ -59,7 +67,7 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ItemsAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `items` and `read`: full or local names; empty: all."""
 
-    names: tuple[str, ...] = ()
+    names: Annotated[tuple[Name, ...], Meta(max_length=ITEMS_MAX)] = ()
 
 
 class CasesAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,7 +110,7 @@ class Answers:
     def ask(self, question: Question, ask: Ask, turn: Turn) -> None:
         entry = self._known.get(ask.what)
         if entry is None:
-            error = f"unknown question {ask.what!r}; known: {', '.join(sorted(self._known))}"
+            error = f"unknown question {ask.what[:NAME_CHARS_MAX]!r}; known: {', '.join(sorted(self._known))}"
             turn.send(question.sender, Answer(request_id=ask.request_id, error=error))
             return
         shape, handler = entry
@@ -121,12 +129,11 @@ class Answers:
         registry = self._root.registry
         if not names:
             return sorted(self._root.folds.dim, key=lambda one: one.item.name)
-        if len(names) > ITEMS_MAX:
-            raise NotAnswered(f"{len(names)} names, at most {ITEMS_MAX} in one question")
         found = [(name, registry.find(name)) for name in names]
         missing = [name for name, item in found if item is None]
         if missing:
-            raise NotAnswered(f"no item {', '.join(missing)}; `albireo items` lists them")
+            more = f" and {len(missing) - MISSING_TOLD} more" if len(missing) > MISSING_TOLD else ""
+            raise NotAnswered(f"no item {', '.join(missing[:MISSING_TOLD])}{more}; `albireo items` lists them")
         return [item for _, item in found if item is not None]
 
     def _items(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
@@ -158,6 +165,10 @@ class Answers:
         root = self._root
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
+        if root.is_crowded:
+            raise NotAnswered(
+                "too many answers wait for a commit; ask again when the disk, or the other member, is back"
+            )
         wall = question.moment.wall
         changes = root.folds.act(asked, wall)
         if isinstance(changes, ActionRefused):
@@ -211,11 +222,9 @@ def status_of(
         },
         "commands_open": folds.commands.open_count,
         "samples_committed": root.samples_committed,
-        "refused": counters.refused,
-        "malformed": counters.malformed,
-        "repeated": counters.repeated,
+        **msgspec.structs.asdict(counters),
+        "credit_cut": root.feeds.credit_cut,
         "acquire_to_commit_ms": {"p50": _known(times.quantile(0.5)), "p99": _known(times.quantile(0.99))},
-        "superseded": counters.superseded,
         "adapters": _adapters(root, moment),
         "producers": _producers(root),
         "audit": _audit(folds),

@@ -61,6 +61,11 @@ class Feeds:
         feed = self._state if hello.mode == "state" else self.leader
         turn.send(sender, feed.hello(sender, hello, facts, now, principal))
 
+    @property
+    def credit_cut(self) -> int:
+        """Number of times that a follower gave credit out of bounds, since the folds were given."""
+        return self.leader.credit_cut + self._state.credit_cut
+
     def ack(self, sender: bytes, ack: FeedAck, now: Instant) -> None:
         if not self.leader.ack(sender, ack, now):
             self._state.ack(sender, ack, now)

@@ -14,9 +14,10 @@ Spec: docs/ARCHITECTURE.md, walk 2.
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from albireo.codec import bounds
 from albireo.codec.message import Answer, WriteDone, WriteOrder
@@ -25,6 +26,7 @@ from albireo.machine.fold.commands import OPEN_MAX, Commands, CommandState
 from albireo.machine.fold.dim import Dim
 from albireo.machine.node.command_waiters import LATE_NS, WAITING_MAX, CommandWaiters
 from albireo.machine.node.turn import Moment, Turn
+from albireo.model.bounded import INT64_MAX, INT64_MIN, Signed
 from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import MS, Instant, LogTime
 from albireo.model.item import KnownItem
@@ -33,6 +35,9 @@ from albireo.model.value import Value, ValueType
 EXPIRES_MS_MAX: Final = 3_600_000
 TEXT_CHARS_MAX: Final = 1_000
 """Most characters of id, user, reason, text value and a receipt's detail, each: records have to fit into a frame."""
+
+
+OrderText = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 
 
 class WriteRefusal(msgspec.Struct, frozen=True):
@@ -44,13 +49,13 @@ class WriteRefusal(msgspec.Struct, frozen=True):
 class WriteAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of the question `write`."""
 
-    item: str
+    item: OrderText
     """Full or local name."""
-    value: Value
-    command_id: str
-    user: str = "unknown"
-    reason: str = ""
-    expires_ms: int = 10_000
+    value: float | Signed | bool | OrderText
+    command_id: Annotated[OrderText, Meta(min_length=1)]
+    user: OrderText = "unknown"
+    reason: OrderText = ""
+    expires_ms: Signed = 10_000
 
 
 class Orders:
@@ -193,10 +198,6 @@ def _recordable(receipt: Receipt, moment: Moment) -> Receipt:
 def _refusal(asked: WriteAsked, known: KnownItem | None) -> WriteRefusal | None:
     if known is None:
         return WriteRefusal(f"no item {asked.item!r}; `albireo items` lists them")
-    if not asked.command_id or any(len(one) > TEXT_CHARS_MAX for one in (asked.command_id, asked.user, asked.reason)):
-        return WriteRefusal(
-            f"command_id takes 1..{TEXT_CHARS_MAX} characters, user and reason at most {TEXT_CHARS_MAX}"
-        )
     item = known.item
     if not item.is_writable:
         return WriteRefusal(f"{item.name} is not writable; set `writable` in its item table if it should be")
@@ -216,10 +217,8 @@ def _refusal(asked: WriteAsked, known: KnownItem | None) -> WriteRefusal | None:
     if item.value_type is ValueType.BOOL and value not in (0, 1):
         return WriteRefusal(f"{item.name} takes true or false, not {value!r}")
     if isinstance(value, str):
-        return (
-            None if len(value) <= TEXT_CHARS_MAX else WriteRefusal(f"a text takes at most {TEXT_CHARS_MAX} characters")
-        )
-    if item.value_type is ValueType.INT64 and not bounds.INT64_MIN <= value <= bounds.INT64_MAX:
+        return None
+    if item.value_type is ValueType.INT64 and not INT64_MIN <= value <= INT64_MAX:
         return WriteRefusal(f"{value} is no signed number of 64 bit")
     if (item.minimum is not None and value < item.minimum) or (item.maximum is not None and value > item.maximum):
         return WriteRefusal(f"{value} is outside {item.minimum}..{item.maximum} of {item.name}")

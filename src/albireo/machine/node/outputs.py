@@ -27,6 +27,8 @@ from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
 
 OWNER_GONE: Final = "the adapter that owns the item went away"
+SENDERS_MAX: Final = 512
+"""Senders whose last word is remembered; beyond them only that of adapters that said hello in this tenure."""
 
 
 class OutputOrders:
@@ -92,12 +94,21 @@ class OutputOrders:
 
     def ended(self, sender: bytes, message: WritesEnded) -> None:
         """Take an adapter's word that it writes no more."""
+        if not self._is_known(sender):
+            return
         if message.is_stopped:
             self._stopped.add(sender)
         elif message.stand_down != self._role.stand_down:
             return  # It spoke of an earlier time, and has acted since.
         self._lands_until[sender] = message.lands_until
         self._awaited.discard(sender)
+
+    def _is_known(self, sender: bytes) -> bool:
+        """True: it may be an adapter of this node. Those that have not said hello yet are taken while there is room."""
+        senders = self._lands_until.keys() | self._stopped
+        if sender in senders or len(senders) < SENDERS_MAX:
+            return True
+        return any(one.sender == sender for one in self._registry.adapters())
 
     def lost(self, sender: bytes) -> None:
         """Take an adapter for gone: what it had sent left under a permit that is not newer than the present one."""

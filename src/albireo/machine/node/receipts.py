@@ -31,6 +31,8 @@ from albireo.machine.node.role import Role
 from albireo.machine.node.turn import OWN_PRODUCER, Draft, Turn
 from albireo.model.position import Position
 
+ANSWERS_MAX: Final = 10_000
+"""Answers that wait for a commit, from which on nobody may ask for what would need another."""
 _UNKNOWN: Final = (
     "unknown: this member leads no more, and may have lost what was ordered; what to do: ask the one that leads "
     "(`albireo status`) whether it was done, then order again"
@@ -66,6 +68,11 @@ class Receipts:
     def waits_for_disk(self) -> bool:
         """True: a producer is to be told as soon as the own disk has its batch."""
         return bool(self._unsynced)
+
+    @property
+    def is_crowded(self) -> bool:
+        """True: so many answers wait for a commit that no more are to be added."""
+        return len(self._answers) >= ANSWERS_MAX
 
     def after(self, sequence: int, to: bytes, message: AnyMessage) -> None:
         """Say `message` once everything up to `sequence` is committed, which is still to come."""

@@ -334,6 +334,10 @@ class Root:
         if welcome is not None:
             self.after(turn.end, *welcome, turn)
 
+    @property
+    def is_crowded(self) -> bool:
+        return self._receipts.is_crowded
+
     def after(self, sequence: int, to: bytes, message: AnyMessage, turn: Turn) -> None:
         """Say `message` once everything up to `sequence` is committed."""
         if sequence <= self.folded_to.sequence:

@@ -63,6 +63,7 @@ from albireo.node.core.feeding import Feeding
 from albireo.node.core.housekeeping import Housekeeping, Retention
 from albireo.node.core.level_check import check_level
 from albireo.node.core.membership import Membership
+from albireo.node.core.peer_links import PeerLinks
 from albireo.node.core.private_log import OneLetter, PrivateLog, append_all, opened, whole
 from albireo.node.member.arguments import PairArguments
 from albireo.node.member.member import PairMembership
@@ -127,8 +128,7 @@ class Core:
         self.is_complete = True
         self.lacks_to = 0
         """Last sequence whose effect on the folds is lost: of a lone node, all snapshots of it unreadable."""
-        self._links: dict[bytes, Link] = {}
-        """Link of each peer that is not on the local link, by sender."""
+        self._peers: PeerLinks
         self._is_durable_posted = False
         self._is_disk_awaited = True
         self._durable_told = Position()
@@ -165,6 +165,7 @@ class Core:
         settings = (self.root, arguments.log, arguments.retention)
         self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._membership)
         self._link = actor.bind("core")
+        self._peers = PeerLinks(self._link, lambda count: actor.log.limited("peer_forgotten", count=count))
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
             self.private.start(actor.call, self._released, self._log_failed)
@@ -284,7 +285,7 @@ class Core:
             if (not is_local or isinstance(one.message, FOR_MEMBERSHIP)) and self._membership.hears(one):
                 continue
             if not is_local:
-                self._links[one.sender] = one.link
+                self._peers.heard(one.sender, one.link)
             own.append((one.sender, one.message, one.raw, one.principal))
         if self.private is not None:
             own = self.private.hold(own, self._actor.wall_ns(), is_open=not self.root.admission.closed_because)
@@ -388,12 +389,11 @@ class Core:
         return self._link.send(message, raw, to=to)
 
     def _feed(self, to: bytes, message: AnyMessage, raw: bytes) -> bool:
-        return self._links.get(to, self._link).send(message, [raw], to=to)
+        return self._peers.of(to).send(message, [raw], to=to)
 
     def _send(self, send: Send, moment: Moment) -> None:
-        link = self._links.get(send.to, self._link)
-        if not link.send(send.message, send.raw, to=send.to):
-            self._links.pop(send.to, None)
+        if not self._peers.of(send.to).send(send.message, send.raw, to=send.to):
+            self._peers.gone(send.to)
             unsent = send.message.command_id if isinstance(send.message, WriteOrder) else ""
             self.root.step(PeerLost(send.to, unsent), self.log.view(), moment)
 

@@ -51,6 +51,8 @@ from albireo.node.history.threads import HistoryThreads
 from albireo.runtime import ActorContext, Letter, Link
 
 STREAMS: Final = (Stream.SAMPLES, Stream.CASES, Stream.STATE, Stream.AUDIT, Stream.CONTROL)
+READING_MAX: Final = 16
+"""Most questions about the hot tail that are being answered, each with a view of the tail of its own."""
 SEAL_WAITERS_MAX: Final = 64
 WAIT_MS: Final = 100
 """Longest delay of records on the way to the history: fewer and larger pieces cost CORE and the history less."""
@@ -94,6 +96,8 @@ class Historian:
         self._copies: Copies
         self._idle = asyncio.Event()
         self._heard = asyncio.Event()
+        self._reading = 0
+        """Number of questions about the hot tail that are being answered."""
         self._seal_waiters: list[tuple[Position, Letter, int]] = []
         """Requests for a seal, answered once their position is durable."""
         self._problem = ""
@@ -380,6 +384,9 @@ class Historian:
         A reader asks for them first and loads the manifest afterwards: rows up to its position are in its files then.
         """
         wanted = msgspec.convert(ask.arguments, HotQuestion)
+        if self._reading >= READING_MAX:
+            raise QueryRefused(f"{READING_MAX} questions are being answered; ask again later")
+        self._reading += 1
         content = self._hot.content()
         place = self._place()
 
@@ -387,6 +394,7 @@ class Historian:
             return hot_answer(content, wanted)
 
         def done(outcome: tuple[bytes, Row] | Exception) -> None:
+            self._reading -= 1
             if isinstance(outcome, Exception):
                 letter.link.send(Answer(request_id=ask.request_id, error=str(outcome)), to=letter.sender)
                 return

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from albireo.codec import bounds, samples
+from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
 from albireo.codec.history import EVENTS, GAPS, ITEMS, SAMPLES, Hole, day_of, is_node
@@ -29,6 +29,7 @@ from albireo.codec.record import (
     Stream,
     decode_records,
 )
+from albireo.model.bounded import INT64_MAX, INT64_MIN
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Strings
@@ -334,7 +335,7 @@ def unstorable(row: Row) -> str:
     for name, value in row.items():
         ends = (min(value), max(value)) if isinstance(value, list) and value else (value,)
         for one in ends:
-            if isinstance(one, int) and not bounds.INT64_MIN <= one <= bounds.INT64_MAX:
+            if isinstance(one, int) and not INT64_MIN <= one <= INT64_MAX:
                 return f"{name} is {one}, no signed number of 64 bit"
     if "node" in row and not is_node(str(row["node"])):
         return "node is no name that a folder can have"

@@ -1,10 +1,13 @@
 """Answers about the hot tail, made in a thread beside the actor."""
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import pyarrow as pa
+from msgspec import Meta
 
+from albireo.codec.bounds import ENTRIES_MAX
+from albireo.model.bounded import INT64_MAX, INT64_MIN, Number32, Signed64
 from albireo.node.history import hot
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.hot import HotContent, Row
@@ -16,10 +19,10 @@ HOT_ANSWER_ROWS_MAX: Final = 200_000
 class HotQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of the question `history`."""
 
-    item_ids: tuple[int, ...] = ()
+    item_ids: Annotated[tuple[Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Items asked for; empty: all."""
-    from_ns: int = -(2**63)
-    to_ns: int = 2**63 - 1
+    from_ns: Signed64 = INT64_MIN
+    to_ns: Signed64 = INT64_MAX
 
 
 def hot_answer(content: HotContent, wanted: HotQuestion) -> tuple[bytes, Row]:

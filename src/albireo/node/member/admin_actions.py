@@ -35,6 +35,7 @@ from albireo.machine.pair.events import (
     Why,
 )
 from albireo.machine.pair.member import Member
+from albireo.model.bounded import Text
 from albireo.model.instant import MS, SECOND, Instant, WallTime, soonest
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
@@ -87,13 +88,13 @@ class MaintenanceAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Arguments of `maintenance`."""
 
     is_on: bool = True
-    user: str = ""
+    user: Text = ""
 
 
 class PlainAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of an action that needs none but who asks for it."""
 
-    user: str = ""
+    user: Text = ""
 
 
 class GivenAction(msgspec.Struct, frozen=True):

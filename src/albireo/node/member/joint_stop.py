@@ -18,6 +18,7 @@ import msgspec
 
 from albireo.machine.pair.events import Event, Refusal, State, SwitchoverAsked, Why
 from albireo.machine.pair.member import Member
+from albireo.model.bounded import Text
 from albireo.model.instant import SECOND, Instant
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
@@ -35,7 +36,7 @@ class StopNowAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     position: Position
     shutdown_id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
     """Id of the stop, the same for both members: written into both store headers."""
-    user: str = ""
+    user: Text = ""
 
 
 class JointStop:

@@ -204,7 +204,7 @@ class PairMembership:
         if isinstance(message, Voted) and message.voter == voter:
             self._heard_voter(message)
         else:
-            self._status.refused[f"{type(message).__name__} from {voter}"] += 1
+            self._status.refuse(f"{type(message).__name__} from {voter}")
 
     def _heard_voter(self, voted: Voted) -> None:
         self._status.voted(voted, self._actor.now())
@@ -216,12 +216,12 @@ class PairMembership:
             self._relay.from_peer(message, raw)
             return
         if not isinstance(message, PeerMessage):
-            self._status.refused[f"{type(message).__name__} from the other member"] += 1
+            self._status.refuse(f"{type(message).__name__} from the other member")
             return
         self._status.heard(path, message, self._actor.now())
         if isinstance(message, FromHolder):
             if not raw and not getattr(message, "is_gone", False):
-                self._status.refused[f"{type(message).__name__} without content"] += 1
+                self._status.refuse(f"{type(message).__name__} without content")
                 return
             if isinstance(message, Frames) and self._core.log.admission():
                 return  # No room now: the holder sends it again, or goes on without us.
@@ -385,7 +385,7 @@ class PairMembership:
                 self._note(effect)
 
     def _refuse(self, reason: str) -> None:
-        self._status.refused[reason] += 1
+        self._status.refuse(reason)
         self._actor.log.limited("pair_refused", reason, reason=reason)
 
     def _note(self, effect: Transitioned | CaseTold | Refused | StopNow) -> None:

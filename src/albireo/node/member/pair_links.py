@@ -15,6 +15,8 @@ from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Hears
 
+CLIENT_LIMITS: Final = msgspec.structs.replace(TCP_LIMITS, receive_messages_max=100)
+"""Limits of the endpoint for clients: 8 MiB of credit are some 16 full messages; a client that says more waits."""
 LINK_SILENCES: Final = 10
 """Silences of the pair in a row after which a connection is dialled anew, whatever is believed of it."""
 
@@ -38,7 +40,9 @@ class PairLinks:
             actor.bind_tcp(f"member.{path}", endpoint, keys, hears=_only(other, KeyedEnd.PEER))
             for path, endpoint in enumerate(arguments.peer)
         ]
-        self.clients = actor.bind_tcp("clients", arguments.client, keys, hears=_only(other, KeyedEnd.CLIENT))
+        self.clients = actor.bind_tcp(
+            "clients", arguments.client, keys, CLIENT_LIMITS, hears=_only(other, KeyedEnd.CLIENT)
+        )
         self.voter_of = {link: voter for voter, link in self.voters.items()}
         self.path_of = {link: path for path, link in enumerate(self.own)}
 

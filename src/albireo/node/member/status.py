@@ -36,6 +36,10 @@ DETAIL_CHARS_MAX: Final = 200
 """Most characters that are shown of what the other member says of a case."""
 
 
+REFUSED_MAX: Final = 256
+"""Most kinds of refusals counted apart; further ones count as `other`."""
+
+
 class VoterSeen(msgspec.Struct):
     """A voter as this run of the member knows it."""
 
@@ -63,6 +67,11 @@ class MemberStatus:
         self._paths: list[Instant | None] = [None for _ in seats.peers[seats.member]]
         self._answered_at: Instant | None = None
         self._history = HistoryTold(own=CopyTold(), other=CopyTold())
+
+    def refuse(self, reason: str) -> None:
+        """Count something that was not believed."""
+        is_known = reason in self.refused or len(self.refused) < REFUSED_MAX
+        self.refused[reason if is_known else "other"] += 1
 
     def moved(self, new: State, cause: str, wall_ns: int) -> None:
         self.cause, self.since_ns = cause, wall_ns

@@ -50,7 +50,7 @@ class PeerRepair:
         except Pruned:
             pass  # The answer says that it is gone.
         except (Corrupted, ReadFailed, ValueError) as error:
-            self._refuse(f"{type(error).__name__.lower()} behind {ask.after}: no repair from here")
+            self._refuse(f"{type(error).__name__.lower()}: no repair from here")
             return
         message = RangeSent(
             **own.peer_head, to_run=ask.to_run, epoch=ask.epoch, session=ask.session, after=ask.after, is_gone=not piece
@@ -61,7 +61,8 @@ class PeerRepair:
         try:
             first, last = self._core.log.repair(piece)
         except (FramesRefused, RepairFailed) as error:
-            self._refuse(f"repair: {error}")
+            self._refuse(f"repair: {type(error).__name__.lower()}")
+            self._actor.log.limited("repair_refused", reason=str(error))
             return
         self._actor.log.warning("log_repaired", first=first, last=last)
 

@@ -90,7 +90,7 @@ class Replication:
         try:
             return self._log.read_appended(self._outflow.sent, size)
         except (Pruned, Corrupted, ReadFailed) as error:
-            self._refuse(f"{type(error).__name__.lower()} behind {self._outflow.sent}")
+            self._refuse(f"{type(error).__name__.lower()}: no more of the log")
             self._actor.log.error("follower_not_served", after=self._outflow.sent, reason=str(error))
             session = self._outflow.session
             self._outflow.end()

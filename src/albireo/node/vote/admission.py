@@ -26,6 +26,7 @@ from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import ACTING, State
 from albireo.machine.pair.member import Member
 from albireo.machine.vote.voter import VoterRefusal
+from albireo.model.bounded import Name, Text
 from albireo.model.instant import SECOND, Instant
 from albireo.model.log_view import LogView
 from albireo.node.member.action_replies import Poll, Reply
@@ -47,15 +48,15 @@ NO_ROUND: Final = 0
 class InitAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `pair_init`."""
 
-    user: str = ""
+    user: Text = ""
 
 
 class ResetAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `voter_reset`."""
 
-    voter: str
+    voter: Name
     """Name as in the list, `witness:w1`; `w1` will do where no other voter has that name."""
-    user: str = ""
+    user: Text = ""
 
 
 class VoterAdmission:

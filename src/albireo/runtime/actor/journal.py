@@ -26,7 +26,9 @@ FIELDS_MAX: Final = 64
 RATE_NS: Final = Duration(10 * SECOND)
 """Least time between two lines of a rate-limited event; the second has the count of those kept back."""
 KEYS_MAX: Final = 256
-"""Rate-limited events remembered at a time."""
+"""Rate-limited events remembered at a time. While that many are, all further ones of one name share a limit."""
+KEY_CHARS_MAX: Final = 200
+"""Characters by which two keys are told apart."""
 
 
 def plain(value: object) -> object:
@@ -109,14 +111,16 @@ class Journal:
 
     def limited(self, event: str, key: str = "", **fields: object) -> None:
         """Write a warning that a hostile or broken peer can cause: at most one per `key` and RATE_NS, with a count."""
-        now = self._now()
-        last, kept_back = self._kept_back.get(event + key, (None, 0))
+        now, known = self._now(), self._kept_back
+        name = f"{event} {key[:KEY_CHARS_MAX]}"
+        if name not in known and len(known) >= KEYS_MAX:
+            self._kept_back = known = {one: kept for one, kept in known.items() if now - kept[0] < RATE_NS}
+            name = event if len(known) >= KEYS_MAX else name  # Whoever varies the key is limited all the same.
+        last, kept_back = known.get(name, (None, 0))
         if last is not None and now - last < RATE_NS:
-            self._kept_back[event + key] = (last, kept_back + 1)
+            known[name] = (last, kept_back + 1)
             return
-        if len(self._kept_back) >= KEYS_MAX:
-            self._kept_back.clear()
-        self._kept_back[event + key] = (now, 0)
+        known[name] = (now, 0)
         self.warning(event, **fields, kept_back=kept_back)
 
     def redirect(self, deliver: Callable[[Logged], bool]) -> None:

@@ -4,7 +4,8 @@ Rules (ADR-0020, ADR-0021):
 - The descriptor of a socket signals changes only: a drain goes on until the socket says that it is empty, or is
   continued in the next turn; after a send the socket is asked again (EVENTS).
 - A full or unknown peer makes `send` answer False.
-- A malformed message is counted, reported to the owner and gone; the peer's other messages are taken as before.
+- A malformed message is counted, reported to the owner and gone; the peer's other messages are taken as before. So is
+  one of too many parts or bytes: it is dropped whole.
 - With keys the name of the sender's key decides which messages are heard; others are counted and gone (ADR-0144).
 - Parts are copied when they are sent: without a copy a send is faster on the whole, but the thread that later gives
   the memory back needs the GIL, and single sends took 200 ms of a turn (measured). Large parts are taken without one.
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import zmq
 
+from albireo.codec.bounds import MESSAGE_BYTES_MAX, PARTS_MAX, TOTAL_BYTES_MAX
 from albireo.codec.errors import DecodeError
-from albireo.codec.message import MESSAGE_BYTES_MAX, AnyMessage, decode, encode
+from albireo.codec.message import AnyMessage, decode, encode
 from albireo.model.principal import local_name
 
 if TYPE_CHECKING:
@@ -30,8 +32,6 @@ Part = bytes | memoryview
 Hears = Callable[[str], frozenset[type]]
 """Gives the messages that are heard from the holder of the key trusted under a name."""
 
-PARTS_MAX: Final = 4096
-"""Parts of one message that are kept, its map included; further parts are dropped, and the protocol misses them."""
 LARGE_BYTES: Final = 65536
 """Size from which a received part is taken without a copy."""
 
@@ -181,12 +181,13 @@ class Link:
         letters: list[Letter] = []
         bytes_taken = taken = 0
         while taken < count_max and bytes_taken < bytes_max:
-            parts = self._receive()
-            if parts is None:
+            received = self._receive()
+            if received is None:
                 return Drained(letters, taken, bytes_taken, True)
+            parts, size_bytes, fault = received
             taken += 1
-            bytes_taken += sum(map(len, parts))
-            letter = self._read(parts)
+            bytes_taken += size_bytes
+            letter = self._read(parts, fault)
             if letter is not None:
                 letters.append(letter)
         return Drained(letters, taken, bytes_taken, False)
@@ -228,8 +229,8 @@ class Link:
     def is_closed(self) -> bool:
         return self._socket.closed
 
-    def _receive(self) -> list[Part] | None:
-        """The parts of the next message, None if there is none right now.
+    def _receive(self) -> tuple[list[Part], int, DecodeError | None] | None:
+        """The parts of the next message, its size, and what is wrong with both; None if there is none right now.
 
         It is received as frames, which know their length and whether more follow; asking the socket costs twice that.
         """
@@ -243,13 +244,19 @@ class Link:
         elif self._file is not None:
             self.peer = local_name(_address_of(frame))
         parts: list[Part] = [frame.bytes]
+        size_bytes, count = len(frame), 1
         while frame.more:
             frame = receive(copy=False)
-            if len(parts) < PARTS_MAX:
+            size_bytes += len(frame)
+            count += 1
+            if count <= PARTS_MAX and size_bytes <= TOTAL_BYTES_MAX:
                 parts.append(frame.buffer if len(frame) >= LARGE_BYTES else frame.bytes)
-        return parts
+        if len(parts) == count:
+            return parts, size_bytes, None
+        most = f"at most {PARTS_MAX} and {TOTAL_BYTES_MAX}"
+        return parts[:1], size_bytes, DecodeError(0, f"{count} parts of {size_bytes} bytes, {most}")
 
-    def _read(self, parts: list[Part]) -> Letter | None:
+    def _read(self, parts: list[Part], fault: DecodeError | None) -> Letter | None:
         sender = bytes(parts.pop(0)) if self._is_bound else b""
         if self.name_of is not None and not self.peer:
             self.untrusted += 1
@@ -259,7 +266,9 @@ class Link:
             self._drop_unheard("")
             return None
         try:
-            message, raw = decode(parts)
+            if fault is not None:
+                raise fault
+            message, raw = decode(parts, takes_answers=not self._is_bound)
         except DecodeError as error:
             self.malformed += 1
             self.on_malformed(self, sender, error)

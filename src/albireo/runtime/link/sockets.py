@@ -32,11 +32,10 @@ from albireo.runtime.errors import AddressTaken, NodeSilent
 from albireo.runtime.link.connection import Monitor
 from albireo.runtime.link.dialing import MIND_S, RECONNECT_MS, RECONNECT_MS_MAX, TCP_LIMITS, BlockingDialer, Dialer
 from albireo.runtime.link.keys import Keys
-from albireo.runtime.link.link import DEFAULT_LIMITS, PARTS_MAX, Drained, Letter, Link, LinkLimits, Part, SyncSocket
+from albireo.runtime.link.link import DEFAULT_LIMITS, Drained, Letter, Link, LinkLimits, Part, SyncSocket
 
 __all__ = [
     "DEFAULT_LIMITS",
-    "PARTS_MAX",
     "Drained",
     "Letter",
     "Link",

@@ -24,6 +24,7 @@ from albireo.machine.node.events import (
     Served,
     Suspended,
 )
+from albireo.machine.node.outputs import SENDERS_MAX
 from albireo.machine.pair.events import Event, OutputsEnded, Permit
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
@@ -336,3 +337,16 @@ def test_the_member_machine_is_told_at_once_and_only_what_is_news(tmp_path: Path
     ended(one, stand_down=2)
     assert told() == [OutputsEnded(Instant(0))], "of this handover"
     log.close(clean=True)
+
+
+def test_an_adapter_that_said_hello_is_heard_however_many_others_said_that_they_write_no_more() -> None:
+    """Whoever speaks without a hello is remembered as far as there is room, and no further."""
+    one = serving()
+    ordered(one, "c1")
+    for number in range(2 * SENDERS_MAX):
+        ended(one, stand_down=0, sender=b"%d" % number, is_stopped=True)
+    assert len(one.root.outputs._lands_until.keys() | one.root.outputs._stopped) == SENDERS_MAX
+    one.step(HandoverBegun("operator"))
+    assert one.root.outputs.awaited == [PLC]
+    ended(one)
+    assert one.root.outputs.awaited == []

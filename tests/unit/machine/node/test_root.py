@@ -43,6 +43,7 @@ from albireo.machine.node.events import (
     Served,
     Stopping,
 )
+from albireo.machine.node.receipts import ANSWERS_MAX
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import SILENT_NS, Root
@@ -669,7 +670,7 @@ def test_an_endless_text_is_refused_and_not_recorded(arguments: dict[str, object
     hello(world)
     end = world.end
     answer = world.ask("write", item="fan_set", value=1.0, **arguments)
-    assert "characters" in answer.error
+    assert f"length {'<= 1000' if LONG in arguments.values() else '>= 1'} - at" in answer.error
     assert world.end == end
 
 
@@ -679,7 +680,7 @@ def test_an_endless_set_point_is_refused() -> None:
     count = DataItem(name="count", value_type=ValueType.INT64, is_writable=True)
     world.letter(b"plc", ProducerHello(producer="p1", items=(text, count), run=1, takes_orders=True))
     world.sync()
-    assert "characters" in world.ask("write", item="text", value=LONG, command_id="c").error
+    assert "length <= 1000 - at" in world.ask("write", item="text", value=LONG, command_id="c").error
     assert "64 bit" in world.ask("write", item="count", value=2**63, command_id="c").error
 
 
@@ -721,6 +722,23 @@ def test_a_hello_with_endless_texts_is_refused() -> None:
     world.letter(b"plc", ProducerHello(producer="", run=1))
     assert [one.reason for one in world.take(AppendRefused) if isinstance(one, AppendRefused)] == ["malformed"] * 3
     assert world.end == end
+
+
+def test_answers_that_wait_for_a_commit_are_bounded() -> None:
+    """A disk, or another member, that hangs: whoever goes on asking is refused at last, and answered again later."""
+    world = World()
+    append(world, hello(world), 1, [60.0])
+    world.sync()
+    (case,) = world.root.folds.cases
+    action: dict[str, object] = {"action": "comment", "user": "ann", "comment": "seen", "case_id": case.case_id}
+    for number in range(ANSWERS_MAX + 1):
+        world.letter(b"cli", Ask(request_id=number, what="case_action", arguments=action))
+    (refused,) = world.take(Answer)
+    assert isinstance(refused, Answer)
+    assert "too many" in refused.error
+    world.sync()
+    assert len(world.take(Answer)) == ANSWERS_MAX
+    assert world.ask("case_action", **action).error == ""
 
 
 def test_while_nothing_is_admitted_a_due_shelve_makes_no_marks() -> None:

@@ -18,7 +18,7 @@ from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.value import ItemId, ValueType
-from albireo.node.history.actor import Historian, HistoryArguments
+from albireo.node.history.actor import READING_MAX, Historian, HistoryArguments
 from albireo.node.history.files.store import HistoryStore
 from albireo.runtime import ActorContext, Letter, Link, running
 from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, stored, stored_rows
@@ -327,6 +327,19 @@ async def test_a_log_of_lower_epochs_than_were_followed_changes_nothing_and_is_n
             while "stale_epoch" not in str((await asker.stats())["problem"]):
                 pass
     assert stored_rows(tmp_path / "history") == before
+
+
+@in_a_loop
+async def test_questions_that_wait_for_the_reading_thread_are_bounded(tmp_path: Path) -> None:
+    historian = history()
+    async with running(LogServer(some_log()), tmp_path), running(historian, tmp_path):
+        async with running(asker := Asker(), tmp_path):
+            historian._reading = READING_MAX
+            assert str(READING_MAX) in (await asker.ask("history")).error
+            historian._reading = 0
+            for _ in range(READING_MAX + 1):
+                assert (await asker.ask("history")).error == ""
+            assert historian._reading == 0
 
 
 @pytest.mark.parametrize("what", ["nonsense", "history"])

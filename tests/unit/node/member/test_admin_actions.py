@@ -20,7 +20,7 @@ from albireo.node.member.admin_actions import WAITING_MAX
 from albireo.node.member.audit_trail import USER_CHARS_MAX
 from albireo.node.member.joint_stop import HOLD_NS
 from albireo.node.member.marks import ACTIONS_MAX, BYTES_MAX, NAME, UNREADABLE_NAME, MarkedCase, Marks
-from albireo.node.member.status import MemberStatus
+from albireo.node.member.status import REFUSED_MAX, MemberStatus
 from albireo.runtime import Letter
 from albireo.sim.engine.disk import PowerCut, SimDisk
 from tests.parts.pair import WALL, Side, Table
@@ -665,3 +665,11 @@ def test_case_that_the_other_invents_is_not_shown(begun: Table) -> None:
     long = msgspec.structs.replace(beat, cases=(("made_up", "x"), ("tail_quarantined", "y" * 10_000)))
     begun.sides[1].member.peer.last = long
     assert heard_cases(begun.sides[1]) == {"tail_quarantined": "y" * 200}
+
+
+def test_refusals_under_ever_new_words_are_counted_in_a_bounded_table(begun: Table) -> None:
+    status = begun.sides[0].status
+    for number in range(10_000):
+        status.refuse(f"reason {number}")
+    assert len(status.refused) == REFUSED_MAX + 1
+    assert status.refused.total() == 10_000

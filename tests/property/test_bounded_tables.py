@@ -1,0 +1,118 @@
+"""What hostile texts leave behind in CORE's root machine: tables within their bounds, however long it goes on.
+
+Thousands of messages, each with names, ids and texts of its own, from senders that never come back. The log and what is
+folded from it is left out: that is what was recorded, and has limits of its own.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from albireo.codec.message import (
+    Append,
+    AppendEntry,
+    Ask,
+    FeedAck,
+    FeedHello,
+    ProducerHello,
+    RoleAsked,
+    WriteDone,
+    WritesEnded,
+)
+from albireo.machine.fold.producers import EARLIER_MAX, PRODUCERS_MAX
+from albireo.machine.node.outputs import SENDERS_MAX
+from albireo.machine.node.receipts import ANSWERS_MAX
+from albireo.machine.node.registry import DECLARING_MAX
+from albireo.machine.node.role import STANDING_BY_MAX
+from albireo.model.command import Outcome, Receipt
+from albireo.model.instant import SECOND
+from albireo.model.position import Position
+from tests.unit.machine.node.test_root import World, append, hello
+
+pytestmark = pytest.mark.slow
+
+ROUNDS = 4_500
+AT = Position(1, 1)
+NAMES_MAX = PRODUCERS_MAX * (EARLIER_MAX + 2)
+"""Lives that the registry knows senders of: the largest table there is."""
+
+
+def tables(value: object, where: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Every container that can be reached from `value`, save what belongs to the folds."""
+    if id(value) in seen or isinstance(value, np.ndarray | str | bytes | int | float | type | None):
+        return
+    if type(value).__module__.startswith("albireo.machine.fold."):
+        return
+    seen.add(id(value))
+    if isinstance(value, dict | list | set | tuple) or hasattr(value, "popleft"):
+        yield where, value
+        inner = list(value.values()) if isinstance(value, dict) else list(value)  # type: ignore[call-overload]
+        for one in inner[:100]:
+            yield from tables(one, f"{where}[]", seen)
+        return
+    names = [*getattr(value, "__dict__", {}), *getattr(type(value), "__slots__", ())]
+    if isinstance(value, msgspec.Struct):
+        names += value.__struct_fields__
+    if type(value).__module__.startswith("albireo."):
+        for name in names:
+            if hasattr(value, name):
+                yield from tables(getattr(value, name), f"{where}.{name}", seen)
+
+
+def sizes(world: World) -> dict[str, int]:
+    return {where: len(one) for where, one in tables(world.root, "root", set())}
+
+
+def hostile(world: World, number: int) -> None:
+    """One round: each message that a program may say, with texts that nobody has said before."""
+    text = f"{number}-" + "x" * 150
+    sender = text.encode()
+    ask = {"item": text, "value": 1.0, "command_id": text, "user": text, "reason": text}
+    for message in (
+        Ask(request_id=number, what=text),
+        Ask(request_id=number, what="write", arguments=ask),
+        Ask(request_id=number, what="write", arguments=ask | {"item": "fan_set"}),
+        Ask(request_id=number, what="case_action", arguments={"action": "ack", "case_id": number, "user": text[:99]}),
+        Ask(request_id=number, what="read", arguments={"names": [text]}),
+        RoleAsked(adapter=text),
+        WritesEnded(stand_down=0, lands_until=2**62),
+        WritesEnded(stand_down=0, is_stopped=True),
+        WriteDone(receipt=Receipt(command_id=text, outcome=Outcome.UNKNOWN)),
+        FeedHello(follower=text, is_named=number % 2 == 0),
+        FeedHello(follower=text, mode="state", credit_bytes=number - 1000),
+        FeedAck(received=AT, durable=AT, credit_bytes=-number),
+        Append(entries=(AppendEntry(number % 7, 1, 1, 0),)),
+        ProducerHello(producer=text, run=number, takes_orders=True),
+    ):
+        world.letter(sender, message, [b"x"] if isinstance(message, Append) else [])
+    world.pass_time(SECOND // 20)
+    world.sent.clear()
+    world.notes.clear()
+
+
+def test_thousands_of_hostile_texts_leave_bounded_tables() -> None:
+    world = World()
+    welcome = hello(world)
+    for number in range(ROUNDS):
+        hostile(world, number)
+    before = sizes(world)
+    assert max(before.values()) <= NAMES_MAX, {where: size for where, size in before.items() if size > NAMES_MAX}
+    for name, most in (
+        ("outputs._stopped", SENDERS_MAX),
+        ("outputs._lands_until", SENDERS_MAX),
+        ("role.reaches", STANDING_BY_MAX),
+        ("_hellos._declaring", DECLARING_MAX),
+        ("_receipts._answers", ANSWERS_MAX),
+        ("registry._adapters", PRODUCERS_MAX + 1),
+    ):
+        assert before[f"root.{name}"] <= most, name
+    for number in range(ROUNDS, ROUNDS + 500):
+        hostile(world, number)
+    grown = {where: size for where, size in sizes(world).items() if size > before.get(where, 0) + 64}
+    assert grown == {}, "it grows on"
+    append(world, welcome, 1, [1.0])
+    world.sync()
+    assert world.root.samples_committed == 1, "a good batch is taken as before"
