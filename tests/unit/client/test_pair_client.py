@@ -36,7 +36,7 @@ from albireo.machine.node.admission import Admission
 from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Turn
-from albireo.machine.producer.asking import AnswerCame, GivenUp, PairAsker, QuestionAsked, Unanswered
+from albireo.machine.producer.asking import AnswerCame, GivenUp, NodeAsker, QuestionAsked, Unanswered
 from albireo.machine.producer.flight import MESSAGE_BYTES
 from albireo.machine.producer.producer import Offered, ProducerConfig
 from albireo.machine.producer.seeking import (
@@ -157,8 +157,8 @@ def test_patience_must_outlast_the_asking() -> None:
         SeekConfig(settle_ns=100 * MS)
 
 
-def asker() -> PairAsker:
-    one = PairAsker("client", SEEK, at(0))
+def asker() -> NodeAsker:
+    one = NodeAsker("client", SEEK, at(0))
     one.step(LineUp(0), at(0))
     one.step(LineUp(1), at(0))
     return one
@@ -183,7 +183,7 @@ def test_a_question_waits_for_a_member_that_acts() -> None:
     assert one.step(Heard(1, Answer(request_id=6)), at(2)) == [], "a late answer to another question"
     assert one.step(Heard(1, answer), at(2)) == [AnswerCame(1, answer)]
     assert one.step(Heard(1, answer), at(2)) == [], "the same once more"
-    assert not one.is_waiting
+    assert one.waiting == 0
 
 
 def test_a_question_that_changes_nothing_is_asked_again_after_a_takeover() -> None:
@@ -201,14 +201,14 @@ def test_an_order_without_an_id_is_never_given_twice(event: LineDown | Heard) ->
     one.step(Heard(0, acts(2)), at(0))
     one.step(asked("case_action"), at(1))
     effects = one.step(event, at(2))
-    assert Unanswered(0) in effects
+    assert Unanswered(0, 7) in effects
     assert said(one.step(Heard(1, acts(6)), at(3))) == []
 
 
 def test_a_question_given_up_is_not_said_later() -> None:
     one = asker()
     one.step(asked("status"), at(0))
-    one.step(GivenUp(), at(1))
+    one.step(GivenUp(7), at(1))
     assert said(one.step(Heard(0, acts(2)), at(2))) == []
 
 

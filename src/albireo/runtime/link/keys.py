@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from albireo.model.principal import PrincipalKind, kind_of
 from albireo.runtime.actor.clock import wall_ns
 from albireo.runtime.errors import KeysRefused
 from albireo.runtime.link.key_files import (
@@ -113,6 +114,13 @@ class Keys:
         """The trusted keys of `name`, newest first; empty when the name is unknown."""
         found = [known for known in self.trust_list.trusted if known.name == name and known.public in self._names]
         return tuple(known.public for known in sorted(found, key=lambda known: -known.since_ns))
+
+    def keys_of_places(self) -> tuple[str, ...]:
+        """The trusted keys of nodes and members: all that are no witness's. Members come first, newest first."""
+        found = [known for known in self.trust_list.trusted if known.public in self._names]
+        places = [one for one in found if kind_of(one.name) is not PrincipalKind.WITNESS]
+        places.sort(key=lambda one: (kind_of(one.name) is not PrincipalKind.MEMBER, -one.since_ns))
+        return tuple(one.public for one in places)
 
     def trust(self, name: str, public: str) -> None:
         """Trust a key under a name; trusting it again changes nothing.
