@@ -9,11 +9,15 @@ number lives in the records themselves, so it moves with the data and survives e
     hello of a run that is new                    the next life; every life before it is over, for good
     hello of an older life, or of one of the      superseded
       last runs before the present one
+    hello of a life of a name that is forgotten   forgotten, for good: what it has under way may be recorded
     hello of a life that is not in this log       the next life (a forced promotion lost it)
 
 There are two views: *appended*, on which admission decides, and *committed*, which a restart finds again.
 
-Spec: design/log-and-feed.md, Lives; ADR-0143.
+A name that nobody uses can be forgotten, by a record. Its numbers are not given again; a program that comes with one
+of them is told so, because nobody knows any more which of its batches are recorded.
+
+Spec: design/log-and-feed.md, Lives; ADR-0143, ADR-0150.
 """
 
 from collections.abc import Iterator
@@ -22,11 +26,9 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.record import ProducerOpened
+from albireo.codec.record import ProducerForgotten, ProducerOpened
 from albireo.model.position import Position
 
-PRODUCERS_MAX: Final = 4096
-"""Most names of producers of a log; a hello beyond is refused."""
 EARLIER_MAX: Final = 8
 """Lives before the present one that are remembered by their runs."""
 
@@ -40,6 +42,8 @@ class Standing(Enum):
     """It gets the next life."""
     SUPERSEDED = auto()
     """A later program has the name."""
+    FORGOTTEN = auto()
+    """The name, with this program's life, was forgotten."""
 
 
 class EarlierLife(msgspec.Struct, frozen=True):
@@ -76,12 +80,30 @@ class Succession(msgspec.Struct, frozen=True, kw_only=True):
     """The lives before, the latest last."""
 
 
+class HeardProducers(msgspec.Struct, frozen=True, kw_only=True):
+    """Beginning of forgetting; a section of the snapshot that 0.1.0 passes over."""
+
+    highest: int
+    """Highest number of a life that was given."""
+    forgotten_to: int = 0
+    """Highest number of a life that is forgotten."""
+    heard_ms: dict[str, int] = {}
+    """Log time of the last record of each name."""
+
+
 class KnownProducer(StoredProducer, kw_only=True):
     """State of one name, by the committed records."""
 
     since_ns: int = 0
     earlier: tuple[EarlierLife, ...] = ()
     """Both as in `Succession`."""
+    heard_ms: int = 0
+    """Log time of the name's last record: the last batch, or the opening of its present life."""
+
+    @property
+    def heard_ns(self) -> int:
+        """Node time of the name's last record."""
+        return max(self.last_node_ns, self.since_ns)
 
 
 class Producers:
@@ -92,18 +114,37 @@ class Producers:
         self._names: dict[int, str] = {}
         """Names of the lives that are remembered, present and earlier ones."""
         self._highest = 0
-        """Highest number of a life."""
+        """Highest number of a life that was given."""
+        self._forgotten_to = 0
+        """Highest number of a life that is forgotten."""
+        self.log_time_ms = 0
+        """Log time of the frame that is being folded."""
         self._appended: dict[int, int] = {}
         self._opening: dict[str, KnownProducer] = {}
         """Names whose present life is appended and not committed."""
+        self._forgetting: set[str] = set()
+        """Names that are forgotten by an appended record which is not committed."""
 
     # Committed view.
 
     def fold_opened(self, record: ProducerOpened, node_ns: int, epoch: int) -> None:
-        self._keep(_opened(self._by_name.get(record.name), record, node_ns, epoch))
+        known = _opened(self._by_name.get(record.name), record, node_ns, epoch)
+        known.heard_ms = self.log_time_ms
+        self._keep(known)
         opening = self._opening.get(record.name)
         if opening is not None and (opening.producer_id, opening.run) == (record.producer_id, record.run):
             del self._opening[record.name]
+
+    def fold_forgotten(self, record: ProducerForgotten) -> None:
+        self._forgetting.discard(record.name)
+        known = self._by_name.get(record.name)
+        if known is None or known.producer_id != record.producer_id:
+            return
+        del self._by_name[record.name]
+        for life in (known.producer_id, *(one.producer_id for one in known.earlier)):
+            self._names.pop(life, None)
+            self._appended.pop(life, None)
+        self._forgotten_to = max(self._forgotten_to, known.producer_id)
 
     def _keep(self, known: KnownProducer) -> None:
         before = self._by_name.get(known.name)
@@ -124,6 +165,7 @@ class Producers:
             known.last_node_ns = node_ns
             known.last_epoch = last.epoch
             known.last_position = last.sequence
+            known.heard_ms = self.log_time_ms
 
     # Appended view.
 
@@ -135,7 +177,9 @@ class Producers:
         """
         known = self.present(name)
         if known is None:
-            return Standing.NEW
+            # A life above all forgotten ones was lost in another branch, and so was one that another name has here.
+            is_forgotten = 0 < life <= self._forgotten_to and life not in self._names
+            return Standing.FORGOTTEN if is_forgotten else Standing.NEW
         if run == known.run:
             return Standing.PRESENT
         # A higher number, or this one with a run that is not known, was given in a branch of the log that is no more.
@@ -149,13 +193,25 @@ class Producers:
         self._opening[name] = _opened(self.present(name), record, node_ns, epoch)
         return record
 
+    def forget(self, name: str) -> ProducerForgotten | None:
+        """Record that forgets `name`, to be appended; None: it is not known, or about to get another life."""
+        known = self._by_name.get(name)
+        if known is None or name in self._opening or name in self._forgetting:
+            return None
+        self._forgetting.add(name)
+        return ProducerForgotten(producer_id=known.producer_id, name=name)
+
+    def is_being_forgotten(self, name: str) -> bool:
+        """True: a record that forgets `name` is appended and not committed."""
+        return name in self._forgetting
+
     def present(self, name: str) -> KnownProducer | None:
         """State of `name` with the life that was appended last; its numbers are those of the committed view."""
         return self._opening.get(name) or self._by_name.get(name)
 
-    @property
-    def is_full(self) -> bool:
-        return len(self._by_name.keys() | self._opening.keys()) >= PRODUCERS_MAX
+    def __len__(self) -> int:
+        """Number of names, the appended ones too."""
+        return len(self._by_name.keys() | self._opening.keys())
 
     def find(self, name: str) -> KnownProducer | None:
         return self._by_name.get(name)
@@ -199,6 +255,7 @@ class Producers:
         """Nothing is appended above the committed records: a new tenure begins."""
         self._appended.clear()
         self._opening.clear()
+        self._forgetting.clear()
 
     def __iter__(self) -> Iterator[KnownProducer]:
         return iter(self._by_name.values())
@@ -215,15 +272,25 @@ class Producers:
         found = {one.name: Succession(since_ns=one.since_ns, earlier=one.earlier) for one in self if one.earlier}
         return msgspec.msgpack.encode(found) if found else b""
 
+    def heard(self) -> bytes:
+        """`HeardProducers`; empty: no producer was ever known."""
+        heard_ms = {one.name: one.heard_ms for one in self}
+        found = HeardProducers(highest=self._highest, forgotten_to=self._forgotten_to, heard_ms=heard_ms)
+        return msgspec.msgpack.encode(found) if self._highest else b""
+
     @classmethod
-    def restore(cls, data: bytes, successions: bytes = b"") -> "Producers":
-        """Inverse of both, or of what 0.1.0 wrote: it keeps each life by itself, the latest last."""
+    def restore(cls, data: bytes, successions: bytes = b"", heard: bytes = b"", log_time_ms: int = 0) -> "Producers":
+        """Inverse of all three, or of what 0.1.0 wrote: it keeps each life by itself, the latest last. A name whose
+        last record nobody knows the log time of counts as heard at the snapshot's."""
         self = cls()
+        trace = msgspec.msgpack.decode(heard, type=HeardProducers) if heard else HeardProducers(highest=0)
+        self._highest, self._forgotten_to = trace.highest, trace.forgotten_to
         known = msgspec.msgpack.decode(successions, type=dict[str, Succession]) if successions else {}
         for one in msgspec.msgpack.decode(data, type=list[KnownProducer]):
             before = self._by_name.get(one.name)
             lives = known.get(one.name, Succession(earlier=() if before is None else _earlier(before)))
-            self._keep(msgspec.structs.replace(one, since_ns=lives.since_ns, earlier=lives.earlier))
+            heard_ms = trace.heard_ms.get(one.name, log_time_ms)
+            self._keep(msgspec.structs.replace(one, since_ns=lives.since_ns, earlier=lives.earlier, heard_ms=heard_ms))
         return self
 
 
