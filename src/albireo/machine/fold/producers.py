@@ -20,6 +20,7 @@ of them is told so, because nobody knows any more which of its batches are recor
 Spec: design/log-and-feed.md, Lives; ADR-0143, ADR-0150.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Final
@@ -31,6 +32,8 @@ from albireo.model.position import Position
 
 EARLIER_MAX: Final = 8
 """Lives before the present one that are remembered by their runs."""
+FORGOTTEN_MAX: Final = 1_024
+"""Forgotten lives that are remembered by their runs: their first hello, without a life, may still be on its way."""
 
 
 class Standing(Enum):
@@ -87,6 +90,8 @@ class HeardProducers(msgspec.Struct, frozen=True, kw_only=True):
     """Highest number of a life that was given."""
     forgotten_to: int = 0
     """Highest number of a life that is forgotten."""
+    forgotten: tuple[tuple[str, int], ...] = ()
+    """Name and run of the lives that were forgotten last."""
     heard_ms: dict[str, int] = {}
     """Log time of the last record of each name."""
 
@@ -117,6 +122,8 @@ class Producers:
         """Highest number of a life that was given."""
         self._forgotten_to = 0
         """Highest number of a life that is forgotten."""
+        self._forgotten: deque[tuple[str, int]] = deque(maxlen=FORGOTTEN_MAX)
+        """Name and run of the lives that were forgotten last."""
         self.log_time_ms = 0
         """Log time of the frame that is being folded."""
         self._appended: dict[int, int] = {}
@@ -141,9 +148,10 @@ class Producers:
         if known is None or known.producer_id != record.producer_id:
             return
         del self._by_name[record.name]
-        for life in (known.producer_id, *(one.producer_id for one in known.earlier)):
-            self._names.pop(life, None)
-            self._appended.pop(life, None)
+        for life in _lives(known):
+            self._names.pop(life.producer_id, None)
+            self._appended.pop(life.producer_id, None)
+            self._forgotten.append((known.name, life.run))
         self._forgotten_to = max(self._forgotten_to, known.producer_id)
 
     def _keep(self, known: KnownProducer) -> None:
@@ -176,14 +184,15 @@ class Producers:
             life: number of the life that it was given; 0: none yet.
         """
         known = self.present(name)
+        was_forgotten = (name, run) in self._forgotten
         if known is None:
             # A life above all forgotten ones was lost in another branch, and so was one that another name has here.
-            is_forgotten = 0 < life <= self._forgotten_to and life not in self._names
-            return Standing.FORGOTTEN if is_forgotten else Standing.NEW
+            was_forgotten |= 0 < life <= self._forgotten_to and life not in self._names
+            return Standing.FORGOTTEN if was_forgotten else Standing.NEW
         if run == known.run:
             return Standing.PRESENT
         # A higher number, or this one with a run that is not known, was given in a branch of the log that is no more.
-        is_over = 0 < life < known.producer_id or any(run == one.run for one in known.earlier)
+        is_over = 0 < life < known.producer_id or was_forgotten or any(run == one.run for one in known.earlier)
         return Standing.SUPERSEDED if is_over else Standing.NEW
 
     def open(self, name: str, run: int, node_ns: int, epoch: int) -> ProducerOpened:
@@ -275,7 +284,12 @@ class Producers:
     def heard(self) -> bytes:
         """`HeardProducers`; empty: no producer was ever known."""
         heard_ms = {one.name: one.heard_ms for one in self}
-        found = HeardProducers(highest=self._highest, forgotten_to=self._forgotten_to, heard_ms=heard_ms)
+        found = HeardProducers(
+            highest=self._highest,
+            forgotten_to=self._forgotten_to,
+            forgotten=tuple(self._forgotten),
+            heard_ms=heard_ms,
+        )
         return msgspec.msgpack.encode(found) if self._highest else b""
 
     @classmethod
@@ -285,6 +299,7 @@ class Producers:
         self = cls()
         trace = msgspec.msgpack.decode(heard, type=HeardProducers) if heard else HeardProducers(highest=0)
         self._highest, self._forgotten_to = trace.highest, trace.forgotten_to
+        self._forgotten.extend(trace.forgotten)
         known = msgspec.msgpack.decode(successions, type=dict[str, Succession]) if successions else {}
         for one in msgspec.msgpack.decode(data, type=list[KnownProducer]):
             before = self._by_name.get(one.name)
@@ -296,7 +311,12 @@ class Producers:
 
 def _earlier(known: KnownProducer) -> tuple[EarlierLife, ...]:
     """The lives of a name before its next one."""
-    return (*known.earlier, EarlierLife(known.producer_id, known.run))[-EARLIER_MAX:]
+    return _lives(known)[-EARLIER_MAX:]
+
+
+def _lives(known: KnownProducer) -> tuple[EarlierLife, ...]:
+    """All lives of a name that are remembered, the present one last."""
+    return (*known.earlier, EarlierLife(known.producer_id, known.run))
 
 
 def _opened(before: KnownProducer | None, record: ProducerOpened, node_ns: int, epoch: int) -> KnownProducer:

@@ -30,8 +30,10 @@ LOOK_NS: Final = 60 * SECOND
 """Time between two looks for producers that are too old."""
 AGED_MAX: Final = 64
 """Most producers forgotten at one look, oldest first."""
-ORDERED_MAX: Final = 1_000
-"""Most names in one order."""
+ORDERED_MAX: Final = 250
+"""Most names in one order: each is an entry in the audit trail."""
+TEXT_CHARS_MAX: Final = 1_000
+"""Most characters of user and reason, each."""
 HEARD_MS: Final = 60_000
 """Log time since its last record within which a producer counts as alive."""
 DAY_MS: Final = 86_400_000
@@ -92,6 +94,8 @@ class Forgetting:
         producers, items = dict.fromkeys(asked.producers), dict.fromkeys(asked.items)
         if not 0 < len(producers) + len(items) <= ORDERED_MAX:
             return f"{len(producers) + len(items)} names, not 1..{ORDERED_MAX}; what to do: order in several parts"
+        if max(len(asked.user), len(asked.reason)) > TEXT_CHARS_MAX:
+            return f"user or reason has more than {TEXT_CHARS_MAX} characters"
         if not may_append(_EXAMPLE, turn.level):
             return f"the log is at feature level {turn.level}; what to do: upgrade both members (`albireo status`)"
         known = {one.item_id: one for name in items if (one := self._registry.item(name)) is not None}

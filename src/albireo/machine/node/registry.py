@@ -344,7 +344,7 @@ class Hellos:
         producers = self._admission.producers
         if producers.standing(hello.producer, hello.run, hello.life) is Standing.FORGOTTEN:
             return "forgotten", (
-                f"life {hello.life} of {hello.producer!r} was forgotten, by age or by order; of what this program has "
+                f"{hello.producer!r} was forgotten with this program, by age or by order; of what the program has "
                 "under way a first part may be recorded; what to do: start it again"
             )
         for reason, found in (

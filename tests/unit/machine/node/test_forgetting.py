@@ -18,7 +18,7 @@ from albireo.codec.record import Audited, ItemForgotten, Kind, ProducerForgotten
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.diagnostics import TABLE_FILL_HIGH
 from albireo.machine.node.events import Deposed, LevelAgreed, Measured
-from albireo.machine.node.forgetting import AGED_MAX, DAY_MS, HEARD_MS, LOOK_NS
+from albireo.machine.node.forgetting import AGED_MAX, DAY_MS, HEARD_MS, LOOK_NS, ORDERED_MAX, TEXT_CHARS_MAX
 from albireo.machine.node.turn import Moment
 from albireo.machine.producer.producer import LinkOpened, Producer, ProducerConfig
 from albireo.model import quality
@@ -190,6 +190,24 @@ def test_a_name_that_comes_back_is_a_new_life_and_its_old_program_is_told_so() -
     assert again.reason == "superseded"
 
 
+def test_a_late_hello_of_a_forgotten_run_that_names_no_life_takes_nothing() -> None:
+    """Its program was welcomed in that life: what it has under way would be recorded twice under the next one."""
+    one = side()
+    one.welcomed("job", run=1)
+    one.wait(HEARD_MS)
+    one.forget(producers=["job"])
+    one.root.folds.producers = Folds.restore(one.root.folds.snapshot(), 0).producers
+    one.step(Deposed("test"))
+    one.lead()
+    assert one.refused("job", run=1).reason == "forgotten"
+    one.welcomed("job", run=2)
+    one.letter(ProducerHello(producer="job", run=1), sender=b"late")
+    one.commit()
+    (told,) = one.take(AppendRefused)
+    assert isinstance(told, AppendRefused)
+    assert (told.reason, told.run) == ("superseded", 1)
+
+
 def test_a_life_of_a_lost_branch_is_no_forgotten_one() -> None:
     """What this log never gave, or gave to another name, was not forgotten: the program goes on with a gap record."""
     one = side()
@@ -328,7 +346,9 @@ def test_an_item_with_a_command_under_way_stays_until_that_has_its_outcome() -> 
 def test_an_order_is_refused_where_it_can_not_be_recorded() -> None:
     one = side(level=1)
     assert "feature level 1" in one.forget(producers=["p"]).error
-    assert "not 1..1000" in one.forget().error
+    assert f"not 1..{ORDERED_MAX}" in one.forget().error
+    assert f"not 1..{ORDERED_MAX}" in one.forget(items=[str(number) for number in range(ORDERED_MAX + 1)]).error
+    assert "characters" in one.forget(producers=["p"], reason="x" * (TEXT_CHARS_MAX + 1)).error
     one.step(Deposed("test"))
     assert "nothing is recorded now" in one.forget(producers=["p"]).error
 
