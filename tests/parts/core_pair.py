@@ -10,6 +10,7 @@ from albireo.client import ClientError, NodeClient
 from albireo.log import FileSystem, LogConfig
 from albireo.machine.pair import PairConfig
 from albireo.model.instant import SECOND, Instant
+from albireo.model.topology import LimitSettings
 from albireo.node.core.actor import Core, CoreArguments
 from albireo.node.core.housekeeping import Retention
 from albireo.node.member.arguments import PairArguments
@@ -38,6 +39,7 @@ class Plant:
         """`settings`: of the pair's configuration, beside CALM."""
         self.home = home
         self.private_streams: tuple[str, ...] = ()
+        self.limits = LimitSettings()
         self.keys: dict[str, Keys] = {}
         """Of members and witness, by name; empty: their links have none."""
         self._local_streams = local_streams
@@ -110,7 +112,8 @@ class Plant:
             private_streams=self.private_streams,
             keys=self._key_directory(PLACES[member]),
         )
-        core = Core(CoreArguments(node="root", cluster="c", log=LOG, retention=retention, pair=pair), files)
+        arguments = CoreArguments(node="root", cluster="c", log=LOG, retention=retention, limits=self.limits, pair=pair)
+        core = Core(arguments, files)
         self.data(member).mkdir(exist_ok=True)
         self._tasks[member] = asyncio.create_task(run_actor(core, self.data(member)))
         self.cores[member] = core

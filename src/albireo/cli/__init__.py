@@ -32,6 +32,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "status": ("albireo.cli.node.status", "What a node is doing: role, log position, rates, adapters."),
     "watch": ("albireo.cli.view.watch", "Live view of items and cases."),
     "items": ("albireo.cli.node.items", "Items with their current value and quality."),
+    "forget": ("albireo.cli.node.forget", "Forget producers or items that are no more."),
     "write": ("albireo.cli.node.write", "Set one item, with read-back."),
     "history": ("albireo.cli.node.history", "Stored values of an item: raw, or per interval."),
     "events": ("albireo.cli.node.events", "Journal of cases and audit entries."),

@@ -106,6 +106,20 @@ class ProducerOpened(msgspec.Struct, frozen=True, kw_only=True, tag="producer"):
     """Who opened it (model.principal), to whom the name belongs; empty: not known, or anybody."""
 
 
+class ProducerForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="producer_forgotten"):
+    """A name of a producer, with all its lives, is not known any more. Stream CONTROL."""
+
+    producer_id: int
+    """Number of its last life."""
+    name: str
+
+
+class ItemForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="item_forgotten"):
+    """Items are not known any more; their ids are never given again. Stream STATE."""
+
+    item_ids: tuple[int, ...]
+
+
 class EpochGranted(msgspec.Struct, frozen=True, kw_only=True, tag="epoch"):
     """First record of an epoch; a standalone node grants itself one at each start. Stream CONTROL."""
 
@@ -148,6 +162,8 @@ Record = (
     | CommandFinished
     | Audited
     | ProducerOpened
+    | ProducerForgotten
+    | ItemForgotten
     | EpochGranted
     | NodeStopped
     | Marked
@@ -164,6 +180,8 @@ LEVELS: Final[dict[type[Record], int]] = {
     CommandFinished: FIRST_LEVEL,
     Audited: FIRST_LEVEL,
     ProducerOpened: FIRST_LEVEL,
+    ProducerForgotten: 2,
+    ItemForgotten: 2,
     EpochGranted: FIRST_LEVEL,
     NodeStopped: FIRST_LEVEL,
     Marked: FIRST_LEVEL,

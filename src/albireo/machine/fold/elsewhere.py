@@ -47,7 +47,7 @@ class Elsewhere:
     def took(self, sequence: int, node_ns: int) -> None:
         """Another member took a batch, or all up to `sequence`. Cost: O(items), once until the values return."""
         self.last_ns = max(1, node_ns)
-        live, count = self._dim.live, len(self._dim)
+        live, count = self._dim.live, self._dim.live.count
         is_known = live.has_value[:count] | (live.quality[:count] != q.BAD_WAITING_FOR_INITIAL_DATA)
         known = np.flatnonzero(is_known)
         if not len(known):

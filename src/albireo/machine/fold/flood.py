@@ -126,6 +126,10 @@ class Flood:
             if not is_quiet:
                 self._count(log_time)
 
+    def forget(self, rows: NDArray[np.intp]) -> None:
+        """Forget the rules of forgotten items; what they counted for all rules together stays."""
+        self._load.clear(rows[rows < self._load.count])
+
     def _count(self, log_time: LogTime) -> None:
         counts = self._counts
         counts.buckets[counts.minute % BUCKETS] += 1

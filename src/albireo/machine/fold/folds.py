@@ -27,10 +27,12 @@ from albireo.codec.record import (
     FeatureRaised,
     GapFound,
     ItemDeclared,
+    ItemForgotten,
     Kind,
     LowWater,
     Marked,
     NodeStopped,
+    ProducerForgotten,
     ProducerOpened,
     Record,
     Stream,
@@ -43,7 +45,6 @@ from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.elsewhere import Elsewhere
 from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.transitions import ActionRefused
-from albireo.model import quality
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.item import KnownItem, Reading
@@ -57,7 +58,9 @@ _FEATURE: Final = "feature"
 _ELSEWHERE: Final = "elsewhere"
 _LIVES: Final = "lives"
 _AUDIT: Final = "audit"
-"""Sections that are left out while they are empty; 0.1.0 passes over the last two."""
+_GONE: Final = "gone"
+_HEARD: Final = "heard"
+"""Sections that are left out while they are empty; 0.1.0 passes over all but the first."""
 
 
 class Folds:
@@ -96,7 +99,7 @@ class Folds:
 
     def fold(self, header: FrameHeader, content: Content) -> None:
         """Fold one committed frame."""
-        self.log_time_ms = header.log_time_ms
+        self.log_time_ms = self.producers.log_time_ms = header.log_time_ms
         log_time = LogTime(header.log_time_ms * MS)
         self.conditions.time_passed(log_time, WallTime(header.node_ns))
         if isinstance(content, SampleBatch):
@@ -115,6 +118,8 @@ class Folds:
         match record:
             case ItemDeclared():
                 self.dim.fold_item(record, sequence)
+            case ItemForgotten(item_ids=item_ids):
+                self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
             case CaseChanged():
                 self.cases.fold(record, sequence)
             case CommandRequested():
@@ -125,6 +130,8 @@ class Folds:
                 self.commands.fold_finished(record, sequence)
             case ProducerOpened():
                 self.producers.fold_opened(record, header.node_ns, header.epoch)
+            case ProducerForgotten():
+                self.producers.fold_forgotten(record)
             case FeatureRaised(level=level):
                 self.feature_level = max(self.feature_level, level)
             case Audited():
@@ -158,14 +165,15 @@ class Folds:
         index = [self.dim.index_of(one.item_id) for one in items]
         return [self.dim.reading_at(one) for one in index if one is not None]
 
-    @property
-    def bad_count(self) -> int:
-        return int((quality.severity(self.dim.live.quality[: len(self.dim)]) == quality.BAD_CLASS).sum())
-
     def state_since(
         self, sequence: int, epoch: int, position: Position, previous: Position
     ) -> tuple[FeedState, list[bytes | memoryview]]:
-        """Every change after `sequence` (-1: the whole state), for the state feed."""
+        """Every change after `sequence` (-1: the whole state), for the state feed.
+
+        A viewer that may show an item which is forgotten gets the whole state: that comes seldom.
+        """
+        if sequence < self.dim.forgotten_at:
+            sequence = -1
         cases = self.cases.changed_since(sequence) if sequence >= 0 else None
         if cases is None:
             sequence, cases = -1, list(self.cases)
@@ -203,6 +211,10 @@ class Folds:
             whole.append((_LIVES, successions))
         if self.audit:
             whole.append((_AUDIT, self.audit.snapshot()))
+        if gone := self.dim.gone():
+            whole.append((_GONE, gone))
+        if heard := self.producers.heard():
+            whole.append((_HEARD, heard))
         return chain(((name, one) for name, slices in sliced for one in slices), whole)
 
     def snapshot(self) -> dict[str, bytes]:
@@ -220,13 +232,14 @@ class Folds:
         if missing:
             raise DecodeError(0, f"snapshot without {', '.join(missing)}")
         self = cls()
-        self.dim = Dim.restore(sections["dim"])
+        self.dim = Dim.restore(sections["dim"], sections.get(_GONE, b""))
         self.conditions = Conditions.restore(sections["conditions"], self.dim)
         self.cases = Cases.restore(sections["cases"], self.conditions)
         self.elsewhere = Elsewhere(self.dim, self.conditions, self.cases)
         self.elsewhere.restore(sections.get(_ELSEWHERE, b""))
         self.commands = Commands.restore(sections["commands"])
-        self.producers = Producers.restore(sections["producers"], sections.get(_LIVES, b""))
+        lives, heard = sections.get(_LIVES, b""), sections.get(_HEARD, b"")
+        self.producers = Producers.restore(sections["producers"], lives, heard, log_time_ms)
         self.audit = AuditChain.restore(sections.get(_AUDIT, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])

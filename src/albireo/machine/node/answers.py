@@ -19,6 +19,7 @@ from albireo.machine.fold.transitions import ActionRefused
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.diagnostics import CommitTimes
 from albireo.machine.node.feeds import Feeds
+from albireo.machine.node.forgetting import ForgetAsked, Forgetting
 from albireo.machine.node.orders import Orders, WriteAsked
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
@@ -46,6 +47,7 @@ class AnsweringRoot(Protocol):
     admission: Admission
     orders: Orders
     registry: Registry
+    forgetting: Forgetting
     role: Role
     feeds: Feeds
     commit_times: CommitTimes
@@ -105,6 +107,7 @@ class Answers:
             "cases": (CasesAsked, self._cases),
             "case_action": (ActionAsked, self._case_action),
             "flood": (Nothing, self._flood),
+            "forget": (ForgetAsked, self._forget),
         }
 
     def ask(self, question: Question, ask: Ask, turn: Turn) -> None:
@@ -186,6 +189,16 @@ class Answers:
         result = [msgspec.to_builtins(change.case) for change in changes]
         root.after(end, question.sender, Answer(request_id=question.request_id, result=result), turn)
 
+    def _forget(self, question: Question, asked: ForgetAsked, turn: Turn) -> None:
+        root = self._root
+        if root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
+        refusal = root.forgetting.asked(asked, question.moment, turn)
+        if refusal:
+            raise NotAnswered(refusal)
+        result = {"producers": asked.producers, "items": asked.items}
+        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+
     def _flood(self, question: Question, _: Nothing, turn: Turn) -> None:
         folds = self._root.folds
         self._say(question, folds.cases.metrics(LogTime(folds.log_time_ms * MS)), turn)
@@ -214,7 +227,7 @@ def status_of(
         },
         "wall_ns": moment.wall,
         "items": len(folds.dim),
-        "bad_items": folds.bad_count,
+        "bad_items": folds.dim.bad_count,
         "cases": {
             "open": len(folds.cases),
             "unacked": sum(not one.is_acked for one in folds.cases),

@@ -76,6 +76,7 @@ from albireo.machine.node.events import (
     WakeUpEnded,
 )
 from albireo.machine.node.feeds import Feeds
+from albireo.machine.node.forgetting import Forgetting
 from albireo.machine.node.orders import Orders
 from albireo.machine.node.outputs import OutputOrders
 from albireo.machine.node.owners import OWN_ADAPTER
@@ -136,7 +137,8 @@ class Root:
         self.admission = Admission(self.folds.producers, self.registry.sender_of, self._receipts.of, owns)
         self.orders = Orders(self.folds.commands, self.folds.dim, self._waiters)
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
-        self._hellos = Hellos(self.registry, self.admission)
+        self._hellos = Hellos(self.registry, self.admission, self.config.limits)
+        self.forgetting = Forgetting(self.config, self.folds, self.registry, moment.now)
         self.admission.closed_because = self.role.cause
         self._raised_to = 0  # Feature level whose record is on its way in this tenure.
 
@@ -211,7 +213,8 @@ class Root:
                     p99 = self.commit_times.quantile(0.99)
                     values = (event.turn_ms, p99, event.log_bytes, event.corrupt_ranges)
                     pair = () if event.pair is None else astuple(event.pair)
-                    self.diagnostics.measured(values, event.room_bytes, pair, moment, turn)
+                    rest = (event.room_bytes, *self.forgetting.fill_percent(), *pair)
+                    self.diagnostics.measured(values, rest, moment, turn)
             case DamagePassed(from_ns, to_ns):
                 gap = GapFound(source=OWN_ADAPTER, reason="log_damage", from_ns=min(from_ns, to_ns), to_ns=to_ns)
                 turn.record(Stream.SAMPLES, [gap])
@@ -425,6 +428,8 @@ class Root:
             self._waiters.time_passed(now, self.folds.commands if is_serving else None, turn)
             if is_serving:
                 self.registry.find_silent(moment, SILENT_NS, turn)
+                if not self.admission.closed_because:
+                    self.forgetting.time_passed(moment, turn)
             elif self.role.is_handing_over:  # Who is gone is noticed when it is told something.
                 self.role.stand_by(self.outputs.awaited, turn)
         if is_serving:

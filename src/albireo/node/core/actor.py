@@ -58,6 +58,7 @@ from albireo.machine.node.turn import Moment, Send, Turn
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
+from albireo.model.topology import LimitSettings
 from albireo.node.core.alone import Alone
 from albireo.node.core.feeding import Feeding
 from albireo.node.core.housekeeping import Housekeeping, Retention
@@ -85,6 +86,7 @@ class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     retention: Retention = Retention()
     adapters: frozenset[str] = frozenset()
     """Names of the adapters that this node's topology configures."""
+    limits: LimitSettings = LimitSettings()
     pair: PairArguments | None = None
     """Arguments of a member of a pair; None: this node stands alone."""
     feature_level: int = FEATURE_LEVEL
@@ -188,6 +190,7 @@ class Core:
             local_streams=local,
             private_streams=private,
             adapters=arguments.adapters,
+            limits=arguments.limits,
             lacks_to=self.lacks_to,
         )
 
