@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from albireo.codec.errors import DecodeError
 from albireo.machine.fold.columns import (
     NEVER,
+    OLDEST,
     Packed,
     list_slices,
     read_slices,
@@ -270,7 +271,8 @@ class Dim:
     ) -> tuple[Rows | None, Rows]:
         """Rows that are not late, by the rule of the module."""
         source_ns = batch.source_ns if rows is None else batch.source_ns[rows]
-        is_late = source_ns < self.live.device_ns.take(index)
+        newest = self.live.device_ns.take(index)
+        is_late = (source_ns < newest) & (newest != OLDEST)
         if not self._has_late_streaks and not is_late.any():
             return rows, index
         quality = batch.quality if rows is None else batch.quality[rows]

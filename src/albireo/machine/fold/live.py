@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.machine.fold.columns import EARLIEST, NEVER, Field, GrowingColumns
+from albireo.machine.fold.columns import NEVER, OLDEST, Field, GrowingColumns
 from albireo.model import quality as q
 from albireo.model.value import ValueType
 
@@ -27,7 +27,7 @@ class Live(GrowingColumns):
         "quality": Field("<u4", int(q.BAD_WAITING_FOR_INITIAL_DATA)),
         "source_ns": Field("<i8"),
         "node_ns": Field("<i8"),
-        "device_ns": Field("<i8", EARLIEST),
+        "device_ns": Field("<i8", OLDEST),
         "late_since": Field("<i8", NEVER),
         "late_from": Field("<i8"),
         "late_count": Field("<i8"),

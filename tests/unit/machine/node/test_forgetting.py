@@ -22,6 +22,7 @@ from albireo.machine.node.forgetting import AGED_MAX, DAY_MS, HEARD_MS, LOOK_NS,
 from albireo.machine.node.turn import Moment
 from albireo.machine.producer.producer import LinkOpened, Producer, ProducerConfig
 from albireo.model import quality
+from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.topology import LimitSettings
@@ -83,12 +84,12 @@ class ForgettingSide(Side):
         return sorted(one.name for one in self.root.folds.producers)
 
 
-def side(*adapters: str, level: int = 2, **limits: int) -> ForgettingSide:
+def side(*adapters: str, level: int = FEATURE_LEVEL, **limits: int) -> ForgettingSide:
     config = msgspec.structs.replace(ALONE, adapters=frozenset(adapters), limits=LimitSettings(**limits))
     one = ForgettingSide(config)
     one.lead()
-    if level > 1:
-        one.step(LevelAgreed(level))
+    for raised in range(2, level + 1):
+        one.step(LevelAgreed(raised))
         one.commit()
     return one
 
@@ -148,8 +149,8 @@ def test_the_oldest_go_first_and_not_all_at_one_look() -> None:
     assert one.names() == []
 
 
-def test_no_age_means_never_and_a_log_of_the_first_level_forgets_nobody() -> None:
-    for one in (side(forget_producers_days=0), side(level=1)):
+def test_no_age_means_never_and_a_log_of_a_lower_level_forgets_nobody() -> None:
+    for one in (side(forget_producers_days=0), side(level=2)):
         one.welcomed("job")
         one.wait(2 * AGE_MS)
         one.look()
@@ -344,8 +345,8 @@ def test_an_item_with_a_command_under_way_stays_until_that_has_its_outcome() -> 
 
 
 def test_an_order_is_refused_where_it_can_not_be_recorded() -> None:
-    one = side(level=1)
-    assert "feature level 1" in one.forget(producers=["p"]).error
+    one = side(level=2)
+    assert "feature level 2" in one.forget(producers=["p"]).error
     assert f"not 1..{ORDERED_MAX}" in one.forget().error
     assert f"not 1..{ORDERED_MAX}" in one.forget(items=[str(number) for number in range(ORDERED_MAX + 1)]).error
     assert "characters" in one.forget(producers=["p"], reason="x" * (TEXT_CHARS_MAX + 1)).error
