@@ -219,11 +219,11 @@ class Core:
             self.lacks_to, self.is_complete, replayed_from = begin - 1, True, begin - 1
             self._actor.log.error("folds_missing", begin=begin, remedy=LACKING)
         after = replayed_from
-        while after < self.log.committed.sequence:
+        end = self.log.committed.sequence
+        while after < end:
             try:
-                for frame in self.log.replay(after, self.log.committed.sequence):
-                    folds.replay(whole(self.private, frame))
-                    after = frame.header.last_sequence
+                folds.replay_all(whole(self.private, frame) for frame in self.log.replay(after, end))
+                after = end
             except Corrupted as damage:
                 self._actor.log.error("log_corrupt", reason=str(damage))
                 after = damage.last_sequence
