@@ -151,6 +151,7 @@ class Root:
             case TimePassed():
                 self._time_passed(moment, turn)
             case WakeUpEnded(busy_ns):
+                self._pending.wake_up_ended()
                 self.feeds.pull(self.readable(log.committed), busy_ns, moment.now, turn)
             case FollowersServed(given):
                 self.feeds.leader.served(given)

@@ -323,10 +323,10 @@ class Core:
             self.tell(Durable())
 
     def commit(self, position: Position) -> None:
-        """Commit up to `position`; as the holder fold too, unless committed frames wait for a turn of their own.
+        """Commit up to `position`; as the holder fold too, unless frames wait for a turn of their own, or will.
         A follower folds at the end of a turn, behind a sync: the holder waits for the sync, and for no fold."""
         self.log.commit(position)
-        if self.root.role.holds and not self._is_folding_posted:
+        if self.root.role.holds and not (self._is_folding_posted or self.root.has_unfolded):
             self._fold()
 
     def _fold(self) -> None:

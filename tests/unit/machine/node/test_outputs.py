@@ -25,6 +25,7 @@ from albireo.machine.node.events import (
     Permitted,
     Served,
     Suspended,
+    WakeUpEnded,
 )
 from albireo.machine.pair.events import Event, OutputsEnded, Permit
 from albireo.model.command import Outcome, Receipt
@@ -113,6 +114,7 @@ def test_an_order_that_was_accepted_and_not_sent_ends_as_never_sent() -> None:
     one.committed = one.end
     one.step(Committed())
     one.step(Answered())
+    one.step(WakeUpEnded(0))
     assert outcome_of(one, "w") is Outcome.REQUESTED
     one.step(HandoverBegun("switchover"))
     assert one.root.folded_to != one.end, "so nobody is told yet that nothing is open"
