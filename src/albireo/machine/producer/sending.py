@@ -107,8 +107,8 @@ class PairSender:
         self, name: str, items: Sequence[DataItem], *, run: int, config: ProducerConfig, seek: SeekConfig, now: Instant
     ) -> None:
         """`run`: random number of this run of the program."""
-        # The seeker judges silence: the producer must notice it as soon as a member may be left, and never later. A time
-        # that grows with each lost hello is a gap of ten seconds after two; hellos are few, and repeats are known.
+        # The seeker judges silence: the producer must notice it as soon as a member may be left, and never later. If
+        # the time grew with each lost hello, two would make a gap of ten seconds; a repeat is known by its run.
         patience = {"answer_timeout_ns": seek.settle_ns, "answer_timeout_ns_max": seek.settle_ns}
         self._name = name
         self._config = config

@@ -1,5 +1,7 @@
 """Producer and sender of a local stream: what is acknowledged early is answered, kept, and sent again as it was."""
 
+import itertools
+
 import numpy as np
 
 from albireo.codec.message import Append, Appended, ProducerHello, ProducerWelcome, RoleTold
@@ -197,5 +199,5 @@ def test_hello_that_is_lost_is_said_again_after_the_same_time_however_many_were(
         assert due is not None
         now = max(now, due)
         one.step(TimePassed(), now)
-    pauses = [after - before for before, after in zip(said, said[1:], strict=False)]
+    pauses = [after - before for before, after in itertools.pairwise(said)]
     assert max(pauses) <= settle_ns + SeekConfig().ask_ns
