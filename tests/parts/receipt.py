@@ -34,6 +34,7 @@ from albireo.machine.node.events import (
     LogCut,
     PairChanged,
     Served,
+    WakeUpEnded,
 )
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
@@ -159,9 +160,11 @@ class Member:
             self.committed = position.sequence
             self.step(Committed())
             self.step(Answered())
+            self.step(WakeUpEnded(0))
             while self.root.has_unfolded:
                 self.step(Committed())
                 self.step(Answered())
+                self.step(WakeUpEnded(0))
 
     def cut_to(self, sequence: int, history: EpochHistory) -> None:
         position = self.at(sequence)

@@ -124,6 +124,10 @@ class Cases:
         """Alarm load at `log_time`."""
         return self._flood.metrics(log_time, self._conditions)
 
+    @property
+    def unacked_count(self) -> int:
+        return self._flood.unacked_count
+
     def changed_since(self, sequence: int) -> list[Case] | None:
         """Cases changed by records after `sequence`, the closed ones once; None: too far behind, take all of them."""
         if len(self._closed) == CLOSED_MAX and sequence < self._closed[0][0]:

@@ -93,7 +93,8 @@ class Conditions:
         self._due_at = NEVER
         self._fall_at = NEVER
         self._stale_at = NEVER
-        self._shortest_stale = NEVER
+        self.shortest_stale = NEVER
+        """Shortest time without a sample that makes an item stale."""
         self.log_time = LogTime(0)
         """Log time of the frame that is being folded."""
         self.changes = 0
@@ -273,7 +274,7 @@ class Conditions:
         """Find the next of each kind of deadline anew."""
         rules, count = self.rules, self.rules.count
         stale = (rules.slot[:count] == STALE) & rules.is_enabled[:count]
-        self._shortest_stale = int(rules.on[:count][stale].min()) if stale.any() else NEVER
+        self.shortest_stale = int(rules.on[:count][stale].min()) if stale.any() else NEVER
         self._due_at = int(rules.due.min())
         self._fall_at = int(rules.fall_at.min())
         self._stale_at = self._next_stale()
@@ -286,9 +287,7 @@ class Conditions:
             return
         watched = self.watched
         watched.seen[index] = log_time
-        self._stale_at = (
-            min(self._stale_at, log_time + self._shortest_stale) if self._shortest_stale != NEVER else NEVER
-        )
+        self._stale_at = min(self._stale_at, log_time + self.shortest_stale)
         if fresh.value_type is not ValueType.STRING:
             number = fresh.number
             is_calm = (number >= watched.low.take(index)) & (number <= watched.high.take(index))
@@ -303,6 +302,13 @@ class Conditions:
             self._hold(index[~fresh.is_usable])
         if self._due_at <= log_time:
             self._settle(log_time, None)
+
+    def fold_calm(self, index: Rows, log_time: NDArray[np.int64]) -> None:
+        """Fold rows with these log times, which do not fall, and of which none can change a judgement (`stretch`)."""
+        self.watched.seen[index] = log_time
+        self._stale_at = min(self._stale_at, int(log_time[0]) + self.shortest_stale)
+        signs = np.flatnonzero(self.watched.flags.take(index) & IS_SIGN_OF_LIFE)
+        np.maximum.at(self._adapters.alive, self.watched.adapter[index[signs]], log_time[signs])
 
     def _fold_flagged(self, fresh: Fresh, flags: NDArray[np.uint8], present: int, log_time: LogTime) -> None:
         if present & HAS_RATE:

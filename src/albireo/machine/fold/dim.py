@@ -56,13 +56,6 @@ A field test with a PLC whose clock is set back would settle it."""
 REPLAY_FACTOR: Final = 1.5
 Rows = NDArray[np.intp]
 
-_NOT_FROM_DEVICE: Final = np.array(
-    [q.BAD_NO_COMMUNICATION, q.BAD_NOT_CONNECTED, q.BAD_TIMEOUT, q.BAD_WAITING_FOR_INITIAL_DATA], np.uint32
-)
-_CODE: Final = np.uint32(0xFFFF_0000)
-_BAD: Final = 0x8000_0000
-
-
 _NOBODY: Final = KnownItem(item_id=ItemId(0), node="", item=DataItem(name="", value_type=ValueType.FLOAT64))
 """Stands in the row of a forgotten item."""
 _known_items = msgspec.msgpack.Decoder(KnownItem)
@@ -94,7 +87,7 @@ class Dim:
         self._texts: list[str] = []
         self._by_id: dict[int, int] = {}
         self._by_name: dict[str, int] = {}
-        self._row_of = np.full(1, -1, np.int64)
+        self.row_of = np.full(1, -1, np.int64)
         """Dense index by item id, -1: unknown."""
         self._scratch = np.zeros(0, np.intp)
         self._has_late_streaks = False
@@ -183,18 +176,18 @@ class Dim:
         before = self._items[index]
         if self._by_name.get(before.full_name) == index:
             del self._by_name[before.full_name]
-        self._row_of[before.item_id] = -1
+        self.row_of[before.item_id] = -1
         self._items[index], self._texts[index] = _NOBODY, ""
         self.live.clear(index)
         heapq.heappush(self._vacant, index)
 
     def _enter(self, item_id: int, index: int) -> None:
         self._by_id[item_id] = index
-        if item_id >= len(self._row_of):
-            table = np.full(max(2 * len(self._row_of), item_id + 1), -1, np.int64)
-            table[: len(self._row_of)] = self._row_of
-            self._row_of = table
-        self._row_of[item_id] = index
+        if item_id >= len(self.row_of):
+            table = np.full(max(2 * len(self.row_of), item_id + 1), -1, np.int64)
+            table[: len(self.row_of)] = self.row_of
+            self.row_of = table
+        self.row_of[item_id] = index
         if index >= len(self._scratch):
             self._scratch = np.zeros(max(2 * len(self._scratch), index + 1), np.intp)
 
@@ -220,17 +213,18 @@ class Dim:
         rows, index = self._known_rows(batch)
         rows, index = self._newest_rows(batch, rows, index)
         rows, index = self._punctual_rows(batch, rows, index, log_time)
-        return self._store(batch, rows, index, last_sequence - len(batch) + 1)
+        sequence = last_sequence - len(batch) + 1 + (np.arange(len(index)) if rows is None else rows)
+        return self.store(batch if rows is None else batch.take(rows), index, sequence)
 
     def _known_rows(self, batch: SampleBatch) -> tuple[Rows | None, Rows]:
         """Rows of known items of the right type (None: all of them), and the dense index of each."""
         ids = batch.item_id
-        if len(ids) and int(ids.max()) < len(self._row_of):
-            index = self._row_of.take(ids)
+        if len(ids) and int(ids.max()) < len(self.row_of):
+            index = self.row_of.take(ids)
             if int(index.min()) >= 0 and (self.live.value_type.take(index) == batch.value_type).all():
                 return None, index
-        index = self._row_of.take(np.minimum(ids, len(self._row_of) - 1))
-        index[ids >= len(self._row_of)] = -1
+        index = self.row_of.take(np.minimum(ids, len(self.row_of) - 1))
+        index[ids >= len(self.row_of)] = -1
         rows = np.flatnonzero(index >= 0)
         self.counters.unknown += len(ids) - len(rows)
         index = index[rows]
@@ -240,9 +234,7 @@ class Dim:
 
     def _newest_rows(self, batch: SampleBatch, rows: Rows | None, index: Rows) -> tuple[Rows | None, Rows]:
         """The newest row of each id by source time; of equal times the last."""
-        places = np.arange(len(index))
-        self._scratch[index] = places
-        last = self._scratch.take(index) == places
+        last = self.is_last(index)
         if last.all():
             return rows, index
         source_ns = batch.source_ns if rows is None else batch.source_ns[rows]
@@ -250,8 +242,15 @@ class Dim:
             kept = np.flatnonzero(last)
         else:
             quality = batch.quality if rows is None else batch.quality[rows]
-            kept = self._newest_of_unsorted(index, source_ns, _is_from_node(quality), last)
+            kept = self._newest_of_unsorted(index, source_ns, q.is_from_node(quality), last)
         return (kept if rows is None else rows[kept]), index[kept]
+
+    def is_last(self, index: Rows) -> NDArray[np.bool_]:
+        """Mark the last of the rows of each item."""
+        places = np.arange(len(index))
+        self._scratch[index] = places
+        marked: NDArray[np.bool_] = self._scratch.take(index) == places
+        return marked
 
     def _newest_of_unsorted(
         self, index: Rows, source_ns: NDArray[np.int64], is_from_node: NDArray[np.bool_], last: NDArray[np.bool_]
@@ -276,7 +275,7 @@ class Dim:
         if not self._has_late_streaks and not is_late.any():
             return rows, index
         quality = batch.quality if rows is None else batch.quality[rows]
-        is_late &= ~_is_from_node(quality)
+        is_late &= ~q.is_from_node(quality)
         self.live.late_since[index[~is_late]] = NEVER
         late = np.flatnonzero(is_late)
         is_late[late] = ~self._is_clock_set_back(index[late], source_ns[late], log_time)
@@ -298,20 +297,19 @@ class Dim:
         live.late_since[index[is_back]] = NEVER
         return is_back
 
-    def _store(self, batch: SampleBatch, rows: Rows | None, index: Rows, first_sequence: int) -> Fresh:
-        if rows is not None:
-            batch = batch.take(rows)
+    def store(self, batch: SampleBatch, index: Rows, sequence: NDArray[np.int64]) -> Fresh:
+        """Make these rows the live ones of their items, one of each; `sequence` is that of each row."""
         live, quality, value = self.live, batch.quality, batch.value
         live.quality[index] = quality
         live.source_ns[index] = batch.source_ns
         live.node_ns[index] = batch.node_ns
-        live.changed_at[index] = first_sequence + (np.arange(len(index)) if rows is None else rows)
-        all_usable = not len(index) or int(quality.max()) < _BAD
-        is_usable = np.ones(len(index), np.bool_) if all_usable else quality < _BAD
+        live.changed_at[index] = sequence
+        all_usable = not len(index) or int(quality.max()) < q.BAD
+        is_usable = np.ones(len(index), np.bool_) if all_usable else quality < q.BAD
         if all_usable:
             live.device_ns[index] = batch.source_ns
         else:
-            from_device = ~_is_from_node(quality)
+            from_device = ~q.is_from_node(quality)
             live.device_ns[index[from_device]] = batch.source_ns[from_device]
         number = self._store_values(value, index, is_usable, all_usable)
         return Fresh(batch.value_type, index, number, is_usable, batch.source_ns, all_usable)
@@ -461,11 +459,6 @@ def _slices(head: _DimHead, items: list[KnownItem], texts: list[str]) -> Iterato
     yield sliced(head)
     yield from list_slices(items)
     yield from list_slices(texts)
-
-
-def _is_from_node(quality: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Mark samples that the node stamped because the device did not answer."""
-    return np.isin(quality & _CODE, _NOT_FROM_DEVICE)
 
 
 __all__ = ["ITEMS_MAX", "ITEM_ID_MAX", "Dim", "DimCounters", "Fresh", "ItemId", "Live"]

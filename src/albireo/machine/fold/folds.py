@@ -37,6 +37,7 @@ from albireo.codec.record import (
     Record,
     Stream,
 )
+from albireo.machine.fold import stretch
 from albireo.machine.fold.audit import AuditChain
 from albireo.machine.fold.cases import ActionAsked, Cases
 from albireo.machine.fold.commands import Commands
@@ -96,6 +97,42 @@ class Folds:
             self.elsewhere.took(header.last_sequence, header.node_ns)
         if producer_id:
             self.producers.fold_batch(producer_id, producer_sequence, header.node_ns, header.last)
+
+    def replay_all(self, frames: Iterable[Frame]) -> None:
+        """Fold frames as `replay` would one after another; small ones together (`stretch`).
+
+        What the iterable gave is folded even if it raises.
+        """
+        small: list[Frame] = []
+        try:
+            for frame in frames:
+                if stretch.is_small(frame.header):
+                    small.append(frame)
+                    if len(small) < stretch.FRAMES_MAX:
+                        continue
+                    frame = small.pop()
+                ready, small = small, []
+                self._replay_stretch(ready)
+                self.replay(frame)
+        finally:
+            self._replay_stretch(small)
+
+    def _replay_stretch(self, small: Sequence[Frame]) -> None:
+        """Fold small frames. Where few can be folded together, more are folded one by one before the next try."""
+        done, size, alone = 0, len(small), 1
+        while done < len(small):
+            tried, count = small[done : done + size], 0
+            if not self.elsewhere and len(tried) >= stretch.FRAMES_LEAST:
+                count = stretch.fold_front(tried, self.dim, self.conditions, self.producers)
+            if count:
+                self.log_time_ms = tried[count - 1].header.log_time_ms
+            done += count
+            size = max(2 * count, stretch.FRAMES_LEAST)
+            alone = 1 if 2 * count >= stretch.FRAMES_LEAST else 2 * alone
+            if count < len(tried):
+                for frame in small[done : done + alone]:
+                    self.replay(frame)
+                done += alone
 
     def fold(self, header: FrameHeader, content: Content) -> None:
         """Fold one committed frame."""

@@ -230,7 +230,7 @@ def status_of(
         "bad_items": folds.dim.bad_count,
         "cases": {
             "open": len(folds.cases),
-            "unacked": sum(not one.is_acked for one in folds.cases),
+            "unacked": folds.cases.unacked_count,
             "raised": root.cases_raised,
         },
         "commands_open": folds.commands.open_count,

@@ -64,7 +64,7 @@ class PeerLost(msgspec.Struct, frozen=True):
 
 
 class WakeUpEnded(msgspec.Struct, frozen=True):
-    """The wake-up brought nothing more: followers may be given what is new. Told only while there are followers."""
+    """The wake-up brought nothing more: followers may be given what is new, and the next one may fold again."""
 
     busy_ns: int
     """Time spent in turns of the loop since the start."""

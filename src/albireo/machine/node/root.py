@@ -21,11 +21,12 @@ Not decided here: where the bytes are (log), who may be holder (machine.pair), h
 Spec: design/log-and-feed.md, The loop of CORE.
 """
 
+import itertools
 from typing import Final
 
 from msgspec.structs import astuple
 
-from albireo.codec.frame import HEADER_BYTES
+from albireo.codec.frame import HEADER_BYTES, FrameHeader
 from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, WriteDone, WritesEnded
 from albireo.codec.record import (
     BODY_BYTES_MAX,
@@ -153,6 +154,7 @@ class Root:
             case TimePassed():
                 self._time_passed(moment, turn)
             case WakeUpEnded(busy_ns):
+                self._pending.wake_up_ended()
                 self.feeds.pull(self.readable(log.committed), busy_ns, moment.now, turn)
             case FollowersServed(given):
                 self.feeds.leader.served(given)
@@ -350,21 +352,25 @@ class Root:
 
     def _fold(self, moment: Moment, turn: Turn) -> None:
         """Fold what was answered, and draft what follows from it."""
-        for frame, draft in self._pending.take_due():
-            self.folded_to = frame.header.last
-            self.frames_folded += 1
-            if draft is None:
-                self.folds.replay(frame)
-                continue
-            self.folds.fold(frame.header, draft.content)
-            if draft.producer_id != OWN_PRODUCER:
-                self.folds.producers.fold_batch(
-                    draft.producer_id, draft.producer_sequence, frame.header.node_ns, self.folded_to
-                )
-            self._after_fold(draft, moment, turn)
+        due = self._pending.take_due()
+        self.frames_folded += len(due)
+        for has_draft, found in itertools.groupby(due, lambda one: one.draft is not None):
+            group = list(found)
+            if not has_draft:
+                self.folds.replay_all(one.frame for one in group)
+            for frame, draft in group:
+                self.folded_to = frame.header.last
+                if draft is not None:
+                    self._fold_own(frame.header, draft, moment, turn)
         self._waiters.followed(self.folds.commands, turn)
         self._serve(moment, turn)
         self._consequences(moment, turn)
+
+    def _fold_own(self, header: FrameHeader, draft: Draft, moment: Moment, turn: Turn) -> None:
+        self.folds.fold(header, draft.content)
+        if draft.producer_id != OWN_PRODUCER:
+            self.folds.producers.fold_batch(draft.producer_id, draft.producer_sequence, header.node_ns, header.last)
+        self._after_fold(draft, moment, turn)
 
     @property
     def waits_for_disk(self) -> bool:
