@@ -268,7 +268,7 @@ class Conditions:
         is_usable = bool(live.has_value[index]) and not q.is_bad(int(live.quality[index]))
         if is_usable and live.value_type[index] != ValueType.STRING:
             self._judge_thresholds(place, live.number[place], log_time)
-        self.fold_bands(place)
+        fold_bands(self.rules, self.watched, place)
 
     def arm(self) -> None:
         """Find the next of each kind of deadline anew."""
@@ -333,11 +333,7 @@ class Conditions:
         flips = rows[verdict != rules.raw[rows]]
         if len(flips):
             self._turn(flips, log_time)
-            self.fold_bands(index)
-
-    def fold_bands(self, index: Rows) -> None:
-        """Set the interval of each item within which no threshold verdict changes."""
-        fold_bands(self.rules, self.watched, index)
+            fold_bands(self.rules, self.watched, index)
 
     def _judge_rates(self, fresh: Fresh, places: Rows, log_time: LogTime) -> None:
         rules = self.rules
@@ -373,7 +369,7 @@ class Conditions:
             rules.raw[pending] = rules.judged[pending]
             rules.due[pending] = NEVER
             self._due_at = int(rules.due.min())
-            self.fold_bands(index)
+            fold_bands(self.rules, self.watched, index)
 
     def _turn(self, rows: Rows, log_time: LogTime) -> None:
         """These verdicts have changed: begin, or give up, the delay of each."""

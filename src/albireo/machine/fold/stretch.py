@@ -172,4 +172,6 @@ def _fold_producers(frames: Sequence[Frame], parts: Sequence[StretchPart], produ
         highest[producer_id] = (number if before is None else max(number, before[0]), one.header)
     highest.pop(_NOBODY, None)
     for producer_id, (number, header) in highest.items():
+        producers.log_time_ms = header.log_time_ms
         producers.fold_batch(producer_id, number, header.node_ns, header.last)
+    producers.log_time_ms = frames[-1].header.log_time_ms
