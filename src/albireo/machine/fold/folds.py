@@ -18,6 +18,8 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.message import FeedState
 from albireo.codec.record import (
+    AccessGranted,
+    AccessRevoked,
     Audited,
     CaseChanged,
     CommandAccepted,
@@ -35,6 +37,7 @@ from albireo.codec.record import (
     Record,
     Stream,
 )
+from albireo.machine.access.fold import AccessFold
 from albireo.machine.fold.audit import AuditChain
 from albireo.machine.fold.cases import ActionAsked, Cases
 from albireo.machine.fold.commands import Commands
@@ -57,7 +60,8 @@ _FEATURE: Final = "feature"
 _ELSEWHERE: Final = "elsewhere"
 _LIVES: Final = "lives"
 _AUDIT: Final = "audit"
-"""Sections that are left out while they are empty; 0.1.0 passes over the last two."""
+_ACCESS: Final = "access"
+"""Sections that are left out while they are empty; 0.1.0 passes over the last three."""
 
 
 class Folds:
@@ -71,6 +75,7 @@ class Folds:
         self.commands = Commands()
         self.producers = Producers()
         self.audit = AuditChain()
+        self.access = AccessFold()
         self.log_time_ms = 0
         self.feature_level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
@@ -129,6 +134,8 @@ class Folds:
                 self.feature_level = max(self.feature_level, level)
             case Audited():
                 self.audit.fold(record, Position(header.epoch, sequence), header.log_id)
+            case AccessGranted() | AccessRevoked():
+                self.access.fold(record)
             case GapFound() | EpochGranted() | NodeStopped() | Marked() | LowWater():
                 pass  # Facts for followers; no fold of CORE needs them.
             case _:
@@ -203,6 +210,8 @@ class Folds:
             whole.append((_LIVES, successions))
         if self.audit:
             whole.append((_AUDIT, self.audit.snapshot()))
+        if len(self.access):
+            whole.append((_ACCESS, self.access.snapshot()))
         return chain(((name, one) for name, slices in sliced for one in slices), whole)
 
     def snapshot(self) -> dict[str, bytes]:
@@ -228,6 +237,7 @@ class Folds:
         self.commands = Commands.restore(sections["commands"])
         self.producers = Producers.restore(sections["producers"], sections.get(_LIVES, b""))
         self.audit = AuditChain.restore(sections.get(_AUDIT, b""))
+        self.access = AccessFold.restore(sections.get(_ACCESS, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
         self.log_time_ms = log_time_ms
