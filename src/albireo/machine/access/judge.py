@@ -62,30 +62,30 @@ class AccessJudge:
         self.fold = fold
         self.listed: Mapping[str, RoleGrant] | None = None
         """Programs whose keys are trusted, with the role that the key directory gives; None: there is no directory."""
-        self._roles: dict[str, AccessRole] = {}
+        self._may_say: dict[str, frozenset[type]] = {}
+        """Messages that each principal may say; a question goes by its name, and is judged each time."""
         self._changes = fold.changes
         self._refusals: dict[str, _Refusals] = {}
 
     def restored(self, fold: AccessFold) -> None:
         """Go on from another fold."""
         self.fold = fold
-        self._roles.clear()
+        self._may_say.clear()
 
     def told(self, listed: Mapping[str, RoleGrant]) -> None:
         """Take what the key directory says now."""
         self.listed = listed
-        self._roles.clear()
+        self._may_say.clear()
 
     def lacks(self, principal: str, message: AnyMessage) -> bool:
-        """True: the principal may not say it here. On the way of every batch: two or three look-ups."""
-        needed = MESSAGES.get(type(message))
-        if needed is None:
-            needed = needed_for(message)
+        """True: the principal may not say it here. On the way of every batch, which costs a look at two tables."""
         if self._changes != self.fold.changes:
-            self._roles.clear()
+            self._may_say.clear()
             self._changes = self.fold.changes
-        role = self._roles.get(principal)
-        return (self._learn(principal) if role is None else role) < needed
+        may_say = self._may_say.get(principal)
+        if may_say is None:
+            may_say = self._learn(principal)
+        return type(message) not in may_say and self.role_of(principal) < needed_for(message)
 
     def role_of(self, principal: str) -> AccessRole:
         """Role of a principal at this node."""
@@ -145,11 +145,12 @@ class AccessJudge:
             f"an admin grants it: albireo access grant {principal} {needed.word}"
         )
 
-    def _learn(self, principal: str) -> AccessRole:
-        if len(self._roles) >= REMEMBERED_MAX:
-            self._roles.clear()
-        role = self._roles[principal] = self.role_of(principal)
-        return role
+    def _learn(self, principal: str) -> frozenset[type]:
+        if len(self._may_say) >= REMEMBERED_MAX:
+            self._may_say.clear()
+        role = self.role_of(principal)
+        may_say = self._may_say[principal] = frozenset(kind for kind, needed in MESSAGES.items() if needed <= role)
+        return may_say
 
 
 def subject_of(message: AnyMessage) -> str:
