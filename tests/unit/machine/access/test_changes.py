@@ -242,7 +242,7 @@ def test_roles_are_bounded() -> None:
 
 def test_below_the_level_of_roles_nothing_goes_on_record() -> None:
     world = World()
-    assert "both members run a version" in refused(world, "access_grant", principal=KEY, role="view")
+    assert "which needs both members" in refused(world, "access_grant", principal=KEY, role="view")
 
 
 def test_roles_on_record_outlive_a_restart() -> None:
