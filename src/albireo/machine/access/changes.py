@@ -102,8 +102,8 @@ class AccessChanges:
             record = AccessRevoked(principal=asked.principal, node=asked.node)
         if not may_append(record, level):
             return ChangeRefusal(
-                "roles go on record once the log has the feature level of this version, which needs both members to run "
-                "it; until then give them with the keys: albireo keys trust NAME KEY --role ROLE"
+                "roles go on record once the log has the feature level of this version, which needs both members to "
+                "run it; until then give them with the keys: albireo keys trust NAME KEY --role ROLE"
             )
         return self._takes_the_last_admin(record) or record
 
