@@ -150,8 +150,9 @@ class AppendRefused(Message, frozen=True, tag="append_refused"):
 
     `reason`: `gap` (send `wanted` first), `unknown_producer` (say hello again), `admission` (disk full; try later),
     `malformed` (CRC, length, stream; the batch is dropped and counted), `superseded` (for good: a later program has the
-    name; stop). To a hello, with the `run` and a `detail` for people, and for good: `malformed` (a name or a size), and
-    `not_owner` (an item is another producer's).
+    name; stop). To a hello, with the `run` and a `detail` for people, and for good: `malformed` (a name or a size),
+    `not_owner` (an item is another producer's), and `access` (the principal lacks the role). To a batch `access` comes
+    without words: say hello, which is answered with them.
     """
 
     producer_id: int

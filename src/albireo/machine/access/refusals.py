@@ -1,5 +1,7 @@
 """Refusals of access as messages: each kind of sender is told in its own words."""
 
+from typing import Final
+
 from albireo.codec.message import (
     Answer,
     AnyMessage,
@@ -12,7 +14,7 @@ from albireo.codec.message import (
     ProducerHello,
 )
 
-REASON = "access"
+REASON: Final = "access"
 """Reason of `AppendRefused`: the principal lacks the role."""
 
 
