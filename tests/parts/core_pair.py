@@ -9,6 +9,7 @@ from typing import Any, Final
 from albireo.client import ClientError, NodeClient
 from albireo.log import FileSystem, LogConfig
 from albireo.machine.pair import PairConfig
+from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
 from albireo.model.topology import LimitSettings
 from albireo.node.core.actor import Core, CoreArguments
@@ -60,10 +61,10 @@ class Plant:
         """Where the members hear each other."""
         return self._ends[1:3]
 
-    def make_keys(self, *names: str) -> None:
-        """Members and witness trust each other and the holders of these names."""
+    def make_keys(self, *names: str, role: AccessRole = AccessRole.ADMIN) -> None:
+        """Members and witness trust each other and the holders of these names, who have this role."""
         self.keys = {name: Keys.new(self.home / "keys" / name, name) for name in (*PLACES, VOTER, *names)}
-        introduce(*self.keys.values())
+        introduce(*self.keys.values(), role=role)
 
     def _key_directory(self, name: str) -> str:
         return str(self.keys[name].directory) if self.keys else ""

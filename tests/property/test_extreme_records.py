@@ -22,6 +22,8 @@ from albireo.codec.crc import crc32c
 from albireo.codec.history import BUCKET_NS, FileKind
 from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused
 from albireo.codec.record import (
+    AccessGranted,
+    AccessRevoked,
     Audited,
     CaseChanged,
     CommandAccepted,
@@ -90,6 +92,8 @@ EXAMPLES: dict[type[Record], tuple[Stream, Record]] = {
     Marked: (Stream.CONTROL, Marked()),
     LowWater: (Stream.CONTROL, LowWater(stream=1, sequence=1, reason="age")),
     FeatureRaised: (Stream.CONTROL, FeatureRaised(level=2)),
+    AccessGranted: (Stream.CONTROL, AccessGranted(principal="mes-1", role="operate", node="root")),
+    AccessRevoked: (Stream.CONTROL, AccessRevoked(principal="mes-1", node="root")),
 }
 STORED = (GapFound, CaseChanged, Audited, EpochGranted, NodeStopped, ItemDeclared)
 """Kinds that the history makes rows of."""
@@ -170,6 +174,7 @@ def fields_of(hint: Any) -> st.SearchStrategy[Any]:
         float: st.sampled_from(FLOATS),
         str: st.sampled_from(TEXTS),
         type(None): st.none(),
+        msgspec.UnsetType: st.just(msgspec.UNSET),
     }[plain]
 
 

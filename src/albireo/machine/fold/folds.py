@@ -18,6 +18,8 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.message import FeedState
 from albireo.codec.record import (
+    AccessGranted,
+    AccessRevoked,
     Audited,
     CaseChanged,
     CommandAccepted,
@@ -37,6 +39,7 @@ from albireo.codec.record import (
     Record,
     Stream,
 )
+from albireo.machine.access.fold import AccessFold
 from albireo.machine.fold import stretch
 from albireo.machine.fold.audit import AuditChain
 from albireo.machine.fold.cases import ActionAsked, Cases
@@ -61,6 +64,7 @@ _LIVES: Final = "lives"
 _AUDIT: Final = "audit"
 _GONE: Final = "gone"
 _HEARD: Final = "heard"
+_ACCESS: Final = "access"
 """Sections that are left out while they are empty; 0.1.0 passes over all but the first."""
 
 
@@ -75,6 +79,7 @@ class Folds:
         self.commands = Commands()
         self.producers = Producers()
         self.audit = AuditChain()
+        self.access = AccessFold()
         self.log_time_ms = 0
         self.feature_level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
@@ -173,6 +178,8 @@ class Folds:
                 self.feature_level = max(self.feature_level, level)
             case Audited():
                 self.audit.fold(record, Position(header.epoch, sequence), header.log_id)
+            case AccessGranted() | AccessRevoked():
+                self.access.fold(record)
             case GapFound() | EpochGranted() | NodeStopped() | Marked() | LowWater():
                 pass  # Facts for followers; no fold of CORE needs them.
             case _:
@@ -252,6 +259,8 @@ class Folds:
             whole.append((_GONE, gone))
         if heard := self.producers.heard():
             whole.append((_HEARD, heard))
+        if len(self.access):
+            whole.append((_ACCESS, self.access.snapshot()))
         return chain(((name, one) for name, slices in sliced for one in slices), whole)
 
     def snapshot(self) -> dict[str, bytes]:
@@ -278,6 +287,7 @@ class Folds:
         lives, heard = sections.get(_LIVES, b""), sections.get(_HEARD, b"")
         self.producers = Producers.restore(sections["producers"], lives, heard, log_time_ms)
         self.audit = AuditChain.restore(sections.get(_AUDIT, b""))
+        self.access = AccessFold.restore(sections.get(_ACCESS, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
         self.log_time_ms = log_time_ms

@@ -49,6 +49,14 @@ class ForgetAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     reason: str = ""
 
 
+class ForgottenBy(msgspec.Struct, frozen=True):
+    """Who had something forgotten, and why."""
+
+    user: str
+    why: str
+    principal: str = ""
+
+
 class Forgetting:
     """The machine of one tenure."""
 
@@ -71,7 +79,7 @@ class Forgetting:
         self._look_at = Instant(moment.now + LOOK_NS)
         old = self._aged(moment) if may_append(_EXAMPLE, turn.level) else []
         if old:
-            self._forget_producers(old[:AGED_MAX], OWN_ADAPTER, "by age", moment, turn)
+            self._forget_producers(old[:AGED_MAX], ForgottenBy(OWN_ADAPTER, "by age"), moment, turn)
 
     def _aged(self, moment: Moment) -> list[str]:
         """Names past their age, oldest first."""
@@ -89,7 +97,7 @@ class Forgetting:
     def _is_kept(self, name: str) -> bool:
         return name in self._adapters or self._registry.is_present(name)
 
-    def asked(self, asked: ForgetAsked, moment: Moment, turn: Turn) -> str:
+    def asked(self, asked: ForgetAsked, principal: str, moment: Moment, turn: Turn) -> str:
         """Forget by order; returns the reason why nothing of it is done, with the remedy, or an empty text."""
         producers, items = dict.fromkeys(asked.producers), dict.fromkeys(asked.items)
         if not 0 < len(producers) + len(items) <= ORDERED_MAX:
@@ -102,10 +110,11 @@ class Forgetting:
         refusal = self._items_refused(list(items)) or self._producers_refused(list(producers))
         if refusal:
             return refusal
+        by = ForgottenBy(asked.user, asked.reason, principal)
         if known:
-            self._forget_items(list(known.values()), asked, moment, turn)
+            self._forget_items(list(known.values()), by, moment, turn)
         if producers:
-            self._forget_producers(list(producers), asked.user, asked.reason, moment, turn)
+            self._forget_producers(list(producers), by, moment, turn)
         return ""
 
     def _producers_refused(self, names: Sequence[str]) -> str:
@@ -144,7 +153,7 @@ class Forgetting:
             return f"a command for {name!r} has no outcome yet; what to do: order again when it has"
         return ""
 
-    def _forget_producers(self, names: Sequence[str], user: str, why: str, moment: Moment, turn: Turn) -> None:
+    def _forget_producers(self, names: Sequence[str], by: ForgottenBy, moment: Moment, turn: Turn) -> None:
         records = [one for name in names if (one := self._folds.producers.forget(name)) is not None]
         if not records:
             return
@@ -152,25 +161,28 @@ class Forgetting:
             self._registry.producer_forgotten(one.name)
         turn.record(Stream.CONTROL, records)
         lives = [(one.name, f"last life {one.producer_id}") for one in records]
-        self._audit("producer_forgotten", lives, user, why, moment, turn)
+        turn.record(Stream.AUDIT, _entries("producer_forgotten", lives, by, moment))
 
-    def _forget_items(self, known: Sequence[KnownItem], asked: ForgetAsked, moment: Moment, turn: Turn) -> None:
+    def _forget_items(self, known: Sequence[KnownItem], by: ForgottenBy, moment: Moment, turn: Turn) -> None:
         for one in known:
             self._registry.item_forgotten(one)
         turn.record(Stream.STATE, [ItemForgotten(item_ids=tuple(int(one.item_id) for one in known))])
         ids = [(one.full_name, f"id {one.item_id}, of {one.item.adapter!r}") for one in known]
-        self._audit("item_forgotten", ids, asked.user, asked.reason, moment, turn)
+        turn.record(Stream.AUDIT, _entries("item_forgotten", ids, by, moment))
 
-    def _audit(
-        self, action: str, found: Sequence[tuple[str, str]], user: str, why: str, moment: Moment, turn: Turn
-    ) -> None:
-        entries: list[Record] = [
-            Audited(
-                at_ns=moment.wall, user=user, action=action, subject=subject, detail=f"{what}: {why}" if why else what
-            )
-            for subject, what in found
-        ]
-        turn.record(Stream.AUDIT, entries)
+
+def _entries(action: str, found: Sequence[tuple[str, str]], by: ForgottenBy, moment: Moment) -> list[Record]:
+    return [
+        Audited(
+            at_ns=moment.wall,
+            user=by.user,
+            action=action,
+            subject=subject,
+            detail=f"{what}: {by.why}" if by.why else what,
+            principal=by.principal,
+        )
+        for subject, what in found
+    ]
 
 
 _EXAMPLE: Final = ItemForgotten(item_ids=())

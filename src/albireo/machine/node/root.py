@@ -40,9 +40,11 @@ from albireo.codec.record import (
     NodeStopped,
     Stream,
 )
+from albireo.machine.access.changes import AccessChanges
+from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.admission import Admission
-from albireo.machine.node.answers import Answers, Question
+from albireo.machine.node.answers import Answers
 from albireo.machine.node.command_waiters import CommandWaiters
 from albireo.machine.node.diagnostics import CommitTimes, Diagnostics
 from albireo.machine.node.events import (
@@ -58,6 +60,7 @@ from albireo.machine.node.events import (
     FramesFollowed,
     Granted,
     HandoverBegun,
+    KeysListed,
     LettersDrained,
     LevelAgreed,
     LogCut,
@@ -85,7 +88,7 @@ from albireo.machine.node.pending import Pending
 from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.registry import Hellos, Registry
 from albireo.machine.node.role import Role, RootConfig
-from albireo.machine.node.turn import OWN_PRODUCER, Draft, Moment, Turn
+from albireo.machine.node.turn import OWN_PRODUCER, Draft, Moment, Question, Turn
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
@@ -111,6 +114,7 @@ class Root:
         self.folds = folds
         self.folded_to = folded_to
         self.role = Role(config)
+        self.access = AccessJudge(config.node, folds.access)
         self._waiters = CommandWaiters()
         self._begin_afresh(moment)
         self.feeds = Feeds(config.log_id, folds, is_complete=has_folds)
@@ -137,6 +141,7 @@ class Root:
         owns = self.registry.owners.owns
         self.admission = Admission(self.folds.producers, self.registry.sender_of, self._receipts.of, owns)
         self.orders = Orders(self.folds.commands, self.folds.dim, self._waiters)
+        self.access_changes = AccessChanges(self.access)
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission, self.config.limits)
         self.forgetting = Forgetting(self.config, self.folds, self.registry, moment.now)
@@ -162,7 +167,7 @@ class Root:
                 for one in (self.feeds, self.registry, self.role, self.outputs):
                     one.lost(sender)
                 self.outputs.not_taken(unsent)
-            case AdmissionChanged() | Measured() | DamagePassed() | OrdersGiven() | Stopping():
+            case AdmissionChanged() | Measured() | DamagePassed() | OrdersGiven() | KeysListed() | Stopping():
                 self._of_the_house(event, moment, turn)
             case _:
                 self._role_changed(event, moment, turn)
@@ -199,6 +204,7 @@ class Root:
         """Go on from folds that were given or rebuilt, or from none."""
         self.folds, self.folded_to = event.folds, event.folded_to
         self._pending = Pending(event.folds.log_time_ms)
+        self.access.restored(event.folds.access)
         self.feeds.restored(event.folds, is_complete=event.has_folds)
         self._begin_afresh(moment)
 
@@ -206,6 +212,9 @@ class Root:
         """Take what the shell tells of the machine, and of people."""
         if isinstance(event, AdmissionChanged):
             self._admission_changed(event.reason, turn)
+            return
+        if isinstance(event, KeysListed):
+            self.access.told(event.roles)
             return
         if not self.role.is_serving:
             return
@@ -308,6 +317,9 @@ class Root:
     def _letter(self, letter: OneLetter, pair: dict[str, object] | None, moment: Moment, turn: Turn) -> None:
         sender, message, raw, principal = letter
         if self.role.turns_away(sender, message, principal, turn):
+            return
+        if self.access.lacks(principal, message):
+            self.answers.refuse(sender, message, principal, moment, turn)
             return
         match message:
             case Append():

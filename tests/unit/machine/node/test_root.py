@@ -119,8 +119,8 @@ class World:
         self.committed = self.end
         self.step(Committed())
 
-    def letter(self, sender: bytes, message: AnyMessage, raw: Sequence[bytes] = ()) -> None:
-        self.step(LettersDrained([(sender, message, raw, "local:0")]))
+    def letter(self, sender: bytes, message: AnyMessage, raw: Sequence[bytes] = (), principal: str = "local:0") -> None:
+        self.step(LettersDrained([(sender, message, raw, principal)]))
 
     def pass_time(self, ns: int) -> None:
         self.now = Instant(self.now + ns)
@@ -176,10 +176,17 @@ def batch(world: World, item_id: int, values: Sequence[float]) -> SampleBatch:
     )
 
 
-def append(world: World, welcome: ProducerWelcome, sequence: int, values: Sequence[float], item: int = 0) -> None:
+def append(
+    world: World,
+    welcome: ProducerWelcome,
+    sequence: int,
+    values: Sequence[float],
+    item: int = 0,
+    principal: str = "local:0",
+) -> None:
     body = samples.encode_body(welcome.producer_id, sequence, batch(world, welcome.item_ids[item], values))
     entry = AppendEntry(Stream.SAMPLES, Kind.FLOAT64, len(values), body_crc(body))
-    world.letter(b"plc", Append(entries=(entry,)), [body])
+    world.letter(b"plc", Append(entries=(entry,)), [body], principal)
 
 
 def test_a_welcome_waits_for_the_commit_of_its_ids() -> None:
