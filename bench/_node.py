@@ -45,17 +45,15 @@ def running(data: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 def wait_for_node(process: subprocess.Popen[bytes], data: Path) -> None:
     """Until every actor runs."""
     ends = time.monotonic() + START_S
-    with connect(data, is_pinned=True) as client:
-        while time.monotonic() < ends:
-            if process.poll() is not None:
-                raise RuntimeError(f"the node ended with exit code {process.returncode}")
-            try:
-                actors: Any = client.ask("actors", of="boot", timeout_s=1.0)
-            except ClientError:
-                continue
-            if actors and all(one["state"] == "running" for one in actors):
-                return
-            time.sleep(0.1)
+    while time.monotonic() < ends:
+        if process.poll() is not None:
+            raise RuntimeError(f"the node ended with exit code {process.returncode}")
+        actors: Any = []
+        with contextlib.suppress(ClientError), connect(data, is_pinned=True) as client:
+            actors = client.ask("actors", of="boot", timeout_s=1.0)
+        if actors and all(one["state"] == "running" for one in actors):
+            return
+        time.sleep(0.1)
     raise RuntimeError(f"the node did not run within {START_S:g} s")
 
 

@@ -3,7 +3,7 @@
 from albireo import connect                # docs/client.md
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from albireo.client import aconnect as aconnect
@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0.dev0"
 
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    """The client, loaded when it is first used: the processes of a node do without it."""
-    if name in ("aconnect", "connect"):
-        from albireo import client
+    def __getattr__(name: str) -> object:
+        """The client, loaded when it is first used: the processes of a node do without it."""
+        if name in ("aconnect", "connect"):
+            from albireo import client
 
-        return getattr(client, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return getattr(client, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

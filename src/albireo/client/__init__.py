@@ -1,6 +1,6 @@
 """The public Python client of a node, alone or a pair. For users: docs/client.md."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from albireo.client.client import Client, connect
 from albireo.client.consumer import Delivered, Rewound
@@ -64,11 +64,12 @@ __all__ = [
     "members_of",
 ]
 
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    """The client for asyncio, loaded when it is first used: a program of threads does without it."""
-    if name in ("AsyncClient", "aconnect"):
-        from albireo.client import aio
+    def __getattr__(name: str) -> object:
+        """The client for asyncio, loaded when it is first used: a program of threads does without it."""
+        if name in ("AsyncClient", "aconnect"):
+            from albireo.client import aio
 
-        return getattr(aio, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return getattr(aio, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

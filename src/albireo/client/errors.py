@@ -15,7 +15,8 @@ ClientError
   +- QueueFull           earlier offers still wait; nothing was taken
   +- NotDelivered        a producer was closed before everything it had taken was recorded
   +- NameTaken           another program has this producer's name; it is superseded, for good
-  +- ProducerRefused     the node refuses this producer for good: an item is another's, or a name can't be
+  +- ProducerRefused     the node refuses this producer for good: an item is another's, a name can't be,
+                          a table is full, or it was forgotten
 """
 
 from datetime import UTC, datetime
