@@ -26,7 +26,7 @@ from albireo.client.questions import NodeReply, Request
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TRIES_MAX: Final = 4
+TRIES_MAX: Final = 10
 """Times that a piece is asked for which comes to nothing for a reason that may pass."""
 PAUSE_S: Final = 0.5
 """Pause before a piece is asked for again."""

@@ -35,6 +35,8 @@ from albireo.runtime.actor.directory import RunDirectory
 from albireo.runtime.errors import NodeSilent
 from albireo.runtime.link.lines import LineNews, LineTo
 
+HANDED_ON: Final = frozenset({"history_piece", "events_piece", "gaps_piece"})
+"""Questions to the history that CORE hands on, so that they go wherever the member that acts is."""
 OPEN_MAX: Final = 1_000
 """Questions that wait for their answers at a time."""
 
@@ -118,6 +120,8 @@ class Questions:
             if self._target.is_pinned and to.is_local and 0 not in self.machine.up:
                 check_listens(to.endpoint, to.link)
             return member, {}
+        if request.what in HANDED_ON:
+            return member, {"of": request.of}
         if member is None:
             member = self.machine.chosen
         if member is None:
