@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show, show_table
-from albireo.cli.place import find_data
+from albireo.cli.place import data_option, find_data
 
 _INSTALL: Final = "install it with `pip install 'albireo[spark]'`"
 
@@ -18,9 +18,7 @@ def command() -> None:
 
 
 @command.command()
-@click.option(
-    "--data", type=click.Path(path_type=Path), help="Data directory of the node [default: the only one in ./var]."
-)
+@data_option
 @click.option("--out", type=click.Path(path_type=Path), help="Where tables and report go [default: DATA/pipeline].")
 @click.option("--master", help="Spark master URL [default: $ALBIREO_SPARK_MASTER, else local[*]].")
 @json_option
@@ -29,7 +27,7 @@ def run(data: Path | None, out: Path | None, master: str | None, as_json: bool) 
 
     Writes Delta tables to OUT/tables and a self-contained page to OUT/report.html. The node may be running meanwhile.
     """
-    directory = find_data(None) if data is None else data
+    directory = find_data(data)
     answer = _run(directory / "history", out or directory / "pipeline", master)
     if as_json:
         emit(answer)

@@ -24,7 +24,7 @@ from albireo.cli.output import ExitCode, Failure, emit, json_option, say
 from albireo.cli.place import MEMBERS, data_option
 from albireo.cli.view.state import LiveState
 from albireo.cli.view.view import LiveView
-from albireo.cli.view.watch import SITE
+from albireo.cli.view.watch import SITE, site_of
 from albireo.codec.errors import DecodeError
 from albireo.model import quality
 from albireo.model.instant import SECOND
@@ -115,7 +115,7 @@ def command(
 @click.pass_obj
 def scenario(outer: Path | None, name: str, place: int | None, plc: str, data: Path | None, as_json: bool) -> None:
     """Begin a scenario in a demo that runs in another terminal; `clear` ends all of them."""
-    site = (data or outer or DATA) / SITE
+    site = site_of(data or outer or DATA)
     try:
         begin(site, Scenario(name), None if place is None else place - 1, plc)
     except TunnelError as error:

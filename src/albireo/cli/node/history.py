@@ -53,10 +53,11 @@ def command(item: str | None, sql: str | None, data: Path | None, form: str, as_
     Every value has a quality: with the defaults Good means that all of the interval was good, Bad that nothing was.
     """
     form = "json" if as_json else form
-    access = HistoryAccess(find_data(data))
+    directory = find_data(data)
+    access = HistoryAccess(directory)
     try:
         if sql is not None:
-            answer = _asked_in_sql(find_data(data), sql)
+            answer = _asked_in_sql(directory, sql)
         elif item is None:
             raise Failure("which item?", "albireo history ITEM, or --sql QUERY", ExitCode.USAGE)
         else:

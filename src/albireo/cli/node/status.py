@@ -41,9 +41,10 @@ def command(data: Path | None, as_json: bool, watch: bool) -> None:
 
     The other member of a pair is asked too, by its client endpoint; if it does not answer, it is shown as last heard.
     """
-    with node_client(data) as client:
+    directory = find_data(data)
+    with node_client(directory) as client:
         while True:
-            status = gather(client, find_data(data))
+            status = gather(client, directory)
             if watch and not as_json:
                 click.clear()
             if as_json:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
-from albireo.cli.place import VAR
+from albireo.cli.place import VAR, runs
 from albireo.runtime import Keys, KeysRefused
 from albireo.runtime.link.key_files import OWN_FILE, KeyPair, KnownKey
 
@@ -30,7 +30,7 @@ def place_options(function: _Function) -> _Function:
             "--keys",
             "directory",
             type=click.Path(path_type=Path, file_okay=False),
-            help="Directory of the keys. Without both: the only one in ./var.",
+            help="Directory of the keys. Without both: the only one in ./var, or of the only process that runs.",
         ),
     ):
         function = option(function)
@@ -175,8 +175,9 @@ def find(directory: Path | None, data: Path | None) -> Path:
     if directory is not None or data is not None:
         return directory or (data or Path()) / "keys"
     found = sorted(one.parent for one in VAR.rglob(OWN_FILE)) if VAR.is_dir() else []
-    if len(found) == 1:
-        return found[0]
+    running = [one for one in found if runs(one.parent)]
+    if len(found) == 1 or len(running) == 1:
+        return (running or found)[0]
     listed = f"several keys are here: {', '.join(map(str, found))}" if found else "there are no keys in ./var"
     raise Failure(listed, "name the place with --data DIR or --keys DIR", ExitCode.USAGE)
 
