@@ -22,6 +22,7 @@ from albireo.cli.demo.processes import LOG, DemoPair, run_pipeline
 from albireo.cli.demo.spark import wait_for_spark
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say
 from albireo.cli.place import MEMBERS, data_option
+from albireo.cli.process import unusable
 from albireo.cli.view.state import LiveState
 from albireo.cli.view.view import LiveView
 from albireo.cli.view.watch import SITE, site_of
@@ -155,9 +156,11 @@ def prepared(options: Options) -> Iterator[None]:
         Failure: another demo runs there, or it holds what no demo has made.
     """
     data = options.data
-    is_new = not data.exists() or not any(data.iterdir())
     try:
+        is_new = not data.exists() or not any(data.iterdir())
         lock = DataLock.acquire(data)
+    except OSError as error:
+        raise unusable(data, error) from error
     except RuntimeFault as error:
         remedy = "leave the other demo (q), or give this one --data DIR"
         raise Failure(str(error), remedy, ExitCode.BAD_CONFIGURATION) from error

@@ -1,16 +1,18 @@
 """`albireo node`: run a node, or stop one."""
 
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
 
 from albireo.cli.output import ExitCode, Failure, say
 from albireo.cli.place import VAR, data_option, node_client, topology_option
+from albireo.cli.process import own_keys, run_until_stopped
 from albireo.cli.site.topology import read_topology
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
-from albireo.model.topology import UnknownPlace, find_place, places
+from albireo.model.topology import NodeConfig, Topology, UnknownPlace, find_place, places
 from albireo.node import boot
-from albireo.runtime.errors import DataLocked, DirectoryUnsafe
 
 
 @click.group("node")
@@ -52,14 +54,18 @@ def run(
     except UnknownPlace as error:
         raise Failure(str(error), "name one of them with --id", ExitCode.BAD_CONFIGURATION) from error
     directory = VAR / place.directory_name if data is None else data
-    if keys is None and (directory / "keys").is_dir():
-        keys = directory / "keys"
+    if place.member:
+        keys = own_keys(place.name, directory, keys, _endpoints(loaded.topology, place.node))
     say(f"node {node_id}, data in {directory}")
-    try:
-        code = boot.run(loaded, place, directory, keys, feature_level=feature_level)
-    except (DataLocked, DirectoryUnsafe) as error:
-        raise Failure(str(error), "stop the other node, or give --data", ExitCode.BAD_CONFIGURATION) from error
-    raise SystemExit(code)
+    work = partial(boot.run, loaded, place, directory, keys, feature_level=feature_level)
+    raise SystemExit(run_until_stopped("node", node_id, directory, work))
+
+
+def _endpoints(topology: Topology, node: NodeConfig) -> Iterator[str]:
+    """Endpoints that a member binds or dials."""
+    for one in filter(None, (node.primary, node.backup)):
+        yield from (one.client, *one.peer)
+    yield from (one.endpoint for one in topology.witness if f"witness:{one.name}" in node.voters)
 
 
 @command.command()
