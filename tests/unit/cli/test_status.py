@@ -2,7 +2,7 @@
 
 import pytest
 
-from albireo.cli.node.status import _show_producers
+from albireo.cli.node.status import _show_producers, device_text
 
 
 def test_it_shows_which_run_has_a_name_and_which_had_it_before(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,3 +21,18 @@ def test_it_shows_which_run_has_a_name_and_which_had_it_before(capsys: pytest.Ca
 def test_a_node_of_an_earlier_version_says_nothing_of_producers(capsys: pytest.CaptureFixture[str]) -> None:
     _show_producers({})
     assert len(capsys.readouterr().out.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("heard", "device", "text"),
+    [
+        (True, True, "answers"),
+        (True, False, "LOST"),
+        (True, None, "not tried yet"),
+        (False, None, "adapter NOT HEARD"),
+        (False, True, "answers"),
+    ],
+)
+def test_a_lost_device_is_told_although_its_adapter_is_heard(heard: bool, device: bool | None, text: str) -> None:
+    """The last row: an adapter of a member that stands by, which is asked for its device only."""
+    assert device_text({"connected": heard and device is not False, "heard": heard, "device": device}) == text

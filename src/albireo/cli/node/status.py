@@ -108,11 +108,8 @@ def _show(status: dict[str, Any]) -> None:
         show(f"acquired to committed {commit['p50']:.1f} ms p50, {commit['p99']:.1f} ms p99")
     _show_actors(status["actors"] or [])
     show_table(
-        ("adapter", "connected", "heard"),
-        [
-            (one["name"], "yes" if one["connected"] else "NO", f"{one['silent_ms']} ms ago")
-            for one in status["adapters"]
-        ],
+        ("adapter", "device", "heard"),
+        [(one["name"], device_text(one), f"{one['silent_ms']} ms ago") for one in status["adapters"]],
     )
     _show_producers(status)
     if audit := status.get("audit") or {}:
@@ -123,6 +120,19 @@ def _show(status: dict[str, Any]) -> None:
     )
     if status["stats"]:
         _show_history(status["stats"])
+
+
+def device_text(adapter: dict[str, Any]) -> str:
+    """Whether the adapter's device answers, as far as anybody knows."""
+    if not adapter.get("heard", adapter["connected"]) and adapter.get("device") is None:
+        return "adapter NOT HEARD"
+    match adapter.get("device"):
+        case True:
+            return "answers"
+        case False:
+            return "LOST"
+        case _:
+            return "not tried yet"
 
 
 def _show_producers(status: dict[str, Any]) -> None:
