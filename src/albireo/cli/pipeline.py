@@ -2,14 +2,13 @@
 
 import importlib
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show, show_table
 from albireo.cli.place import data_option, find_data
-
-_INSTALL: Final = "install it with `pip install 'albireo[spark]'`"
+from albireo.pipeline import errors
 
 
 @click.group()
@@ -42,8 +41,7 @@ def _run(history: Path, out: Path, master: str | None) -> dict[str, Any]:
     try:
         pipeline = importlib.import_module("albireo.pipeline.pipeline")
     except ImportError as error:
-        raise Failure(f"the pipeline is not installed ({error.name} is missing)", _INSTALL) from error
-    errors = importlib.import_module("albireo.pipeline.errors")
+        raise Failure(f"the pipeline is not installed ({error.name} is missing)", errors.INSTALL) from error
     with progress("pipeline", pipeline.STEPS) as advance:
         try:
             answer: dict[str, Any] = pipeline.run(
