@@ -2,8 +2,8 @@
 
     plant and PLCs start -> site is written -> node starts -> view -> node stops -> plant stops -> account -> pipeline
 
-Whatever ends it - q, `--for`, Ctrl-C, a signal - goes this way from `view` on; only Ctrl-C and signals leave the
-pipeline out.
+Whatever ends it - q, `--for`, Ctrl-C, a signal - goes this way from `view` on; only SIGTERM and a second Ctrl-C leave
+the pipeline out.
 """
 
 import contextlib
@@ -100,11 +100,10 @@ def command(
     answer, complaints, is_interrupted = run(options)
     if as_json:
         emit(answer)
-    if is_interrupted:
-        raise SystemExit(INTERRUPTED)
     if complaints:
         say("did not hold: " + "; ".join(complaints))
-        raise SystemExit(int(ExitCode.FAILED))
+    if is_interrupted or complaints:
+        raise SystemExit(INTERRUPTED if is_interrupted else int(ExitCode.FAILED))
 
 
 @command.command()
@@ -140,7 +139,7 @@ def run(options: Options) -> tuple[dict[str, Any], list[str], bool]:
         status, complaints = recorded.status, recorded.complaints
         account = _account(recorded, since_ns)
         pipeline: dict[str, Any] = {"tables": {}, "seconds": 0.0, "report": None}
-        if options.has_pipeline and not signals.have_come:
+        if options.has_pipeline and not signals.are_urgent and account.samples_committed:
             pipeline = _analysed(recorded.data, signals, pipeline, complaints)
     commit = status.get("acquire_to_commit_ms") or {"p50": None, "p99": None}
     _tell(options, recorded.data, account, commit, pipeline)
@@ -190,6 +189,8 @@ class Signals:
 
     def __init__(self) -> None:
         self.have_come = False
+        self.are_urgent = False
+        """SIGTERM, or a second Ctrl-C: whoever waits does not wait for a report."""
         self._is_raising = False
 
     def __enter__(self) -> "Signals":
@@ -201,7 +202,8 @@ class Signals:
             signal.signal(number, handler)
 
     def _come(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
+        del frame
+        self.are_urgent = self.have_come or number == signal.SIGTERM
         self.have_come = True
         if self._is_raising:
             self._is_raising = False
@@ -255,7 +257,10 @@ def _record(options: Options, signals: Signals) -> Recorded:
         if node is not None:
             recorded.status = node.status()
             recorded.data = node.acting()
-            say("stopping the pair")
+            say(
+                "stopping the pair"
+                + ("; the report follows" if options.has_pipeline and not signals.are_urgent else "")
+            )
             code = node.stop()
             if code != 0 and not recorded.had_takeover:
                 recorded.complaints.append(f"a process of the pair ended with {code}, see {options.data}/*/{LOG}")
@@ -311,7 +316,7 @@ def _analysed(data: Path, signals: Signals, nothing: dict[str, Any], complaints:
     try:
         with signals.raising():
             wait_for_spark()
-            say("running the pipeline")
+            say("running the pipeline; Ctrl-C leaves it out")
             return run_pipeline(data)
     except Failure as failure:
         complaints.append(f"{failure.message} ({failure.remedy})")
