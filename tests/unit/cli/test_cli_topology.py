@@ -72,6 +72,19 @@ def test_the_modbus_adapter_judges_its_rows_and_bits_of_one_register_may_share_i
     assert [(one.line, one.key_path) for one in loaded.warnings] == [(5, "address")]
 
 
+def test_an_address_as_manuals_number_them_is_told_with_what_is_meant(site: Path) -> None:
+    """A warning: devices have such protocol addresses too. One beyond all addresses is a mistake, with that hint."""
+    (site / "p1.csv").write_text("name,kind,address\na,holding,40001\nb,input,30011\nc,holding,40001\nd,coil,40001\n")
+    result = CliRunner().invoke(cli, ["topology", "check", str(site / "topology.toml"), "--json"])
+    assert result.exit_code == 0
+    told = [one for one in json.loads(result.stdout)["mistakes"] if "manual" in one["text"]]
+    assert [(one["line"], one["key_path"]) for one in told] == [(2, "address")]
+    assert "(and 2 more rows)" in told[0]["text"] and "write 0" in told[0]["remedy"]
+    (site / "p1.csv").write_text("name,kind,address\na,holding,400001\n")
+    result = CliRunner().invoke(cli, ["topology", "check", str(site / "topology.toml"), "--json"])
+    assert result.exit_code == 78 and "400001 is kind holding, address 0" in result.stdout
+
+
 def test_without_a_device_the_first_topology_watches_this_machine(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["topology", "new", "--out", str(tmp_path / "site"), "--json"])
     assert result.exit_code == 0, result.stderr
