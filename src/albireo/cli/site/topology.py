@@ -92,7 +92,7 @@ def new(
 ) -> None:
     """Write a first topology.toml and, read from a device, its item table.
 
-    The device is only read, one request at a time. Types are guessed from two looks at the registers and marked as
+    The device is only read, one request at a time. Types are guessed from a few looks at the registers and marked as
     guesses: check them against the manual.
     """
     from albireo.cli.site.survey import survey_device, write_files
