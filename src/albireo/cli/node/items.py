@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from albireo.cli.display import quality_text, time_text, value_text
-from albireo.cli.output import emit, json_option, show_table
+from albireo.cli.output import Failure, emit, json_option, show_table
 from albireo.cli.place import data_option, node_client
 from albireo.client import NodeClient
 
@@ -25,6 +25,9 @@ def command(patterns: tuple[str, ...], data: Path | None, as_json: bool, watch: 
     with node_client(data) as client:
         while True:
             rows = _rows(client, patterns)
+            if not rows and patterns:
+                listed = ", ".join(patterns)
+                raise Failure(f"no item is called {listed}", "`albireo items` lists all; names may hold * and ?")
             if as_json:
                 emit({"items": rows})
             else:

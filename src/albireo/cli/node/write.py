@@ -2,6 +2,7 @@
 
 import contextlib
 import getpass
+import re
 import uuid
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,17 @@ GRACE_S = 5.0
 """The answer of a command that runs out comes this much later than its time at most."""
 
 
-@click.command("write")
+class NegativeNumbers(click.Command):
+    """A command whose arguments may be numbers below zero, which are no options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" not in args:
+            numbers = [one for one in args if re.fullmatch(r"-(\d|\.\d|inf).*", one)]
+            args = [*(one for one in args if one not in numbers), "--", *numbers]
+        return super().parse_args(ctx, args)
+
+
+@click.command("write", cls=NegativeNumbers)
 @click.argument("item")
 @click.argument("value")
 @click.option("--reason", default="", help="Why; kept in the audit journal.")
