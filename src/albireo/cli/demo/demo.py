@@ -20,7 +20,7 @@ import msgspec
 from albireo.cli.demo.account import DemoAccount, account_of
 from albireo.cli.demo.processes import LOG, DemoPair, run_pipeline
 from albireo.cli.demo.spark import wait_for_spark
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
 from albireo.cli.place import MEMBERS, data_option
 from albireo.cli.process import unusable
 from albireo.cli.view.state import LiveState
@@ -120,9 +120,10 @@ def scenario(outer: Path | None, name: str, place: int | None, plc: str, data: P
         begin(site, Scenario(name), None if place is None else place - 1, plc)
     except TunnelError as error:
         raise Failure(str(error), "see `albireo demo scenario --help`", ExitCode.UNREACHABLE) from error
-    say(f"scenario {name} has begun")
     if as_json:
         emit({"scenario": name, "at": place, "plc": plc})
+    else:
+        show(f"scenario {name} has begun")
 
 
 def run(options: Options) -> tuple[dict[str, Any], list[str], bool]:
@@ -252,7 +253,7 @@ def _record(options: Options, signals: Signals) -> Recorded:
             view = LiveView(node.acting, tunnel.begin)
             view.run(Until(node, options.seconds, frozenset(tunnel.ports)), is_plain=not options.has_view)
     except TunnelError as error:
-        raise Failure(str(error), "see the lines above") from error
+        raise Failure(str(error), "`albireo doctor` says what this machine lacks") from error
     finally:
         if node is not None:
             recorded.status = node.status()
@@ -328,11 +329,12 @@ def _tell(
 ) -> None:
     """The account for the human."""
     p50, p99 = (f"{commit[one]:.1f}" if commit[one] is not None else "-" for one in ("p50", "p99"))
-    say(
+    tell = show if options.has_view else say
+    tell(
         f"{account.seconds:.1f} s: {account.samples_acquired} samples acquired, {account.samples_committed} committed,"
         f" {account.cases_raised} cases raised; committed within {p50} ms (median), {p99} ms (99 %)"
     )
     if pipeline["report"]:
-        say(f"Report: {pipeline['report']}")
+        tell(f"Report: {pipeline['report']}")
     elif options.has_pipeline:
         say(f"No report yet; make one: albireo pipeline run --data {acted}")

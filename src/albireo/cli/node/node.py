@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from albireo.cli.output import ExitCode, Failure, say
+from albireo.cli.output import ExitCode, Failure, say, show
 from albireo.cli.place import VAR, data_option, node_client, topology_option
 from albireo.cli.process import own_keys, run_until_stopped
 from albireo.cli.site.topology import read_topology
@@ -74,4 +74,4 @@ def stop(data: Path | None) -> None:
     """Ask a running node to stop cleanly."""
     with node_client(data) as client:
         client.ask("stop", of="boot")
-    say("asked to stop")
+    show("asked to stop")

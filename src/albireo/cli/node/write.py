@@ -61,7 +61,7 @@ def command(item: str, value: str, reason: str, user: str, expires_s: float, dat
     if receipt.get("detail"):
         text += f" ({receipt['detail']})"
     if outcome not in (Outcome.VERIFIED, Outcome.EXECUTED):
-        raise Failure(text, _remedy(outcome), details={"receipt": receipt})
+        raise Failure(text, remedy_of(outcome, item), details={"receipt": receipt})
     if as_json:
         emit(receipt)
     else:
@@ -83,13 +83,17 @@ def parsed(text: str, value_type: ValueType) -> Value:
     return text
 
 
-def _remedy(outcome: Outcome) -> str:
+def remedy_of(outcome: Outcome, item: str) -> str:
+    """The next step after a write that did not succeed; it stands for itself, as in the JSON."""
     match outcome:
         case Outcome.UNKNOWN:
-            return "nobody can tell whether the device took it: read the item before you order again"
+            return f"nobody can tell whether the device took it: read it before you order again: albireo items {item}"
         case Outcome.EXPIRED:
             return "it was never sent; see `albireo status` for the adapter that owns the item"
         case Outcome.MISMATCHED:
             return "the device holds another value: it may limit or override the set point"
         case _:
-            return "see the reason above"
+            return (
+                f"nothing was written, for the reason in brackets: `albireo items {item}` shows what it has now, the "
+                "item table whether it may be written and its limits, `albireo status` whether its device answers"
+            )

@@ -103,9 +103,10 @@ def trust(name: str, public: str, directory: Path | None, data: Path | None, as_
     with told():
         keys.trust(name, public)
     listed = keys.keys_of(name)
-    say(f"{name} is trusted with {'this key' if len(listed) == 1 else 'two keys, the new one first'}.")
     if as_json:
         emit({"name": name, "keys": listed})
+    else:
+        show(f"{name} is trusted with {'this key' if len(listed) == 1 else 'two keys, the new one first'}.")
 
 
 @command.command("revoke", short_help="Trust the keys of NAME no more, for ever.")
@@ -118,9 +119,10 @@ def revoke(name: str, public: str, directory: Path | None, data: Path | None, as
     keys = loaded(directory, data)
     with told():
         gone = keys.revoke(name, public)
-    say(f"Revoked {len(gone)} key{'s' if len(gone) > 1 else ''} of {name}. Do the same wherever it is trusted.")
     if as_json:
         emit({"name": name, "revoked": gone, "keys": keys.keys_of(name)})
+    else:
+        show(f"Revoked {len(gone)} key{'s' if len(gone) > 1 else ''} of {name}. Do the same wherever it is trusted.")
 
 
 @command.command("rotate")

@@ -105,8 +105,8 @@ def new(
     written = write_files(out, found, overwrites=force)
     read_topology(out / "topology.toml")
     items = len(found.survey.guesses) if found else 0
-    for path in written:
-        say(f"wrote {path}")
+    for path in () if as_json else written:
+        show(f"wrote {path}")
     if found:
         say(_told(found.survey))
     say("Next: look through the item table (names, types, units, limits), then")
