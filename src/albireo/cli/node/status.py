@@ -9,7 +9,7 @@ import msgspec
 
 from albireo.cli.display import time_text
 from albireo.cli.output import emit, json_option, show, show_table
-from albireo.cli.pair.reach import ReachedMember, other_member
+from albireo.cli.pair.reach import ReachedMember, other_member, untrusted
 from albireo.cli.pair.table import (
     COLUMNS,
     VOTER_COLUMNS,
@@ -22,6 +22,7 @@ from albireo.cli.pair.table import (
     refused_text,
     rows_of,
     troubles,
+    untrusted_text,
     voter_cells,
 )
 from albireo.cli.place import data_option, find_data, node_client
@@ -72,6 +73,7 @@ def gather(client: NodeClient, data: Path) -> dict[str, Any]:
         except ClientError:
             status[what] = None
     if status["pair"] is not None:
+        status["untrusted"] = untrusted(status["pair"], data)
         status["members"] = msgspec.to_builtins(rows_of(_views(client, status["pair"], data)))
     return status
 
@@ -92,6 +94,8 @@ def _show(status: dict[str, Any]) -> None:
     show(f"node {status['node']}  {status['role']}  epoch {log['epoch']}  sequence {log['sequence']}")
     if "members" in status:
         _show_pair(msgspec.convert(status["members"], list[MemberRow]))
+        for line in untrusted_text(status.get("untrusted", ())):
+            show(line)
         local = local_text(status.get("durability") or {})
         private = private_text(status.get("replication") or {})
         for line in filter(None, (local, private)):
