@@ -185,3 +185,22 @@ def test_results_go_to_standard_output(tmp_path: Path) -> None:
     for word, command in commands.items():
         result = run(cli, command)
         assert result.exit_code == 0 and word in result.stdout, (command, result.output)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["statsu", "--json"],
+        ["status", "--json", "--wach"],
+        ["write", "fan_1", "--json"],
+        ["history", "co_1", "--every", "soon", "--json"],
+        ["keys", "trust", "--json"],
+    ],
+)
+def test_a_wrong_usage_is_one_json_object_too(arguments: list[str]) -> None:
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == ExitCode.USAGE
+    answer = json.loads(result.stdout)
+    assert answer["exit"] == 2 and answer["error"] and answer["remedy"].endswith("--help")
+    without = CliRunner().invoke(cli, [one for one in arguments if one != "--json"])
+    assert (without.exit_code, without.stdout) == (ExitCode.USAGE, ""), "without it, click's own words"

@@ -115,7 +115,7 @@ def test_names_without_trust_here_are_told(table: Table, tmp_path: Path) -> None
     assert untrusted(view, tmp_path) == [], "without keys nobody is asked for one"
     keys = Keys.new(tmp_path / "keys", PRIMARY)
     keys.trust(BACKUP, new_pair().public)
-    missing = [name for name in view["voters_seen"]]
+    missing = list(view["voters_seen"])
     assert untrusted(view, tmp_path) == missing and "witness:w1" in missing
     assert "keys trust witness:w1 KEY" in "\n".join(untrusted_text(missing))
 

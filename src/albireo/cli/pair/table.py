@@ -38,8 +38,8 @@ CASE_WORDS: Final = {
 
 
 TRUST_HINT: Final = (
-    "if it runs, one of the two may not trust the other's key: `albireo keys list` on both machines must show the other "
-    "(docs/keys.md)"
+    "if it runs, one of the two may not trust the other's key: `albireo keys list` on both machines must show the "
+    "other (docs/keys.md)"
 )
 """Cause that neither side can see: whoever is not trusted gets no answer."""
 
