@@ -126,9 +126,11 @@ class LiveState:
     # Views.
 
     def sorted_items(self) -> list[KnownItem]:
-        """All items by name, numbers in a name as numbers: fan_2 comes before fan_10."""
+        """All items by name, the plant's first; numbers in a name as numbers: fan_2 comes before fan_10."""
         if self._names is None:
-            self._names = sorted(self.items.values(), key=lambda known: natural(known.item.name))
+            self._names = sorted(
+                self.items.values(), key=lambda known: (is_diagnostic(known.item.name), natural(known.item.name))
+            )
         return self._names
 
     def find(self, name: str) -> KnownItem | None:
@@ -176,6 +178,11 @@ def is_put_away(case: Case) -> bool:
 
 def _urgency(case: Case) -> tuple[bool, bool, bool, int, int]:
     return is_put_away(case), case.is_acked, not case.is_active, -case.severity, -case.case_id
+
+
+def is_diagnostic(name: str) -> bool:
+    """What a node, its adapters and its machine say of themselves: names with a slash, which no item of a plant has."""
+    return "/" in name
 
 
 def natural(name: str) -> tuple[tuple[str, int], ...]:
