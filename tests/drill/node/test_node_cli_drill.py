@@ -1,6 +1,10 @@
 """Commands on a real node that watches nothing but this machine, as a newcomer meets them."""
 
+import contextlib
 import json
+import os
+import pty
+import signal
 import subprocess
 import sys
 import time
@@ -51,6 +55,26 @@ def has_values(data: Path) -> bool:
         return False
     assert isinstance(readings, list)
     return any(one["name"].endswith("host/connected") and one["value"] for one in readings)
+
+
+def test_a_terminal_gets_lines_for_people_and_no_json(tmp_path: Path) -> None:
+    (tmp_path / "topology.toml").write_text(TOPOLOGY)
+    ours, theirs = pty.openpty()
+    command = [*PROGRAM, "node", "run", "--topology", str(tmp_path / "topology.toml"), "--data", str(tmp_path / "data")]
+    node = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    said, is_stopping = b"", False
+    with contextlib.suppress(OSError):  # EIO: every process of the node has closed the terminal.
+        while piece := os.read(ours, 65_536):
+            said += piece
+            if not is_stopping and b"node root runs; in another terminal" in said:
+                is_stopping = True
+                node.send_signal(signal.SIGINT)
+    os.close(ours)
+    assert node.wait() == 0
+    text = said.decode()
+    assert "boot node_started" in text and "node_stopped" in text
+    assert '{"at"' not in text
 
 
 def asked(data: Path, *arguments: str) -> Result:

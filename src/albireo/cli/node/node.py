@@ -1,5 +1,6 @@
 """`albireo node`: run a node, or stop one."""
 
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -41,7 +42,10 @@ def command() -> None:
 def run(
     topology_file: Path, node_id: str | None, data: Path | None, keys: Path | None, feature_level: int | None
 ) -> None:
-    """Run one node of a topology until Ctrl-C or SIGTERM; both stop it cleanly."""
+    """Run one node of a topology until Ctrl-C or SIGTERM; both stop it cleanly.
+
+    Its log goes to standard output: lines for people on a terminal, one JSON object per line anywhere else.
+    """
     loaded = read_topology(topology_file)
     known = places(loaded.topology)
     if node_id is None:
@@ -57,7 +61,9 @@ def run(
     if place.member:
         keys = own_keys(place.name, directory, keys, _endpoints(loaded.topology, place.node))
     say(f"node {node_id}, data in {directory}")
-    work = partial(boot.run, loaded, place, directory, keys, feature_level=feature_level)
+    hint = f"node {node_id} runs; in another terminal: albireo status, albireo watch; Ctrl-C stops it"
+    started = (lambda _: say(hint)) if sys.stderr.isatty() else None
+    work = partial(boot.run, loaded, place, directory, keys, started, feature_level)
     raise SystemExit(run_until_stopped("node", node_id, directory, work))
 
 
