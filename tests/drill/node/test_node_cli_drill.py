@@ -81,6 +81,16 @@ def asked(data: Path, *arguments: str) -> Result:
     return CliRunner().invoke(cli, [*arguments, "--data", str(data)])
 
 
+def test_the_status_is_a_page_and_details_come_when_asked_for(data: Path) -> None:
+    page = asked(data, "status").stdout.splitlines()
+    assert page[0] == "root runs alone, it is no member of a pair" and page[1].startswith("SAFE: ")
+    assert len(page) < 10 and not any("longest turn" in line for line in page)
+    detailed = asked(data, "status", "-v").stdout.splitlines()
+    assert any("longest turn" in line for line in detailed)
+    told = json.loads(asked(data, "status", "--json").stdout)
+    assert told["summary"]["is_safe"] is True and told["log"]["sequence"] > 0
+
+
 def test_an_item_that_is_not_there_is_a_failure(data: Path) -> None:
     result = asked(data, "items", "nosuch", "--json")
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""`albireo status`: the node in one look."""
+"""`albireo status`: the node in one look; with -v, all that it says of itself."""
 
 import time
 from pathlib import Path
@@ -8,7 +8,8 @@ import click
 import msgspec
 
 from albireo.cli.display import time_text
-from albireo.cli.output import emit, json_option, show, show_table
+from albireo.cli.node.page import page_of
+from albireo.cli.output import emit, json_option, say, show, show_table
 from albireo.cli.pair.reach import ReachedMember, other_member, untrusted
 from albireo.cli.pair.table import (
     COLUMNS,
@@ -21,24 +22,21 @@ from albireo.cli.pair.table import (
     private_text,
     refused_text,
     rows_of,
-    troubles,
-    untrusted_text,
     voter_cells,
 )
 from albireo.cli.place import data_option, find_data, node_client
 from albireo.client import ClientError, NodeClient
 
 WATCH_S = 1.0
-FOLLOWS = ("ready", "catching_up")
-"""A member that records the other's frames has nothing of its own to record."""
 
 
 @click.command("status")
 @data_option
 @json_option
+@click.option("--verbose", "-v", is_flag=True, help="Members, voters, actors, adapters, producers, followers too.")
 @click.option("--watch", is_flag=True, help="Show again every second until Ctrl-C.")
-def command(data: Path | None, as_json: bool, watch: bool) -> None:
-    """Show what a node is doing: role, log position, rates, actors, adapters, followers; of a pair, both members.
+def command(data: Path | None, as_json: bool, verbose: bool, watch: bool) -> None:
+    """Show who leads, whether what is recorded is safe, what is wrong, and what to do.
 
     The other member of a pair is asked too, by its client endpoint; if it does not answer, it is shown as last heard.
     """
@@ -51,7 +49,12 @@ def command(data: Path | None, as_json: bool, watch: bool) -> None:
             if as_json:
                 emit(status)
             else:
-                _show(status)
+                for line in page_of(status).lines():
+                    show(line)
+                if verbose:
+                    _show(status)
+                else:
+                    say("(-v shows members, voters, processes, adapters, producers and followers)")
             if not watch:
                 return
             time.sleep(WATCH_S)
@@ -75,6 +78,7 @@ def gather(client: NodeClient, data: Path) -> dict[str, Any]:
     if status["pair"] is not None:
         status["untrusted"] = untrusted(status["pair"], data)
         status["members"] = msgspec.to_builtins(rows_of(_views(client, status["pair"], data)))
+    status["summary"] = msgspec.to_builtins(page_of(status))
     return status
 
 
@@ -94,19 +98,10 @@ def _show(status: dict[str, Any]) -> None:
     show(f"node {status['node']}  {status['role']}  epoch {log['epoch']}  sequence {log['sequence']}")
     if "members" in status:
         _show_pair(msgspec.convert(status["members"], list[MemberRow]))
-        for line in untrusted_text(status.get("untrusted", ())):
-            show(line)
         local = local_text(status.get("durability") or {})
         private = private_text(status.get("replication") or {})
         for line in filter(None, (local, private)):
             show(line)
-    if log.get("lacks_to"):
-        show(
-            f"STATE IS MISSING: no snapshot could be read, and the log begins behind {log['lacks_to']}. Items, cases "
-            "and orders from before that are unknown; restore the data directory from a copy, or go on"
-        )
-    if log["admission"] and status["role"] not in FOLLOWS:
-        show(f"NOTHING IS RECORDED: {log['admission']}")
     show(f"items {status['items']} ({status['bad_items']} bad)  cases {cases['open']} open, {cases['unacked']} unacked")
     if commit["p50"] is not None:
         show(f"acquired to committed {commit['p50']:.1f} ms p50, {commit['p99']:.1f} ms p99")
@@ -155,11 +150,6 @@ def _show_producers(status: dict[str, Any]) -> None:
             for one in status.get("producers", ())
         ],
     )
-    if status.get("superseded"):
-        click.echo(
-            f"refused as superseded {status['superseded']} times: a program goes on under a name that a later one has; "
-            "what to do: end it, or give it a name of its own"
-        )
 
 
 def _show_pair(rows: list[MemberRow]) -> None:
@@ -169,7 +159,7 @@ def _show_pair(rows: list[MemberRow]) -> None:
     guards = guard_text(next((row.guards for row in rows if row.guards), {}))
     if guards:
         show(f"late orders to outputs are held off by: {guards}")
-    for line in (*troubles(rows), *refused_text(rows)):
+    for line in refused_text(rows):
         show(line)
 
 
@@ -196,5 +186,3 @@ def _show_history(history: dict[str, Any]) -> None:
         f"history {history['rows']} rows in {history['files']} files, {history['hot_rows']} not sealed yet, "
         f"{history['gaps']} gaps, complete to {time_text(history['complete_to_ns'])}"
     )
-    if history["problem"]:
-        show(f"HISTORY IS AT RISK: {history['problem']}")

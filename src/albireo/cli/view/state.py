@@ -181,7 +181,7 @@ def _urgency(case: Case) -> tuple[bool, bool, bool, int, int]:
 
 
 def is_diagnostic(name: str) -> bool:
-    """What a node, its adapters and its machine say of themselves: names with a slash, which no item of a plant has."""
+    """Whether a node, an adapter or the machine says it of itself: such names have a slash, no item of a plant has."""
     return "/" in name
 
 
