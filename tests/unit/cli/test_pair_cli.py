@@ -180,7 +180,11 @@ def live_of(side: Side) -> LiveState:
 def test_live_view_has_one_line_for_a_healthy_pair_and_two_for_one_at_risk(table: Table) -> None:
     lines = pair_lines(live_of(table.sides[0]))
     assert len(lines) == 1
-    assert f"{PRIMARY} active, epoch 4" in lines[0] and "backup ready, lag 0" in lines[0] and "voters 3/3" in lines[0]
+    assert (
+        f"{PRIMARY} leads   safe on primary and backup" in lines[0]
+        and "backup ready, up to date" in lines[0]
+        and "voters 3/3" in lines[0]
+    )
     table.sides[1].is_up = False
     table.wait_for(State.SOLO, State.READY)
     lines = pair_lines(live_of(table.sides[0]))
