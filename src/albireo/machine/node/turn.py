@@ -33,6 +33,18 @@ class Moment(msgspec.Struct, frozen=True):
     wall: WallTime
 
 
+class Question(msgspec.Struct, frozen=True):
+    """Asker and time of one question."""
+
+    sender: bytes
+    request_id: int
+    moment: Moment
+    principal: str
+    """Who asks (model.principal)."""
+    pair: dict[str, object] | None = None
+    """The pair as this member sees it, if that was asked for."""
+
+
 class Draft(msgspec.Struct, frozen=True, eq=False):
     """A batch to append; epoch and sequence are the log's to give."""
 
