@@ -42,7 +42,7 @@ from albireo.machine.history.trace import (
 )
 from albireo.model.value import ValueType
 from albireo.node.history import hot
-from albireo.node.history.errors import QueryRefused, UnknownItem
+from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
 from albireo.node.history.files import parquet
 from albireo.node.history.files.pieces import (
     follow_each_other,
@@ -133,11 +133,24 @@ class StoredHistory:
     Every method that reads may raise HistoryDamaged: a listed file is missing or unreadable.
     """
 
-    def __init__(self, root: Path, manifest: Manifest, newest: HotRows | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        manifest: Manifest,
+        newest: HotRows | None = None,
+        items: Mapping[int, Row] | None = None,
+        rows_max: int = RAW_ROWS_MAX,
+    ) -> None:
+        """
+        Args:
+            items: rows of codec.history.ITEMS by item id; None: they are read when they are wanted.
+            rows_max: most raw rows of one read; below RAW_ROWS_MAX they are counted before they are read.
+        """
         self._root = root
         self._manifest = manifest
         self._hot = newest or HotRows()
-        self._items: dict[int, Row] | None = None
+        self._items = items
+        self._rows_max = rows_max
         self._gaps: list[Row] | None = None
 
     @property
@@ -178,7 +191,7 @@ class StoredHistory:
         pieces = self._samples(item_ids, span, SAMPLES.names)
         count = sum(len(piece) for piece in pieces)
         if count > limit:
-            raise QueryRefused(f"{count} rows, at most {limit}; ask for a shorter range")
+            raise TooManyRows(f"{count} rows, at most {limit}; ask for a shorter range")
         return in_order(pieces, SAMPLES.names)
 
     def last(self, item_id: int, before_ns: int) -> pa.Table:
@@ -274,19 +287,27 @@ class StoredHistory:
         return max(self._manifest.complete_to_ns, self._hot.known_to_ns)
 
     def _overlapping(self, kind: FileKind, span: TimeRange) -> list[FileEntry]:
-        return [
-            entry
-            for entry in self._manifest.of_kind(kind)
-            if entry.min_source_ns < span.to_ns and entry.max_source_ns >= span.from_ns
-        ]
+        return self._manifest.overlapping(kind, span.from_ns, span.to_ns)
 
     def _samples(self, item_ids: Sequence[int], span: TimeRange, columns: Sequence[str]) -> list[pa.Table]:
         """Rows in sorted pieces: one of each item and file, and one of the hot tail."""
+        if self._rows_max < RAW_ROWS_MAX and span.to_ns - span.from_ns > BUCKET_NS:
+            self._check_count(item_ids, span)
         wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "source_ns", span.from_ns, span.to_ns)
         paths = [entry.path for entry in self._overlapping(FileKind.SAMPLES, span)]
         pieces = parquet.read_items(self._root, paths, columns, wanted)
         newest = self._hot_samples(wanted.item_ids, span)
         return [*pieces, newest.select(list(columns))] if len(newest) else pieces
+
+    def _check_count(self, item_ids: Sequence[int], span: TimeRange) -> None:
+        """Refuse to read too many rows; the stored partials say how many there are in each minute."""
+        first = max(span.from_ns // BUCKET_NS * BUCKET_NS, -TIME_LIMIT_NS)
+        wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "bucket_ns", first, span.to_ns)
+        paths = [entry.path for entry in self._manifest.overlapping(FileKind.PARTIALS, first, span.to_ns)]
+        pieces = parquet.read_items(self._root, paths, ("rows",), wanted)
+        count = sum(int(parquet.ints(piece, "rows").sum()) for piece in pieces)
+        if count > self._rows_max:
+            raise TooManyRows(f"{count} rows, at most {self._rows_max}; ask for a shorter range")
 
     def _hot_samples(self, item_ids: Sequence[int], span: TimeRange) -> pa.Table:
         if len(self._hot.samples) == 0:
@@ -299,7 +320,7 @@ class StoredHistory:
         pieces = self._samples([item_id], span, _NUMBER_COLUMNS)
         count = sum(len(piece) for piece in pieces)
         if count > RAW_ROWS_MAX:
-            raise QueryRefused(f"{count} rows, at most {RAW_ROWS_MAX}; ask for a shorter range")
+            raise TooManyRows(f"{count} rows, at most {RAW_ROWS_MAX}; ask for a shorter range")
         if pieces and follow_each_other(pieces, ("source_ns",)):
             return parquet.rows_from(pa.concat_tables(pieces), item_id)
         columns = (*_NUMBER_COLUMNS, *_ORDER_COLUMNS)
