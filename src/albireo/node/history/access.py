@@ -45,7 +45,7 @@ class HistoryAccess:
         """
         newest = self._ask("history", item_ids=list(item_ids))
         manifest = read_manifest(self._data / FOLDER)
-        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
+        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position))
 
     def event_reader(self) -> StoredHistory:
         """A reader that sees the hot tail's events.
@@ -55,7 +55,7 @@ class HistoryAccess:
         """
         newest = self._ask("events")
         manifest = read_manifest(self._data / FOLDER)
-        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
+        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position))
 
     def item(self, name: str) -> Row:
         """An item by name.

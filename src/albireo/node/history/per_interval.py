@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from albireo.machine.history.trace import AggregateSettings, Intervals, averages, qualities
 from albireo.model.value import ValueType
 from albireo.node.history.errors import QueryRefused
+from albireo.node.history.files import parquet
 from albireo.node.history.hot import Row
 from albireo.node.history.query import StoredHistory, TimeRange, value_type_of
 
@@ -64,7 +65,8 @@ def interval_table(reader: StoredHistory, item: Row, span: TimeRange, wanted: Ag
         case "interpolated":
             is_stepped = value_type is not ValueType.FLOAT64
             times, value, quality = reader.at(item_id, span, wanted.every_ns, wanted.settings, is_stepped=is_stepped)
-            return pa.table({"start_ns": times, "value": _finite(value), "quality": quality})
+            numbers = {"start_ns": parquet.array(times), "value": _finite(value), "quality": parquet.array(quality)}
+            return pa.table(numbers)
         case name:
             return _summed(reader, item_id, span, name, wanted)
 
@@ -80,13 +82,13 @@ def _summed(reader: StoredHistory, item_id: int, span: TimeRange, name: str, wan
     )
     return pa.table(
         {
-            "start_ns": found.edges[:-1],
+            "start_ns": parquet.array(found.edges[:-1]),
             "value": _finite(_VALUES[name](found, wanted.settings)),
-            "quality": qualities(found, wanted.settings, wanted.every_ns),
-            "rows": found.rows,
-            "good_ns": found.good_ns,
-            "uncertain_ns": found.uncertain_ns,
-            "bad_ns": found.bad_ns,
+            "quality": parquet.array(qualities(found, wanted.settings, wanted.every_ns)),
+            "rows": parquet.array(found.rows),
+            "good_ns": parquet.array(found.good_ns),
+            "uncertain_ns": parquet.array(found.uncertain_ns),
+            "bad_ns": parquet.array(found.bad_ns),
         }
     )
 

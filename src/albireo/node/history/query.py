@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from albireo.codec.history import BUCKET_NS, EVENTS, GAPS, ITEMS, SAMPLES, FileEntry, FileKind, Manifest
+from albireo.codec.history import BUCKET_NS, DAY_NS, EVENTS, GAPS, ITEMS, SAMPLES, FileEntry, FileKind, Manifest
 from albireo.machine.history.aggregate import (
     TIME_LIMIT_NS,
     Floats,
@@ -40,6 +40,7 @@ from albireo.machine.history.trace import (
     trace_of_rows,
     with_holes,
 )
+from albireo.model.position import Position
 from albireo.model.value import ValueType
 from albireo.node.history import hot
 from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
@@ -59,6 +60,8 @@ INTERVALS_MAX: Final = 1_000_000
 """Most intervals of one answer."""
 RAW_ROWS_MAX: Final = 50_000_000
 """Most raw rows that one question may read; some 3 GB of memory."""
+REACH_NS: Final = 31 * DAY_NS
+"""Time within which a usable row beside a range is looked for."""
 _NUMBER_COLUMNS: Final = ("source_ns", "value_f64", "value_i64", "quality")
 _ORDER_COLUMNS: Final = ("item_id", "sequence")
 """Columns that only sorting needs; they are a third of the bytes."""
@@ -111,13 +114,15 @@ class HotRows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     known_to_ns: int = 0
     """Node time up to which the rows are complete."""
 
-    def above(self, sequence: int) -> "HotRows":
-        """The rows that the files of a manifest at `sequence` lack."""
-        newer = pc.field("sequence") > sequence
+    def above(self, position: Position) -> "HotRows":
+        """The rows that the files of a manifest at `position` lack: a log that lost its end gives its sequences again,
+        in a later epoch."""
+        newer = (pc.field("epoch") > position.epoch) | (
+            (pc.field("epoch") == position.epoch) & (pc.field("sequence") > position.sequence)
+        )
 
         def is_newer(row: Row) -> bool:
-            place = row["sequence"]
-            return isinstance(place, int) and place > sequence
+            return Position(_int(row, "epoch"), _int(row, "sequence")) > position
 
         return msgspec.structs.replace(
             self,
@@ -213,12 +218,16 @@ class StoredHistory:
 
     def events(self, span: TimeRange) -> pa.Table:
         """Rows of codec.history.EVENTS in the range of `at_ns`, by sequence."""
-        tables = [hot.events_table(self._hot.events)]
+        tables = [self.hot_events()]
         paths = [entry.path for entry in self._overlapping(FileKind.EVENTS, span)]
         if paths:
             tables.append(parquet.read(self._root, paths, EVENTS.names))
         within = (pc.field("at_ns") >= span.from_ns) & (pc.field("at_ns") < span.to_ns)
         return pa.concat_tables(tables).filter(within).sort_by("sequence")
+
+    def hot_events(self) -> pa.Table:
+        """Events of the hot tail alone."""
+        return hot.events_table(self._hot.events)
 
     def intervals(
         self,
@@ -261,7 +270,7 @@ class StoredHistory:
     ) -> tuple[Ints, Floats, Ints]:
         """Interpolated values at the start of each interval: times, values (float64), StatusCodes."""
         times = span.edges(every_ns)[:-1]
-        rows = self._rows_around(item_id, span, with_after=True)
+        rows = self._rows(item_id, self._between_usable(item_id, span, settings))
         trace = with_holes(trace_of_rows(rows), self._holes(item_id, span), self._known_to_ns())
         value, quality = interpolated(trace, times, settings, is_stepped=is_stepped)
         return times, value, quality
@@ -296,7 +305,7 @@ class StoredHistory:
         wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "source_ns", span.from_ns, span.to_ns)
         paths = [entry.path for entry in self._overlapping(FileKind.SAMPLES, span)]
         pieces = parquet.read_items(self._root, paths, columns, wanted)
-        newest = self._hot_samples(wanted.item_ids, span)
+        newest = self.hot_samples(wanted.item_ids, span)
         return [*pieces, newest.select(list(columns))] if len(newest) else pieces
 
     def _check_count(self, item_ids: Sequence[int], span: TimeRange) -> None:
@@ -309,7 +318,8 @@ class StoredHistory:
         if count > self._rows_max:
             raise TooManyRows(f"{count} rows, at most {self._rows_max}; ask for a shorter range")
 
-    def _hot_samples(self, item_ids: Sequence[int], span: TimeRange) -> pa.Table:
+    def hot_samples(self, item_ids: Sequence[int], span: TimeRange) -> pa.Table:
+        """Rows of the hot tail alone."""
         if len(self._hot.samples) == 0:
             return self._hot.samples
         within = (pc.field("source_ns") >= span.from_ns) & (pc.field("source_ns") < span.to_ns)
@@ -339,13 +349,31 @@ class StoredHistory:
             with_extremes=with_extremes,
         )
 
-    def _rows_around(self, item_id: int, span: TimeRange, *, with_after: bool = False) -> Rows:
+    def _rows_around(self, item_id: int, span: TimeRange) -> Rows:
         """The rows in a range, and the row that holds at its start."""
         start = self._row_before(item_id, span.from_ns)
-        end = self._row_after(item_id, span.to_ns) if with_after else None
-        to_ns = span.to_ns if end is None else min(end + 1, TIME_LIMIT_NS)
-        wide = TimeRange(span.from_ns if start is None else start, to_ns)
-        return self._rows(item_id, wide)
+        return self._rows(item_id, TimeRange(span.from_ns if start is None else start, span.to_ns))
+
+    def _between_usable(self, item_id: int, span: TimeRange, settings: AggregateSettings) -> TimeRange:
+        """The range, and around it as far as a usable row on each side: so the value at a time is the same in every
+        range. Rows are looked for in steps that grow, REACH_NS at most."""
+        low, high, step = span.from_ns, span.to_ns, BUCKET_NS
+        while step < REACH_NS and not (low < span.from_ns and self._has_usable(item_id, low, span.from_ns, settings)):
+            start = self._row_before(item_id, low)
+            if start is None:
+                break
+            low, step = max(start - step * (low < span.from_ns), -TIME_LIMIT_NS), 4 * step
+        step = BUCKET_NS
+        while step < REACH_NS and not (high > span.to_ns and self._has_usable(item_id, span.to_ns, high, settings)):
+            end = self._row_after(item_id, high)
+            if end is None:
+                break
+            high, step = min(end + 1 + step * (high > span.to_ns), TIME_LIMIT_NS), 4 * step
+        return TimeRange(low, high)
+
+    def _has_usable(self, item_id: int, from_ns: int, to_ns: int, settings: AggregateSettings) -> bool:
+        rows = self._rows(item_id, TimeRange(from_ns, to_ns))
+        return bool((rows.quality >> 30 <= settings.usable_max).any())
 
     def _partials(self, item_id: int, span: TimeRange, with_extremes: bool) -> list[Partials]:
         """Partials of the item in every minute that the range touches, those of the hot tail last."""
@@ -356,7 +384,7 @@ class StoredHistory:
         columns = _SUM_COLUMNS + (_EXTREME_COLUMNS if with_extremes else ())
         pieces = parquet.read_items(self._root, paths, columns, wanted)
         parts = [parquet.partials_from(pa.concat_tables(pieces))] if pieces else []
-        newest = self._hot_samples([item_id], wide)
+        newest = self.hot_samples([item_id], wide)
         if len(newest):
             parts.append(partials_of(parquet.rows_from(newest), BUCKET_NS))
         return parts

@@ -301,7 +301,7 @@ def test_rows_in_files_and_in_the_tail_are_counted_once(tmp_path: Path) -> None:
     fill(before, log)
     store = sealed(tmp_path, log)
     tail = HotRows(samples=samples_table(before.content().chunks))
-    both = StoredHistory(store.root, store.manifest, tail.above(store.manifest.position.sequence))
+    both = StoredHistory(store.root, store.manifest, tail.above(store.manifest.position))
     assert len(both.raw([1], TimeRange(DAY_ZERO, DAY_ZERO + DAY_NS))) == 10
 
 
