@@ -389,6 +389,8 @@ class Ask(Message, frozen=True, tag="ask"):
     request_id: bounded.Signed
     what: bounded.Text
     arguments: dict[str, object] = {}
+    of: bounded.Name = ""
+    """Said to CORE: who is asked. Empty: CORE itself; `history`: CORE hands the question on, and the answer back."""
 
 
 class Answer(Message, frozen=True, tag="answer"):

@@ -37,6 +37,10 @@ MISSING_TOLD: Final = 20
 """Most names that a refusal repeats."""
 
 
+Described = dict[str, object] | None
+"""Part of the status that the shell knows; None: nobody asked, or there is none."""
+
+
 class AnsweringRoot(Protocol):
     """The root machine, as far as an answer may look at it."""
 
@@ -84,8 +88,10 @@ class Question(msgspec.Struct, frozen=True):
     moment: Moment
     principal: str
     """Who asks (model.principal)."""
-    pair: dict[str, object] | None = None
+    pair: Described = None
     """The pair as this member sees it, if that was asked for."""
+    door: Described = None
+    """The door of this node, likewise."""
 
 
 class NotAnswered(Exception):
@@ -123,7 +129,7 @@ class Answers:
         turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
 
     def _status(self, question: Question, _: Nothing, turn: Turn) -> None:
-        self._say(question, status_of(self._root, turn.log, question.moment, question.pair), turn)
+        self._say(question, status_of(self._root, turn.log, question.moment, question.pair, question.door), turn)
 
     def _known_items(self, names: tuple[str, ...]) -> list[KnownItem]:
         registry = self._root.registry
@@ -192,7 +198,7 @@ class Answers:
 
 
 def status_of(
-    root: AnsweringRoot, log: LogView, moment: Moment, pair: dict[str, object] | None = None
+    root: AnsweringRoot, log: LogView, moment: Moment, pair: Described = None, door: Described = None
 ) -> dict[str, object]:
     """State of the node in one look, as `albireo status` prints it."""
     folds, counters, times = root.folds, root.admission.counters, root.commit_times
@@ -200,6 +206,7 @@ def status_of(
         "node": root.config.node,
         "role": root.role.word,
         "pair": pair,
+        "door": door,
         "durability": _durability(root.config),
         "replication": _replication(root.config),
         "log": {

@@ -41,7 +41,7 @@ from albireo.codec.record import (
 )
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.admission import Admission
-from albireo.machine.node.answers import Answers, Question
+from albireo.machine.node.answers import Answers, Described, Question
 from albireo.machine.node.command_waiters import CommandWaiters
 from albireo.machine.node.diagnostics import CommitTimes, Diagnostics
 from albireo.machine.node.events import (
@@ -143,9 +143,9 @@ class Root:
     def step(self, event: Event, log: LogView, moment: Moment) -> Turn:
         turn = Turn(log, self.folds.feature_level)
         match event:
-            case LettersDrained(letters, pair):
+            case LettersDrained(letters, pair, door):
                 for letter in letters:
-                    self._letter(letter, pair, moment, turn)
+                    self._letter(letter, (pair, door), moment, turn)
             case FramesAppended() | FramesFollowed() | LogCut() | Committed() | Answered() | Durable() | Restored():
                 self._of_the_log(event, moment, turn)
             case TimePassed():
@@ -300,7 +300,7 @@ class Root:
             return None
         return Instant(self._last_append + IDLE_MARK_NS)
 
-    def _letter(self, letter: OneLetter, pair: dict[str, object] | None, moment: Moment, turn: Turn) -> None:
+    def _letter(self, letter: OneLetter, seen: tuple[Described, Described], moment: Moment, turn: Turn) -> None:
         sender, message, raw, principal = letter
         if self.role.turns_away(sender, message, principal, turn):
             return
@@ -325,7 +325,7 @@ class Root:
             case FeedAck():
                 self.feeds.ack(sender, message, moment.now)
             case Ask():
-                self.answers.ask(Question(sender, message.request_id, moment, principal, pair), message, turn)
+                self.answers.ask(Question(sender, message.request_id, moment, principal, *seen), message, turn)
             case _:
                 turn.note("warning", "unexpected_message", kind=type(message).__name__)
 

@@ -1,16 +1,18 @@
-"""The membership of a node without a pair.
+"""The membership of a node without a pair, and its door.
 
 Spec: design/log-and-feed.md, Store header (a standalone node grants itself epoch + 1 at each start).
 """
 
 import secrets
+from pathlib import Path
 from typing import Final
 
 from albireo.machine.node.events import Granted, LevelAgreed, PairFigures, Served
 from albireo.model.instant import Instant
 from albireo.model.position import EPOCHS_MOST, EpochEntry, Position
+from albireo.node.core.door import Door, DoorArguments, told
 from albireo.node.core.membership import LogAndFolds
-from albireo.runtime import Letter, StoreRefused
+from albireo.runtime import ActorContext, Keys, Letter, Link, StoreRefused
 
 FULL: Final = (
     f"{EPOCHS_MOST} starts within the records that are kept, as many as a store header holds: move the log away (the "
@@ -23,18 +25,43 @@ class Alone:
 
     shutdown_id = ""
 
-    def __init__(self, core: LogAndFolds) -> None:
+    def __init__(self, core: LogAndFolds, actor: ActorContext, node: str, door: DoorArguments | None) -> None:
+        """`door`: None: the topology gives this node no endpoint."""
         self._core = core
+        self._actor = actor
+        self._arguments = door
+        self._closed_because = "" if door is None else door.closed_because(node, actor.data)
+        self._keys = None if door is None or not door.keys else Keys.load(Path(door.keys))
+        self._door: Door | None = None
         core.log.commit(core.log.durable)  # All that recovery made durable.
 
     def begin(self) -> None:
         log = self._core.log
         if not log.view().takes_epoch:
             raise StoreRefused(FULL, may_pass=False)
+        self._open_door()  # If its address is taken, no epoch is used up by trying again.
         first = log.end.sequence + 1
         log.grant(EpochEntry(epoch=log.history.epoch + 1, first_sequence=first, branch_id=secrets.randbits(64)))
         self._core.tell(Granted("standalone start"))
         self._core.tell(Served())
+
+    def _open_door(self) -> None:
+        door = self._arguments
+        if door is None:
+            return
+        if self._closed_because:
+            self._actor.log.warning("door_closed", endpoint=door.endpoint, reason=self._closed_because)
+        else:
+            self._door = Door(self._actor, door.endpoint, self._keys)
+
+    @property
+    def door(self) -> Link | None:
+        return None if self._door is None else self._door.link
+
+    def describe_door(self) -> dict[str, object]:
+        if self._door is not None:
+            return self._door.describe()
+        return told("" if self._arguments is None else self._arguments.endpoint, self._closed_because)
 
     def hears(self, letter: Letter) -> bool:
         return False
@@ -68,4 +95,6 @@ class Alone:
 
     async def stop(self) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        if self._door is not None:
+            self._door.link.close()

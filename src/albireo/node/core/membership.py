@@ -14,7 +14,7 @@ from albireo.machine.node.root import Root
 from albireo.model.instant import Instant
 from albireo.model.position import Position
 from albireo.node.core.private_log import PrivateLog
-from albireo.runtime import Letter
+from albireo.runtime import Letter, Link
 
 
 class LogAndFolds(Protocol):
@@ -61,6 +61,10 @@ class Membership(Protocol):
     def shutdown_id(self) -> str:
         """Shutdown id of a stop of both members with equal logs; empty: the log draws its own."""
 
+    @property
+    def door(self) -> Link | None:
+        """Link at which programs are heard; None: there is none."""
+
     def begin(self) -> None:
         """Begin: log and folds are there, letters come from now on."""
 
@@ -84,6 +88,9 @@ class Membership(Protocol):
 
     def describe(self) -> dict[str, object] | None:
         """The pair as this member sees it, for `status`; None: no pair."""
+
+    def describe_door(self) -> dict[str, object]:
+        """The door, for `status`."""
 
     def figures(self) -> PairFigures | None:
         """Figures of the pair for its diagnostics items; None: no pair."""

@@ -190,7 +190,7 @@ class PairMembership:
             self._from_witness(message, self._links.voter_of[letter.link])
         elif isinstance(message, Ask):
             return self._actions.asked(letter, message, self._actor.now())
-        elif letter.link is self._links.clients:
+        elif letter.link is self._links.door.link:
             return False
         elif letter.link is self._boot:
             return True  # Boot says that the stop was asked for; the stop itself comes as to every actor.
@@ -445,6 +445,13 @@ class PairMembership:
             self._plcs.ask(voter, question, self._actor.now())
         elif voter in self._links.voters:
             self._links.voters[voter].send(question)
+
+    @property
+    def door(self) -> Link:
+        return self._links.door.link
+
+    def describe_door(self) -> dict[str, object]:
+        return self._links.door.describe()
 
     def describe(self) -> dict[str, object]:
         """The pair as this member sees it, for `status`."""
