@@ -69,7 +69,7 @@ def test_a_key_that_is_not_trusted_does_not_get_in(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def asked(lone: LoneNode) -> tuple[Any, list[int]]:
+def asked(lone: LoneNode) -> tuple[Any, list[Any]]:
     """Status, and the values recorded, both through the door."""
     lone.produce(OPERATOR, ROWS)
     span = {"from_ns": DAY_ZERO, "to_ns": DAY_ZERO + 10_000 * SECOND}

@@ -1,7 +1,7 @@
 """A lone node's CORE and history in one loop, over real links, on a real log and real files."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +58,14 @@ class LoneNode:
         async with running(historian, self.data):
             yield historian
 
-    def produce(self, program: str, rows: list[Sample]) -> None:
+    def produce(self, program: str, rows: Sequence[Sample]) -> None:
         """Record rows of one item, through the door; for a thread of its own."""
         lines = [LineTo(self.endpoint, NODE)]
         with PairProducer("boiler", [ITEM], lines, self.keys.get(program)) as producer:
             producer.offer([self._batch(rows)])
             assert producer.wait(PATIENCE_S)
 
-    def _batch(self, rows: list[Sample]) -> SampleBatch:
+    def _batch(self, rows: Sequence[Sample]) -> SampleBatch:
         return batch_of(rows, ValueType.FLOAT64, rows[-1][1])
 
     def program(self, name: str) -> "Program":
