@@ -13,7 +13,7 @@ import pytest
 from albireo.codec.principal import Audience, KeyedEnd
 from albireo.model import quality as q
 from albireo.model.instant import SECOND
-from albireo.runtime import Keys
+from albireo.runtime import Keys, running
 from albireo.runtime.errors import AddressTaken, PeerUnreachable
 from albireo.runtime.link.link import Link
 from tests.interop.test_keyed_ports import said
@@ -21,7 +21,7 @@ from tests.parts.core_pair import aside
 from tests.parts.history import DAY_ZERO
 from tests.parts.lone import NODE, LoneNode, Program, asked_until
 from tests.parts.message import MESSAGES, plain
-from tests.parts.transport import End, running, until
+from tests.parts.transport import End, until
 
 OPERATOR = "operator@desk"
 KINDS = (OPERATOR, "root[backup]", "north[primary]", "witness:w1")
