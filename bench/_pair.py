@@ -13,6 +13,7 @@ import psutil
 
 from albireo.client import ClientError, NodeClient
 from albireo.drill.ports import KeptPorts
+from albireo.model.access import AccessRole
 from albireo.runtime.link.keys import Keys, introduce
 
 MEMBERS: Final = ("primary", "backup")
@@ -106,7 +107,7 @@ def _running_pair(directory: Path, endpoints: list[str]) -> Iterator[Pair]:
         known_as = f"root[{name}]" if name in MEMBERS else f"witness:{name}" if name in WITNESSES else name
         (directory / name).mkdir(mode=0o700)
         rings[name] = Keys.new(directory / name / "keys", known_as)
-    introduce(*rings.values())
+    introduce(*rings.values(), role=AccessRole.OPERATE)
     pair = Pair(directory, clients, rings[CLIENT], {})
     try:
         for name in (*WITNESSES, *MEMBERS):

@@ -67,6 +67,7 @@ LARGEST_MODULES: dict[str, int] = {
     "machine/fold/cases.py": 478,
     "machine/fold/dim.py": 481,
     "log/log.py": 476,
+    "machine/node/root.py": 467,
     "node/history/query.py": 466,
     "machine/pair/member.py": 455,
 }

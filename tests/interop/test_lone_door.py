@@ -12,6 +12,7 @@ import pytest
 
 from albireo.codec.principal import Audience, KeyedEnd
 from albireo.model import quality as q
+from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND
 from albireo.runtime import Keys, running
 from albireo.runtime.errors import AddressTaken, PeerUnreachable
@@ -93,6 +94,23 @@ def test_values_are_recorded_and_history_is_asked_through_the_door(tmp_path: Pat
         assert (door["endpoint"], door["closed_because"]) == (lone.endpoint, "")
         assert door["with_keys"] == bool(programs)
         assert door["history"]["handed_on"] >= 7
+
+    asyncio.run(story())
+
+
+@pytest.mark.slow
+def test_a_program_at_the_door_has_the_role_that_the_keys_of_the_node_give(tmp_path: Path) -> None:
+    """A viewer may ask the history, and write nothing."""
+
+    def looks(lone: LoneNode) -> str:
+        with lone.program(OPERATOR) as program:
+            asked_until(program, lambda found: "files" in found, "stats", "history")
+            return program.ask("write", item="co", value=1.0, command_id="c", user="u")[0].error
+
+    async def story() -> None:
+        lone = LoneNode(tmp_path, OPERATOR, role=AccessRole.VIEW)
+        async with lone.core_up(), lone.history_up():
+            assert "needs the role operate" in await aside(partial(looks, lone))
 
     asyncio.run(story())
 

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from albireo.codec import record, samples
-from albireo.codec.record import CaseChanged, ItemDeclared, Record
+from albireo.codec.record import CaseChanged, ItemDeclared, ItemForgotten, Record
 from albireo.machine.fold import ActionAsked, ActionRefused, AlarmConfig, Cases, Conditions, Dim
 from albireo.model.case import Case
 from albireo.model.instant import MS, LogTime, WallTime
@@ -56,6 +56,9 @@ class AlarmFolds:
         for offset, one in enumerate(records):
             if isinstance(one, ItemDeclared):
                 self.dim.fold_item(one, frame.first_sequence + offset)
+            elif isinstance(one, ItemForgotten):
+                gone = self.dim.forget(one.item_ids, frame.first_sequence + offset)
+                self.cases.forget(self.conditions.forget(gone))
             elif isinstance(one, CaseChanged):
                 self.cases.fold(one, frame.first_sequence + offset)
         if declared:
@@ -89,7 +92,9 @@ class AlarmNode:
         """(log time in ms, what was noted), in the order of the log."""
         self.marks = 0
         """Frames that only carried time."""
-        self._ids: dict[str, int] = {}
+        self.ids: dict[str, int] = {}
+        """Item id by name."""
+        self._highest = 0
 
     def declare(
         self,
@@ -98,13 +103,18 @@ class AlarmNode:
         value_type: ValueType = ValueType.FLOAT64,
         adapter: str = "",
     ) -> int:
-        item_id = self._ids.setdefault(name, len(self._ids) + 1)
+        item_id = self.ids.setdefault(name, self._highest + 1)
+        self._highest = max(self._highest, item_id)
         item = DataItem(name=name, value_type=value_type, adapter=adapter, alarm=alarm)
         self.append_records([ItemDeclared(item_id=ItemId(item_id), node="root", item=item)])
         return item_id
 
+    def forget(self, *names: str) -> None:
+        """Forget items, whatever they have; a later declaration is another item's."""
+        self.append_records([ItemForgotten(item_ids=tuple(self.ids.pop(name) for name in names))])
+
     def sample(self, name: str, value: Value, quality: int = 0, source_ns: int | None = None) -> None:
-        item_id = self._ids[name]
+        item_id = self.ids[name]
         index = self.folds.dim.index_of(item_id)
         assert index is not None
         value_type = self.folds.dim.item_at(index).item.value_type

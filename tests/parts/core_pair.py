@@ -9,7 +9,9 @@ from typing import Any, Final
 from albireo.client import ClientError, NodeClient
 from albireo.log import FileSystem, LogConfig
 from albireo.machine.pair import PairConfig
+from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
+from albireo.model.topology import LimitSettings
 from albireo.node.core.actor import Core, CoreArguments
 from albireo.node.core.housekeeping import Retention
 from albireo.node.member.arguments import PairArguments
@@ -38,6 +40,7 @@ class Plant:
         """`settings`: of the pair's configuration, beside CALM."""
         self.home = home
         self.private_streams: tuple[str, ...] = ()
+        self.limits = LimitSettings()
         self.keys: dict[str, Keys] = {}
         """Of members and witness, by name; empty: their links have none."""
         self._local_streams = local_streams
@@ -58,10 +61,10 @@ class Plant:
         """Where the members hear each other."""
         return self._ends[1:3]
 
-    def make_keys(self, *names: str) -> None:
-        """Members and witness trust each other and the holders of these names."""
+    def make_keys(self, *names: str, role: AccessRole = AccessRole.ADMIN) -> None:
+        """Members and witness trust each other and the holders of these names, who have this role."""
         self.keys = {name: Keys.new(self.home / "keys" / name, name) for name in (*PLACES, VOTER, *names)}
-        introduce(*self.keys.values())
+        introduce(*self.keys.values(), role=role)
 
     def _key_directory(self, name: str) -> str:
         return str(self.keys[name].directory) if self.keys else ""
@@ -110,7 +113,8 @@ class Plant:
             private_streams=self.private_streams,
             keys=self._key_directory(PLACES[member]),
         )
-        core = Core(CoreArguments(node="root", cluster="c", log=LOG, retention=retention, pair=pair), files)
+        arguments = CoreArguments(node="root", cluster="c", log=LOG, retention=retention, limits=self.limits, pair=pair)
+        core = Core(arguments, files)
         self.data(member).mkdir(exist_ok=True)
         self._tasks[member] = asyncio.create_task(run_actor(core, self.data(member)))
         self.cores[member] = core

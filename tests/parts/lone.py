@@ -10,6 +10,7 @@ import pyarrow as pa
 from albireo.client import PairProducer
 from albireo.codec.message import Answer, Ask
 from albireo.log import LogConfig
+from albireo.model.access import AccessRole
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
@@ -30,16 +31,17 @@ ITEM = DataItem(name="co", value_type=ValueType.FLOAT64)
 class LoneNode:
     """Actors of a lone node, each started by itself; every program's key is trusted there."""
 
-    def __init__(self, home: Path, *programs: str, **door: Any) -> None:
+    def __init__(self, home: Path, *programs: str, role: AccessRole = AccessRole.OPERATE, **door: Any) -> None:
         """
         Args:
             programs: holders of keys; none: the node has no keys either.
+            role: of the programs, by the node's key directory.
             door: arguments of its door beside the endpoint and the keys.
         """
         self.home = home
         self.endpoint = f"tcp://127.0.0.1:{free_ports(1)[0]}"
         self.keys = {name: Keys.new(home / "keys" / name, name) for name in (NODE, *programs)} if programs else {}
-        introduce(*self.keys.values())
+        introduce(*self.keys.values(), role=role)
         directory = str(self.keys[NODE].directory) if programs else ""
         arguments = DoorArguments(endpoint=self.endpoint, keys=directory, **door)
         log = LogConfig(segment_bytes=1 << 20, free_bytes_min=0)

@@ -13,8 +13,11 @@ from pathlib import Path
 import msgspec
 
 from albireo.codec.frame import Frame, FrameHeader, body_crc
+from albireo.codec.message import Ask
 from albireo.codec.pair_message import Frames, Heartbeat, PeerMessage, Question, Voted
 from albireo.codec.record import Audited, Kind, Stream, encode_records
+from albireo.machine.access.fold import AccessFold
+from albireo.machine.access.judge import AccessJudge, RefusedAccess
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import (
     ACTING,
@@ -46,6 +49,7 @@ from albireo.machine.pair.events import (
 from albireo.machine.pair.member import Member
 from albireo.machine.pair.party import MemberFacts
 from albireo.machine.vote.voter import SendVote, VoteAsked, Voter
+from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
@@ -57,6 +61,9 @@ from albireo.node.member.status import MemberStatus
 CLUSTER = "3f0c/root"
 STEP_NS = 20 * MS
 WALL = 1_800_000_000 * SECOND
+
+OPERATOR = "operator@desk"
+"""Principal of whoever asks the members for admin actions; an admin by its key."""
 
 
 class Side:
@@ -91,12 +98,25 @@ class Side:
     def open_books(self) -> None:
         """What stands around the machine, from the disk."""
         self.marks = Marks(self.data)
+        self.access = AccessJudge("root", AccessFold())
+        self.access.told({OPERATOR: RoleGrant(AccessRole.ADMIN)})
         self.status = MemberStatus(self.seats, self.table.config.voters, self.marks)
-        records = (self.note, self.append_audit)
         context = ActionContext(
-            lambda: self.log, self.ask_machine, self.table.asks(self), lambda: WallTime(WALL), self.stop_node, *records
+            log=lambda: self.log,
+            step=self.ask_machine,
+            ask_voter=self.table.asks(self),
+            wall_ns=lambda: WallTime(WALL),
+            stop_node=self.stop_node,
+            journal=self.note,
+            refuse=self.judge_access,
+            append=self.append_audit,
         )
         self.actions = AdminActions(self.member, self.status, self.marks, context)
+
+    def judge_access(self, principal: str, ask: Ask) -> RefusedAccess | None:
+        if not self.access.lacks(principal, ask):
+            return None
+        return self.access.refused(principal, ask, self.table.now, WallTime(WALL))
 
     def on_record(self) -> list[tuple[Audited, Position]]:
         """What its log has, with where it stands."""

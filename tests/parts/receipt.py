@@ -19,7 +19,7 @@ import numpy as np
 from albireo.codec import record, reference, samples
 from albireo.codec.frame import Frame, body_crc
 from albireo.codec.message import AnyMessage, Append, Appended, ProducerWelcome, Successor
-from albireo.codec.record import GapFound, Kind, ProducerOpened, Stream
+from albireo.codec.record import GapFound, Kind, ProducerForgotten, ProducerOpened, Stream
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import (
     Answered,
@@ -34,6 +34,7 @@ from albireo.machine.node.events import (
     LogCut,
     PairChanged,
     Served,
+    WakeUpEnded,
 )
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
@@ -159,9 +160,11 @@ class Member:
             self.committed = position.sequence
             self.step(Committed())
             self.step(Answered())
+            self.step(WakeUpEnded(0))
             while self.root.has_unfolded:
                 self.step(Committed())
                 self.step(Answered())
+                self.step(WakeUpEnded(0))
 
     def cut_to(self, sequence: int, history: EpochHistory) -> None:
         position = self.at(sequence)
@@ -524,13 +527,14 @@ class Pair:
             What was acknowledged and is lost.
         """
         lost: list[int] = []
+        forgotten = self._check_names()
         stored = self.leader.values(self.leader.committed)
         assert stored == self.passive.values(), "the members differ"
         for program in self.programs:
             for index, life in enumerate(program.lives):
                 here = [value for value in stored if value in set(life.offered)]
                 assert here == sorted(set(here)), f"{program.name}: doubled or out of order: {here}"
-                is_alive = index == len(program.lives) - 1 and life.by is None
+                is_alive = index == len(program.lives) - 1 and program.machine.last_word is None
                 whole = life.offered if is_alive else life.offered[: len(here)]
                 assert life.is_forced or here == whole, f"{program.label}: offered {life.offered}, stored {here}"
                 missing = [one for one in life.offered[: life.acknowledged] if one not in here]
@@ -538,30 +542,42 @@ class Pair:
                     assert value in life.told_in, f"{value} was committed, and is lost"
                     later = [one for one in self.takeovers if one > life.told_in[value]]
                     assert later, f"{value} is lost without a takeover"
-                if missing:
+                if missing and program.name not in forgotten:
                     self._check_gap(program.name, life, missing)
                 lost += missing
-        self._check_names()
         return lost
 
-    def _check_names(self) -> None:
+    def _check_names(self) -> set[str]:
         """No run of a program opened its name twice, nothing of a life stands behind the opening of the next, and
-        whoever opened a name last has it: the others of that name have stopped."""
+        whoever opened a name last has it: the others of that name have stopped. Of a name that was forgotten nothing
+        stands behind that; its programs have stopped, or have nothing left to say.
+
+        Returns:
+            Names that were ever forgotten: nobody knows since when the next life of one has a gap.
+        """
         opened: dict[int, ProducerOpened] = {}
+        forgotten: set[str] = set()
         present: dict[str, ProducerOpened] = {}
         for frame in self.leader.frames:
-            life, _ = record.decode_producer(frame.body)
-            assert not life or present[opened[life].name] == opened[life], f"life {life} goes on behind {present}"
+            number, _ = record.decode_producer(frame.body)
+            assert not number or present.get(opened[number].name) == opened[number], f"{number} goes on: {present}"
             if frame.header.kind == Kind.RECORDS:
                 for one in record.decode_records(frame.body, frame.header.record_count):
                     if isinstance(one, ProducerOpened):
                         assert one.run not in [before.run for before in opened.values()], (
                             f"a name was taken back: {one}"
                         )
+                        assert one.producer_id not in opened, f"a number is given twice: {one}"
                         opened[one.producer_id] = present[one.name] = one
+                    if isinstance(one, ProducerForgotten):
+                        del present[one.name]
+                        forgotten.add(one.name)
         for program in self.programs:
-            has_name = present[program.name].run == program.life.run
-            assert has_name == (program.life.by is None), f"{program.label}: {program.life.by}, {present[program.name]}"
+            life, word = program.life, program.machine.last_word
+            has_name = program.name in present and present[program.name].run == life.run
+            is_done = program.name in forgotten and life.acknowledged == len(life.offered)
+            assert (word is None) if has_name else (word is not None or is_done), f"{program.label}: {word}, {present}"
+        return forgotten
 
     def _check_gap(self, name: str, life: Life, missing: list[int]) -> None:
         """Behind the last that is left of this life, and before anything of the next one, stands a gap.

@@ -3,6 +3,7 @@
 import math
 
 import hypothesis.strategies as st
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -61,18 +62,21 @@ steps = st.one_of(
 
 def node_of(first: list[AlarmSettings]) -> AlarmNode:
     node = AlarmNode(CONFIG)
+    declare_all(node, first)
+    return node
+
+
+def declare_all(node: AlarmNode, first: list[AlarmSettings]) -> None:
     for name, alarm in zip(FLOATS, first, strict=True):
         node.declare(name, alarm, adapter="p1" if name == "c" else "")
     node.declare("switch", None, ValueType.BOOL)
     node.declare("p1/polls", None, ValueType.INT64, adapter="p1")
-    return node
 
 
 def play(node: AlarmNode, step: tuple[str, object]) -> None:
     match step:
         case ("batch", list(found)):
-            ids = {name: place for place, name in enumerate(NAMES, start=1)}
-            batch = batch_of(ValueType.FLOAT64, [(ids[n], v, k, None) for n, v, k in found], node.wall_ns)
+            batch = batch_of(ValueType.FLOAT64, [(node.ids[n], v, k, None) for n, v, k in found], node.wall_ns)
             node.append_batch(batch)
         case ("time", int(ms)):
             node.pass_time(ms)
@@ -80,8 +84,8 @@ def play(node: AlarmNode, step: tuple[str, object]) -> None:
             node.sample("switch", on)
         case ("polls", int(count)):
             node.sample("p1/polls", count)
-        case ("act", ActionAsked() as asked):
-            node.act(asked)
+        case ("act", ActionAsked(item_id=int(place)) as asked):
+            node.act(msgspec.structs.replace(asked, item_id=node.ids[NAMES[place - 1]]))
         case ("declare", (str(name), AlarmSettings() as alarm)):
             node.declare(name, alarm, adapter="p1" if name == "c" else "")
         case _:

@@ -22,7 +22,7 @@ from albireo.codec.message import (
     WriteDone,
     WritesEnded,
 )
-from albireo.machine.fold.producers import EARLIER_MAX, PRODUCERS_MAX
+from albireo.machine.fold.producers import EARLIER_MAX
 from albireo.machine.node.outputs import SENDERS_MAX
 from albireo.machine.node.receipts import ANSWERS_MAX
 from albireo.machine.node.registry import DECLARING_MAX
@@ -30,12 +30,14 @@ from albireo.machine.node.role import STANDING_BY_MAX
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND
 from albireo.model.position import Position
+from albireo.model.topology import LimitSettings
 from tests.unit.machine.node.test_root import World, append, hello
 
 pytestmark = pytest.mark.slow
 
 ROUNDS = 4_500
 AT = Position(1, 1)
+PRODUCERS_MAX = LimitSettings().producers_max
 NAMES_MAX = PRODUCERS_MAX * (EARLIER_MAX + 2)
 """Lives that the registry knows senders of: the largest table there is."""
 

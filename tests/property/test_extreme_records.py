@@ -22,6 +22,8 @@ from albireo.codec.crc import crc32c
 from albireo.codec.history import BUCKET_NS, FileKind
 from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused
 from albireo.codec.record import (
+    AccessGranted,
+    AccessRevoked,
     Audited,
     CaseChanged,
     CommandAccepted,
@@ -31,10 +33,12 @@ from albireo.codec.record import (
     FeatureRaised,
     GapFound,
     ItemDeclared,
+    ItemForgotten,
     Kind,
     LowWater,
     Marked,
     NodeStopped,
+    ProducerForgotten,
     ProducerOpened,
     Record,
     Stream,
@@ -81,11 +85,15 @@ EXAMPLES: dict[type[Record], tuple[Stream, Record]] = {
     ),
     Audited: (Stream.AUDIT, Audited(at_ns=1, user="u", action="write", subject="s")),
     ProducerOpened: (Stream.CONTROL, ProducerOpened(producer_id=1, name="p1", run=1)),
+    ProducerForgotten: (Stream.CONTROL, ProducerForgotten(producer_id=1, name="p1")),
+    ItemForgotten: (Stream.STATE, ItemForgotten(item_ids=(1,))),
     EpochGranted: (Stream.CONTROL, EpochGranted(epoch=1, branch_id=1, node="root", reason="start")),
     NodeStopped: (Stream.CONTROL, NodeStopped(at_ns=1)),
     Marked: (Stream.CONTROL, Marked()),
     LowWater: (Stream.CONTROL, LowWater(stream=1, sequence=1, reason="age")),
     FeatureRaised: (Stream.CONTROL, FeatureRaised(level=2)),
+    AccessGranted: (Stream.CONTROL, AccessGranted(principal="mes-1", role="operate", node="root")),
+    AccessRevoked: (Stream.CONTROL, AccessRevoked(principal="mes-1", node="root")),
 }
 STORED = (GapFound, CaseChanged, Audited, EpochGranted, NodeStopped, ItemDeclared)
 """Kinds that the history makes rows of."""
@@ -166,6 +174,7 @@ def fields_of(hint: Any) -> st.SearchStrategy[Any]:
         float: st.sampled_from(FLOATS),
         str: st.sampled_from(TEXTS),
         type(None): st.none(),
+        msgspec.UnsetType: st.just(msgspec.UNSET),
     }[plain]
 
 

@@ -5,6 +5,7 @@ from typing import Final
 import hypothesis.strategies as st
 from hypothesis import example, given, settings
 
+from albireo.machine.fold.columns import OLDEST
 from albireo.machine.fold.dim import CLOCK_BACK_NS, REPLAY_FACTOR
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, Condition
@@ -31,7 +32,7 @@ class ClockOracle:
         """Log time at which nothing but late samples began, and the source time from which they count."""
 
     def is_live(self, source_ns: int, log_time: int) -> bool:
-        if self.newest is not None and source_ns < self.newest:
+        if self.newest is not None and self.newest != OLDEST and source_ns < self.newest:
             if self.streak is None or source_ns < self.streak[1]:
                 self.streak = (log_time, source_ns)
             elapsed = log_time - self.streak[0]

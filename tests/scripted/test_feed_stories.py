@@ -145,6 +145,7 @@ class Node:
             self.known = self.end
             self.step(Committed())
             self.step(Answered())
+            self.step(WakeUpEnded(0))
 
     def append(self) -> None:
         self.clock.now = Instant(self.clock.now + 20 * MS)

@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
-from albireo.codec.message import AppendRefused
-from albireo.codec.record import ProducerOpened
+from albireo.codec.message import AppendRefused, Ask
+from albireo.codec.record import ProducerForgotten, ProducerOpened
 from albireo.machine.fold.producers import Producers, Standing
+from albireo.machine.node.events import LettersDrained, LevelAgreed
+from albireo.machine.node.forgetting import Forgetting
 from albireo.machine.producer.producer import Producer, SendToCore
+from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import Instant
 from tests.long_form import some
 from tests.parts.receipt import LOCAL
@@ -82,6 +85,74 @@ def test_lives_that_a_forced_promotion_lost_begin_anew_with_their_gap(seed: int)
     for _ in range(STEPS):
         world.step()
     world.settle()
+
+
+class ForgettingWorld(LivesWorld):
+    """Now and then a name is forgotten, whoever uses it: what no rule allows, and a sleep of 90 days looks like."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.does[self.forget] = 2.0
+
+    def forget(self) -> None:
+        leader = self.pair.leader
+        if leader.is_up:
+            leader.step(LevelAgreed(min(leader.root.folds.feature_level + 1, FEATURE_LEVEL)))
+            ask = Ask(request_id=1, what="forget", arguments={"producers": [self.program().name]})
+            leader.step(LettersDrained([(b"cli", ask, (), "local:0")]))
+
+
+def play_forgetting(seed: int) -> ForgettingWorld:
+    world = ForgettingWorld(seed)
+    for _ in range(STEPS):
+        world.step()
+    world.settle()
+    return world
+
+
+def anybody(self: Forgetting, name: str, owning: dict[str, int]) -> str:
+    return ""
+
+
+@pytest.mark.parametrize("seed", some(range(100), 4), ids=lambda seed: f"seed-{seed}")
+def test_programs_of_forgotten_names_double_nothing_and_lose_nothing_that_was_told(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Forgetting, "_producer_refused", anybody)
+    play_forgetting(seed)
+
+
+def test_the_world_shows_programs_that_hear_that_they_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Forgetting, "_producer_refused", anybody)
+    programs = [program for seed in range(80) for program in play_forgetting(seed).pair.programs]
+    words = [word.reason for one in programs if (word := one.machine.last_word) is not None]
+    assert words.count("forgotten") > 5, "at the end of their stories"
+
+
+def numbers_begin_again(self: Producers, record: ProducerForgotten) -> None:
+    """The highest number goes with the name that has it."""
+    _forgotten(self, record)
+    self._highest = max(self._names, default=0)
+
+
+def forgotten_is_new(self: Producers, name: str, run: int, life: int) -> Standing:
+    """Whoever is not known is new, as after a forced promotion."""
+    standing = _standing(self, name, run, life)
+    return Standing.NEW if standing is Standing.FORGOTTEN else standing
+
+
+_forgotten, _standing = Producers.fold_forgotten, Producers.standing
+
+
+@pytest.mark.parametrize(("name", "instead"), [("fold_forgotten", numbers_begin_again), ("standing", forgotten_is_new)])
+def test_a_rule_of_forgetting_that_is_taken_out_is_caught(
+    monkeypatch: pytest.MonkeyPatch, name: str, instead: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(Forgetting, "_producer_refused", anybody)
+    monkeypatch.setattr(Producers, name, instead)
+    with pytest.raises((AssertionError, KeyError)):
+        for seed in range(40):
+            play_forgetting(seed)
 
 
 def test_the_world_shows_lives_that_end_with_batches_under_way() -> None:

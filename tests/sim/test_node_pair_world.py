@@ -10,7 +10,7 @@ import pytest
 
 from albireo.codec import record, samples
 from albireo.codec.record import Kind
-from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL
+from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from albireo.model.instant import SECOND
 from albireo.sim.nodes.member import MemberMachine
 from albireo.sim.nodes.shortcuts import SHORTCUTS, catch
@@ -104,7 +104,7 @@ def test_members_are_upgraded_one_after_the_other_under_faults(seed: int) -> Non
     world = NodeWorld(seed, NodeSwarm(faults=faults, fault_every_ms=700.0, batch_every_ms=20.0, segment_bytes=8_192))
     first, second = world.members if seed % 2 else reversed(world.members)
     for machine in world.members:
-        knows(machine, FIRST_LEVEL)
+        knows(machine, OLDEST_LEVEL)
 
     def restarted(machine: MemberMachine) -> None:
         """Away for long enough that the other one leads."""
@@ -119,7 +119,7 @@ def test_members_are_upgraded_one_after_the_other_under_faults(seed: int) -> Non
         assert first.state == "active"
         world.faults.begin()
         world.agenda.play_until(world.agenda.at + 3 * SECOND)
-        assert levels(world) == [FIRST_LEVEL, FIRST_LEVEL]
+        assert levels(world) == [OLDEST_LEVEL, OLDEST_LEVEL]
         knows(second, FEATURE_LEVEL)
         world.agenda.play_until(world.agenda.at + 2 * SECOND)
         world.stage.end_faults()

@@ -162,6 +162,7 @@ class World:
             self.committed = self.disk.end
             self.step(Committed())
             self.step(Answered())
+            self.step(WakeUpEnded(0))
 
     def serve(self) -> None:
         given = []

@@ -333,8 +333,9 @@ def digest(parts: Iterable[bytes]) -> str:
 
 
 def known(folds: Folds, sections: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The folds as sections, without the audit chain if the snapshot they resume from is older than it (ADR-0148)."""
-    return {name: one for name, one in folds.snapshot().items() if name != "audit" or name in sections}
+    """The folds as sections, without those that the snapshot they resume from is older than (ADR-0148, ADR-0150)."""
+    later = {"audit", "heard"} - sections.keys()
+    return {name: one for name, one in folds.snapshot().items() if name not in later}
 
 
 def differences(wanted: Any, found: Any, place: str = "") -> list[str]:

@@ -5,7 +5,8 @@ ClientError
   +- NodeRefused       the node answered no, with the reason and the remedy
   +- QueueFull         earlier offers still wait; nothing was taken
   +- NameTaken         another program has this producer's name; it is superseded, for good
-  +- ProducerRefused   the pair refuses this producer for good: an item is another's, or a name can't be
+  +- ProducerRefused   the pair refuses this producer for good: an item is another's, a name can't be, a table is full,
+                       or it was forgotten
 """
 
 from datetime import UTC, datetime

@@ -135,7 +135,8 @@ class PairProducer(OnLines):
 
         Raises:
             NameTaken: this producer is superseded, and every receipt that came was given out.
-            ProducerRefused: the pair refuses this producer for good: an item is another's, or a name can't be.
+            ProducerRefused: the pair refuses this producer for good: an item is another's, a name can't be, a table is
+                full, or this program was forgotten.
         """
         until = Instant(boot_ns() + int(timeout_s * SECOND))
         self._hand_over()

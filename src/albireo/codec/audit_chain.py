@@ -32,6 +32,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     action: str
     subject: str
     detail: str = ""
+    principal: str = ""
 
 
 class ExportHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,6 +74,7 @@ def entry_of(record: Audited, epoch: int, sequence: int) -> AuditEntry:
         action=record.action,
         subject=record.subject,
         detail=record.detail,
+        principal=record.principal,
     )
 
 

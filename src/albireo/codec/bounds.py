@@ -53,7 +53,7 @@ def objection(record: msgspec.Struct) -> str:
 
 def _objection(name: str, value: object) -> str:
     match value:
-        case bool() | float() | None:
+        case bool() | float() | None | msgspec.UnsetType():
             return ""
         case int():
             return _out_of_range(name, value, value)

@@ -57,6 +57,7 @@ FRAME_BYTES_MAX: Final = HEADER_BYTES + BODY_BYTES_MAX
 _LEAD: Final = struct.Struct("<IHHI")
 _REST: Final = struct.Struct("<III16sQQIHHHHIqQIIQQQ8s")
 _ALL: Final = struct.Struct("<IHHIIII16sQQIHHHHIqQIIQQQ8s")
+_BODY_BYTES: Final = struct.Struct("<I")
 _RESERVED: Final = bytes(8)
 _PADDING: Final = tuple(bytes(-length % ALIGNMENT) for length in range(ALIGNMENT))
 
@@ -261,6 +262,22 @@ def check_body(header: FrameHeader, buffer: bytes | memoryview, offset: int) -> 
         raise DecodeError(offset, "body CRC does not fit")
     if view[end : offset + header.frame_bytes] != _PADDING[header.body_bytes % ALIGNMENT]:
         raise DecodeError(offset, "padding is not zero")
+
+
+def last_of(chunk: bytes | memoryview) -> tuple[FrameHeader, int]:
+    """Header of the last frame in `chunk`, and how many there are: at least one, whole, and checked before.
+
+    Headers before the last are passed over by their length alone: a tenth of what decoding them costs.
+    """
+    offset = end = count = 0
+    while end < len(chunk):
+        offset = end
+        (body_bytes,) = _BODY_BYTES.unpack_from(chunk, offset + _LEAD.size)
+        end += frame_bytes(body_bytes)
+        count += 1
+    header = decode_header(chunk, offset)
+    assert isinstance(header, FrameHeader), "the chunk ends with a whole frame"
+    return header, count
 
 
 def frames(buffer: bytes | memoryview, *, verify: bool = True) -> Iterator[tuple[FrameHeader, memoryview]]:

@@ -150,8 +150,8 @@ class AppendRefused(Message, frozen=True, tag="append_refused"):
 
     `reason`: `gap` (send `wanted` first), `unknown_producer` (say hello again), `admission` (disk full; try later),
     `malformed` (CRC, length, stream; the batch is dropped and counted), `superseded` (for good: a later program has the
-    name; stop). To a hello, with the `run` and a `detail` for people, and for good: `malformed` (a name or a size), and
-    `not_owner` (an item is another producer's).
+    name; stop). To a hello, with `run` and a `detail` for people, for good: `malformed` (a name or size), `not_owner`,
+    `full` (a table), `forgotten` (this program's life), `access` (a role is missing; of a batch a hello tells more).
     """
 
     producer_id: bounded.Count

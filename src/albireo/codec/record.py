@@ -93,6 +93,9 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True, tag="audit"):
     action: str
     subject: str
     detail: str = ""
+    principal: str = ""
+    """Name of the key, or the local user, behind it (model.principal); `user` is what was claimed. Empty: anybody on a
+    link without keys, the node itself, or a version that did not record it."""
 
 
 class ProducerOpened(msgspec.Struct, frozen=True, kw_only=True, tag="producer"):
@@ -104,6 +107,20 @@ class ProducerOpened(msgspec.Struct, frozen=True, kw_only=True, tag="producer"):
     run: int = 0
     principal: str = ""
     """Who opened it (model.principal), to whom the name belongs; empty: not known, or anybody."""
+
+
+class ProducerForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="producer_forgotten"):
+    """A name of a producer, with all its lives, is not known any more. Stream CONTROL."""
+
+    producer_id: int
+    """Number of its last life."""
+    name: str
+
+
+class ItemForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="item_forgotten"):
+    """Items are not known any more; their ids are never given again. Stream STATE."""
+
+    item_ids: tuple[int, ...]
 
 
 class EpochGranted(msgspec.Struct, frozen=True, kw_only=True, tag="epoch"):
@@ -139,6 +156,23 @@ class FeatureRaised(msgspec.Struct, frozen=True, kw_only=True, tag="feature"):
     level: int
 
 
+class AccessGranted(msgspec.Struct, frozen=True, kw_only=True, tag="access_granted"):
+    """A principal has a role at a node and below, in the place of the one it had there. Stream CONTROL."""
+
+    principal: str
+    role: str
+    """Word of the role (model.access)."""
+    node: str = ""
+    """Topmost node; empty: every node."""
+
+
+class AccessRevoked(msgspec.Struct, frozen=True, kw_only=True, tag="access_revoked"):
+    """A principal has lost the role that it was given at `node`; empty: every role. Stream CONTROL."""
+
+    principal: str
+    node: str = ""
+
+
 Record = (
     ItemDeclared
     | GapFound
@@ -148,11 +182,15 @@ Record = (
     | CommandFinished
     | Audited
     | ProducerOpened
+    | ProducerForgotten
+    | ItemForgotten
     | EpochGranted
     | NodeStopped
     | Marked
     | LowWater
     | FeatureRaised
+    | AccessGranted
+    | AccessRevoked
 )
 
 LEVELS: Final[dict[type[Record], int]] = {
@@ -164,11 +202,15 @@ LEVELS: Final[dict[type[Record], int]] = {
     CommandFinished: FIRST_LEVEL,
     Audited: FIRST_LEVEL,
     ProducerOpened: FIRST_LEVEL,
+    ProducerForgotten: 3,
+    ItemForgotten: 3,
     EpochGranted: FIRST_LEVEL,
     NodeStopped: FIRST_LEVEL,
     Marked: FIRST_LEVEL,
     LowWater: FIRST_LEVEL,
     FeatureRaised: 2,
+    AccessGranted: 3,
+    AccessRevoked: 3,
 }
 """Feature level that brought each kind of record (model/feature.py); a log below it holds none of that kind."""
 REFERENCE_LEVEL: Final = 2

@@ -8,10 +8,12 @@ Grammar (little-endian, no padding; n from the frame's record count, the value t
 Decoding gives views of the buffer, not copies, so the buffer lives as long as the batch does.
 """
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -62,6 +64,86 @@ def decode_body(body: bytes | memoryview, kind: int, record_count: int) -> Sampl
     except ValueError as error:
         raise DecodeError(0, f"kind {kind} is not a value type") from error
     return decode(memoryview(body)[PRODUCER.size :], value_type, record_count)
+
+
+class SampleStretch(msgspec.Struct, frozen=True, eq=False):
+    """Bodies of one kind, decoded together."""
+
+    batch: SampleBatch
+    """The rows of all bodies, one body after another."""
+    producer_id: NDArray[np.uint64]
+    producer_sequence: NDArray[np.uint64]
+    """Both by body."""
+
+
+def decode_together(bodies: Sequence[bytes | memoryview], kind: int, counts: Sequence[int]) -> SampleStretch | None:
+    """Decode many small bodies at once: bodies of equal shape by the same calls of numpy.
+
+    Args:
+        counts: number of rows of each body.
+    Returns:
+        None: each has to be decoded by itself, for one is malformed, or has a text beyond ASCII.
+    """
+    shapes: dict[tuple[int, int], list[int]] = {}
+    for place, (body, count) in enumerate(zip(bodies, counts, strict=True)):
+        shapes.setdefault((count, len(body)), []).append(place)
+    value_type, starts = ValueType(kind), np.cumsum([0, *counts])
+    columns = {name: np.empty(int(starts[-1]), dtype) for name, dtype in _columns_together(value_type)}
+    producers = np.empty((2, len(bodies)), np.uint64)
+    for (count, size_bytes), places in shapes.items():
+        layout = _layout(value_type, count, size_bytes)
+        if layout is None:
+            return None
+        found = np.frombuffer(b"".join([bodies[place] for place in places]), layout)
+        cells = _cells(found, value_type)
+        if cells is None:
+            return None
+        at = np.array(places)
+        rows = (starts[at][:, None] + np.arange(count)).ravel()
+        for name, column in columns.items():
+            column[rows] = (cells if name == "value" else found[name]).ravel()
+        producers[:, at] = found["producer_id"], found["producer_sequence"]
+    texts = None
+    if value_type is ValueType.STRING:
+        ends = np.cumsum(columns.pop("value"), dtype=np.uint32)
+        data = b"".join([body[_texts_at(count) :] for body, count in zip(bodies, counts, strict=True)])
+        texts = Strings(np.concatenate([np.zeros(1, np.uint32), ends]), data)
+    value = columns.pop("value") if texts is None else texts
+    return SampleStretch(SampleBatch(value_type=value_type, value=value, **columns), *producers)
+
+
+def _columns_together(value_type: ValueType) -> tuple[tuple[str, str], ...]:
+    """Columns of a stretch; the value of a text is its length."""
+    return ("item_id", "<u4"), *_BEHIND_IDS, ("value", _VALUE_DTYPE.get(value_type, "<u4"))
+
+
+def _texts_at(count: int) -> int:
+    """Offset at which a body of `count` texts has the first of them."""
+    return PRODUCER.size + _FIXED_BYTES * count + 4 * (count + 1)
+
+
+@functools.lru_cache(1024)
+def _layout(value_type: ValueType, count: int, size_bytes: int) -> np.dtype[np.void] | None:
+    """A body of `count` rows as one element; None: none has this length."""
+    fields: list[tuple[str, str] | tuple[str, str, tuple[int]]] = [("producer_id", "<u8"), ("producer_sequence", "<u8")]
+    fields += [(name, dtype, (count,)) for name, dtype in (("item_id", "<u4"), *_BEHIND_IDS)]
+    if value_type is ValueType.STRING:
+        fields += [("ends", "<u4", (count + 1,)), ("texts", "u1", (max(0, size_bytes - _texts_at(count)),))]
+    else:
+        fields.append(("value", _VALUE_DTYPE[value_type], (count,)))
+    layout: np.dtype[np.void] = np.dtype(fields)
+    return layout if layout.itemsize == size_bytes else None
+
+
+def _cells(found: NDArray[np.void], value_type: ValueType) -> NDArray[Any] | None:
+    """Value column of each body, lengths of texts; None: one is malformed, or has a text beyond ASCII."""
+    if value_type is not ValueType.STRING:
+        value = found["value"]
+        return None if value_type is ValueType.BOOL and value.max() > 1 else value
+    ends, texts = found["ends"], found["texts"]
+    covers = (ends[:, 0] == 0).all() and (ends[:, -1] == texts.shape[1]).all() and (ends[:, 1:] >= ends[:, :-1]).all()
+    is_ascii = not texts.size or texts.max() < _BEYOND_ASCII
+    return ends[:, 1:] - ends[:, :-1] if covers and is_ascii else None
 
 
 def _joined(columns: Sequence[NDArray[Any]], dtype: str) -> NDArray[Any]:

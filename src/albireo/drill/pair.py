@@ -18,6 +18,7 @@ from albireo.drill.ground import DrillError, Ground, ProcessHost
 from albireo.drill.plcs import GATE, VOTERS, adapters, write_tables
 from albireo.drill.ports import KeptPorts
 from albireo.drill.process import Group
+from albireo.model.access import AccessRole
 from albireo.runtime.errors import RuntimeFault
 from albireo.runtime.link.keys import Keys, introduce
 from albireo.runtime.link.lines import LineTo
@@ -112,7 +113,7 @@ class Pair:
         names = {f"{NODE}[{one}]": one for one in MEMBERS} | {f"witness:{one}": one for one in WITNESSES}
         made = [Keys.new(directory / where, name) for name, where in names.items()]
         own = Keys.new(directory / "operator", OPERATOR)
-        introduce(own, *made)
+        introduce(own, *made, role=AccessRole.ADMIN)
         return Keys.load(directory / "operator")
 
     def _group(self, name: str) -> Group:

@@ -46,6 +46,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time at the node that accepted the request."""
     expires_ms: int = 10_000
     """Log time after which it must not be sent any more."""
+    principal: str | msgspec.UnsetType = msgspec.UNSET
+    """Name of the key, or the local user, behind the order (model.principal); `user` is what was claimed. Unset, and
+    left out of its bytes, in an order of 0.1.0."""
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):

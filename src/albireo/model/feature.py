@@ -2,6 +2,7 @@
 
     1    everything before there were levels; software that does not tell its level
     2    levels themselves (the record `FeatureRaised`), and references to samples that are not replicated
+    3    that producers and items are forgotten, and roles on record (`AccessGranted`, `AccessRevoked`)
 
 A log has the level of its last `FeatureRaised`. Nothing of a higher level is written into it, so both members of a
 pair, one version apart, can read all of it. Whoever adds a record kind, or anything else that the previous version
@@ -14,7 +15,7 @@ from typing import Final
 
 FIRST_LEVEL: Final = 1
 """Level of a log without `FeatureRaised`, and of software that does not tell its level."""
-FEATURE_LEVEL: Final = 2
+FEATURE_LEVEL: Final = 3
 """Level of this software."""
 OLDEST_LEVEL: Final = FEATURE_LEVEL - 1
 """Lowest level with which this software works together, and to which it can be held back."""

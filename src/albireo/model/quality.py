@@ -42,6 +42,11 @@ GOOD_CLASS: Final = 0
 UNCERTAIN_CLASS: Final = 1
 BAD_CLASS: Final = 2
 
+_CODE: Final = np.uint32(0xFFFF_0000)
+_NOT_FROM_DEVICE: Final = np.array(
+    [BAD_NO_COMMUNICATION, BAD_NOT_CONNECTED, BAD_TIMEOUT, BAD_WAITING_FOR_INITIAL_DATA], np.uint32
+)
+
 _NAMES: Final[dict[int, str]] = {
     int(value): name.title().replace("_", "")
     for name, value in list(globals().items())
@@ -70,3 +75,8 @@ def name(quality: int) -> str:
         return known
     label = ("Good", "Uncertain", "Bad", "Bad")[quality >> SEVERITY_SHIFT & 3]
     return f"{label}(0x{quality:08X})"
+
+
+def is_from_node(quality: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Mark samples that the node stamped because the device did not answer."""
+    return np.isin(quality & _CODE, _NOT_FROM_DEVICE)

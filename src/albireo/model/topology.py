@@ -195,6 +195,18 @@ class ReplicationSettings(Config, frozen=True):
         return tuple(name for name in self.__struct_fields__ if getattr(self, name) is not StreamReplication.ALL)
 
 
+class LimitSettings(Config, frozen=True):
+    """`[limits]`: sizes of the tables in which every name takes a place."""
+
+    producers_max: Annotated[int, Meta(ge=1, le=16_384)] = 4_096
+    """Names of producers; the hello of one more is refused. Every name is part of every snapshot."""
+    items_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_000_000
+    """Items; a hello with one more is refused."""
+    forget_producers_days: Annotated[int, Meta(ge=0, le=3_650)] = 90
+    """Time without a record after which a producer that owns no items is forgotten, of the wall clock and of time that
+    the node ran, both; 0: never. A program that sends again after that has to be started anew."""
+
+
 class RuntimeSettings(Config, frozen=True):
     """`[runtime]`: actors and their supervision."""
 
@@ -332,6 +344,8 @@ class NodeConfig(Config, frozen=True):
     replication: ReplicationSettings = ReplicationSettings()
     """Replication of each stream of a pair."""
     history: HistorySettings = HistorySettings()
+    limits: LimitSettings = LimitSettings()
+    """Sizes of the tables of names."""
     runtime: RuntimeSettings = RuntimeSettings()
 
     @property
@@ -354,6 +368,8 @@ class Topology(Config, frozen=True):
     log: LogSettings = LogSettings()
     """Defaults for every node; a node's own `[node.log]` changes single keys."""
     history: HistorySettings = HistorySettings()
+    limits: LimitSettings = LimitSettings()
+    """Sizes of the tables of names."""
     runtime: RuntimeSettings = RuntimeSettings()
 
 

@@ -109,6 +109,7 @@ def _core(topology: Topology, place: Place, keys: Path | None) -> dict[str, obje
             "snapshot_every_s": node.log.snapshot_every_s,
             "scrub_bytes_per_s": round(node.log.scrub_mib_per_s * MIB),
         },
+        "limits": msgspec.to_builtins(node.limits),
     }
     if node.endpoint:
         directory = "" if keys is None else str(keys)

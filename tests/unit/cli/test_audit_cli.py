@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from albireo.cli.node.audit import command
+from albireo.cli.node.events import command as events
 from albireo.codec.frame import body_crc
 from albireo.codec.record import Audited, Kind, Stream, encode_records
 from albireo.log import StoreIdentity
@@ -22,7 +23,9 @@ from tests.parts.history import DAY_ZERO, LOG_ID, hot_of
 pytestmark = [pytest.mark.slow]
 
 
-def node_with(data: Path, users: list[str], stored: int | None = None, epoch: int = 1, shared: int = 0) -> None:
+def node_with(
+    data: Path, users: list[str], stored: int | None = None, epoch: int = 1, shared: int = 0, principal: str = ""
+) -> None:
     """Files of a node that was stopped: log, snapshot, and the first `stored` records in its history.
 
     From the record `shared` on they are of `epoch`, if that is not the first.
@@ -32,7 +35,9 @@ def node_with(data: Path, users: list[str], stored: int | None = None, epoch: in
     for number, user in enumerate(users, start=1):
         if epoch > 1 and number == shared + 1:
             log.grant(EpochEntry(epoch, number, epoch))
-        body = encode_records(0, 0, [Audited(at_ns=DAY_ZERO + number, user=user, action="ack", subject="root:co")])
+        at_ns = DAY_ZERO + number
+        audited = Audited(at_ns=at_ns, user=user, action="ack", subject="root:co", principal=principal)
+        body = encode_records(0, 0, [audited])
         entry = Entry(Stream.AUDIT, Kind.RECORDS, 1, body, body_crc(body))
         log.append([entry], elapsed_ms=1, node_ns=DAY_ZERO + number * SECOND)
     log.commit(log.flush())
@@ -63,6 +68,21 @@ def exported(data: Path) -> Path:
     result = asked("export", file, "--data", data)
     assert result.exit_code == 0, result.output
     return file
+
+
+def test_the_principal_stands_beside_the_user_that_was_claimed(tmp_path: Path) -> None:
+    """In the export, under the chain, and in the journal; an entry without one is as it was before there were any."""
+    data = tmp_path / "a"
+    node_with(data, ["boss"], principal="mes-1")
+    line = json.loads(exported(data).read_text().splitlines()[1])
+    assert (line["entry"]["user"], line["entry"]["principal"]) == ("boss", "mes-1")
+    assert asked("verify", data.with_suffix(".jsonl")).exit_code == 0
+    shown = ["--from", "2000-01-01", "--to", "2100-01-01", "--data", str(data)]
+    assert "boss (mes-1)" in CliRunner().invoke(events, shown).stdout
+    row = json.loads(CliRunner().invoke(events, [*shown, "--json"]).stdout.splitlines()[-1])["events"][-1]
+    assert (row["user"], row["principal"]) == ("boss", "mes-1")
+    node_with(tmp_path / "b", ["boss"])
+    assert "principal" not in exported(tmp_path / "b").read_text()
 
 
 def test_an_export_is_whole_and_ends_with_the_head_of_the_node(tmp_path: Path) -> None:

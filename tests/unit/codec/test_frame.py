@@ -22,6 +22,7 @@ from albireo.codec.frame import (
     encode_header,
     frame_bytes,
     frames,
+    last_of,
     seal,
 )
 from albireo.codec.record import BODY_BYTES_MAX, RECORDS_MAX
@@ -144,6 +145,13 @@ def test_frames_end_to_end() -> None:
     found = list(frames(stream))
     assert [bytes(body) for _, body in found] == bodies
     assert [header.first_sequence for header, _ in found] == [1, 2, 3, 4]
+
+
+def test_last_of_frames_end_to_end_is_found_and_all_are_counted() -> None:
+    bodies = [b"", b"x", b"12345678", bytes(100)]
+    encoded = [encode(Frame(header_of(body, first_sequence=n + 1), body)) for n, body in enumerate(bodies)]
+    for count, one in enumerate(encoded, start=1):
+        assert last_of(b"".join(encoded[:count])) == (decode_header(one), count)
 
 
 def test_frames_without_verification_leave_bodies_alone() -> None:

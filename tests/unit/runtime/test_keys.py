@@ -12,12 +12,22 @@ from click.testing import CliRunner, Result
 from zmq.utils import z85
 
 from albireo.cli import cli
+from albireo.model.access import AccessRole, RoleGrant
 from albireo.runtime import Keys, KeysRefused
-from albireo.runtime.link.key_files import KNOWN_SECRETS, LOCK_FILE, OWN_FILE, TRUSTED_FILE, new_pair, public_key
+from albireo.runtime.link.key_files import (
+    KNOWN_SECRETS,
+    LOCK_FILE,
+    OWN_FILE,
+    ROLES_FILE,
+    TRUSTED_FILE,
+    new_pair,
+    public_key,
+)
 from albireo.runtime.link.keys import introduce
 from tests.parts.transport import CLIENT, SERVER, key_pair
 
 OTHER = "witness:w1"
+DESK = "rosa@desk"
 
 
 def mode_of(path: Path) -> int:
@@ -291,6 +301,67 @@ def test_all_are_introduced_to_each_other(tmp_path: Path) -> None:
     assert [sorted(map(keys.name_of, keys.trusted)) for keys in everybody] == [["b", "c"], ["a", "c"], ["a", "b"]]
 
 
+ENGINEER = RoleGrant(AccessRole.ENGINEER, "root/north")
+
+
+def test_a_program_views_until_it_is_given_a_role_and_both_its_keys_have_it(tmp_path: Path) -> None:
+    keys = Keys.new(tmp_path / "k", SERVER)
+    first, following = new_pair().public, new_pair().public
+    keys.trust(DESK, first)
+    assert keys.roles == {DESK: RoleGrant(AccessRole.VIEW)} and not (keys.directory / ROLES_FILE).exists()
+    keys.trust(DESK, first, ENGINEER)
+    keys.trust(DESK, following)
+    assert keys.roles == {DESK: ENGINEER} == Keys.load(keys.directory).roles
+    keys.revoke(DESK, first)
+    assert keys.roles == {DESK: ENGINEER}
+    keys.trust(DESK, following, RoleGrant(AccessRole.VIEW))
+    assert keys.roles == {DESK: RoleGrant(AccessRole.VIEW)}
+
+
+def test_a_name_that_is_trusted_anew_does_not_find_its_old_role(tmp_path: Path) -> None:
+    keys = Keys.new(tmp_path / "k", SERVER)
+    keys.trust(DESK, new_pair().public, ENGINEER)
+    left_behind = (keys.directory / ROLES_FILE).read_bytes()
+    keys.revoke(DESK)
+    assert keys.roles == {}
+    (keys.directory / ROLES_FILE).write_bytes(left_behind)  # By software that knows no roles.
+    assert Keys.load(keys.directory).roles == {}
+    keys.trust(DESK, new_pair().public)
+    assert keys.roles == {DESK: RoleGrant(AccessRole.VIEW)}
+
+
+@pytest.mark.parametrize("name", [CLIENT, OTHER])
+def test_members_and_witnesses_have_no_role(tmp_path: Path, name: str) -> None:
+    keys = Keys.new(tmp_path / "k", SERVER)
+    with pytest.raises(KeysRefused, match="which has no role; leave --role out"):
+        keys.trust(name, new_pair().public, ENGINEER)
+    assert keys.trusted == frozenset()
+    keys.trust(name, new_pair().public)
+    assert keys.roles == {}
+
+
+def test_a_changed_role_is_seen_and_a_damaged_file_changes_nothing(tmp_path: Path) -> None:
+    keys, other = Keys.new(tmp_path / "k", SERVER), new_pair().public
+    keys.trust(DESK, other, ENGINEER)
+    running = Keys.load(keys.directory)
+    before = running.roles
+    assert not running.refresh() and running.roles is before
+    keys.trust(DESK, other, RoleGrant(AccessRole.ADMIN))
+    assert running.refresh() and running.roles == {DESK: RoleGrant(AccessRole.ADMIN)}
+    (keys.directory / ROLES_FILE).write_text("{")
+    with pytest.raises(KeysRefused, match="is damaged"):
+        running.refresh()
+    assert running.roles == {DESK: RoleGrant(AccessRole.ADMIN)}
+
+
+def test_a_role_that_only_a_later_version_knows_is_view(tmp_path: Path) -> None:
+    keys = Keys.new(tmp_path / "k", SERVER)
+    keys.trust(DESK, new_pair().public, ENGINEER)
+    file = keys.directory / ROLES_FILE
+    file.write_text(file.read_text().replace("engineer", "auditor"))
+    assert Keys.load(keys.directory).roles == {DESK: RoleGrant(AccessRole.VIEW, "root/north")}
+
+
 def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(cli, ["keys", *map(str, arguments)])
 
@@ -320,6 +391,22 @@ def test_the_whole_life_of_keys_by_command(tmp_path: Path) -> None:
     secret = Keys.load(one / "keys").pair.secret
     assert secret not in run("list", "--data", one).output + json.dumps(listed)
     assert told("rotate", "--data", one)["next"] and told("rotate", "--cancel", "--data", one)["next"] is None
+
+
+def test_a_role_is_given_with_the_key_and_shown(tmp_path: Path) -> None:
+    keys, key = Keys.new(tmp_path / "k", SERVER), new_pair().public
+    place = ("--keys", keys.directory)
+    assert told("trust", DESK, key, "--role", "operate", "--node", "root/north", *place) == {
+        "name": DESK,
+        "keys": [key],
+        "role": "operate",
+        "node": "root/north",
+    }
+    listed = told("list", *place)["trusted"]
+    assert isinstance(listed, list)
+    assert (listed[0]["role"], listed[0]["node"]) == ("operate", "root/north")
+    assert "operate at root/north" in run("list", *place).stdout
+    assert told("trust", DESK, key, "--role", "admin", *place)["role"] == "admin"
 
 
 def test_a_table_for_eyes_names_what_each_key_is(tmp_path: Path) -> None:
@@ -356,6 +443,8 @@ REFUSALS = [
     (("list", "--keys", "nowhere"), 78, "albireo keys new NAME"),
     (("list",), 2, "there are no keys in ./var"),
     (("trust", CLIENT, "abc", "--keys", "K"), 78, "64 hexadecimal digits"),
+    (("trust", OTHER, "0" * 64, "--role", "admin", "--keys", "K"), 78, "leave --role out"),
+    (("trust", DESK, "0" * 64, "--node", "root", "--keys", "K"), 2, "give both, or neither"),
     (("revoke", CLIENT, "--keys", "K"), 78, "albireo keys list"),
     (("rotate", "--finish", "--cancel", "--keys", "K"), 2, "exclude each other"),
     (("rotate", "--finish", "--keys", "K"), 78, "albireo keys rotate"),

@@ -40,6 +40,7 @@ def command(
         ][-limit:]
         for row in rows:
             row["item"] = _item_name(reader, row["item_id"])
+            row["principal"] = (row["value_str"] or "") if row["kind"] == "audit" else ""
     except (HistoryError, ValueError) as error:
         raise Failure(str(error)) from error
     if not access.is_live:
@@ -49,7 +50,7 @@ def command(
         return
     show_table(
         ("time (UTC)", "kind", "what", "who", "detail"),
-        [(time_text(row["at_ns"]), row["kind"], _what(row), row["user"], _detail(row)) for row in rows],
+        [(time_text(row["at_ns"]), row["kind"], _what(row), _who(row), _detail(row)) for row in rows],
     )
 
 
@@ -66,6 +67,13 @@ def _what(row: dict[str, Any]) -> str:
     return f"{row['item']} {row['condition']} {row['action']}"
 
 
+def _who(row: dict[str, Any]) -> str:
+    """The name that was claimed, and behind it the principal that the link has proven."""
+    return f"{row['user']} ({row['principal']})" if row["principal"] else str(row["user"])
+
+
 def _detail(row: dict[str, Any]) -> str:
+    if row["kind"] == "audit":
+        return str(row["detail"])
     value = row["value_str"] if row["value_f64"] is None else row["value_f64"]
     return " ".join(part for part in ("" if value is None else value_text(value), row["detail"]) if part)

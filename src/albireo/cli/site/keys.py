@@ -11,6 +11,7 @@ import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
 from albireo.cli.place import VAR
+from albireo.model.access import ROLE_WORDS, RoleGrant, role_from
 from albireo.runtime import Keys, KeysRefused
 from albireo.runtime.link.key_files import OWN_FILE, KeyPair, KnownKey
 
@@ -71,9 +72,11 @@ def list_(directory: Path | None, data: Path | None, as_json: bool) -> None:
     """Our own public key, the trusted ones, the revoked ones."""
     keys = loaded(directory, data)
     own = [("own", keys.name, keys.own.pair), *([("own, next", keys.name, keys.own.next)] if keys.own.next else [])]
-    rows = [(what, name, pair.public, day(pair.made_ns)) for what, name, pair in own]
-    rows += [("trusted", one.name, one.public, day(one.since_ns)) for one in keys.trust_list.trusted]
-    rows += [("revoked", one.name, one.public, day(one.since_ns)) for one in keys.trust_list.revoked]
+    rows = [(what, name, pair.public, day(pair.made_ns), "") for what, name, pair in own]
+    rows += [
+        ("trusted", one.name, one.public, day(one.since_ns), role_text(keys, one)) for one in keys.trust_list.trusted
+    ]
+    rows += [("revoked", one.name, one.public, day(one.since_ns), "") for one in keys.trust_list.revoked]
     if as_json:
         emit(
             {
@@ -81,31 +84,41 @@ def list_(directory: Path | None, data: Path | None, as_json: bool) -> None:
                 "directory": str(keys.directory),
                 "own": pair_of(keys.own.pair),
                 "next": pair_of(keys.own.next) if keys.own.next else None,
-                "trusted": [known_of(one) for one in keys.trust_list.trusted],
+                "trusted": [known_of(one) | role_of(keys, one) for one in keys.trust_list.trusted],
                 "revoked": [known_of(one) for one in keys.trust_list.revoked],
             }
         )
     else:
-        show_table(["what", "name", "public key", "since"], rows)
+        show_table(["what", "name", "public key", "since", "role"], rows)
 
 
 @command.command("trust")
 @click.argument("name")
 @click.argument("public")
+@click.option("--role", "word", type=click.Choice(ROLE_WORDS), default=None, help="What it may do; at first: view.")
+@click.option("--node", default="", help="With --role: only at this node and below, such as root/north.")
 @place_options
 @json_option
-def trust(name: str, public: str, directory: Path | None, data: Path | None, as_json: bool) -> None:
+def trust(
+    name: str, public: str, word: str | None, node: str, directory: Path | None, data: Path | None, as_json: bool
+) -> None:
     """Trust the key PUBLIC (64 hexadecimal digits) as NAME.
 
-    A second key of the same name is the next one of a peer that rotates; it may use either.
+    A second key of the same name is the next one of a peer that rotates; it may use either. A program or a person may
+    see everything and change nothing, unless it is given a role: operate, engineer or admin. Trust the key again to
+    give another one; what `albireo access` has put on record counts before it.
     """
+    if node and word is None:
+        raise Failure("--node says where, and no --role says what", "give both, or neither", ExitCode.USAGE)
+    role = role_from(word) if word is not None else None
     keys = loaded(directory, data)
     with told():
-        keys.trust(name, public)
+        keys.trust(name, public, None if role is None else RoleGrant(role, node))
     listed = keys.keys_of(name)
     say(f"{name} is trusted with {'this key' if len(listed) == 1 else 'two keys, the new one first'}.")
     if as_json:
-        emit({"name": name, "keys": listed})
+        role_now = keys.roles.get(name)
+        emit({"name": name, "keys": listed, **({} if role_now is None else grant_of(role_now))})
 
 
 @command.command("revoke", short_help="Trust the keys of NAME no more, for ever.")
@@ -204,3 +217,20 @@ def pair_of(pair: KeyPair) -> dict[str, object]:
 
 def known_of(one: KnownKey) -> dict[str, object]:
     return {"name": one.name, "public": one.public, "since_ns": one.since_ns}
+
+
+def grant_of(grant: RoleGrant) -> dict[str, object]:
+    return {"role": grant.role.word, "node": grant.node}
+
+
+def role_of(keys: Keys, one: KnownKey) -> dict[str, object]:
+    """Role that the directory gives the holder of a key; nothing for members and witnesses."""
+    grant = keys.roles.get(one.name)
+    return {} if grant is None else grant_of(grant)
+
+
+def role_text(keys: Keys, one: KnownKey) -> str:
+    grant = keys.roles.get(one.name)
+    if grant is None:
+        return ""
+    return f"{grant.role.word} at {grant.node}" if grant.node else grant.role.word

@@ -3,7 +3,7 @@
 Not here: the disk and the network. `read` hands in the text of a file; `albireo doctor` tells what must be tried to be
 known (a port in use, a device that answers).
 
-    topology.toml = cluster, [log], [history], [runtime], [[witness]]*, [[node]]+
+    topology.toml = cluster, [log], [history], [limits], [runtime], [[witness]]*, [[node]]+
     [[node]]      = id, (endpoint | primary, backup, voters), items?, [node.log]?, ..., [[node.adapter]]*
     items         = a CSV table (codec/topology/item_table.py)
 
@@ -37,7 +37,7 @@ from albireo.model.topology import AdapterConfig, NodeConfig, Topology
 
 FILE_CHARS_MAX: Final = 32 * 1024 * 1024
 """Characters of one file; a table of 100,000 items has about 10 million."""
-_SECTIONS: Final = ("log", "history", "runtime")
+_SECTIONS: Final = ("log", "history", "limits", "runtime")
 _AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 _ENDPOINT = re.compile(
     r"^(?P<scheme>[a-z][a-z0-9+.\-]*)://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.\-_*]+):(?P<port>\d+)$"

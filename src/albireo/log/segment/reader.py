@@ -6,10 +6,11 @@ the segment scanned once; from then on reads go around the damage and raise `Cor
 
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Final
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.frame import HEADER_BYTES, FrameHeader, NeedMore, check_body, decode_header
+from albireo.codec.frame import HEADER_BYTES, Frame, FrameHeader, NeedMore, check_body, decode_header
 from albireo.log.config import LogConfig
 from albireo.log.errors import Corrupted, Pruned, ReadFailed
 from albireo.log.files import FileSystem
@@ -45,9 +46,21 @@ class SegmentReader:
 
         At least one frame if there is any; b"" when after_sequence >= to_sequence.
         """
+        return self._read(after_sequence, to_sequence, bytes_max)[0]
+
+    def frames(self, after_sequence: int, to_sequence: int, bytes_max: int) -> Iterator[Frame]:
+        """The same, decoded."""
+        chunk, headers = self._read(after_sequence, to_sequence, bytes_max)
+        view, place = memoryview(chunk), HEADER_BYTES
+        for header in headers:
+            yield Frame(header, view[place : place + header.body_bytes])
+            place += header.frame_bytes
+
+    def _read(self, after_sequence: int, to_sequence: int, bytes_max: int) -> tuple[bytes, list[FrameHeader]]:
+        """Frames end to end, and their headers."""
         wanted = after_sequence + 1
         if wanted > to_sequence:
-            return b""
+            return b"", []
         segment, limit = self._segment_of(wanted, to_sequence)
         try:
             try:
@@ -125,7 +138,9 @@ class SegmentReader:
             raise Corrupted(wanted, limit - 1, damages[-1].reason if damages else "segment missing")
         return segment, limit
 
-    def _collect(self, segment: Segment, wanted: int, to_sequence: int, limit: int, bytes_max: int) -> bytes:
+    def _collect(
+        self, segment: Segment, wanted: int, to_sequence: int, limit: int, bytes_max: int
+    ) -> tuple[bytes, list[FrameHeader]]:
         """Frames from the one that holds `wanted` on, up to damage, `to_sequence` or `bytes_max`."""
         for damage in segment.summary.damages:
             behind = damage.next_sequence or limit
@@ -141,6 +156,7 @@ class SegmentReader:
         first = _whole(decode_header(buffer), start)
         if first.frame_bytes > len(buffer):
             buffer = self._files.pread(handle, first.frame_bytes, start)
+        headers: list[FrameHeader] = []
         length, expected, chain = 0, first.first_sequence, first.previous_header_crc
         while expected <= to_sequence:
             header = decode_header(buffer, length)
@@ -152,12 +168,13 @@ class SegmentReader:
             if header.previous_header_crc != chain:
                 raise DecodeError(start + length, "frame does not follow the one before it")
             check_body(header, buffer, length)
+            headers.append(header)
             length += header.frame_bytes
             expected, chain = header.last_sequence + 1, header.header_crc
         if not length:
             raise DecodeError(start, "frame is cut short")
         self._remember(expected, segment, start + length)
-        return buffer[:length]
+        return buffer[:length], headers
 
     def _seek(self, segment: Segment, handle: int, wanted: int) -> int:
         """Offset of the frame that holds `wanted`."""

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.frame import Frame, frames
+from albireo.codec.frame import Frame
 from albireo.log.config import LogConfig
 from albireo.log.errors import Corrupted, ReadFailed
 from albireo.log.files import FileSystem
@@ -98,9 +98,9 @@ class StoredLog:
     def replay(self, after_sequence: int, to_sequence: int) -> Iterator[Frame]:
         """As `Log.replay`, for frames that are durable."""
         while after_sequence < to_sequence:
-            for header, body in frames(self.reader.read(after_sequence, to_sequence, _REPLAY_BYTES), verify=False):
-                yield Frame(header, body)
-                after_sequence = header.last_sequence
+            for frame in self.reader.frames(after_sequence, to_sequence, _REPLAY_BYTES):
+                yield frame
+                after_sequence = frame.header.last_sequence
 
     def repair(self, chunk: bytes | memoryview) -> Piece:
         """As `Log.repair`."""

@@ -24,7 +24,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.frame import NeedMore, decode_header
+from albireo.codec.frame import HEADER_BYTES, NeedMore, decode_header, last_of
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
 from albireo.machine.feed.pace import Pace, Seen
 from albireo.model.bounded import NAME_CHARS_MAX
@@ -36,6 +36,10 @@ ALIVE_NS: Final = 500 * MS
 FOLLOWERS_MAX: Final = 64
 PULL_BYTES: Final = 256 << 10
 """Largest chunk of one DATA message; a turn of CORE sends at most one per follower."""
+PULL_FRAMES: Final = PULL_BYTES // HEADER_BYTES
+"""Most frames of a chunk; to read and to check that many takes some 6 ms."""
+FRAMES_PER_TURN: Final = 2 * PULL_FRAMES
+"""Frames at which a turn leaves the other followers to the next: two that catch up, or all that lack little."""
 REST_LEAST_NS: Final = 5 * MS
 """Shortest rest between two pieces for a follower while little is new."""
 BEHIND_RECORDS: Final = 4_096
@@ -127,7 +131,7 @@ class Followed:
 
     __slots__ = (
         *("credit", "durable", "heard_at", "hello", "is_far", "pace", "previous", "principal"),
-        *("rest_ns", "rests_to", "scanned", "to"),
+        *("pull", "rest_ns", "rests_to", "scanned", "to"),
     )
 
     def __init__(self, to: bytes, hello: FeedHello, position: Position, now: Instant, principal: str) -> None:
@@ -144,6 +148,8 @@ class Followed:
         self.is_far = False
         """The follower was far behind when last looked at: `pace` limits it."""
         self.pace = Pace()
+        self.pull = 0
+        """Number of the last pull."""
         self.rest_ns = max(REST_LEAST_NS, min(hello.max_wait_ms, WAIT_MS_MAX) * MS)
         self.rests_to = now
 
@@ -192,6 +198,7 @@ class Leader:
         """This log itself is far behind the holder's. A follower that may wait must not take the CPU from that: it gets
         one chunk per rest, however much is new."""
         self._alive_at = Instant(0)
+        self._pulls = 0
         self._named_durable: dict[str, int] = {}
         """Durable sequence by name, kept while a named follower is away; the one heard last comes last."""
         self.credit_cut = 0
@@ -250,10 +257,17 @@ class Leader:
     def pulls(self, committed: Position, now: Instant) -> list[Pull]:
         """Chunks to read and send now: at most one for each `log` follower that has credit, lags and does not rest.
 
-        The follower rests from now on, unless `pulled` says that there is more.
+        The follower rests from now on, unless `pulled` says that there is more. Of many that lag far, those whose turn
+        was longest ago have theirs.
         """
-        found = []
-        for f in self._ready(committed, now):
+        found: list[Pull] = []
+        frames = 0
+        for f in sorted(self._ready(committed, now), key=lambda one: one.pull):
+            if frames >= FRAMES_PER_TURN:
+                break
+            frames += min(PULL_FRAMES, committed.sequence - f.scanned)
+            self._pulls += 1
+            f.pull = self._pulls
             found.append(Pull(f.to, f.scanned, min(PULL_BYTES, f.credit.left), f.hello.streams, f.previous))
             f.rests_to = Instant(now + f.rest_ns)
         return found
@@ -380,6 +394,16 @@ def cut(chunk: bytes, pull: Pull, epoch: int) -> tuple[FeedData | None, bytes, i
     Returns:
         The message (None: no frame matches the filter), its raw part, and the last sequence looked at.
     """
+    if not pull.streams and chunk:
+        begin, (header, _) = decode_header(chunk), last_of(chunk)
+        assert not isinstance(begin, NeedMore), "the log hands out whole frames"
+        first = Position(begin.epoch, begin.first_sequence)
+        return FeedData(epoch=epoch, first=first, last=header.last, previous=pull.previous), chunk, header.last_sequence
+    return _filtered(chunk, pull, epoch)
+
+
+def _filtered(chunk: bytes, pull: Pull, epoch: int) -> tuple[FeedData | None, bytes, int]:
+    """As `cut`, frame by frame."""
     kept: list[bytes] = []
     first = last = None
     scanned, offset, is_whole = pull.after, 0, True
@@ -388,7 +412,7 @@ def cut(chunk: bytes, pull: Pull, epoch: int) -> tuple[FeedData | None, bytes, i
         assert not isinstance(header, NeedMore), "the log hands out whole frames"
         end = offset + header.frame_bytes
         scanned = header.last_sequence
-        if not pull.streams or header.stream in pull.streams:
+        if header.stream in pull.streams:
             kept.append(chunk[offset:end])
             first = first or Position(header.epoch, header.first_sequence)
             last = header.last

@@ -10,7 +10,8 @@ All folds see committed frames only, in log order. For each frame CORE calls, in
     cases.fold(record, sequence)                    each CaseChanged
 
 and once per turn, after the frames, `cases.propose(log_time, wall_ns)`, whose records it appends. When no frame comes,
-CORE appends a mark frame at the earliest `deadline()` of the folds, so that log time reaches it.
+CORE appends a mark frame at the earliest `deadline()` of the folds, so that log time reaches it. In a replay small
+frames are folded together where that is the same (`stretch`).
 """
 
 from albireo.machine.fold.cases import ActionAsked, Cases

@@ -20,7 +20,7 @@ Spec: ADR-0052; OPC UA Part 9, 5.8.
 
 from collections import deque
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -29,9 +29,10 @@ from numpy.typing import NDArray
 from albireo.codec.errors import DecodeError
 from albireo.codec.record import CaseChanged
 from albireo.machine.fold import transitions as t
-from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, list_slices, read_slices, sliced, unsliced
+from albireo.machine.fold.columns import NEVER, list_slices, read_slices, sliced, unsliced
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.flood import Flood, FloodMetrics, FloodSnapshot
+from albireo.machine.fold.rules import NotedRules
 from albireo.machine.fold.settings import AlarmConfig
 from albireo.machine.fold.transitions import ActionRefused
 from albireo.model.bounded import Signed, Text
@@ -45,29 +46,6 @@ CLOSED_MAX: Final = 10_000
 """Closed cases remembered for state followers; one further behind takes a snapshot."""
 
 Rows = NDArray[np.intp]
-
-
-class NotedRules(GrowingColumns):
-    """Noted state of each rule, in the appended view; the rows are those of `Conditions.rules`."""
-
-    fields: ClassVar = {
-        "is_open": Field("?"),
-        "is_active": Field("?"),
-        "is_suppressed": Field("?"),
-        "is_chattering": Field("?"),
-        "unshelve_at": Field("<i8", NEVER),
-        "on_way": Field("<i4"),
-        "changed_at": Field("<i8"),
-    }
-    is_open: NDArray[np.bool_]
-    is_active: NDArray[np.bool_]
-    is_suppressed: NDArray[np.bool_]
-    is_chattering: NDArray[np.bool_]
-    unshelve_at: NDArray[np.int64]
-    on_way: NDArray[np.int32]
-    """Records handed out and not yet folded."""
-    changed_at: NDArray[np.int64]
-    """Committed view: sequence of the record that last changed the rule's open case."""
 
 
 class ActionAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -146,6 +124,10 @@ class Cases:
         """Alarm load at `log_time`."""
         return self._flood.metrics(log_time, self._conditions)
 
+    @property
+    def unacked_count(self) -> int:
+        return self._flood.unacked_count
+
     def changed_since(self, sequence: int) -> list[Case] | None:
         """Cases changed by records after `sequence`, the closed ones once; None: too far behind, take all of them."""
         if len(self._closed) == CLOSED_MAX and sequence < self._closed[0][0]:
@@ -187,6 +169,25 @@ class Cases:
             self._note(row, case)
         self._looked_at = -1
         return case
+
+    def concerns(self, item_id: int) -> bool:
+        """True: a case of this item is open, on its way, or about to be raised; in the appended view."""
+        self._grow()
+        rows, noted = self._conditions.rows_of(item_id), self._noted
+        is_wrong = self._conditions.is_active()[rows] | self._conditions.rules.raw[rows]
+        return bool((noted.is_open[rows] | (noted.on_way[rows] > 0) | is_wrong).any())
+
+    def forget(self, rows: Rows) -> None:
+        """Forget the rules of forgotten items, and whatever is open or on its way of them."""
+        self._grow()
+        for row in rows.tolist():
+            case = self._open.pop(row, None)
+            if case is not None:
+                self._row_of.pop(case.case_id, None)
+            self._ahead.pop(row, None)
+        self._noted.clear(rows)
+        self._unshelve_at = int(self._noted.unshelve_at.min())
+        self._flood.forget(rows)
 
     def _note_committed(self, row: int, case: Case, sequence: int) -> None:
         before = self._open.get(row)

@@ -21,9 +21,7 @@ ROWS_MAX: Final = 8_000_000
 NEVER: Final = np.iinfo(np.int64).max
 """A time that does not come."""
 OLDEST: Final = np.iinfo(np.int64).min // 2
-"""A log time before all others, still far enough from the end of int64 to be subtracted from."""
-EARLIEST: Final = np.iinfo(np.int64).min
-"""Lowest source time; a device may send it."""
+"""A time before all others, still far enough from the end of int64 to be subtracted from; as a source time: none."""
 
 SLICE_ROWS: Final = 1_000
 """Structs encoded in one slice of a snapshot: about a millisecond."""

@@ -90,6 +90,10 @@ class Commands:
     def open_count(self) -> int:
         return len(self._open)
 
+    def items_ordered(self) -> set[int]:
+        """Ids of the items of unfinished commands."""
+        return {one.command.item_id for one in self._open.values()}
+
     def waiting(self) -> list[CommandState]:
         """Requested and not yet accepted, oldest first."""
         return [one for one in self._open.values() if not one.accepted_epoch]

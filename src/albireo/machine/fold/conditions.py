@@ -60,7 +60,10 @@ from albireo.machine.fold.rules import (
     AdapterSigns,
     Rules,
     WatchedItems,
+    fold_bands,
+    is_sound,
     limits_of,
+    vacate,
 )
 from albireo.machine.fold.settings import AlarmConfig
 from albireo.model import quality as q
@@ -84,11 +87,14 @@ class Conditions:
         self._adapter_index: dict[str, int] = {}
         self._suppressed_by: dict[int, str] = {}
         """Full name of the suppressing item, by dense index of the suppressed item; it may be declared later."""
+        self._vacant: set[int] = set()
+        """Indexes of forgotten items that no new item has taken."""
         self.chatter = Chatter(self._config)
         self._due_at = NEVER
         self._fall_at = NEVER
         self._stale_at = NEVER
-        self._shortest_stale = NEVER
+        self.shortest_stale = NEVER
+        """Shortest time without a sample that makes an item stale."""
         self.log_time = LogTime(0)
         """Log time of the frame that is being folded."""
         self.changes = 0
@@ -100,13 +106,11 @@ class Conditions:
 
     def is_active(self) -> NDArray[np.bool_]:
         """Rules that are judged to hold, or are held active because they chatter."""
-        count = self.rules.count
-        active: NDArray[np.bool_] = self.rules.judged[:count] | self.is_chattering()
+        active: NDArray[np.bool_] = self.rules.judged[: self.count] | self.is_chattering()
         return active
 
     def is_chattering(self) -> NDArray[np.bool_]:
-        count = self.rules.count
-        return self.chatter.flips.is_chattering[:count]
+        return self.chatter.flips.is_chattering[: self.count]
 
     def is_suppressed(self) -> NDArray[np.bool_]:
         count = self.rules.count
@@ -119,6 +123,12 @@ class Conditions:
             return None
         row = int(self.watched.rule_of[index, SLOT_OF[condition]])
         return row if row >= 0 else None
+
+    def rows_of(self, item_id: int) -> Rows:
+        """Rows of all rules that there ever were of an item."""
+        index = self._dim.index_of(item_id)
+        of_item = self.watched.rule_of[:0] if index is None else self.watched.rule_of[index]
+        return of_item[of_item >= 0].astype(np.intp)
 
     def is_enabled_at(self, row: int) -> bool:
         return bool(self.rules.is_enabled[row])
@@ -168,6 +178,9 @@ class Conditions:
         if index >= self.watched.count:
             first = self.watched.add(index + 1 - self.watched.count)
             self.watched.seen[first : index + 1] = log_time
+        if index in self._vacant:
+            self._vacant.remove(index)
+            self.watched.seen[index] = log_time
         self._name_adapter(index, known, log_time)
         settings = known.item.alarm or NO_ALARMS
         limits = limits_of(settings, known.item.value_type)
@@ -184,6 +197,19 @@ class Conditions:
             self._suppressed_by.pop(index, None)
         if limits:
             self._rejudge(index, log_time)
+
+    def forget(self, indexes: Sequence[int]) -> Rows:
+        """Drop the rules of forgotten items (`Dim.forget`); returns the rows of these. Cost: O(all items) once."""
+        self.watched.add(self._dim.live.count - self.watched.count)
+        self._vacant.update(indexes)
+        rows = vacate(self.rules, self.watched, indexes)
+        self.chatter.flips.clear(rows)
+        for index in indexes:
+            self._suppressed_by.pop(index, None)
+        self._find_suppressors()
+        self.arm()
+        self.changes += 1
+        return rows
 
     def _name_adapter(self, index: int, declared: KnownItem, log_time: LogTime) -> None:
         name = declared.item.adapter
@@ -242,13 +268,13 @@ class Conditions:
         is_usable = bool(live.has_value[index]) and not q.is_bad(int(live.quality[index]))
         if is_usable and live.value_type[index] != ValueType.STRING:
             self._judge_thresholds(place, live.number[place], log_time)
-        self.fold_bands(place)
+        fold_bands(self.rules, self.watched, place)
 
     def arm(self) -> None:
         """Find the next of each kind of deadline anew."""
         rules, count = self.rules, self.rules.count
         stale = (rules.slot[:count] == STALE) & rules.is_enabled[:count]
-        self._shortest_stale = int(rules.on[:count][stale].min()) if stale.any() else NEVER
+        self.shortest_stale = int(rules.on[:count][stale].min()) if stale.any() else NEVER
         self._due_at = int(rules.due.min())
         self._fall_at = int(rules.fall_at.min())
         self._stale_at = self._next_stale()
@@ -261,9 +287,7 @@ class Conditions:
             return
         watched = self.watched
         watched.seen[index] = log_time
-        self._stale_at = (
-            min(self._stale_at, log_time + self._shortest_stale) if self._shortest_stale != NEVER else NEVER
-        )
+        self._stale_at = min(self._stale_at, log_time + self.shortest_stale)
         if fresh.value_type is not ValueType.STRING:
             number = fresh.number
             is_calm = (number >= watched.low.take(index)) & (number <= watched.high.take(index))
@@ -278,6 +302,13 @@ class Conditions:
             self._hold(index[~fresh.is_usable])
         if self._due_at <= log_time:
             self._settle(log_time, None)
+
+    def fold_calm(self, index: Rows, log_time: NDArray[np.int64]) -> None:
+        """Fold rows with these log times, which do not fall, and of which none can change a judgement (`stretch`)."""
+        self.watched.seen[index] = log_time
+        self._stale_at = min(self._stale_at, int(log_time[0]) + self.shortest_stale)
+        signs = np.flatnonzero(self.watched.flags.take(index) & IS_SIGN_OF_LIFE)
+        np.maximum.at(self._adapters.alive, self.watched.adapter[index[signs]], log_time[signs])
 
     def _fold_flagged(self, fresh: Fresh, flags: NDArray[np.uint8], present: int, log_time: LogTime) -> None:
         if present & HAS_RATE:
@@ -302,20 +333,7 @@ class Conditions:
         flips = rows[verdict != rules.raw[rows]]
         if len(flips):
             self._turn(flips, log_time)
-            self.fold_bands(index)
-
-    def fold_bands(self, index: Rows) -> None:
-        """Set the interval of each item within which no threshold verdict changes."""
-        rules, watched = self.rules, self.watched
-        of_items = watched.rule_of[index[:, None], THRESHOLDS]
-        rows = np.maximum(of_items, 0)
-        counts = (of_items >= 0) & rules.is_enabled[rows]
-        raw, sign = rules.raw[rows], rules.sign[rows]
-        # A rule that does not hold keeps the value at or inside `on`, one that holds keeps it beyond `off`.
-        edge = np.where(raw, np.nextafter(rules.off[rows], np.inf), rules.on[rows]) * sign
-        is_upper = counts & (raw != (sign > 0))
-        watched.low[index] = np.where(counts & ~is_upper, edge, -np.inf).max(axis=1)
-        watched.high[index] = np.where(is_upper, edge, np.inf).min(axis=1)
+            fold_bands(self.rules, self.watched, index)
 
     def _judge_rates(self, fresh: Fresh, places: Rows, log_time: LogTime) -> None:
         rules = self.rules
@@ -351,7 +369,7 @@ class Conditions:
             rules.raw[pending] = rules.judged[pending]
             rules.due[pending] = NEVER
             self._due_at = int(rules.due.min())
-            self.fold_bands(index)
+            fold_bands(self.rules, self.watched, index)
 
     def _turn(self, rows: Rows, log_time: LogTime) -> None:
         """These verdicts have changed: begin, or give up, the delay of each."""
@@ -472,9 +490,11 @@ class Conditions:
             columns.unpack(unsliced(part, Packed))
         names = unsliced(slices[-1], list[str])
         self._adapter_index = {name: index for index, name in enumerate(names)}
+        known_at = [(index, dim.item_at(index)) for index in range(dim.live.count)]
+        self._vacant = {index for index, known in known_at if not known.item_id}
         self._suppressed_by = {
             index: f"{known.node}:{known.item.alarm.suppressed_by}"
-            for index, known in enumerate(dim)
+            for index, known in known_at
             if known.item.alarm is not None and known.item.alarm.suppressed_by
         }
         self._check()
@@ -484,19 +504,11 @@ class Conditions:
 
     def _check(self) -> None:
         """Refuse an index that leads out of its columns, and a time that no table can have set."""
-        rules, watched = self.rules, self.watched
-        items, rows = watched.count, rules.count
-        stale = rules.on[:rows][rules.slot[:rows] == STALE]
         fits = (
-            items == len(self._dim)
-            and self.chatter.flips.count == rows
+            self.watched.count == self._dim.live.count
+            and self.chatter.flips.count == self.rules.count
             and self._adapters.count == len(self._adapter_index)
-            and _within(rules.item[:rows], 0, items)
-            and _within(rules.slot[:rows], 0, len(SLOTS))
-            and bool(((stale >= 0) & (stale <= LONGEST_NS)).all())
-            and _within(watched.rule_of[:items], -1, rows)
-            and _within(watched.suppressor[:items], -1, items)
-            and _within(watched.adapter[:items], -1, self._adapters.count)
+            and is_sound(self.rules, self.watched, self._adapters)
         )
         if not fits:
             raise DecodeError(0, "conditions snapshot: an index leads out of its columns, or a time is none")
@@ -505,10 +517,6 @@ class Conditions:
 _SLICES: Final = 5
 """Slices of a snapshot: rules, watched items, adapters, flips, names of the adapters."""
 _CODE: Final = np.uint32(0xFFFF_0000)
-
-
-def _within(column: NDArray[np.integer], low: int, above: int) -> bool:
-    return bool(((column >= low) & (column < above)).all())
 
 
 __all__ = ["Conditions"]

@@ -2,8 +2,9 @@
 
 Not done here: history (the historian), alarms (`conditions`).
 
-The idea: one dense row per item. A batch becomes a handful of whole-column assignments; of rows with equal ids the
-newest wins. The fold hands the rows that it took on as `Fresh`, so that alarms judge exactly the new live values.
+The idea: one dense row per item; the row of a forgotten item is the next new one's. A batch becomes a handful of
+whole-column assignments; of rows with equal ids the newest wins. The fold hands the rows that it took on as `Fresh`, so
+that alarms judge exactly the new live values.
 
 Late data never becomes the live value
     A device sample older, by source time, than the newest one of its item is history only; it is counted.
@@ -19,8 +20,9 @@ Under a bad quality the value column keeps the last usable value: a bad sample's
 Spec: design/log-and-feed.md, The loop of CORE; reference/scada.md, 0.7 (late data overwriting the latest value).
 """
 
-from collections.abc import Iterator
-from typing import ClassVar, Final
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -28,10 +30,8 @@ from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
 from albireo.machine.fold.columns import (
-    EARLIEST,
     NEVER,
-    Field,
-    GrowingColumns,
+    OLDEST,
     Packed,
     list_slices,
     read_slices,
@@ -39,9 +39,10 @@ from albireo.machine.fold.columns import (
     time_between,
     unsliced,
 )
+from albireo.machine.fold.live import VACANT, DimCounters, Fresh, Live
 from albireo.model import quality as q
 from albireo.model.instant import SECOND, LogTime
-from albireo.model.item import KnownItem, Reading
+from albireo.model.item import DataItem, KnownItem, Reading
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import ItemId, Value, ValueType
 
@@ -55,82 +56,9 @@ A field test with a PLC whose clock is set back would settle it."""
 REPLAY_FACTOR: Final = 1.5
 Rows = NDArray[np.intp]
 
-_NOT_FROM_DEVICE: Final = np.array(
-    [q.BAD_NO_COMMUNICATION, q.BAD_NOT_CONNECTED, q.BAD_TIMEOUT, q.BAD_WAITING_FOR_INITIAL_DATA], np.uint32
-)
-_CODE: Final = np.uint32(0xFFFF_0000)
-_BAD: Final = 0x8000_0000
-
-
+_NOBODY: Final = KnownItem(item_id=ItemId(0), node="", item=DataItem(name="", value_type=ValueType.FLOAT64))
+"""Stands in the row of a forgotten item."""
 _known_items = msgspec.msgpack.Decoder(KnownItem)
-
-
-class Fresh(msgspec.Struct, frozen=True, eq=False):
-    """Rows of a batch that became live, one per item."""
-
-    value_type: ValueType
-    index: Rows
-    """Dense item indexes, each once."""
-    number: NDArray[np.float64]
-    """Value as a float (bool: 0 or 1; string: 0)."""
-    is_usable: NDArray[np.bool_]
-    """The quality is not bad."""
-    source_ns: NDArray[np.int64]
-    all_usable: bool
-
-
-class Live(GrowingColumns):
-    """Current values by dense item index."""
-
-    fields: ClassVar = {
-        "value_type": Field("u1"),
-        "number": Field("<f8"),
-        "integer": Field("<i8"),
-        "has_value": Field("?"),
-        "quality": Field("<u4", int(q.BAD_WAITING_FOR_INITIAL_DATA)),
-        "source_ns": Field("<i8"),
-        "node_ns": Field("<i8"),
-        "device_ns": Field("<i8", EARLIEST),
-        "late_since": Field("<i8", NEVER),
-        "late_from": Field("<i8"),
-        "late_count": Field("<i8"),
-        "changed_at": Field("<i8"),
-        "declared_at": Field("<i8"),
-    }
-    value_type: NDArray[np.uint8]
-    number: NDArray[np.float64]
-    """Last usable value, as a float; 0 for strings and before the first."""
-    integer: NDArray[np.int64]
-    """Last usable value of int64 and bool items, exact."""
-    has_value: NDArray[np.bool_]
-    """A usable value was seen: without one the value is unknown, not zero."""
-    quality: NDArray[np.uint32]
-    source_ns: NDArray[np.int64]
-    node_ns: NDArray[np.int64]
-    device_ns: NDArray[np.int64]
-    """Source time of the newest live sample that the device stamped; lateness is measured against it."""
-    late_since: NDArray[np.int64]
-    """Log time at which a streak of nothing but late samples began."""
-    late_from: NDArray[np.int64]
-    """Source time at which that streak began."""
-    late_count: NDArray[np.int64]
-    changed_at: NDArray[np.int64]
-    """Sequence of the sample that is live; 0: none yet."""
-    declared_at: NDArray[np.int64]
-    """Sequence of the last declaration."""
-
-
-class DimCounters(msgspec.Struct):
-    """Counts of samples and declarations that the fold could not use."""
-
-    unknown: int = 0
-    """Samples of ids that no record declared."""
-    mistyped: int = 0
-    """Samples of another type than the item's."""
-    late: int = 0
-    """Samples that are history only."""
-    refused_items: int = 0
-    """Declarations beyond ITEMS_MAX or ITEM_ID_MAX."""
 
 
 class _DimHead(msgspec.Struct, frozen=True, array_like=True):
@@ -138,6 +66,15 @@ class _DimHead(msgspec.Struct, frozen=True, array_like=True):
 
     live: Packed
     counters: DimCounters
+
+
+class ItemsGone(msgspec.Struct, frozen=True):
+    """Trace of items that are not known any more; a section of the snapshot."""
+
+    left_out: int
+    """Highest id that is not given any more."""
+    forgotten_at: int
+    """Sequence of the record that last told of forgotten items; 0: none did."""
 
 
 class Dim:
@@ -150,18 +87,21 @@ class Dim:
         self._texts: list[str] = []
         self._by_id: dict[int, int] = {}
         self._by_name: dict[str, int] = {}
-        self._row_of = np.full(1, -1, np.int64)
+        self.row_of = np.full(1, -1, np.int64)
         """Dense index by item id, -1: unknown."""
         self._scratch = np.zeros(0, np.intp)
         self._has_late_streaks = False
         self._left_out = 0
-        """Highest id that is not given any more."""
+        self.forgotten_at = 0
+        """Both as in `ItemsGone`."""
+        self._vacant: list[int] = []
+        """Heap of the rows of forgotten items."""
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._by_id)
 
     def __iter__(self) -> Iterator[KnownItem]:
-        return iter(self._items)
+        return (one for one in self._items if one is not _NOBODY)
 
     @property
     def highest_item_id(self) -> int:
@@ -198,7 +138,7 @@ class Dim:
         known = _known_items.decode(msgspec.msgpack.encode(declared))
         index = self._by_id.get(known.item_id)
         if index is None:
-            if not 0 < known.item_id <= ITEM_ID_MAX or len(self._items) >= ITEMS_MAX:
+            if not 0 < known.item_id <= ITEM_ID_MAX or len(self) >= ITEMS_MAX:
                 self.counters.refused_items += 1
                 return
             index = self._add(known)
@@ -209,19 +149,45 @@ class Dim:
         self.live.declared_at[index] = sequence
 
     def _add(self, known: KnownItem) -> int:
-        index = self.live.add()
-        self._items.append(known)
-        self._texts.append("")
+        if self._vacant:
+            index = heapq.heappop(self._vacant)
+            self._items[index] = known
+        else:
+            index = self.live.add()
+            self._items.append(known)
+            self._texts.append("")
         self._enter(known.item_id, index)
         return index
 
+    def forget(self, item_ids: Sequence[int], sequence: int) -> list[int]:
+        """Forget items, by the record at `sequence`; returns the indexes that are free from here on."""
+        found = []
+        for item_id in item_ids:
+            if item_id <= ITEM_ID_MAX:
+                self._left_out = max(self._left_out, item_id)
+            index = self._by_id.pop(item_id, None)
+            if index is not None:
+                self._vacate(index)
+                found.append(index)
+        self.forgotten_at = sequence
+        return found
+
+    def _vacate(self, index: int) -> None:
+        before = self._items[index]
+        if self._by_name.get(before.full_name) == index:
+            del self._by_name[before.full_name]
+        self.row_of[before.item_id] = -1
+        self._items[index], self._texts[index] = _NOBODY, ""
+        self.live.clear(index)
+        heapq.heappush(self._vacant, index)
+
     def _enter(self, item_id: int, index: int) -> None:
         self._by_id[item_id] = index
-        if item_id >= len(self._row_of):
-            table = np.full(max(2 * len(self._row_of), item_id + 1), -1, np.int64)
-            table[: len(self._row_of)] = self._row_of
-            self._row_of = table
-        self._row_of[item_id] = index
+        if item_id >= len(self.row_of):
+            table = np.full(max(2 * len(self.row_of), item_id + 1), -1, np.int64)
+            table[: len(self.row_of)] = self.row_of
+            self.row_of = table
+        self.row_of[item_id] = index
         if index >= len(self._scratch):
             self._scratch = np.zeros(max(2 * len(self._scratch), index + 1), np.intp)
 
@@ -247,17 +213,18 @@ class Dim:
         rows, index = self._known_rows(batch)
         rows, index = self._newest_rows(batch, rows, index)
         rows, index = self._punctual_rows(batch, rows, index, log_time)
-        return self._store(batch, rows, index, last_sequence - len(batch) + 1)
+        sequence = last_sequence - len(batch) + 1 + (np.arange(len(index)) if rows is None else rows)
+        return self.store(batch if rows is None else batch.take(rows), index, sequence)
 
     def _known_rows(self, batch: SampleBatch) -> tuple[Rows | None, Rows]:
         """Rows of known items of the right type (None: all of them), and the dense index of each."""
         ids = batch.item_id
-        if len(ids) and int(ids.max()) < len(self._row_of):
-            index = self._row_of.take(ids)
+        if len(ids) and int(ids.max()) < len(self.row_of):
+            index = self.row_of.take(ids)
             if int(index.min()) >= 0 and (self.live.value_type.take(index) == batch.value_type).all():
                 return None, index
-        index = self._row_of.take(np.minimum(ids, len(self._row_of) - 1))
-        index[ids >= len(self._row_of)] = -1
+        index = self.row_of.take(np.minimum(ids, len(self.row_of) - 1))
+        index[ids >= len(self.row_of)] = -1
         rows = np.flatnonzero(index >= 0)
         self.counters.unknown += len(ids) - len(rows)
         index = index[rows]
@@ -267,9 +234,7 @@ class Dim:
 
     def _newest_rows(self, batch: SampleBatch, rows: Rows | None, index: Rows) -> tuple[Rows | None, Rows]:
         """The newest row of each id by source time; of equal times the last."""
-        places = np.arange(len(index))
-        self._scratch[index] = places
-        last = self._scratch.take(index) == places
+        last = self.is_last(index)
         if last.all():
             return rows, index
         source_ns = batch.source_ns if rows is None else batch.source_ns[rows]
@@ -277,8 +242,15 @@ class Dim:
             kept = np.flatnonzero(last)
         else:
             quality = batch.quality if rows is None else batch.quality[rows]
-            kept = self._newest_of_unsorted(index, source_ns, _is_from_node(quality), last)
+            kept = self._newest_of_unsorted(index, source_ns, q.is_from_node(quality), last)
         return (kept if rows is None else rows[kept]), index[kept]
+
+    def is_last(self, index: Rows) -> NDArray[np.bool_]:
+        """Mark the last of the rows of each item."""
+        places = np.arange(len(index))
+        self._scratch[index] = places
+        marked: NDArray[np.bool_] = self._scratch.take(index) == places
+        return marked
 
     def _newest_of_unsorted(
         self, index: Rows, source_ns: NDArray[np.int64], is_from_node: NDArray[np.bool_], last: NDArray[np.bool_]
@@ -298,11 +270,12 @@ class Dim:
     ) -> tuple[Rows | None, Rows]:
         """Rows that are not late, by the rule of the module."""
         source_ns = batch.source_ns if rows is None else batch.source_ns[rows]
-        is_late = source_ns < self.live.device_ns.take(index)
+        newest = self.live.device_ns.take(index)
+        is_late = (source_ns < newest) & (newest != OLDEST)
         if not self._has_late_streaks and not is_late.any():
             return rows, index
         quality = batch.quality if rows is None else batch.quality[rows]
-        is_late &= ~_is_from_node(quality)
+        is_late &= ~q.is_from_node(quality)
         self.live.late_since[index[~is_late]] = NEVER
         late = np.flatnonzero(is_late)
         is_late[late] = ~self._is_clock_set_back(index[late], source_ns[late], log_time)
@@ -324,20 +297,19 @@ class Dim:
         live.late_since[index[is_back]] = NEVER
         return is_back
 
-    def _store(self, batch: SampleBatch, rows: Rows | None, index: Rows, first_sequence: int) -> Fresh:
-        if rows is not None:
-            batch = batch.take(rows)
+    def store(self, batch: SampleBatch, index: Rows, sequence: NDArray[np.int64]) -> Fresh:
+        """Make these rows the live ones of their items, one of each; `sequence` is that of each row."""
         live, quality, value = self.live, batch.quality, batch.value
         live.quality[index] = quality
         live.source_ns[index] = batch.source_ns
         live.node_ns[index] = batch.node_ns
-        live.changed_at[index] = first_sequence + (np.arange(len(index)) if rows is None else rows)
-        all_usable = not len(index) or int(quality.max()) < _BAD
-        is_usable = np.ones(len(index), np.bool_) if all_usable else quality < _BAD
+        live.changed_at[index] = sequence
+        all_usable = not len(index) or int(quality.max()) < q.BAD
+        is_usable = np.ones(len(index), np.bool_) if all_usable else quality < q.BAD
         if all_usable:
             live.device_ns[index] = batch.source_ns
         else:
-            from_device = ~_is_from_node(quality)
+            from_device = ~q.is_from_node(quality)
             live.device_ns[index[from_device]] = batch.source_ns[from_device]
         number = self._store_values(value, index, is_usable, all_usable)
         return Fresh(batch.value_type, index, number, is_usable, batch.source_ns, all_usable)
@@ -394,11 +366,11 @@ class Dim:
 
     def changed_since(self, sequence: int) -> Rows:
         """Indexes of items whose live sample came after `sequence`."""
-        return np.flatnonzero(self.live.changed_at[: len(self._items)] > sequence)
+        return np.flatnonzero((self.live.changed_at > sequence) & (self.live.value_type != VACANT))
 
     def declared_since(self, sequence: int) -> list[KnownItem]:
         """Items declared, or declared anew, after `sequence`."""
-        places = np.flatnonzero(self.live.declared_at[: len(self._items)] > sequence)
+        places = np.flatnonzero((self.live.declared_at > sequence) & (self.live.value_type != VACANT))
         return [self._items[place] for place in places.tolist()]
 
     def batches(self, index: Rows) -> list[SampleBatch]:
@@ -431,6 +403,15 @@ class Dim:
             quality=live.quality[places],
         )
 
+    @property
+    def bad_count(self) -> int:
+        is_bad = q.severity(self.live.quality) == q.BAD_CLASS
+        return int((is_bad & (self.live.value_type != VACANT)).sum())
+
+    def gone(self) -> bytes:
+        """`ItemsGone` as a section of a snapshot; empty: every item that there was is there."""
+        return sliced(ItemsGone(self._left_out, self.forgotten_at)) if self._left_out else b""
+
     def snapshot_slices(self) -> Iterator[bytes]:
         """The fold as it stands now, encoded slice by slice as the iterator is drawn on."""
         head = _DimHead(self.live.pack(), msgspec.structs.replace(self.counters))
@@ -441,8 +422,8 @@ class Dim:
         return b"".join(self.snapshot_slices())
 
     @classmethod
-    def restore(cls, data: bytes | memoryview) -> "Dim":
-        """Inverse of `snapshot`.
+    def restore(cls, data: bytes | memoryview, gone: bytes = b"") -> "Dim":
+        """Inverse of `snapshot` and `gone`.
 
         Raises:
             DecodeError: not a snapshot of this fold.
@@ -458,7 +439,14 @@ class Dim:
             raise DecodeError(0, f"DIM snapshot: {len(self._items)} items, {head.live.count} rows")
         self.live.unpack(head.live)
         self.counters = head.counters
+        for one in read_slices(gone):
+            trace = unsliced(one, ItemsGone)
+            self._left_out, self.forgotten_at = trace.left_out, trace.forgotten_at
         for index, known in enumerate(self._items):
+            if self.live.value_type[index] == VACANT:
+                self._items[index] = _NOBODY
+                self._vacant.append(index)
+                continue
             if not 0 < known.item_id <= ITEM_ID_MAX or known.item_id in self._by_id:
                 raise DecodeError(0, f"DIM snapshot: item id {known.item_id} out of range or twice")
             self._enter(known.item_id, index)
@@ -471,11 +459,6 @@ def _slices(head: _DimHead, items: list[KnownItem], texts: list[str]) -> Iterato
     yield sliced(head)
     yield from list_slices(items)
     yield from list_slices(texts)
-
-
-def _is_from_node(quality: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Mark samples that the node stamped because the device did not answer."""
-    return np.isin(quality & _CODE, _NOT_FROM_DEVICE)
 
 
 __all__ = ["ITEMS_MAX", "ITEM_ID_MAX", "Dim", "DimCounters", "Fresh", "ItemId", "Live"]

@@ -23,7 +23,7 @@ from albireo.machine.fold.cases import Cases
 from albireo.machine.fold.columns import NEVER, read_slices, sliced, unsliced
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.dim import Dim
-from albireo.machine.fold.rules import IS_STALE, SLOT_OF
+from albireo.machine.fold.rules import IS_STALE, SLOT_OF, fold_bands
 from albireo.model import quality as q
 from albireo.model.instant import LogTime
 from albireo.model.item import Condition
@@ -47,7 +47,7 @@ class Elsewhere:
     def took(self, sequence: int, node_ns: int) -> None:
         """Another member took a batch, or all up to `sequence`. Cost: O(items), once until the values return."""
         self.last_ns = max(1, node_ns)
-        live, count = self._dim.live, len(self._dim)
+        live, count = self._dim.live, self._dim.live.count
         is_known = live.has_value[:count] | (live.quality[:count] != q.BAD_WAITING_FOR_INITIAL_DATA)
         known = np.flatnonzero(is_known)
         if not len(known):
@@ -75,7 +75,7 @@ class Elsewhere:
         watched.flags[rules.item[stale]] |= IS_STALE
         by = watched.suppressor[suppressed]
         self._dim.live.number[by[by >= 0]] = 1.0  # The suppressor was on when last known; `has_value` stays as it is.
-        conditions.fold_bands(np.arange(watched.count))
+        fold_bands(conditions.rules, watched, np.arange(watched.count))
         conditions.judge_suppression()
         conditions.arm()
         conditions.changes += 1

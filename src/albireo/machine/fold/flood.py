@@ -126,6 +126,10 @@ class Flood:
             if not is_quiet:
                 self._count(log_time)
 
+    def forget(self, rows: NDArray[np.intp]) -> None:
+        """Forget the rules of forgotten items; what they counted for all rules together stays."""
+        self._load.clear(rows[rows < self._load.count])
+
     def _count(self, log_time: LogTime) -> None:
         counts = self._counts
         counts.buckets[counts.minute % BUCKETS] += 1
@@ -153,11 +157,16 @@ class Flood:
             peak_ago_s=(log_time - counts.peak_at) // SECOND if counts.peak else 0,
             flood_fraction=counts.flooded_minutes / counts.minutes if counts.minutes else 0.0,
             standing=int(is_standing.sum()),
-            unacked=int(load.is_unacked.sum()),
+            unacked=self.unacked_count,
             silent=int(load.is_silent.sum()),
             stale=int((load.active_since[is_standing] < log_time - DAY_NS).sum()),
             bad_actors=self._bad_actors(counts.day - self._counts.day, conditions),
         )
+
+    @property
+    def unacked_count(self) -> int:
+        """Open cases that nobody has acknowledged. Cost: one sum over a column, for `status` asks for it often."""
+        return int(self._load.is_unacked.sum())
 
     def _bad_actors(self, days: int, conditions: Conditions) -> tuple[BadActor, ...]:
         """The rules with most activations, seen `days` after the last record."""

@@ -18,6 +18,8 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.message import FeedState
 from albireo.codec.record import (
+    AccessGranted,
+    AccessRevoked,
     Audited,
     CaseChanged,
     CommandAccepted,
@@ -27,14 +29,18 @@ from albireo.codec.record import (
     FeatureRaised,
     GapFound,
     ItemDeclared,
+    ItemForgotten,
     Kind,
     LowWater,
     Marked,
     NodeStopped,
+    ProducerForgotten,
     ProducerOpened,
     Record,
     Stream,
 )
+from albireo.machine.access.fold import AccessFold
+from albireo.machine.fold import stretch
 from albireo.machine.fold.audit import AuditChain
 from albireo.machine.fold.cases import ActionAsked, Cases
 from albireo.machine.fold.commands import Commands
@@ -43,7 +49,6 @@ from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.elsewhere import Elsewhere
 from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.transitions import ActionRefused
-from albireo.model import quality
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.item import KnownItem, Reading
@@ -57,7 +62,10 @@ _FEATURE: Final = "feature"
 _ELSEWHERE: Final = "elsewhere"
 _LIVES: Final = "lives"
 _AUDIT: Final = "audit"
-"""Sections that are left out while they are empty; 0.1.0 passes over the last two."""
+_GONE: Final = "gone"
+_HEARD: Final = "heard"
+_ACCESS: Final = "access"
+"""Sections that are left out while they are empty; 0.1.0 passes over all but the first."""
 
 
 class Folds:
@@ -71,6 +79,7 @@ class Folds:
         self.commands = Commands()
         self.producers = Producers()
         self.audit = AuditChain()
+        self.access = AccessFold()
         self.log_time_ms = 0
         self.feature_level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
@@ -94,9 +103,45 @@ class Folds:
         if producer_id:
             self.producers.fold_batch(producer_id, producer_sequence, header.node_ns, header.last)
 
+    def replay_all(self, frames: Iterable[Frame]) -> None:
+        """Fold frames as `replay` would one after another; small ones together (`stretch`).
+
+        What the iterable gave is folded even if it raises.
+        """
+        small: list[Frame] = []
+        try:
+            for frame in frames:
+                if stretch.is_small(frame.header):
+                    small.append(frame)
+                    if len(small) < stretch.FRAMES_MAX:
+                        continue
+                    frame = small.pop()
+                ready, small = small, []
+                self._replay_stretch(ready)
+                self.replay(frame)
+        finally:
+            self._replay_stretch(small)
+
+    def _replay_stretch(self, small: Sequence[Frame]) -> None:
+        """Fold small frames. Where few can be folded together, more are folded one by one before the next try."""
+        done, size, alone = 0, len(small), 1
+        while done < len(small):
+            tried, count = small[done : done + size], 0
+            if not self.elsewhere and len(tried) >= stretch.FRAMES_LEAST:
+                count = stretch.fold_front(tried, self.dim, self.conditions, self.producers)
+            if count:
+                self.log_time_ms = tried[count - 1].header.log_time_ms
+            done += count
+            size = max(2 * count, stretch.FRAMES_LEAST)
+            alone = 1 if 2 * count >= stretch.FRAMES_LEAST else 2 * alone
+            if count < len(tried):
+                for frame in small[done : done + alone]:
+                    self.replay(frame)
+                done += alone
+
     def fold(self, header: FrameHeader, content: Content) -> None:
         """Fold one committed frame."""
-        self.log_time_ms = header.log_time_ms
+        self.log_time_ms = self.producers.log_time_ms = header.log_time_ms
         log_time = LogTime(header.log_time_ms * MS)
         self.conditions.time_passed(log_time, WallTime(header.node_ns))
         if isinstance(content, SampleBatch):
@@ -115,6 +160,8 @@ class Folds:
         match record:
             case ItemDeclared():
                 self.dim.fold_item(record, sequence)
+            case ItemForgotten(item_ids=item_ids):
+                self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
             case CaseChanged():
                 self.cases.fold(record, sequence)
             case CommandRequested():
@@ -125,10 +172,14 @@ class Folds:
                 self.commands.fold_finished(record, sequence)
             case ProducerOpened():
                 self.producers.fold_opened(record, header.node_ns, header.epoch)
+            case ProducerForgotten():
+                self.producers.fold_forgotten(record)
             case FeatureRaised(level=level):
                 self.feature_level = max(self.feature_level, level)
             case Audited():
                 self.audit.fold(record, Position(header.epoch, sequence), header.log_id)
+            case AccessGranted() | AccessRevoked():
+                self.access.fold(record)
             case GapFound() | EpochGranted() | NodeStopped() | Marked() | LowWater():
                 pass  # Facts for followers; no fold of CORE needs them.
             case _:
@@ -158,14 +209,15 @@ class Folds:
         index = [self.dim.index_of(one.item_id) for one in items]
         return [self.dim.reading_at(one) for one in index if one is not None]
 
-    @property
-    def bad_count(self) -> int:
-        return int((quality.severity(self.dim.live.quality[: len(self.dim)]) == quality.BAD_CLASS).sum())
-
     def state_since(
         self, sequence: int, epoch: int, position: Position, previous: Position
     ) -> tuple[FeedState, list[bytes | memoryview]]:
-        """Every change after `sequence` (-1: the whole state), for the state feed."""
+        """Every change after `sequence` (-1: the whole state), for the state feed.
+
+        A viewer that may show an item which is forgotten gets the whole state: that comes seldom.
+        """
+        if sequence < self.dim.forgotten_at:
+            sequence = -1
         cases = self.cases.changed_since(sequence) if sequence >= 0 else None
         if cases is None:
             sequence, cases = -1, list(self.cases)
@@ -203,6 +255,12 @@ class Folds:
             whole.append((_LIVES, successions))
         if self.audit:
             whole.append((_AUDIT, self.audit.snapshot()))
+        if gone := self.dim.gone():
+            whole.append((_GONE, gone))
+        if heard := self.producers.heard():
+            whole.append((_HEARD, heard))
+        if len(self.access):
+            whole.append((_ACCESS, self.access.snapshot()))
         return chain(((name, one) for name, slices in sliced for one in slices), whole)
 
     def snapshot(self) -> dict[str, bytes]:
@@ -220,14 +278,16 @@ class Folds:
         if missing:
             raise DecodeError(0, f"snapshot without {', '.join(missing)}")
         self = cls()
-        self.dim = Dim.restore(sections["dim"])
+        self.dim = Dim.restore(sections["dim"], sections.get(_GONE, b""))
         self.conditions = Conditions.restore(sections["conditions"], self.dim)
         self.cases = Cases.restore(sections["cases"], self.conditions)
         self.elsewhere = Elsewhere(self.dim, self.conditions, self.cases)
         self.elsewhere.restore(sections.get(_ELSEWHERE, b""))
         self.commands = Commands.restore(sections["commands"])
-        self.producers = Producers.restore(sections["producers"], sections.get(_LIVES, b""))
+        lives, heard = sections.get(_LIVES, b""), sections.get(_HEARD, b"")
+        self.producers = Producers.restore(sections["producers"], lives, heard, log_time_ms)
         self.audit = AuditChain.restore(sections.get(_AUDIT, b""))
+        self.access = AccessFold.restore(sections.get(_ACCESS, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
         self.log_time_ms = log_time_ms

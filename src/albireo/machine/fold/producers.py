@@ -9,27 +9,32 @@ number lives in the records themselves, so it moves with the data and survives e
     hello of a run that is new                    the next life; every life before it is over, for good
     hello of an older life, or of one of the      superseded
       last runs before the present one
+    hello of a life of a name that is forgotten   forgotten, for good: what it has under way may be recorded
     hello of a life that is not in this log       the next life (a forced promotion lost it)
 
 There are two views: *appended*, on which admission decides, and *committed*, which a restart finds again.
 
-Spec: design/log-and-feed.md, Lives; ADR-0143.
+A name that nobody uses can be forgotten, by a record. Its numbers are not given again; a program that comes with one
+of them is told so, because nobody knows any more which of its batches are recorded.
+
+Spec: design/log-and-feed.md, Lives; ADR-0143, ADR-0150.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Final
 
 import msgspec
 
-from albireo.codec.record import ProducerOpened
+from albireo.codec.record import ProducerForgotten, ProducerOpened
 from albireo.model.position import Position
 from albireo.model.principal import ANYBODY
 
-PRODUCERS_MAX: Final = 4096
-"""Most names of producers of a log; a hello beyond is refused."""
 EARLIER_MAX: Final = 8
 """Lives before the present one that are remembered by their runs."""
+FORGOTTEN_MAX: Final = 1_024
+"""Forgotten lives that are remembered by their runs: their first hello, without a life, may still be on its way."""
 
 
 class Standing(Enum):
@@ -41,6 +46,8 @@ class Standing(Enum):
     """It gets the next life."""
     SUPERSEDED = auto()
     """A later program has the name."""
+    FORGOTTEN = auto()
+    """The name, with this program's life, was forgotten."""
 
 
 class EarlierLife(msgspec.Struct, frozen=True):
@@ -79,6 +86,19 @@ class Succession(msgspec.Struct, frozen=True, kw_only=True):
     """Who opened the present life; empty: not known, or anybody."""
 
 
+class HeardProducers(msgspec.Struct, frozen=True, kw_only=True):
+    """Beginning of forgetting; a section of the snapshot that 0.1.0 passes over."""
+
+    highest: int
+    """Highest number of a life that was given."""
+    forgotten_to: int = 0
+    """Highest number of a life that is forgotten."""
+    forgotten: tuple[tuple[str, int], ...] = ()
+    """Name and run of the lives that were forgotten last."""
+    heard_ms: dict[str, int] = {}
+    """Log time of the last record of each name."""
+
+
 class KnownProducer(StoredProducer, kw_only=True):
     """State of one name, by the committed records."""
 
@@ -86,6 +106,13 @@ class KnownProducer(StoredProducer, kw_only=True):
     earlier: tuple[EarlierLife, ...] = ()
     principal: str = ""
     """All three as in `Succession`."""
+    heard_ms: int = 0
+    """Log time of the name's last record: the last batch, or the opening of its present life."""
+
+    @property
+    def heard_ns(self) -> int:
+        """Node time of the name's last record."""
+        return max(self.last_node_ns, self.since_ns)
 
 
 class Producers:
@@ -96,18 +123,40 @@ class Producers:
         self._names: dict[int, str] = {}
         """Names of the lives that are remembered, present and earlier ones."""
         self._highest = 0
-        """Highest number of a life."""
+        """Highest number of a life that was given."""
+        self._forgotten_to = 0
+        """Highest number of a life that is forgotten."""
+        self._forgotten: deque[tuple[str, int]] = deque(maxlen=FORGOTTEN_MAX)
+        """Name and run of the lives that were forgotten last."""
+        self.log_time_ms = 0
+        """Log time of the frame that is being folded."""
         self._appended: dict[int, int] = {}
         self._opening: dict[str, KnownProducer] = {}
         """Names whose present life is appended and not committed."""
+        self._forgetting: set[str] = set()
+        """Names that are forgotten by an appended record which is not committed."""
 
     # Committed view.
 
     def fold_opened(self, record: ProducerOpened, node_ns: int, epoch: int) -> None:
-        self._keep(_opened(self._by_name.get(record.name), record, node_ns, epoch))
+        known = _opened(self._by_name.get(record.name), record, node_ns, epoch)
+        known.heard_ms = self.log_time_ms
+        self._keep(known)
         opening = self._opening.get(record.name)
         if opening is not None and (opening.producer_id, opening.run) == (record.producer_id, record.run):
             del self._opening[record.name]
+
+    def fold_forgotten(self, record: ProducerForgotten) -> None:
+        self._forgetting.discard(record.name)
+        known = self._by_name.get(record.name)
+        if known is None or known.producer_id != record.producer_id:
+            return
+        del self._by_name[record.name]
+        for life in _lives(known):
+            self._names.pop(life.producer_id, None)
+            self._appended.pop(life.producer_id, None)
+            self._forgotten.append((known.name, life.run))
+        self._forgotten_to = max(self._forgotten_to, known.producer_id)
 
     def _keep(self, known: KnownProducer) -> None:
         before = self._by_name.get(known.name)
@@ -128,6 +177,7 @@ class Producers:
             known.last_node_ns = node_ns
             known.last_epoch = last.epoch
             known.last_position = last.sequence
+            known.heard_ms = self.log_time_ms
 
     # Appended view.
 
@@ -138,12 +188,15 @@ class Producers:
             life: number of the life that it was given; 0: none yet.
         """
         known = self.present(name)
+        was_forgotten = (name, run) in self._forgotten
         if known is None:
-            return Standing.NEW
+            # A life above all forgotten ones was lost in another branch, and so was one that another name has here.
+            was_forgotten |= 0 < life <= self._forgotten_to and life not in self._names
+            return Standing.FORGOTTEN if was_forgotten else Standing.NEW
         if run == known.run:
             return Standing.PRESENT
         # A higher number, or this one with a run that is not known, was given in a branch of the log that is no more.
-        is_over = 0 < life < known.producer_id or any(run == one.run for one in known.earlier)
+        is_over = 0 < life < known.producer_id or was_forgotten or any(run == one.run for one in known.earlier)
         return Standing.SUPERSEDED if is_over else Standing.NEW
 
     def open(self, name: str, run: int, node_ns: int, epoch: int, principal: str = ANYBODY) -> ProducerOpened:
@@ -153,13 +206,25 @@ class Producers:
         self._opening[name] = _opened(self.present(name), record, node_ns, epoch)
         return record
 
+    def forget(self, name: str) -> ProducerForgotten | None:
+        """Record that forgets `name`, to be appended; None: it is not known, or about to get another life."""
+        known = self._by_name.get(name)
+        if known is None or name in self._opening or name in self._forgetting:
+            return None
+        self._forgetting.add(name)
+        return ProducerForgotten(producer_id=known.producer_id, name=name)
+
+    def is_being_forgotten(self, name: str) -> bool:
+        """True: a record that forgets `name` is appended and not committed."""
+        return name in self._forgetting
+
     def present(self, name: str) -> KnownProducer | None:
         """State of `name` with the life that was appended last; its numbers are those of the committed view."""
         return self._opening.get(name) or self._by_name.get(name)
 
-    @property
-    def is_full(self) -> bool:
-        return len(self._by_name.keys() | self._opening.keys()) >= PRODUCERS_MAX
+    def __len__(self) -> int:
+        """Number of names, the appended ones too."""
+        return len(self._by_name.keys() | self._opening.keys())
 
     def find(self, name: str) -> KnownProducer | None:
         return self._by_name.get(name)
@@ -203,6 +268,7 @@ class Producers:
         """Nothing is appended above the committed records: a new tenure begins."""
         self._appended.clear()
         self._opening.clear()
+        self._forgetting.clear()
 
     def __iter__(self) -> Iterator[KnownProducer]:
         return iter(self._by_name.values())
@@ -223,21 +289,42 @@ class Producers:
         }
         return msgspec.msgpack.encode(found) if found else b""
 
+    def heard(self) -> bytes:
+        """`HeardProducers`; empty: no producer was ever known."""
+        heard_ms = {one.name: one.heard_ms for one in self}
+        found = HeardProducers(
+            highest=self._highest,
+            forgotten_to=self._forgotten_to,
+            forgotten=tuple(self._forgotten),
+            heard_ms=heard_ms,
+        )
+        return msgspec.msgpack.encode(found) if self._highest else b""
+
     @classmethod
-    def restore(cls, data: bytes, successions: bytes = b"") -> "Producers":
-        """Inverse of both, or of what 0.1.0 wrote: it keeps each life by itself, the latest last."""
+    def restore(cls, data: bytes, successions: bytes = b"", heard: bytes = b"", log_time_ms: int = 0) -> "Producers":
+        """Inverse of all three, or of what 0.1.0 wrote: it keeps each life by itself, the latest last. A name whose
+        last record nobody knows the log time of counts as heard at the snapshot's."""
         self = cls()
+        trace = msgspec.msgpack.decode(heard, type=HeardProducers) if heard else HeardProducers(highest=0)
+        self._highest, self._forgotten_to = trace.highest, trace.forgotten_to
+        self._forgotten.extend(trace.forgotten)
         known = msgspec.msgpack.decode(successions, type=dict[str, Succession]) if successions else {}
         for one in msgspec.msgpack.decode(data, type=list[KnownProducer]):
             before = self._by_name.get(one.name)
             lives = known.get(one.name, Succession(earlier=() if before is None else _earlier(before)))
-            self._keep(msgspec.structs.replace(one, **msgspec.structs.asdict(lives)))
+            heard_ms = trace.heard_ms.get(one.name, log_time_ms)
+            self._keep(msgspec.structs.replace(one, heard_ms=heard_ms, **msgspec.structs.asdict(lives)))
         return self
 
 
 def _earlier(known: KnownProducer) -> tuple[EarlierLife, ...]:
     """The lives of a name before its next one."""
-    return (*known.earlier, EarlierLife(known.producer_id, known.run))[-EARLIER_MAX:]
+    return _lives(known)[-EARLIER_MAX:]
+
+
+def _lives(known: KnownProducer) -> tuple[EarlierLife, ...]:
+    """All lives of a name that are remembered, the present one last."""
+    return (*known.earlier, EarlierLife(known.producer_id, known.run))
 
 
 def _opened(before: KnownProducer | None, record: ProducerOpened, node_ns: int, epoch: int) -> KnownProducer:

@@ -4,6 +4,7 @@ The idea: one row per item x condition, and beside it, per item, flags that say 
 """
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import numpy as np
@@ -106,6 +107,29 @@ class WatchedItems(GrowingColumns):
     is_suppressed: NDArray[np.bool_]
 
 
+class NotedRules(GrowingColumns):
+    """Noted state of each rule, in the appended view; the rows are those of `Rules`."""
+
+    fields: ClassVar = {
+        "is_open": Field("?"),
+        "is_active": Field("?"),
+        "is_suppressed": Field("?"),
+        "is_chattering": Field("?"),
+        "unshelve_at": Field("<i8", NEVER),
+        "on_way": Field("<i4"),
+        "changed_at": Field("<i8"),
+    }
+    is_open: NDArray[np.bool_]
+    is_active: NDArray[np.bool_]
+    is_suppressed: NDArray[np.bool_]
+    is_chattering: NDArray[np.bool_]
+    unshelve_at: NDArray[np.int64]
+    on_way: NDArray[np.int32]
+    """Records handed out and not yet folded."""
+    changed_at: NDArray[np.int64]
+    """Committed view: sequence of the record that last changed the rule's open case."""
+
+
 class AdapterSigns(GrowingColumns):
     """Signs of life by adapter."""
 
@@ -140,3 +164,46 @@ def limits_of(settings: AlarmSettings, value_type: ValueType) -> dict[Condition,
         # Alarm if true: value > 0.5. Alarm if false: -value > -0.5.
         found[condition] = (1.0, 0.5) if settings.off_normal else (-1.0, -0.5)
     return found
+
+
+def fold_bands(rules: Rules, watched: WatchedItems, index: NDArray[np.intp]) -> None:
+    """Set the interval of each item within which no threshold verdict changes."""
+    of_items = watched.rule_of[index[:, None], THRESHOLDS]
+    rows = np.maximum(of_items, 0)
+    counts = (of_items >= 0) & rules.is_enabled[rows]
+    raw, sign = rules.raw[rows], rules.sign[rows]
+    # A rule that does not hold keeps the value at or inside `on`, one that holds keeps it beyond `off`.
+    edge = np.where(raw, np.nextafter(rules.off[rows], np.inf), rules.on[rows]) * sign
+    is_upper = counts & (raw != (sign > 0))
+    watched.low[index] = np.where(counts & ~is_upper, edge, -np.inf).max(axis=1)
+    watched.high[index] = np.where(is_upper, edge, np.inf).min(axis=1)
+
+
+def vacate(rules: Rules, watched: WatchedItems, indexes: Sequence[int]) -> NDArray[np.intp]:
+    """Make the rules of these items new rows, and give them back; they wait for the items that take the indexes."""
+    rule_of = watched.rule_of[list(indexes)]
+    rows: NDArray[np.intp] = rule_of[rule_of >= 0].astype(np.intp)
+    items, slots = rules.item[rows], rules.slot[rows]
+    rules.clear(rows)
+    rules.item[rows], rules.slot[rows] = items, slots
+    watched.clear(np.array(indexes, np.intp))
+    watched.rule_of[list(indexes)] = rule_of
+    return rows
+
+
+def is_sound(rules: Rules, watched: WatchedItems, adapters: AdapterSigns) -> bool:
+    """False: an index leads out of its columns, or a time is one that no table can have set."""
+    items, rows = watched.count, rules.count
+    stale = rules.on[:rows][rules.slot[:rows] == STALE]
+    return (
+        _within(rules.item[:rows], 0, items)
+        and _within(rules.slot[:rows], 0, len(SLOTS))
+        and bool(((stale >= 0) & (stale <= LONGEST_NS)).all())
+        and _within(watched.rule_of[:items], -1, rows)
+        and _within(watched.suppressor[:items], -1, items)
+        and _within(watched.adapter[:items], -1, adapters.count)
+    )
+
+
+def _within(column: NDArray[np.integer], low: int, above: int) -> bool:
+    return bool(((column >= low) & (column < above)).all())

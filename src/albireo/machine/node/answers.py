@@ -12,17 +12,21 @@ import msgspec
 from msgspec import Meta
 
 from albireo.codec.message import Answer, AnyMessage, Ask
-from albireo.codec.record import Audited, Stream
+from albireo.codec.record import AccessGranted, Audited, Stream
+from albireo.machine.access.changes import AccessChanges, ChangeRefusal, GrantAsked, RevokeAsked
+from albireo.machine.access.judge import AccessJudge
+from albireo.machine.access.refusals import refusal_of
 from albireo.machine.fold.cases import ActionAsked
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.transitions import ActionRefused
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.diagnostics import CommitTimes
 from albireo.machine.node.feeds import Feeds
+from albireo.machine.node.forgetting import ForgetAsked, Forgetting
 from albireo.machine.node.orders import Orders, WriteAsked
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
-from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.node.turn import Described, Moment, Question, Turn
 from albireo.model.bounded import NAME_CHARS_MAX, Name
 from albireo.model.instant import MS, LogTime
 from albireo.model.item import KnownItem
@@ -37,10 +41,6 @@ MISSING_TOLD: Final = 20
 """Most names that a refusal repeats."""
 
 
-Described = dict[str, object] | None
-"""Part of the status that the shell knows; None: nobody asked, or there is none."""
-
-
 class AnsweringRoot(Protocol):
     """The root machine, as far as an answer may look at it."""
 
@@ -49,7 +49,10 @@ class AnsweringRoot(Protocol):
     folds: Folds
     admission: Admission
     orders: Orders
+    access: AccessJudge
+    access_changes: AccessChanges
     registry: Registry
+    forgetting: Forgetting
     role: Role
     feeds: Feeds
     commit_times: CommitTimes
@@ -80,20 +83,6 @@ class CasesAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     include_closed: bool = False
 
 
-class Question(msgspec.Struct, frozen=True):
-    """Asker and time of one question."""
-
-    sender: bytes
-    request_id: int
-    moment: Moment
-    principal: str
-    """Who asks (model.principal)."""
-    pair: Described = None
-    """The pair as this member sees it, if that was asked for."""
-    door: Described = None
-    """The door of this node, likewise."""
-
-
 class NotAnswered(Exception):
     """A question that is answered with an error."""
 
@@ -111,6 +100,10 @@ class Answers:
             "cases": (CasesAsked, self._cases),
             "case_action": (ActionAsked, self._case_action),
             "flood": (Nothing, self._flood),
+            "forget": (ForgetAsked, self._forget),
+            "access_list": (Nothing, self._access_list),
+            "access_grant": (GrantAsked, self._change_access),
+            "access_revoke": (RevokeAsked, self._change_access),
         }
 
     def ask(self, question: Question, ask: Ask, turn: Turn) -> None:
@@ -124,6 +117,18 @@ class Answers:
             handler(question, msgspec.convert(ask.arguments, shape), turn)
         except (msgspec.ValidationError, NotAnswered) as error:
             turn.send(question.sender, Answer(request_id=ask.request_id, error=str(error)))
+
+    def refuse(self, sender: bytes, message: AnyMessage, principal: str, moment: Moment, turn: Turn) -> None:
+        """Refuse a message whose sender lacks the role, in the words of its kind, and put an order on record."""
+        refused = self._root.access.refused(principal, message, moment.now, moment.wall)
+        answer = refusal_of(message, refused.text)
+        if answer is not None:
+            turn.send(sender, answer)
+        if refused.entry is None:
+            return
+        turn.note("warning", "access_refused", principal=principal, subject=refused.entry.subject)
+        if not self._root.admission.closed_because:
+            turn.record(Stream.AUDIT, [refused.entry])
 
     def _say(self, question: Question, result: object, turn: Turn) -> None:
         turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
@@ -154,7 +159,7 @@ class Answers:
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now, so nothing is written: {root.admission.closed_because}")
         item = root.registry.find(asked.item)
-        refusal = root.orders.ask(question.sender, question.request_id, asked, item, question.moment, turn)
+        refusal = root.orders.ask(question, asked, item, turn)
         if refusal is not None:
             raise NotAnswered(refusal.reason)
 
@@ -187,9 +192,45 @@ class Answers:
             action=asked.action,
             subject=_subject(asked),
             detail=asked.comment,
+            principal=question.principal,
         )
         end = turn.record(Stream.AUDIT, [audited])
         result = [msgspec.to_builtins(change.case) for change in changes]
+        root.after(end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+
+    def _forget(self, question: Question, asked: ForgetAsked, turn: Turn) -> None:
+        root = self._root
+        if root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
+        refusal = root.forgetting.asked(asked, question.principal, question.moment, turn)
+        if refusal:
+            raise NotAnswered(refusal)
+        result = {"producers": asked.producers, "items": asked.items}
+        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+
+    def _access_list(self, question: Question, _: Nothing, turn: Turn) -> None:
+        self._say(question, self._root.access_changes.rows(), turn)
+
+    def _change_access(self, question: Question, asked: GrantAsked | RevokeAsked, turn: Turn) -> None:
+        root = self._root
+        if root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
+        change = root.access_changes.record_of(asked, root.folded_to.sequence, turn.level)
+        if isinstance(change, ChangeRefusal):
+            raise NotAnswered(change.reason)
+        is_given = isinstance(change, AccessGranted)
+        audited = Audited(
+            at_ns=question.moment.wall,
+            user=asked.user,
+            action="access_granted" if is_given else "access_revoked",
+            subject=change.principal,
+            detail=f"{change.role if isinstance(change, AccessGranted) else 'role'} at {change.node or 'every node'}",
+            principal=question.principal,
+        )
+        turn.record(Stream.CONTROL, [change])
+        end = turn.record(Stream.AUDIT, [audited])
+        root.access_changes.appended(end)
+        result = {"principal": change.principal, "node": change.node}
         root.after(end, question.sender, Answer(request_id=question.request_id, result=result), turn)
 
     def _flood(self, question: Question, _: Nothing, turn: Turn) -> None:
@@ -221,10 +262,10 @@ def status_of(
         },
         "wall_ns": moment.wall,
         "items": len(folds.dim),
-        "bad_items": folds.bad_count,
+        "bad_items": folds.dim.bad_count,
         "cases": {
             "open": len(folds.cases),
-            "unacked": sum(not one.is_acked for one in folds.cases),
+            "unacked": folds.cases.unacked_count,
             "raised": root.cases_raised,
         },
         "commands_open": folds.commands.open_count,

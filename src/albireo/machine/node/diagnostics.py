@@ -20,6 +20,9 @@ TURN_MS_MAX = 20.0
 ROOM_SEGMENTS_LOW = 4
 """Room, in segments of the log, below which a case is raised: a warning must come before the stop it warns of."""
 
+TABLE_FILL_HIGH = 80.0
+"""Part of a table, in percent, above which a case is raised: names are forgotten by people, who need time."""
+
 CLOCK_JUMP_S = 1.0
 """Largest jump between two measurements, a second apart, that is not shown; NTP slews far below this."""
 
@@ -62,7 +65,21 @@ def _items(segment_bytes: int) -> tuple[DataItem, ...]:
             description="What the log may still take before admission stops for want of disk",
             alarm=room,
         ),
+        *_TABLES,
     )
+
+
+def _table_item(table: str) -> DataItem:
+    return DataItem(
+        name=f"core/{table}_fill",
+        value_type=ValueType.FLOAT64,
+        unit="%",
+        description=f"Used part of the table of {table}; a full one refuses new names: albireo forget, or [limits]",
+        alarm=AlarmSettings(hi=TABLE_FILL_HIGH, severity=600),
+    )
+
+
+_TABLES = (_table_item("producers"), _table_item("items"))
 
 
 _ITEMS = (
@@ -153,11 +170,10 @@ class Diagnostics:
         registry.gap_of_own_items(ids, moment, turn)
         self._ids = np.array(ids, np.uint32)
 
-    def measured(
-        self, values: Sequence[float], room_bytes: int, pair: Sequence[float], moment: Moment, turn: Turn
-    ) -> None:
-        """Append one row per item: `values` in the order of `_ITEMS`, clock jump, room, pair. NaN: not known yet."""
-        value = np.array([*values, self._clock.jump_s(moment), room_bytes, *pair], np.float64)
+    def measured(self, values: Sequence[float], rest: Sequence[float], moment: Moment, turn: Turn) -> None:
+        """Append one row per item: `values` and the clock jump in the order of `_ITEMS`, then `rest`: room, fill of the
+        tables, pair. NaN: not known yet."""
+        value = np.array([*values, self._clock.jump_s(moment), *rest], np.float64)
         codes = np.where(np.isnan(value), quality.BAD_WAITING_FOR_INITIAL_DATA, quality.GOOD).astype(np.uint32)
         times = np.full(len(value), moment.wall, np.int64)
         turn.samples(

@@ -5,7 +5,7 @@ No event says where the log stands: its view comes with each of them.
 Spec: design/log-and-feed.md, The loop of CORE; design/pair.md, rule 7.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -15,6 +15,7 @@ from albireo.codec.record import Audited
 from albireo.machine.feed.leader import Given
 from albireo.machine.fold.folds import Folds
 from albireo.machine.pair.events import Permit
+from albireo.model.access import RoleGrant
 from albireo.model.instant import TimePassed
 from albireo.model.position import Position
 
@@ -66,7 +67,7 @@ class PeerLost(msgspec.Struct, frozen=True):
 
 
 class WakeUpEnded(msgspec.Struct, frozen=True):
-    """The wake-up brought nothing more: followers may be given what is new. Told only while there are followers."""
+    """The wake-up brought nothing more: followers may be given what is new, and the next one may fold again."""
 
     busy_ns: int
     """Time spent in turns of the loop since the start."""
@@ -203,11 +204,17 @@ class OrdersGiven(msgspec.Struct, frozen=True):
     records: Sequence[Audited]
 
 
+class KeysListed(msgspec.Struct, frozen=True):
+    """The programs whose keys are trusted, and the role that the key directory gives each; told when that changes."""
+
+    roles: Mapping[str, RoleGrant]
+
+
 class Stopping(msgspec.Struct, frozen=True):
     """A clean stop: the last record follows."""
 
 
 OfTheLog = FramesAppended | FramesFollowed | LogCut | Committed | Answered | Durable | Restored
-OfTheHouse = AdmissionChanged | Measured | DamagePassed | OrdersGiven | Stopping
+OfTheHouse = AdmissionChanged | Measured | DamagePassed | OrdersGiven | KeysListed | Stopping
 OfTheRole = Granted | Served | Suspended | HandoverBegun | Deposed | PairChanged | Permitted | LevelAgreed
 Event = OfTheLog | OfTheHouse | OfTheRole | LettersDrained | WakeUpEnded | FollowersServed | PeerLost | TimePassed

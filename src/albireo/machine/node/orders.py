@@ -25,7 +25,7 @@ from albireo.codec.record import Audited, CommandAccepted, CommandFinished, Comm
 from albireo.machine.fold.commands import OPEN_MAX, Commands, CommandState
 from albireo.machine.fold.dim import Dim
 from albireo.machine.node.command_waiters import LATE_NS, WAITING_MAX, CommandWaiters
-from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.model.bounded import INT64_MAX, INT64_MIN, Signed
 from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import MS, Instant, LogTime
@@ -69,10 +69,9 @@ class Orders:
         """Commands whose `accepted` is appended and not yet committed: it must not be appended twice."""
         self._finishing: set[str] = set()
 
-    def ask(
-        self, sender: bytes, request_id: int, asked: WriteAsked, item: KnownItem | None, moment: Moment, turn: Turn
-    ) -> WriteRefusal | None:
+    def ask(self, question: Question, asked: WriteAsked, item: KnownItem | None, turn: Turn) -> WriteRefusal | None:
         """Take a request, or say why not. A known command id is answered with what became of it."""
+        sender, request_id, moment = question.sender, question.request_id, question.moment
         known = self.commands.find(asked.command_id)
         if known is not None and known.receipt is not None:
             turn.send(sender, Answer(request_id=request_id, result=msgspec.to_builtins(known.receipt)))
@@ -93,6 +92,7 @@ class Orders:
             reason=asked.reason,
             requested_ns=moment.wall,
             expires_ms=asked.expires_ms,
+            principal=question.principal,
         )
         self._waiters.wait(asked.command_id, sender, request_id, due)
         turn.record(Stream.COMMAND, [CommandRequested(command=command)])
@@ -108,6 +108,7 @@ class Orders:
             action=action,
             subject="" if item is None else item.full_name,
             detail=f"{what} [{command.command_id}]" + (f": {why}" if why else ""),
+            principal=command.principal or "",
         )
         turn.record(Stream.AUDIT, [audited])
 

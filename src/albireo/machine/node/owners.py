@@ -95,6 +95,20 @@ class Owners:
             del self._owner_of[name]
         self._owner_of |= dict.fromkeys(kept, hello.producer)
 
+    def owner_of(self, name: str) -> str:
+        """Owner of the item by its local name, in this tenure; empty: nobody declares it."""
+        return self._owner_of.get(name, "")
+
+    def numbers_of_items(self) -> dict[str, int]:
+        """Number of items of each name that has any, by their last declarations. Cost: O(item ids), whole columns."""
+        counts = np.bincount(self._by_id, minlength=1 + len(self._numbers))
+        return {owner: int(counts[number]) for owner, number in self._numbers.items() if counts[number]}
+
+    def forgotten(self, known: KnownItem) -> None:
+        """The item is nobody's, and no batch may carry it."""
+        self._owner_of.pop(known.item.name, None)
+        self._by_id[known.item_id] = 0
+
     def declared(self, known: KnownItem) -> None:
         """An item is declared: batches of this owner may carry it, those of others no longer."""
         item_id, owner = int(known.item_id), known.item.adapter

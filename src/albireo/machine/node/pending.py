@@ -15,7 +15,7 @@ from albireo.machine.node.turn import Draft
 from albireo.model.position import Position
 
 FOLD_COST_MAX: Final = 4_000
-"""Cost of folding at which a turn leaves the rest to the next, in microseconds as measured on a slow core."""
+"""Cost of folding at which a wake-up leaves the rest to the next, in microseconds as measured on a slow core."""
 RECORD_COST: Final = 25
 BATCH_COST: Final = 60
 SAMPLES_PER_COST: Final = 10
@@ -46,19 +46,24 @@ class Pending:
         """True: more was committed than the last turn had time to fold."""
         self._frames: deque[PendingFrame] = deque()
         self._due: list[PendingFrame] = []
+        self._budget = FOLD_COST_MAX
+        """Cost that may still be folded in this wake-up."""
 
     def __bool__(self) -> bool:
         return bool(self._frames)
 
     def committed(self, position: Position) -> Sequence[PendingFrame]:
-        """Take note that all up to `position` is committed; returns as much of it as one turn may fold."""
+        """Take note that all up to `position` is committed; returns as much of it as this wake-up may still fold."""
         assert not self._due, "what is due was not folded"
-        budget = FOLD_COST_MAX
-        while budget > 0 and self._is_first_within(position):
+        while self._budget > 0 and self._is_first_within(position):
             self._due.append(self._frames.popleft())
-            budget -= fold_cost(self._due[-1].frame)
+            self._budget -= fold_cost(self._due[-1].frame)
         self.is_due_again = self._is_first_within(position)
         return self._due
+
+    def wake_up_ended(self) -> None:
+        """The next wake-up may fold as much again, however many commits it brings."""
+        self._budget = FOLD_COST_MAX
 
     def _is_first_within(self, position: Position) -> bool:
         return bool(self._frames) and self._frames[0].frame.header.last_sequence <= position.sequence

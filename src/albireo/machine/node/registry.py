@@ -15,7 +15,7 @@ import numpy as np
 
 from albireo.codec.message import AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import Audited, GapFound, ItemDeclared, Record, Stream
-from albireo.machine.fold.dim import ITEMS_MAX
+from albireo.machine.fold.dim import ITEM_ID_MAX
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.producers import Standing
 from albireo.machine.node.admission import CREDIT_BYTES, Admission, superseded
@@ -27,6 +27,7 @@ from albireo.model.instant import Instant
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.principal import ANYBODY
 from albireo.model.samples import SampleBatch, Strings
+from albireo.model.topology import LimitSettings
 from albireo.model.value import ItemId, ValueType
 
 DECLARED_MAX: Final = 250
@@ -102,10 +103,30 @@ class Registry:
                 return found
         if any(_text_chars(one) > TEXT_CHARS_MAX for one in hello.items):
             return f"an item with more than {TEXT_CHARS_MAX} characters of text"
-        if len(self._declared) + len(hello.items) > ITEMS_MAX:
-            new = {one.name for one in hello.items} - self._declared.keys()
-            if len(self._declared) + len(new) > ITEMS_MAX:
-                return f"more than {ITEMS_MAX} items"
+        return ""
+
+    def too_much(self, hello: ProducerHello, limits: LimitSettings) -> str:
+        """Table that has no room for what is new in a hello, and the remedy; empty: there is room."""
+        producers = self._folds.producers
+        if producers.present(hello.producer) is None and len(producers) >= limits.producers_max:
+            return (
+                f"the table of producers is full: {len(producers)} names, at most {limits.producers_max}; what to do: "
+                "forget those that are no more (`albireo forget producer NAME`), or raise producers_max in [limits]"
+            )
+        if (
+            len(self._declared) + len(hello.items) <= limits.items_max
+            and self._next_id + len(hello.items) <= ITEM_ID_MAX
+        ):
+            return ""
+        new = len({one.name for one in hello.items} - self._declared.keys())
+        if new and len(self._declared) + new > limits.items_max:
+            return (
+                f"the table of items is full: {len(self._declared)} items and {new} new ones, at most "
+                f"{limits.items_max}; what to do: forget those that are no more (`albireo forget item NAME`), or raise "
+                "items_max in [limits]"
+            )
+        if new and self._next_id + new > ITEM_ID_MAX:
+            return f"ids of items are used up: at most {ITEM_ID_MAX} are ever given; what to do: begin a new log"
         return ""
 
     def hello(self, sender: bytes, hello: ProducerHello, principal: str, moment: Moment, turn: Turn) -> Declaring:
@@ -193,6 +214,31 @@ class Registry:
             turn.record(Stream.STATE, records)
         return tuple(ids)
 
+    def item(self, name: str) -> KnownItem | None:
+        """A declared item of the appended view, by its full or local name."""
+        return self._declared.get(name.removeprefix(f"{self._node}:"))
+
+    def item_forgotten(self, known: KnownItem) -> None:
+        """Take an item out of the appended view. The program that has declared it, if it lives, says hello again."""
+        del self._declared[known.item.name]
+        self.owners.forgotten(known)
+        producer = self._folds.producers.present(known.item.adapter)
+        if producer is not None:
+            self._senders.pop(producer.producer_id, None)
+
+    def producer_forgotten(self, name: str) -> None:
+        """Take a producer out of the appended view."""
+        producer = self._folds.producers.present(name)
+        if producer is not None:
+            for life in (producer.producer_id, *(one.producer_id for one in producer.earlier)):
+                self._senders.pop(life, None)
+        self._adapters.pop(name, None)
+
+    def is_present(self, name: str) -> bool:
+        """True: a producer that owns items, or takes orders, is there."""
+        adapter = self._adapters.get(name)
+        return adapter is not None and adapter.is_present
+
     def _retire(self, adapter: str, names: set[str], moment: Moment, turn: Turn) -> None:
         """Mark items that the adapter no longer has as out of service: not for ever at their last good value."""
         gone = [k for k in self._declared.values() if k.item.adapter == adapter and k.item.name not in names]
@@ -258,9 +304,10 @@ class Registry:
 class Hellos:
     """Producers of one tenure that open, one after another, their items declared in slices; a welcome ends each."""
 
-    def __init__(self, registry: Registry, admission: Admission) -> None:
+    def __init__(self, registry: Registry, admission: Admission, limits: LimitSettings) -> None:
         self._registry = registry
         self._admission = admission
+        self._limits = limits
         self._declaring: deque[Declaring] = deque()
 
     def __bool__(self) -> bool:
@@ -276,12 +323,12 @@ class Hellos:
         """
         producers = self._admission.producers
         known = producers.present(hello.producer)
-        if self._admission.closed_because or (producers.is_full and known is None):
+        if self._admission.closed_because:
             turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="admission"))
             return None
-        reason, objection = "malformed", self._registry.objection(hello)
-        if not objection:
-            reason, objection = "not_owner", self._registry.not_owner(hello, principal)
+        if producers.is_being_forgotten(hello.producer):
+            return None  # What is true of it depends on a record that may be cut; it says hello again.
+        reason, objection = self._objection(hello, principal)
         if objection:
             turn.send(sender, _refused_for_good(hello, reason, objection))
             turn.note("warning", "hello_refused", producer=hello.producer[:NAME_CHARS_MAX], reason=objection)
@@ -303,6 +350,23 @@ class Hellos:
             return None
         turn.note("warning", "producer_superseded", producer=by.name, life=known.producer_id, by=by.producer_id)
         return before, superseded(known.producer_id, known.run, by)
+
+    def _objection(self, hello: ProducerHello, principal: str) -> tuple[str, str]:
+        """Reason why this hello is refused for good, as a word and in words; both empty: it may be taken."""
+        producers = self._admission.producers
+        if producers.standing(hello.producer, hello.run, hello.life) is Standing.FORGOTTEN:
+            return "forgotten", (
+                f"{hello.producer!r} was forgotten with this program, by age or by order; of what the program has "
+                "under way a first part may be recorded; what to do: start it again"
+            )
+        for reason, found in (
+            ("malformed", self._registry.objection(hello)),
+            ("full", self._registry.too_much(hello, self._limits)),
+            ("not_owner", self._registry.not_owner(hello, principal)),
+        ):
+            if found:
+                return reason, found
+        return "", ""
 
     def more(self, moment: Moment, turn: Turn) -> tuple[bytes, ProducerWelcome] | None:
         """Declare a slice of the first hello; the last returns the welcome, to be said once `turn.end` commits."""

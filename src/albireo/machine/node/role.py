@@ -34,6 +34,7 @@ from albireo.machine.pair.events import Permit
 from albireo.model.instant import Instant
 from albireo.model.position import Position
 from albireo.model.principal import PrincipalKind, kind_of
+from albireo.model.topology import LimitSettings
 
 STANDING_BY_MAX: Final = 512
 """Most producers that a node which does not serve remembers, to tell them when it does; one too many asks again."""
@@ -55,6 +56,7 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Streams whose samples stay with the member that took them (replication `configuration`)."""
     adapters: frozenset[str] = frozenset()
     """Names of the adapters that this node's topology configures."""
+    limits: LimitSettings = LimitSettings()
     lacks_to: int = 0
     """Last sequence whose effect on the folds is lost, because no snapshot could be read; 0: nothing is."""
 

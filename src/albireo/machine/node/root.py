@@ -21,11 +21,12 @@ Not decided here: where the bytes are (log), who may be holder (machine.pair), h
 Spec: design/log-and-feed.md, The loop of CORE.
 """
 
+import itertools
 from typing import Final
 
 from msgspec.structs import astuple
 
-from albireo.codec.frame import HEADER_BYTES
+from albireo.codec.frame import HEADER_BYTES, FrameHeader
 from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, WriteDone, WritesEnded
 from albireo.codec.record import (
     BODY_BYTES_MAX,
@@ -39,9 +40,11 @@ from albireo.codec.record import (
     NodeStopped,
     Stream,
 )
+from albireo.machine.access.changes import AccessChanges
+from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.admission import Admission
-from albireo.machine.node.answers import Answers, Described, Question
+from albireo.machine.node.answers import Answers
 from albireo.machine.node.command_waiters import CommandWaiters
 from albireo.machine.node.diagnostics import CommitTimes, Diagnostics
 from albireo.machine.node.events import (
@@ -57,6 +60,7 @@ from albireo.machine.node.events import (
     FramesFollowed,
     Granted,
     HandoverBegun,
+    KeysListed,
     LettersDrained,
     LevelAgreed,
     LogCut,
@@ -76,6 +80,7 @@ from albireo.machine.node.events import (
     WakeUpEnded,
 )
 from albireo.machine.node.feeds import Feeds
+from albireo.machine.node.forgetting import Forgetting
 from albireo.machine.node.orders import Orders
 from albireo.machine.node.outputs import OutputOrders
 from albireo.machine.node.owners import OWN_ADAPTER
@@ -83,7 +88,7 @@ from albireo.machine.node.pending import Pending
 from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.registry import Hellos, Registry
 from albireo.machine.node.role import Role, RootConfig
-from albireo.machine.node.turn import OWN_PRODUCER, Draft, Moment, Turn
+from albireo.machine.node.turn import OWN_PRODUCER, Described, Draft, Moment, Question, Turn
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
@@ -109,6 +114,7 @@ class Root:
         self.folds = folds
         self.folded_to = folded_to
         self.role = Role(config)
+        self.access = AccessJudge(config.node, folds.access)
         self._waiters = CommandWaiters()
         self._begin_afresh(moment)
         self.feeds = Feeds(config.log_id, folds, is_complete=has_folds)
@@ -135,8 +141,10 @@ class Root:
         owns = self.registry.owners.owns
         self.admission = Admission(self.folds.producers, self.registry.sender_of, self._receipts.of, owns)
         self.orders = Orders(self.folds.commands, self.folds.dim, self._waiters)
+        self.access_changes = AccessChanges(self.access)
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
-        self._hellos = Hellos(self.registry, self.admission)
+        self._hellos = Hellos(self.registry, self.admission, self.config.limits)
+        self.forgetting = Forgetting(self.config, self.folds, self.registry, moment.now)
         self.admission.closed_because = self.role.cause
         self._raised_to = 0  # Feature level whose record is on its way in this tenure.
 
@@ -151,6 +159,7 @@ class Root:
             case TimePassed():
                 self._time_passed(moment, turn)
             case WakeUpEnded(busy_ns):
+                self._pending.wake_up_ended()
                 self.feeds.pull(self.readable(log.committed), busy_ns, moment.now, turn)
             case FollowersServed(given):
                 self.feeds.leader.served(given)
@@ -158,7 +167,7 @@ class Root:
                 for one in (self.feeds, self.registry, self.role, self.outputs):
                     one.lost(sender)
                 self.outputs.not_taken(unsent)
-            case AdmissionChanged() | Measured() | DamagePassed() | OrdersGiven() | Stopping():
+            case AdmissionChanged() | Measured() | DamagePassed() | OrdersGiven() | KeysListed() | Stopping():
                 self._of_the_house(event, moment, turn)
             case _:
                 self._role_changed(event, moment, turn)
@@ -195,6 +204,7 @@ class Root:
         """Go on from folds that were given or rebuilt, or from none."""
         self.folds, self.folded_to = event.folds, event.folded_to
         self._pending = Pending(event.folds.log_time_ms)
+        self.access.restored(event.folds.access)
         self.feeds.restored(event.folds, is_complete=event.has_folds)
         self._begin_afresh(moment)
 
@@ -202,6 +212,9 @@ class Root:
         """Take what the shell tells of the machine, and of people."""
         if isinstance(event, AdmissionChanged):
             self._admission_changed(event.reason, turn)
+            return
+        if isinstance(event, KeysListed):
+            self.access.told(event.roles)
             return
         if not self.role.is_serving:
             return
@@ -211,7 +224,8 @@ class Root:
                     p99 = self.commit_times.quantile(0.99)
                     values = (event.turn_ms, p99, event.log_bytes, event.corrupt_ranges)
                     pair = () if event.pair is None else astuple(event.pair)
-                    self.diagnostics.measured(values, event.room_bytes, pair, moment, turn)
+                    rest = (event.room_bytes, *self.forgetting.fill_percent(), *pair)
+                    self.diagnostics.measured(values, rest, moment, turn)
             case DamagePassed(from_ns, to_ns):
                 gap = GapFound(source=OWN_ADAPTER, reason="log_damage", from_ns=min(from_ns, to_ns), to_ns=to_ns)
                 turn.record(Stream.SAMPLES, [gap])
@@ -304,6 +318,9 @@ class Root:
         sender, message, raw, principal = letter
         if self.role.turns_away(sender, message, principal, turn):
             return
+        if self.access.lacks(principal, message):
+            self.answers.refuse(sender, message, principal, moment, turn)
+            return
         match message:
             case Append():
                 self.registry.heard(sender, moment.now)
@@ -347,21 +364,25 @@ class Root:
 
     def _fold(self, moment: Moment, turn: Turn) -> None:
         """Fold what was answered, and draft what follows from it."""
-        for frame, draft in self._pending.take_due():
-            self.folded_to = frame.header.last
-            self.frames_folded += 1
-            if draft is None:
-                self.folds.replay(frame)
-                continue
-            self.folds.fold(frame.header, draft.content)
-            if draft.producer_id != OWN_PRODUCER:
-                self.folds.producers.fold_batch(
-                    draft.producer_id, draft.producer_sequence, frame.header.node_ns, self.folded_to
-                )
-            self._after_fold(draft, moment, turn)
+        due = self._pending.take_due()
+        self.frames_folded += len(due)
+        for has_draft, found in itertools.groupby(due, lambda one: one.draft is not None):
+            group = list(found)
+            if not has_draft:
+                self.folds.replay_all(one.frame for one in group)
+            for frame, draft in group:
+                self.folded_to = frame.header.last
+                if draft is not None:
+                    self._fold_own(frame.header, draft, moment, turn)
         self._waiters.followed(self.folds.commands, turn)
         self._serve(moment, turn)
         self._consequences(moment, turn)
+
+    def _fold_own(self, header: FrameHeader, draft: Draft, moment: Moment, turn: Turn) -> None:
+        self.folds.fold(header, draft.content)
+        if draft.producer_id != OWN_PRODUCER:
+            self.folds.producers.fold_batch(draft.producer_id, draft.producer_sequence, header.node_ns, header.last)
+        self._after_fold(draft, moment, turn)
 
     @property
     def waits_for_disk(self) -> bool:
@@ -425,6 +446,8 @@ class Root:
             self._waiters.time_passed(now, self.folds.commands if is_serving else None, turn)
             if is_serving:
                 self.registry.find_silent(moment, SILENT_NS, turn)
+                if not self.admission.closed_because:
+                    self.forgetting.time_passed(moment, turn)
             elif self.role.is_handing_over:  # Who is gone is noticed when it is told something.
                 self.role.stand_by(self.outputs.awaited, turn)
         if is_serving:

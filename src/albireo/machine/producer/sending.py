@@ -107,8 +107,9 @@ class PairSender:
         self, name: str, items: Sequence[DataItem], *, run: int, config: ProducerConfig, seek: SeekConfig, now: Instant
     ) -> None:
         """`run`: random number of this run of the program."""
-        # The seeker judges silence: the producer must notice it as soon as a member may be left, and not much later.
-        patience = {"answer_timeout_ns": seek.settle_ns, "answer_timeout_ns_max": 4 * seek.settle_ns}
+        # The seeker judges silence: the producer must notice it as soon as a member may be left, and never later. If
+        # the time grew with each lost hello, two would make a gap of ten seconds; a repeat is known by its run.
+        patience = {"answer_timeout_ns": seek.settle_ns, "answer_timeout_ns_max": seek.settle_ns}
         self._name = name
         self._config = config
         self._producer = Producer(name, items, run=run, config=msgspec.structs.replace(config, **patience))

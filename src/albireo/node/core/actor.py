@@ -58,6 +58,7 @@ from albireo.machine.node.turn import Moment, Send, Turn
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
+from albireo.model.topology import LimitSettings
 from albireo.node.core.alone import Alone
 from albireo.node.core.door import DoorArguments
 from albireo.node.core.feeding import Feeding
@@ -87,6 +88,7 @@ class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     retention: Retention = Retention()
     adapters: frozenset[str] = frozenset()
     """Names of the adapters that this node's topology configures."""
+    limits: LimitSettings = LimitSettings()
     pair: PairArguments | None = None
     """Arguments of a member of a pair; None: this node stands alone."""
     door: DoorArguments | None = None
@@ -197,6 +199,7 @@ class Core:
             local_streams=local,
             private_streams=private,
             adapters=arguments.adapters,
+            limits=arguments.limits,
             lacks_to=self.lacks_to,
         )
 
@@ -239,11 +242,11 @@ class Core:
             self.lacks_to, self.is_complete, replayed_from = begin - 1, True, begin - 1
             self._actor.log.error("folds_missing", begin=begin, remedy=LACKING)
         after = replayed_from
-        while after < self.log.committed.sequence:
+        end = self.log.committed.sequence
+        while after < end:
             try:
-                for frame in self.log.replay(after, self.log.committed.sequence):
-                    folds.replay(whole(self.private, frame))
-                    after = frame.header.last_sequence
+                folds.replay_all(whole(self.private, frame) for frame in self.log.replay(after, end))
+                after = end
             except Corrupted as damage:
                 self._actor.log.error("log_corrupt", reason=str(damage))
                 after = damage.last_sequence
@@ -313,7 +316,12 @@ class Core:
     def _ask_history(self, letter: Letter, ask: Ask) -> None:
         if letter.link is not self._link:
             self._peers.heard(letter.sender, letter.link)
-        self._history.asked(letter, ask, self._actor.now())
+        access, moment = self.root.access, self._moment()
+        if access.lacks(letter.principal, ask):
+            refused = access.refused(letter.principal, ask, moment.now, moment.wall)
+            self._history.refuse(letter.sender, ask, refused.text)
+        else:
+            self._history.asked(letter, ask, moment.now)
 
     def _say_to_program(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview]) -> None:
         if not self._peers.of(to).send(message, raw, to=to):
@@ -365,10 +373,10 @@ class Core:
             self.tell(Durable())
 
     def commit(self, position: Position) -> None:
-        """Commit up to `position`; as the holder fold too, unless committed frames wait for a turn of their own.
+        """Commit up to `position`; as the holder fold too, unless frames wait for a turn of their own, or will.
         A follower folds at the end of a turn, behind a sync: the holder waits for the sync, and for no fold."""
         self.log.commit(position)
-        if self.root.role.holds and not self._is_folding_posted:
+        if self.root.role.holds and not (self._is_folding_posted or self.root.has_unfolded):
             self._fold()
 
     def _fold(self) -> None:

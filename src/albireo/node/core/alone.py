@@ -10,6 +10,7 @@ from typing import Final
 from albireo.machine.node.events import Granted, LevelAgreed, PairFigures, Served
 from albireo.model.instant import Instant
 from albireo.model.position import EPOCHS_MOST, EpochEntry, Position
+from albireo.node.core.access import KeyAccess
 from albireo.node.core.door import Door, DoorArguments, told
 from albireo.node.core.membership import LogAndFolds
 from albireo.runtime import ActorContext, Keys, Letter, Link, StoreRefused
@@ -33,12 +34,14 @@ class Alone:
         self._closed_because = "" if door is None else door.closed_because(node, actor.data)
         self._keys = None if door is None or not door.keys else Keys.load(Path(door.keys))
         self._door: Door | None = None
+        self._access: KeyAccess
         core.log.commit(core.log.durable)  # All that recovery made durable.
 
     def begin(self) -> None:
         log = self._core.log
         if not log.view().takes_epoch:
             raise StoreRefused(FULL, may_pass=False)
+        self._access = KeyAccess(self._core, self._actor, self._keys)
         self._open_door()  # If its address is taken, no epoch is used up by trying again.
         first = log.end.sequence + 1
         log.grant(EpochEntry(epoch=log.history.epoch + 1, first_sequence=first, branch_id=secrets.randbits(64)))
@@ -75,6 +78,7 @@ class Alone:
         self._core.commit(position)
 
     def ticked(self, now: Instant) -> None:
+        self._access.look()
         level = self._core.root.folds.feature_level + 1
         if level <= self._core.feature_level:
             self._core.tell(LevelAgreed(level))

@@ -367,6 +367,7 @@ def _act_row(header: FrameHeader, index: int, record: Audited | EpochGranted | N
     match record:
         case Audited(at_ns=at_ns, user=user, action=action, subject=subject, detail=detail):
             more: Row = {"at_ns": at_ns, "user": user, "subject": subject, "detail": detail}
+            more["value_str"] = record.principal or None
             return _event(header, index, kind="audit", action=action) | more
         case EpochGranted(epoch=epoch, node=node, reason=reason):
             return _event(

@@ -23,6 +23,7 @@ from albireo.codec.frame import Frame
 from albireo.codec.message import Answer, Ask
 from albireo.codec.pair_message import Heartbeat, Question, Voted
 from albireo.codec.record import Audited
+from albireo.machine.access.judge import RefusedAccess
 from albireo.machine.pair.events import (
     HOLDING,
     Event,
@@ -48,6 +49,8 @@ from albireo.node.member.status import MemberStatus
 from albireo.node.vote.admission import VoterAdmission
 from albireo.runtime import Letter
 
+REFUSED_NOTED_MAX: Final = 32
+"""Entries that wait for the log above which refusals are not added to them: half of what is kept."""
 WAITING_MAX: Final = 8
 """Most actions under way; one more is refused."""
 POLL_NS: Final = 20 * MS
@@ -82,6 +85,8 @@ class ActionContext(msgspec.Struct, frozen=True):
     """Keeps a line: which action, asked for by whom."""
     append: Callable[[Sequence[Audited]], int]
     """Appends to the own log, if this member may; returns the sequence of the last record, 0 if it may not."""
+    refuse: Callable[[str, Ask], RefusedAccess | None]
+    """Judges whether a principal may ask that here; None: it may."""
 
 
 class MaintenanceAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -135,6 +140,7 @@ class AdminActions:
         self._poll_at = Instant(0)
         seats, own = status.seats, member.own
         places = (seats.place(own.index), seats.place(own.other))
+        self._place = places[0]
         self._trail = AuditTrail(context.log, marks, context.append, context.wall_ns, places)
         self.admission = VoterAdmission(member, context.log, status, context.ask_voter)
         self.joint_stop = JointStop(member, context.log, context.step, context.stop_node, self._hold)
@@ -165,6 +171,8 @@ class AdminActions:
         if handler is None:
             return False
         given = GivenAction(letter, ask)
+        if self._is_refused(given):
+            return True
         if len(self._waiting) >= WAITING_MAX:
             self._say(given, Reply(error=f"{WAITING_MAX} admin actions are under way", remedy="wait for one to end"))
             return True
@@ -179,6 +187,19 @@ class AdminActions:
         else:
             self._waiting.append(WaitingAction(given, outcome))
             self._poll_at = now
+        return True
+
+    def _is_refused(self, given: GivenAction) -> bool:
+        """True: the asker lacks the role, and was told so. Refusals must not push orders out of the audit trail."""
+        principal = given.letter.principal
+        refused = self._context.refuse(principal, given.ask)
+        if refused is None:
+            return False
+        entry = refused.entry
+        if entry is not None and len(self._marks.actions) < REFUSED_NOTED_MAX:
+            detail = f"{entry.subject} {entry.detail}"
+            self._trail.note(entry.user, entry.action, self._place, detail, principal)
+        self._say(given, Reply(error=refused.text))
         return True
 
     def voted(self, voted: Voted) -> None:
@@ -221,8 +242,8 @@ class AdminActions:
 
     def _note(self, given: GivenAction, ending: str, detail: str) -> None:
         if given.action:
-            place = self._status.seats.place(self._member.own.index)
-            self._trail.note(given.user, given.action + ending, place, detail)
+            principal = given.letter.principal
+            self._trail.note(given.user, given.action + ending, self._place, detail, principal)
 
     def _say(self, given: GivenAction, reply: Reply) -> None:
         result = reply.result | {"state": self._member.state.value}

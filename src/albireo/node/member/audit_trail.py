@@ -68,7 +68,7 @@ class AuditTrail:
         """Entries in this log, not yet known to be committed or cut."""
         self._taken_ns = 0
 
-    def note(self, user: str, action: str, subject: str, detail: str) -> None:
+    def note(self, user: str, action: str, subject: str, detail: str, principal: str) -> None:
         """Enter that this member was asked for an action, or that an action has ended."""
         waiting = self._marks.actions
         last_ns = max(self._last_ns, waiting[-1].at_ns if waiting else 0)
@@ -81,6 +81,7 @@ class AuditTrail:
             action=action,
             subject=subject,
             detail=detail[:DETAIL_CHARS_MAX],
+            principal=principal,
         )
         self._marks.waiting([*waiting, entry])
         self._enter()

@@ -78,6 +78,7 @@ from albireo.machine.pair.member import Member
 from albireo.machine.pair.party import MemberFacts
 from albireo.model.instant import SECOND, Instant, TimePassed, soonest
 from albireo.model.position import Position
+from albireo.node.core.access import KeyAccess
 from albireo.node.core.membership import LogAndFolds
 from albireo.node.member.admin_actions import ActionContext, AdminActions
 from albireo.node.member.arguments import PairArguments
@@ -146,9 +147,9 @@ class PairMembership:
         )
         chance = random.Random(self._core.entropy(8))
         self._member = Member(arguments.config, facts, chance, self._actor.now())
-        records = (self._journal, self._append_audit)
-        asking = (self._ask_machine, self._ask_voter)
-        context = ActionContext(log.view, *asking, self._actor.wall_ns, self._stop_node, *records)
+        self._access = KeyAccess(self._core, self._actor, self._keys)
+        asking, records = (self._ask_machine, self._ask_voter), (self._journal, self._append_audit)
+        context = ActionContext(log.view, *asking, self._actor.wall_ns, self._stop_node, *records, self._access.refused)
         self._actions = AdminActions(self._member, self._status, self._marks, context)
         own, peer, status = self._member.own, self._member.peer, self._status
         told = (self._refuse, lambda session: self._step(SessionLost(session)))
@@ -249,6 +250,7 @@ class PairMembership:
         return holder is None or holder.awaits_disk(self._core.log.durable)
 
     def ticked(self, now: Instant) -> None:
+        self._access.look()
         for event in self._restoring.news(now):
             self._step(event)
         if now >= self._member.deadline():

@@ -2,6 +2,7 @@
 
     keys = Keys.load(data / "keys")
     keys.name_of(public)      "root[backup]", or "" when that key is not trusted
+    keys.roles[name]          role of a program at a node and below
     keys.keys_of(name)        keys to expect when we connect to that name: one, or two while it rotates
 
 One pair serves both as server and as client. It changes in three steps, on a port that stays: a next pair is made
@@ -19,15 +20,21 @@ from pathlib import Path
 
 import msgspec
 
+from albireo.model.access import AccessRole, RoleGrant, role_from
+from albireo.model.principal import PrincipalKind, kind_of
 from albireo.runtime.actor.clock import wall_ns
 from albireo.runtime.errors import KeysRefused
 from albireo.runtime.link.key_files import (
     KEYS_PER_NAME_MAX,
+    NODE_CHARS_MAX,
     OWN_FILE,
     REVOKED_MAX,
+    ROLES_FILE,
     TRUSTED_FILE,
     TRUSTED_MAX,
     KeyPair,
+    KeyRole,
+    KeyRoles,
     KnownKey,
     Mark,
     OwnKeys,
@@ -38,6 +45,7 @@ from albireo.runtime.link.key_files import (
     new_pair,
     public_key,
     read,
+    read_roles,
     write,
 )
 
@@ -45,10 +53,10 @@ from albireo.runtime.link.key_files import (
 class Keys:
     """The keys in one directory, as last read. `refresh` sees what others changed on disk."""
 
-    def __init__(self, directory: Path, own: OwnKeys, trust_list: Trust, mark: Mark) -> None:
+    def __init__(self, directory: Path, own: OwnKeys, trust_list: Trust, roles: KeyRoles, mark: Mark) -> None:
         """Use `load` or `new`."""
         self.directory = directory
-        self._take(own, trust_list, mark)
+        self._take(own, trust_list, roles, mark)
 
     @classmethod
     def load(cls, directory: Path) -> "Keys":
@@ -59,7 +67,8 @@ class Keys:
         """
         directory = directory.absolute()
         mark = mark_of(directory)
-        return cls(directory, read(directory, OWN_FILE, OwnKeys), read(directory, TRUSTED_FILE, Trust), mark)
+        own, trust_list = read(directory, OWN_FILE, OwnKeys), read(directory, TRUSTED_FILE, Trust)
+        return cls(directory, own, trust_list, read_roles(directory), mark)
 
     @classmethod
     def new(cls, directory: Path, name: str) -> "Keys":
@@ -114,19 +123,24 @@ class Keys:
         found = [known for known in self.trust_list.trusted if known.name == name and known.public in self._names]
         return tuple(known.public for known in sorted(found, key=lambda known: -known.since_ns))
 
-    def trust(self, name: str, public: str) -> None:
-        """Trust a key under a name; trusting it again changes nothing.
+    def trust(self, name: str, public: str, grant: RoleGrant | None = None) -> None:
+        """Trust a key under a name; trusting it again changes nothing but its role.
 
         Args:
             name: name of the holder; a second key of the same name is its next one, while it rotates.
             public: 64 hexadecimal digits, or Z85.
+            grant: role of the name, whichever key it uses; None: the one that it has, `view` at first.
         Raises:
-            KeysRefused: the key was revoked, is our own, another's, or the third of that name, or is none.
+            KeysRefused: the key was revoked, is our own, another's, or the third of that name, or is none; or the name
+                is no program's and can have no role.
         """
         check_name(name)
         key = public_key(public)
         with self._changing():
             self._check_trustable(name, key)
+            self._check_role(name, grant)
+            if grant is not None or not self.keys_of(name):
+                self._write_role(name, grant)
             if self.name_of(key) != name:
                 known = KnownKey(name=name, public=key, since_ns=self._after_all())
                 trusted = (*self.trust_list.trusted, known)
@@ -154,6 +168,8 @@ class Keys:
             revoked = (*self.trust_list.revoked, *(msgspec.structs.replace(one, since_ns=now) for one in gone))
             trusted = tuple(one for one in self.trust_list.trusted if one not in gone)
             write(self.directory, TRUSTED_FILE, Trust(trusted=trusted, revoked=revoked))
+            if all(one.name != name for one in trusted):
+                self._write_role(name, None)
         return tuple(one.public for one in gone)
 
     def begin_rotation(self) -> str:
@@ -206,14 +222,20 @@ class Keys:
         mark = mark_of(self.directory)
         if mark == self._read_mark:
             return False
-        self._take(read(self.directory, OWN_FILE, OwnKeys), read(self.directory, TRUSTED_FILE, Trust), mark)
+        own, trust_list = read(self.directory, OWN_FILE, OwnKeys), read(self.directory, TRUSTED_FILE, Trust)
+        self._take(own, trust_list, read_roles(self.directory), mark)
         return True
 
-    def _take(self, own: OwnKeys, trust_list: Trust, mark: Mark) -> None:
+    def _take(self, own: OwnKeys, trust_list: Trust, roles: KeyRoles, mark: Mark) -> None:
         revoked = {one.public for one in trust_list.revoked}
         self.own = own
         self.trust_list = trust_list
         self._names = {one.public: one.name for one in trust_list.trusted if one.public not in revoked}
+        programs = {one for one in self._names.values() if kind_of(one) is PrincipalKind.PROGRAM}
+        view = dict.fromkeys(programs, RoleGrant(AccessRole.VIEW))
+        given = {one.name: RoleGrant(role_from(one.role) or AccessRole.VIEW, one.node) for one in roles.roles}
+        self.roles = view | {name: grant for name, grant in given.items() if name in programs}
+        """Role of every program whose key is trusted, by name; another object whenever the files have changed."""
         self._read_mark = mark
 
     @contextlib.contextmanager
@@ -245,6 +267,25 @@ class Keys:
         if not holder and len(self.trust_list.trusted) >= TRUSTED_MAX:
             raise KeysRefused(self.directory, f"{TRUSTED_MAX} keys are trusted already", "revoke some")
 
+    def _check_role(self, name: str, grant: RoleGrant | None) -> None:
+        if grant is None:
+            return
+        kind = kind_of(name)
+        if kind is not PrincipalKind.PROGRAM:
+            reason = f"{name!r} is the name of a {kind.value}, which has no role"
+            raise KeysRefused(self.directory, reason, "leave --role out; only programs and people have one")
+        if len(grant.node) > NODE_CHARS_MAX or not grant.node.isprintable():
+            raise KeysRefused(self.directory, "that is no id of a node", "give one of the topology, such as root/north")
+
+    def _write_role(self, name: str, grant: RoleGrant | None) -> None:
+        """Write what a name may do; None: `view`, for which no line is needed."""
+        before = read_roles(self.directory).roles
+        roles = [one for one in before if one.name != name]
+        if grant is not None and grant != RoleGrant(AccessRole.VIEW):
+            roles.append(KeyRole(name=name, role=grant.role.word, node=grant.node))
+        if tuple(roles) != before:
+            write(self.directory, ROLES_FILE, KeyRoles(roles=tuple(roles)))
+
     def _following(self) -> KeyPair:
         if self.own.next is None:
             raise KeysRefused(self.directory, "no rotation is under way", "begin one: albireo keys rotate")
@@ -255,9 +296,10 @@ class Keys:
         return max([wall_ns(), *(one.since_ns + 1 for one in self.trust_list.trusted)])
 
 
-def introduce(*all_keys: Keys) -> None:
-    """Make each of them trust all others: demo, drills, tests."""
+def introduce(*all_keys: Keys, role: AccessRole = AccessRole.VIEW) -> None:
+    """Make each of them trust all others, and give this role to the programs among them: demo, drills, tests."""
     for keys in all_keys:
         for other in all_keys:
             if other is not keys:
-                keys.trust(other.name, other.public)
+                is_program = kind_of(other.name) is PrincipalKind.PROGRAM
+                keys.trust(other.name, other.public, RoleGrant(role) if is_program else None)

@@ -26,7 +26,7 @@ from albireo.model.position import Position
 from albireo.sim.engine.ledger import Tenures
 from albireo.sim.nodes.log import StagedLog
 
-COMMON = ("cases", "commands", "producers", "lives")
+COMMON = ("cases", "commands", "producers", "lives", "heard", "gone")
 """Sections of a snapshot that say the same on both members, whoever has the samples."""
 
 

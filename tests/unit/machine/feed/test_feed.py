@@ -22,7 +22,16 @@ from albireo.machine.feed.follower import (
     TakeSnapshot,
     TellLeader,
 )
-from albireo.machine.feed.leader import BEHIND_RECORDS, FAR_RECORDS, FOLLOWERS_MAX, GONE_NS, REST_LEAST_NS, WAIT_MS_MAX
+from albireo.machine.feed.leader import (
+    BEHIND_RECORDS,
+    FAR_RECORDS,
+    FOLLOWERS_MAX,
+    FRAMES_PER_TURN,
+    GONE_NS,
+    PULL_FRAMES,
+    REST_LEAST_NS,
+    WAIT_MS_MAX,
+)
 from albireo.machine.feed.pace import LEAST, LOOK_NS, PATIENCE_NS, SAVED_LOOKS
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import EpochEntry, EpochHistory, Position
@@ -214,6 +223,32 @@ def test_a_follower_that_is_behind_does_not_rest() -> None:
     leader.pulled(pull, 60, Position(2, 60), 100)
     assert not leader.pulls(Position(2, 60 + BEHIND_RECORDS - 1), now)
     assert leader.ready_count(Position(2, 60 + BEHIND_RECORDS), now) == 1
+
+
+def test_followers_that_lag_far_have_their_chunks_in_turn_and_few_in_one() -> None:
+    """Each chunk may be thousands of small frames, which somebody has to read and check."""
+    leader, committed, now = Leader(), Position(2, 1_000_000), Instant(0)
+    facts = LogFacts(LOG, HISTORY, first_sequence=1, committed=committed)
+    for number in range(FOLLOWERS_MAX):
+        hello = FeedHello(follower=f"f{number}", credit_bytes=1 << 24)
+        leader.hello(b"%d" % number, hello, facts, now)
+    asked: list[bytes] = []
+    while len(asked) < FOLLOWERS_MAX:
+        pulls = leader.pulls(committed, now)
+        assert 0 < len(pulls) * PULL_FRAMES <= FRAMES_PER_TURN
+        assert leader.ready_count(committed, now) > 0, "so that the rest have a turn of their own"
+        asked += [one.to for one in pulls]
+        for one in pulls:
+            leader.pulled(one, one.after + 100, Position(2, one.after + 100), 1_000, is_all=False)
+    assert len(set(asked)) == FOLLOWERS_MAX, "nobody is passed over"
+
+
+def test_followers_that_lack_little_are_all_served_in_one_turn() -> None:
+    leader, now = Leader(), Instant(0)
+    for number in range(FOLLOWERS_MAX):
+        hello = FeedHello(follower=f"f{number}", log_id=LOG, position=Position(2, 50), credit_bytes=1 << 24)
+        leader.hello(b"%d" % number, hello, FACTS, now)
+    assert len(leader.pulls(Position(2, 50 + FRAMES_PER_TURN // FOLLOWERS_MAX), now)) == FOLLOWERS_MAX
 
 
 def test_who_may_wait_rests_while_the_log_itself_catches_up() -> None:

@@ -1,19 +1,18 @@
 """Lives: each row of the table of answers to a hello (design/log-and-feed.md, Lives), and what else a life rests on."""
 
 import msgspec
-import pytest
 
 from albireo.codec import record
 from albireo.codec.frame import Frame
 from albireo.codec.message import Answer, Appended, AppendRefused, Ask, ProducerHello, ProducerWelcome, Successor
 from albireo.codec.record import GapFound, Kind, ProducerOpened, Record
-from albireo.machine.fold import producers as producers_fold
 from albireo.machine.fold.folds import Folds
-from albireo.machine.fold.producers import EARLIER_MAX, EarlierLife, Producers
+from albireo.machine.fold.producers import EARLIER_MAX, EarlierLife, Producers, Standing
 from albireo.machine.node.events import Deposed, FramesFollowed, LogCut
 from albireo.machine.producer.starts import run_of_start
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import EpochEntry, Position
+from albireo.model.topology import LimitSettings
 from tests.unit.machine.node.test_root_roles import ALONE, ITEMS, T0, Side, pair
 
 
@@ -219,15 +218,15 @@ def test_senders_of_lives_that_nobody_remembers_are_forgotten() -> None:
     assert len(one.root.folds.producers._names) == EARLIER_MAX + 1
 
 
-def test_a_full_table_counts_names_not_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producers_fold, "PRODUCERS_MAX", 2)
-    one = leader()
+def test_a_full_table_counts_names_not_lives() -> None:
+    one = Side(msgspec.structs.replace(ALONE, limits=LimitSettings(producers_max=2)))
+    one.lead()
     for run in range(1, 6):
         welcomed(one, run)
     for name in ("q", "r"):
         one.letter(ProducerHello(producer=name, run=1), sender=b"other")
     one.commit()
-    assert refusals(one)[-1] == ("admission", 0, 0)
+    assert refusals(one)[-1] == ("full", 0, 1)
     assert len(one.take(ProducerWelcome)) == 1
 
 
@@ -271,7 +270,7 @@ def test_a_log_of_0_1_0_is_one_number_for_all_runs_and_numbers_go_on() -> None:
     folded.fold_batch(4, 7, 20, Position(1, 30))
     folded.fold_opened(opened(4, 2), 40, 1)
     assert folded.last_appended(4) == 7
-    assert folded.standing("p", 2, 4) is producers_fold.Standing.PRESENT
+    assert folded.standing("p", 2, 4) is Standing.PRESENT
     assert Producers.restore(folded.snapshot()).snapshot() == folded.snapshot()
     assert folded.successions() == b"", "folds of a log of 0.1.0 are those that 0.1.0 has"
     assert folded.open("p", 3, 50, 1).producer_id == 5

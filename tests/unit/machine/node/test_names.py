@@ -15,11 +15,14 @@ from albireo.codec.message import (
 )
 from albireo.machine.feed.leader import Leader
 from albireo.machine.fold.producers import Producers
+from albireo.machine.node.events import KeysListed
+from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
 from albireo.model.principal import ANYBODY
 from tests.unit.machine.node.test_root_roles import ALONE, Side, pair
 
 LOCAL, MES, DESK, MEMBER = "local:1000", "mes-1", "anna@desk", "root[backup]"
+MAY_SEND = KeysListed({MES: RoleGrant(AccessRole.OPERATE), DESK: RoleGrant(AccessRole.OPERATE)})
 EVERYBODY = (LOCAL, MES, ANYBODY)
 NOBODY = ()
 
@@ -53,6 +56,7 @@ MAY_FOLLOW = {
 def alone() -> Side:
     side = Side(msgspec.structs.replace(ALONE, adapters=frozenset({"plc-1", "host"})))
     side.lead()
+    side.step(MAY_SEND)
     return side
 
 
@@ -148,6 +152,8 @@ def test_a_name_without_a_known_owner_is_whose_who_comes_first() -> None:
 
 def test_the_owner_of_a_name_survives_a_takeover_and_a_restart_from_a_snapshot() -> None:
     first, second = pair()
+    for one in (first, second):
+        one.step(MAY_SEND)
     assert may(first, "boiler", MES)
     second.follow(first)
     second.lead()

@@ -42,7 +42,9 @@ from albireo.machine.node.events import (
     PeerLost,
     Served,
     Stopping,
+    WakeUpEnded,
 )
+from albireo.machine.node.pending import FOLD_COST_MAX, fold_cost
 from albireo.machine.node.receipts import ANSWERS_MAX
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
@@ -111,13 +113,14 @@ class World:
         while self.root.folded_to != self.end:
             self.commit()
             self.step(Answered())
+            self.step(WakeUpEnded(0))
 
     def commit(self) -> None:
         self.committed = self.end
         self.step(Committed())
 
-    def letter(self, sender: bytes, message: AnyMessage, raw: Sequence[bytes] = ()) -> None:
-        self.step(LettersDrained([(sender, message, raw, "local:0")]))
+    def letter(self, sender: bytes, message: AnyMessage, raw: Sequence[bytes] = (), principal: str = "local:0") -> None:
+        self.step(LettersDrained([(sender, message, raw, principal)]))
 
     def pass_time(self, ns: int) -> None:
         self.now = Instant(self.now + ns)
@@ -173,10 +176,17 @@ def batch(world: World, item_id: int, values: Sequence[float]) -> SampleBatch:
     )
 
 
-def append(world: World, welcome: ProducerWelcome, sequence: int, values: Sequence[float], item: int = 0) -> None:
+def append(
+    world: World,
+    welcome: ProducerWelcome,
+    sequence: int,
+    values: Sequence[float],
+    item: int = 0,
+    principal: str = "local:0",
+) -> None:
     body = samples.encode_body(welcome.producer_id, sequence, batch(world, welcome.item_ids[item], values))
     entry = AppendEntry(Stream.SAMPLES, Kind.FLOAT64, len(values), body_crc(body))
-    world.letter(b"plc", Append(entries=(entry,)), [body])
+    world.letter(b"plc", Append(entries=(entry,)), [body], principal)
 
 
 def test_a_welcome_waits_for_the_commit_of_its_ids() -> None:
@@ -573,6 +583,7 @@ def test_nobody_waits_for_a_fold_and_a_fold_waits_for_the_answers() -> None:
         assert world.root.folded_to == folded, "folded before the answers have left"
         (receipt,) = world.take(Appended)
         world.step(Answered())
+        world.step(WakeUpEnded(0))
         assert isinstance(receipt, Appended)
         assert receipt.producer_sequence > told
         assert receipt.position == world.root.folded_to, "answered for more, or less, than is folded then"
@@ -589,8 +600,31 @@ def test_what_is_durable_is_folded_over_several_turns() -> None:
     world.step(Answered())
     assert world.root.has_unfolded
     assert world.root.folded_to < world.end
+    world.step(WakeUpEnded(0))
     world.sync()
     assert not world.root.has_unfolded
+    assert world.root.samples_committed == 1990
+
+
+def test_many_commits_of_one_wake_up_fold_no_more_than_one() -> None:
+    """A holder hears of several commits in one wake-up when its follower has answered several times."""
+    world = World()
+    welcome = hello(world)
+    begins = len(world.frames)
+    for number in range(1, 200):
+        append(world, welcome, number, [1.0] * 10)
+    frames = world.frames[begins:]
+    while world.root.folded_to != world.end:
+        before = world.root.folded_to.sequence
+        for one in frames:
+            if one.header.last_sequence > before:
+                world.committed = one.header.last
+                world.step(Committed())
+                world.step(Answered())
+        taken = [one for one in frames if before < one.header.last_sequence <= world.root.folded_to.sequence]
+        assert taken
+        assert sum(map(fold_cost, taken[:-1])) < FOLD_COST_MAX
+        world.step(WakeUpEnded(0))
     assert world.root.samples_committed == 1990
 
 

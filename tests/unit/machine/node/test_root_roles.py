@@ -41,6 +41,7 @@ from albireo.machine.node.events import (
     Permitted,
     Served,
     Suspended,
+    WakeUpEnded,
 )
 from albireo.machine.node.role import STANDING_BY_MAX, Role, RootConfig
 from albireo.machine.node.root import Root
@@ -110,6 +111,7 @@ class Side:
         self.committed = position
         self.step(Committed())
         self.step(Answered())
+        self.step(WakeUpEnded(0))
 
     def follow(self, other: "Side") -> None:
         """Take from the other whatever is missing here."""

@@ -220,9 +220,11 @@ def test_a_late_hello_of_a_run_before_takes_the_present_one_out_of_the_set_only_
 
 
 def answer(following: Following, **changes: object) -> FollowAnswered:
-    fields = {"cluster": "c", "member": 0, "run": 7, "store": "a", "to_run": 20, "epoch": 4}
-    fields |= {"session": following.session, "position": 300, "history": HISTORY.entries, "is_snapshot": True}
-    return msgspec.convert(fields | {"header_crc": 77, "log_time_ms": 9} | changes, FollowAnswered)
+    said = FollowAnswered(
+        cluster="c", member=0, run=7, store="a", to_run=20, epoch=4, session=following.session, position=300,
+        history=HISTORY.entries, is_snapshot=True, header_crc=77, log_time_ms=9,
+    )  # fmt: skip
+    return msgspec.structs.replace(said, **changes)
 
 
 def folds(following: Following, part: int, parts: int = 2, position: Position = FOLDED) -> FoldsSent:

@@ -1,5 +1,7 @@
 """Producer and sender of a local stream: what is acknowledged early is answered, kept, and sent again as it was."""
 
+import itertools
+
 import numpy as np
 
 from albireo.codec.message import Append, Appended, ProducerHello, ProducerWelcome, RoleTold
@@ -181,3 +183,21 @@ def test_a_new_holder_that_lacks_what_was_acknowledged_early_gets_it() -> None:
     assert [type(effect.message) for effect in effects if isinstance(effect, SayTo)] == [Append]
     assert one.late_welcomes == 0
     assert one.step(Heard(1, appended(1, epoch=5)), at(1)) == [], "told already"
+
+
+def test_hello_that_is_lost_is_said_again_after_the_same_time_however_many_were() -> None:
+    """Right around a takeover several may be: a pause that doubled from one to the next made a gap of ten seconds."""
+    one, settle_ns = sender(), SeekConfig().settle_ns
+    one.step(Offered(batches=(batch(1),)), at(0))
+    one.step(LineDown(0), at(0))
+    now, said = at(0), list[Instant]()
+    one.step(LineUp(1), now)
+    while len(said) < 6:
+        effects = one.step(Heard(1, RoleTold(is_acting=True, epoch=4)), now)
+        said += [now for effect in effects if isinstance(effect, SayTo) and isinstance(effect.message, ProducerHello)]
+        due = one.deadline()
+        assert due is not None
+        now = max(now, due)
+        one.step(TimePassed(), now)
+    pauses = [after - before for before, after in itertools.pairwise(said)]
+    assert max(pauses) <= settle_ns + SeekConfig().ask_ns

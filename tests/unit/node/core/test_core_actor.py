@@ -339,10 +339,10 @@ def test_a_lone_node_without_a_readable_snapshot_starts_with_its_log_and_says_so
             found = await status(tmp_path)
             assert isinstance(found["log"], dict)
             assert found["log"]["lacks_to"] == begin - 1 > 0
-            assert min(one.item_id for one in core.root.folds.dim) > 1_000_000, "id 7 may be another item's"
             async with asyncio.timeout(PATIENCE_S):
                 while not len(core.root.folds.cases):
                     await status(tmp_path)
+            assert min(one.item_id for one in core.root.folds.dim) > 1_000_000, "id 7 may be another item's"
             (case,) = core.root.folds.cases
             known = core.root.folds.dim.by_id(case.item_id)
             assert known is not None

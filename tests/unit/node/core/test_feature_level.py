@@ -17,7 +17,7 @@ from albireo.codec.record import LEVELS, FeatureRaised, Kind, Marked, Record, St
 from albireo.machine.fold.folds import Folds, joined, level_of
 from albireo.machine.node.turn import Turn
 from albireo.machine.pair.events import FromPeer, Refusal, State
-from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL
+from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL, OLDEST_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.log_view import LogView
 from albireo.node.core.actor import create
@@ -204,14 +204,14 @@ async def wait_for_level(data: Path, level: int) -> None:
 
 def test_a_node_alone_raises_its_log_once_and_is_not_started_below_it(tmp_path: Path) -> None:
     async def story() -> None:
-        async with running(create({**ARGUMENTS, "feature_level": 1}), tmp_path):
-            assert ((await status(tmp_path))["log"])["feature_level"] == 1  # type: ignore[index]
+        async with running(create({**ARGUMENTS, "feature_level": OLDEST_LEVEL}), tmp_path):
+            await wait_for_level(tmp_path, OLDEST_LEVEL)
         async with running(create(ARGUMENTS), tmp_path):
             await wait_for_level(tmp_path, FEATURE_LEVEL)
         async with running(create(ARGUMENTS), tmp_path):
             assert ((await status(tmp_path))["log"])["feature_level"] == FEATURE_LEVEL  # type: ignore[index]
-        with pytest.RaisesGroup(pytest.RaisesExc(ConfigurationRefused, match="level 2, this node knows 1; start it")):
-            async with running(create({**ARGUMENTS, "feature_level": 1}), tmp_path):
+        with pytest.RaisesGroup(pytest.RaisesExc(ConfigurationRefused, match="level 3, this node knows 2; start it")):
+            async with running(create({**ARGUMENTS, "feature_level": OLDEST_LEVEL}), tmp_path):
                 pass
 
     asyncio.run(story())

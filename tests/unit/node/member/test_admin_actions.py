@@ -14,16 +14,17 @@ from albireo.log import write_aside
 from albireo.log.files import sync_names
 from albireo.machine.pair.events import CaseTold, HoldAsked, MemberStopAsked, State, SwitchoverAsked
 from albireo.machine.vote.voter import VoteAsked, VoterState
+from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import MS, SECOND
 from albireo.node.member.action_replies import WHAT_TO_DO
-from albireo.node.member.admin_actions import WAITING_MAX
+from albireo.node.member.admin_actions import REFUSED_NOTED_MAX, WAITING_MAX
 from albireo.node.member.audit_trail import USER_CHARS_MAX
 from albireo.node.member.joint_stop import HOLD_NS
 from albireo.node.member.marks import ACTIONS_MAX, BYTES_MAX, NAME, UNREADABLE_NAME, MarkedCase, Marks
 from albireo.node.member.status import REFUSED_MAX, MemberStatus
 from albireo.runtime import Letter
 from albireo.sim.engine.disk import PowerCut, SimDisk
-from tests.parts.pair import WALL, Side, Table
+from tests.parts.pair import OPERATOR, WALL, Side, Table
 
 ANSWERED_NS = 15 * SECOND
 W1, W2, W3 = "witness:w1", "witness:w2", "witness:w3"
@@ -44,7 +45,7 @@ class Desk:
 def order(side: Side, what: str, **arguments: object) -> Callable[[], Answer | None]:
     """Give it; the result tells what was answered up to now."""
     desk = Desk()
-    letter = Letter(desk, b"c", Ask(request_id=7, what=what), [], "operator@desk")  # type: ignore[arg-type]  # Only `send`.
+    letter = Letter(desk, b"c", Ask(request_id=7, what=what), [], OPERATOR)  # type: ignore[arg-type]  # Only `send`.
     assert side.actions.asked(letter, Ask(request_id=7, what=what, arguments=arguments), side.table.now)
     return lambda: desk.answers[0] if desk.answers else None
 
@@ -583,6 +584,32 @@ def test_no_more_entries_wait_than_are_bounded(tmp_path: Path) -> None:
     waiting = Marks(table.sides[1].data).actions
     assert len(waiting) == ACTIONS_MAX and len(waiting[0].user) == USER_CHARS_MAX
     assert [one.at_ns for one in waiting] == sorted({one.at_ns for one in waiting}), "no two are alike"
+
+
+def test_refusals_for_want_of_a_role_push_no_order_out_of_the_trail(tmp_path: Path) -> None:
+    """Nobody serves, so all entries wait; whoever may only view asks once a second for longer than fits."""
+    table = Table(tmp_path)
+    side = table.sides[1]
+    refused(side, "switchover", user="rosa")
+    side.access.told({OPERATOR: RoleGrant(AccessRole.VIEW)})
+    for _ in range(ACTIONS_MAX):
+        answer = outcome(side, "switchover", user="boss")
+        assert "needs the role engineer" in answer.error
+        table.pass_time(SECOND)
+    waiting = side.marks.actions
+    assert [one.action for one in waiting[:2]] == ["switchover", "switchover_refused"]
+    assert {(one.action, one.user, one.principal) for one in waiting[2:]} == {("access_refused", "boss", OPERATOR)}
+    assert len(waiting) == REFUSED_NOTED_MAX
+
+
+def test_a_role_that_is_missing_is_named_and_nothing_is_done(begun: Table) -> None:
+    primary = begun.sides[0]
+    primary.access.told({OPERATOR: RoleGrant(AccessRole.OPERATE)})
+    answer = outcome(primary, "maintenance", is_on=True, user="boss")
+    assert "needs the role engineer at root; 'operator@desk' has operate" in answer.error
+    begun.pass_time(SECOND)
+    assert (primary.member.state, primary.marks.maintenance_since_ns) == (State.ACTIVE, 0)
+    assert on_record(primary)[-1] == ("access_refused", "boss", "root[primary]")
 
 
 def cases(side: Side) -> dict[str, Any]:

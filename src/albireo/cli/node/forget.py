@@ -1,0 +1,31 @@
+"""`albireo forget`: take names that are no more out of the tables of a node."""
+
+import getpass
+from pathlib import Path
+
+import click
+
+from albireo.cli.output import emit, json_option, show
+from albireo.cli.place import data_option, node_client
+
+
+@click.command("forget")
+@click.argument("kind", type=click.Choice(["producer", "item"]))
+@click.argument("names", nargs=-1, required=True)
+@click.option("--reason", default="", help="Why; kept in the audit journal.")
+@click.option("--user", default=getpass.getuser, help="Who orders; the login name by default.")
+@data_option
+@json_option
+def command(kind: str, names: tuple[str, ...], reason: str, user: str, data: Path | None, as_json: bool) -> None:
+    """Forget producers or items by their names: all that are given, or none.
+
+    Neither is forgotten while it is alive or configured, nor an item with an open case. Stored values stay, under the
+    name and the id that the item had. A program of a forgotten producer that comes back has to be started again.
+    """
+    with node_client(data) as client:
+        arguments = {"producers": names} if kind == "producer" else {"items": names}
+        done = client.ask("forget", of="core", timeout_s=None, user=user, reason=reason, **arguments)
+    if as_json:
+        emit(done)
+    else:
+        show(f"forgotten: {', '.join(names)}")

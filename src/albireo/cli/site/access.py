@@ -1,0 +1,101 @@
+"""`albireo access`: who may do what; changed on record.
+
+Spec: docs/access.md.
+"""
+
+import getpass
+import shlex
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from albireo.cli.output import emit, json_option, say, show, show_table
+from albireo.cli.place import data_option, node_client
+from albireo.model.access import ROLE_WORDS
+
+SOURCES: Final = {True: "on record", False: "with its key"}
+NODE_HELP: Final = "Only at this node and below, such as root/north; without it everywhere."
+
+
+@click.group("access")
+def command() -> None:
+    """Who may do what: the roles view, operate, engineer and admin of every key that is trusted.
+
+    A role given here is on record in the log of the node or pair, and counts before the role that `albireo keys trust`
+    gave. Users of this machine who may reach the data directory are admins.
+    """
+
+
+@command.command("list")
+@data_option
+@json_option
+def list_access(data: Path | None, as_json: bool) -> None:
+    """List everybody who has a role, and where it comes from."""
+    with node_client(data) as client:
+        rows: Any = client.ask("access_list")
+    if as_json:
+        emit({"access": rows})
+        return
+    show_table(
+        ("who", "role here", "roles", "given", "key"),
+        [
+            (
+                row["principal"],
+                row["role"],
+                ", ".join(role_text(one) for one in row["grants"]) or "none",
+                SOURCES[row["is_on_record"]],
+                {True: "trusted", False: "not trusted", None: ""}[row["has_key"]],
+            )
+            for row in rows
+        ],
+    )
+
+
+@command.command("grant")
+@click.argument("name")
+@click.argument("role", type=click.Choice(ROLE_WORDS))
+@click.option("--node", default="", help=NODE_HELP)
+@click.option("--user", default=getpass.getuser, help="Who acts; the login name by default.")
+@data_option
+@json_option
+def grant(name: str, role: str, node: str, user: str, data: Path | None, as_json: bool) -> None:
+    """Give the holder of the key trusted as NAME a role.
+
+    It takes the place of the role that NAME was given at the same node. Without anything on record NAME has the role of
+    its key; from the first change on only what is on record counts.
+    """
+    _change(data, as_json, "access_grant", principal=name, role=role, node=node, user=user)
+
+
+@command.command("revoke")
+@click.argument("name")
+@click.option("--node", default="", help="Only the role given at this node; without it every role.")
+@click.option("--user", default=getpass.getuser, help="Who acts; the login name by default.")
+@data_option
+@json_option
+def revoke(name: str, node: str, user: str, data: Path | None, as_json: bool) -> None:
+    """Take roles from NAME; what is left to it is to view.
+
+    An order that NAME has under way goes on to its receipt; the next one is refused. To keep NAME out altogether revoke
+    its keys: `albireo keys revoke NAME`.
+    """
+    _change(data, as_json, "access_revoke", principal=name, node=node, user=user)
+
+
+def _change(data: Path | None, as_json: bool, what: str, **arguments: Any) -> None:
+    name = arguments["principal"]
+    with node_client(data) as client:
+        client.ask(what, **arguments)
+        rows: Any = client.ask("access_list")
+    row = next(one for one in rows if one["principal"] == name)
+    if as_json:
+        emit(row)
+        return
+    show(f"{name}: {', '.join(role_text(one) for one in row['grants']) or 'view'}")
+    if row["has_key"] is False:
+        say(f"No key is trusted under this name yet: albireo keys trust {shlex.quote(name)} KEY")
+
+
+def role_text(grant: dict[str, str]) -> str:
+    return f"{grant['role']} at {grant['node']}" if grant["node"] else grant["role"]

@@ -1,0 +1,1 @@
+"""Access: which role each message and question needs, who has which, and how that is changed on record."""

@@ -1,0 +1,156 @@
+"""Changes of access: what `access_grant` and `access_revoke` ask for, as records to append, or why not.
+
+One change at a time: the next is judged when the one before it is committed, so that two of them together can't take
+away what each of them alone may not, the last admin.
+
+Spec: ADR-0154.
+"""
+
+from typing import Final
+
+import msgspec
+
+from albireo.codec.record import AccessGranted, AccessRevoked, may_append
+from albireo.machine.access.fold import changed
+from albireo.machine.access.judge import AccessJudge
+from albireo.model.access import ROLE_WORDS, is_admin_everywhere, role_from
+from albireo.model.principal import PrincipalKind, kind_of
+
+PRINCIPALS_MAX: Final = 1_000
+"""Most principals on record, as many as keys can be trusted."""
+GRANTS_MAX: Final = 16
+"""Most roles of one principal, each at another node."""
+NAME_CHARS_MAX: Final = 64
+"""Longest name of a key (runtime/link/key_files.py)."""
+NODE_CHARS_MAX: Final = 200
+USER_CHARS_MAX: Final = 100
+
+_NO_ROLES: Final = {
+    PrincipalKind.MEMBER: "a member of a pair: its key is for the commands that run beside it, and may all",
+    PrincipalKind.WITNESS: "a witness: its key is for votes",
+    PrincipalKind.LOCAL: "a user of this machine: who may reach the data directory may all",
+    PrincipalKind.ANYBODY: "no name of a key",
+}
+
+
+class GrantAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of the question `access_grant`."""
+
+    principal: str
+    role: str
+    node: str = ""
+    """Id of the topmost node; empty: every node."""
+    user: str = ""
+
+
+class RevokeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of the question `access_revoke`."""
+
+    principal: str
+    node: str = ""
+    """Node at which the role was given; empty: every role."""
+    user: str = ""
+
+
+class ChangeRefusal(msgspec.Struct, frozen=True):
+    """Reason why access is not changed, and what to do about it."""
+
+    reason: str
+
+
+AccessChange = AccessGranted | AccessRevoked
+
+
+class AccessChanges:
+    """Changes of access of one tenure."""
+
+    def __init__(self, judge: AccessJudge) -> None:
+        self._judge = judge
+        self._under_way = 0
+        """Sequence of the last change that was appended."""
+
+    def rows(self) -> list[dict[str, object]]:
+        """Everybody who has a role, by name; for `access_list`."""
+        judge = self._judge
+        return [
+            {
+                "principal": name,
+                "role": judge.role_of(name).word,
+                "grants": [{"role": one.role.word, "node": one.node} for one in judge.grants_of(name)],
+                "is_on_record": name in judge.fold,
+                "has_key": None if judge.listed is None else name in judge.listed,
+            }
+            for name in sorted({*judge.fold, *(judge.listed or {})})
+        ]
+
+    def record_of(self, asked: GrantAsked | RevokeAsked, folded_to: int, level: int) -> AccessChange | ChangeRefusal:
+        """The record that does what is asked.
+
+        Args:
+            folded_to: sequence up to which the log is folded.
+            level: feature level of the log.
+        """
+        if self._under_way > folded_to:
+            return ChangeRefusal("another change of access is not committed yet; ask again in a moment")
+        objection = self._objection(asked)
+        if objection:
+            return ChangeRefusal(objection)
+        record: AccessChange
+        if isinstance(asked, GrantAsked):
+            record = AccessGranted(principal=asked.principal, role=asked.role, node=asked.node)
+        else:
+            record = AccessRevoked(principal=asked.principal, node=asked.node)
+        if not may_append(record, level):
+            return ChangeRefusal(
+                "roles go on record once the log has the feature level of this version, which needs both members to "
+                "run it; until then give them with the keys: albireo keys trust NAME KEY --role ROLE"
+            )
+        return self._takes_the_last_admin(record) or record
+
+    def appended(self, sequence: int) -> None:
+        self._under_way = sequence
+
+    def _objection(self, asked: GrantAsked | RevokeAsked) -> str:
+        name, node = asked.principal, asked.node
+        kind = kind_of(name)
+        if kind is not PrincipalKind.PROGRAM:
+            return f"{name!r} is {_NO_ROLES[kind]}; only programs and people with a key have roles"
+        if len(name) > NAME_CHARS_MAX or not name.isprintable() or " " in name:
+            return f"no key has this name; one has 1..{NAME_CHARS_MAX} characters without blanks"
+        if len(node) > NODE_CHARS_MAX or not node.isprintable() or len(asked.user) > USER_CHARS_MAX:
+            return f"node takes at most {NODE_CHARS_MAX} printable characters, user at most {USER_CHARS_MAX}"
+        if isinstance(asked, RevokeAsked):
+            return self._nothing_to_revoke(name, node)
+        if role_from(asked.role) is None:
+            return f"there is no role {asked.role!r}; the roles are {', '.join(ROLE_WORDS)}"
+        return self._too_many(name, node)
+
+    def _nothing_to_revoke(self, name: str, node: str) -> str:
+        judge = self._judge
+        if name not in judge.fold and name not in (judge.listed or {}):
+            return f"nothing is known of {name!r}; see: albireo access list"
+        if node and all(one.node != node for one in judge.grants_of(name)):
+            return f"{name!r} was given no role at {node!r}; see: albireo access list"
+        return ""
+
+    def _too_many(self, name: str, node: str) -> str:
+        known = self._judge.fold.grants_of(name)
+        if known is None and len(self._judge.fold) >= PRINCIPALS_MAX:
+            return f"{PRINCIPALS_MAX} principals have roles on record; give the next its role with its key (keys trust)"
+        if known is not None and len(known) >= GRANTS_MAX and all(one.node != node for one in known):
+            return f"{name!r} has {GRANTS_MAX} roles already; first: albireo access revoke {name} --node NODE"
+        return ""
+
+    def _takes_the_last_admin(self, record: AccessChange) -> ChangeRefusal | None:
+        """Refuse to leave the pair without anybody who may give roles over the network."""
+        judge, name = self._judge, record.principal
+        holders = set(judge.fold) if judge.listed is None else set(judge.listed)
+        if name not in holders or not judge.rules_everywhere(name):
+            return None
+        after = changed(judge.fold.grants_of(name) or (), record)
+        if is_admin_everywhere(after) or any(judge.rules_everywhere(one) for one in holders - {name}):
+            return None
+        return ChangeRefusal(
+            f"{name!r} is the last admin with a key: first make another one: albireo access grant NAME admin (whoever "
+            "may reach the data directory of a node stays an admin there)"
+        )

@@ -1,0 +1,168 @@
+"""The judge: whether a principal may say a message at this node, and the words to whoever may not.
+
+    local user, other member, anybody on a link without keys      admin
+    witness                                                       none
+    program: what is on record of its name                        the highest of it that covers this node
+             nothing on record                                    what the key directory says of it
+             neither                                              view
+
+Refusals of more than a look go on record, for each principal at most one in a second, with the number left out.
+
+Not decided here: whether the sender is who it says (runtime/link), what is heard from its kind (codec/principal.py).
+Spec: ADR-0154.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from albireo.codec.message import AnyMessage, Ask, ProducerHello
+from albireo.codec.record import Audited
+from albireo.machine.access.fold import AccessFold
+from albireo.machine.access.needs import MESSAGES, needed_for
+from albireo.model.access import AccessRole, RoleGrant, highest, is_admin_everywhere
+from albireo.model.instant import SECOND, Instant, WallTime
+from albireo.model.principal import PrincipalKind, kind_of
+
+ON_RECORD_NS: Final = SECOND
+"""Shortest time between two refusals of one principal that go on record."""
+REMEMBERED_MAX: Final = 2_000
+"""Most principals whose role, or last refusal, is remembered: twice as many as keys can be trusted."""
+CLAIMED_CHARS_MAX: Final = 100
+
+_OF_KIND: Final = {
+    PrincipalKind.LOCAL: AccessRole.ADMIN,
+    PrincipalKind.MEMBER: AccessRole.ADMIN,
+    PrincipalKind.ANYBODY: AccessRole.ADMIN,
+    PrincipalKind.WITNESS: AccessRole.NONE,
+}
+"""Role of every principal of a kind; programs have roles of their own."""
+
+
+class RefusedAccess(msgspec.Struct, frozen=True):
+    """A refusal for want of a role."""
+
+    text: str
+    """Words for whoever is refused: what is missing, and who can give it."""
+    entry: Audited | None
+    """Entry for the audit trail; None: it is a look, or one went on record within the last second."""
+
+
+class _Refusals(msgspec.Struct):
+    told_at: Instant
+    left_out: int = 0
+
+
+class AccessJudge:
+    """Judge of one node; lives as long as its root machine."""
+
+    def __init__(self, node: str, fold: AccessFold) -> None:
+        self.node = node
+        self.fold = fold
+        self.listed: Mapping[str, RoleGrant] | None = None
+        """Programs whose keys are trusted, with the role that the key directory gives; None: there is no directory."""
+        self._may_say: dict[str, frozenset[type]] = {}
+        """Messages that each principal may say; a question goes by its name, and is judged each time."""
+        self._changes = fold.changes
+        self._refusals: dict[str, _Refusals] = {}
+
+    def restored(self, fold: AccessFold) -> None:
+        """Go on from another fold."""
+        self.fold = fold
+        self._may_say.clear()
+
+    def told(self, listed: Mapping[str, RoleGrant]) -> None:
+        """Take what the key directory says now."""
+        self.listed = listed
+        self._may_say.clear()
+
+    def lacks(self, principal: str, message: AnyMessage) -> bool:
+        """True: the principal may not say it here. On the way of every batch, which costs a look at two tables."""
+        if self._changes != self.fold.changes:
+            self._may_say.clear()
+            self._changes = self.fold.changes
+        may_say = self._may_say.get(principal)
+        if may_say is None:
+            may_say = self._learn(principal)
+        return type(message) not in may_say and self.role_of(principal) < needed_for(message)
+
+    def role_of(self, principal: str) -> AccessRole:
+        """Role of a principal at this node."""
+        of_kind = _OF_KIND.get(kind_of(principal))
+        return highest(self.grants_of(principal), self.node) if of_kind is None else of_kind
+
+    def rules_everywhere(self, principal: str) -> bool:
+        """True: the principal is a program whose role is admin over the whole tree."""
+        return is_admin_everywhere(self.grants_of(principal))
+
+    def grants_of(self, principal: str) -> tuple[RoleGrant, ...]:
+        """Roles of a program: those on record, or that of the key directory."""
+        recorded = self.fold.grants_of(principal)
+        if recorded is not None:
+            return recorded
+        listed = (self.listed or {}).get(principal)
+        return () if listed is None else (listed,)
+
+    def refused(self, principal: str, message: AnyMessage, now: Instant, wall: WallTime) -> RefusedAccess:
+        """The refusal of a message that the principal may not say."""
+        needed, subject = needed_for(message), subject_of(message)
+        text = self._words(principal, subject, needed)
+        if needed <= AccessRole.VIEW:
+            return RefusedAccess(text, None)
+        left_out = self._left_out(principal, now)
+        if left_out is None:
+            return RefusedAccess(text, None)
+        detail = f"needs {needed.word} at {self.node}, has {self.role_of(principal).word}"
+        detail += f"; {left_out} more before were left out" if left_out else ""
+        claimed = message.arguments.get("user") if isinstance(message, Ask) else None
+        entry = Audited(
+            at_ns=wall,
+            user=claimed[:CLAIMED_CHARS_MAX] if isinstance(claimed, str) else "",
+            action="access_refused",
+            subject=subject,
+            detail=detail,
+            principal=principal,
+        )
+        return RefusedAccess(text, entry)
+
+    def _left_out(self, principal: str, now: Instant) -> int | None:
+        """Number of refusals left out since the last on record; None: this one is left out too."""
+        before = self._refusals.get(principal)
+        if before is not None and now - before.told_at < ON_RECORD_NS:
+            before.left_out += 1
+            return None
+        if before is None and len(self._refusals) >= REMEMBERED_MAX:
+            del self._refusals[next(iter(self._refusals))]
+        self._refusals[principal] = _Refusals(now)
+        return 0 if before is None else before.left_out
+
+    def _words(self, principal: str, subject: str, needed: AccessRole) -> str:
+        if kind_of(principal) is not PrincipalKind.PROGRAM:
+            return f"{subject}: {principal!r} is a {kind_of(principal).value} and may not"
+        return (
+            f"{subject} needs the role {needed.word} at {self.node}; {principal!r} has {self.role_of(principal).word}; "
+            f"an admin grants it: albireo access grant {principal} {needed.word}"
+        )
+
+    def _learn(self, principal: str) -> frozenset[type]:
+        if len(self._may_say) >= REMEMBERED_MAX:
+            self._may_say.clear()
+        role = self.role_of(principal)
+        may_say = self._may_say[principal] = frozenset(kind for kind, needed in MESSAGES.items() if needed <= role)
+        return may_say
+
+
+def subject_of(message: AnyMessage) -> str:
+    """Name of what was asked, for people and for the audit trail."""
+    match message:
+        case Ask(what="case_action", arguments={"action": str(action)}):
+            return f"case_action {action[:CLAIMED_CHARS_MAX]}"
+        case Ask(what="write", arguments={"item": str(item)}):
+            return f"write {item[:CLAIMED_CHARS_MAX]}"
+        case Ask(what=what):
+            return what[:CLAIMED_CHARS_MAX]
+        case ProducerHello(producer=name):
+            return f"producer {name[:CLAIMED_CHARS_MAX]}"
+        case _:
+            return type(message).__name__

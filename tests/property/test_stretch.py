@@ -1,0 +1,128 @@
+"""Runs of small frames: folded together they leave the same folds as frame by frame, byte for byte.
+
+Stories are long enough that most of a calm one is folded together, and have in them all that a stretch may not contain:
+values that leave their band, rates, suppressors, stale items and their return, late and set-back clocks, bad qualities,
+unknown items, wrong types, bodies that are malformed, texts beyond ASCII, references, declarations.
+"""
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from albireo.codec import record, reference
+from albireo.codec.record import Kind, Marked, Stream
+from albireo.machine.fold.folds import Folds
+from albireo.model import quality as q
+from albireo.model.instant import MS, WallTime
+from albireo.model.value import Value, ValueType
+from tests.parts.alarm import WALL_0
+from tests.parts.sample_log import ALARMS, TYPES, Log, begun, value_of
+
+Rows = list[tuple[int, Value, int, int | None]]
+
+calm = st.tuples(
+    st.just("calm"),
+    st.lists(st.sampled_from([(1,), (1, 2), (2,), (4,), (6,), (7,), (4, 7)]), min_size=1, max_size=4),
+    st.integers(20, 60),
+    st.sampled_from([0, 1, 10, 50]),
+)
+"""Items of each frame, taken in turns; number of frames; milliseconds of log time between them."""
+rows = st.tuples(
+    st.sampled_from([*TYPES, 99]),
+    st.integers(0, 16),
+    st.sampled_from([0, 0, 0, int(q.UNCERTAIN), int(q.BAD), int(q.BAD_NO_COMMUNICATION)]),
+    st.sampled_from([None, None, None, -1, -500, 200]),
+)
+some = st.tuples(st.just("rows"), st.lists(rows, min_size=1, max_size=6))
+odd = st.one_of(
+    st.tuples(st.just("time"), st.sampled_from([1, 400, 2_500, 6_000])),
+    st.tuples(st.just("mark")),
+    st.tuples(st.just("body"), st.sampled_from([b"", b"x" * 15, b"x" * 30, bytes(48)]), st.sampled_from(ValueType)),
+    st.tuples(st.just("reference")),
+    st.tuples(st.just("declare"), st.sampled_from([1, 2, 3, 4]), st.booleans()),
+)
+
+
+def tell(log: Log, step: tuple[object, ...]) -> None:
+    match step:
+        case ("calm", list(turns), int(count), int(every_ms)):
+            for number in range(count):
+                ids = turns[number % len(turns)]
+                values: list[Value] = ["ab" if TYPES[one] is ValueType.STRING else 4 + number % 3 for one in ids]
+                found: Rows = [(one, value, 0, None) for one, value in zip(ids, values, strict=True)]
+                log.rows([*found, *found[: number % 2]], TYPES[ids[0]], number % 3)
+                log.log_time_ms += every_ms
+        case ("rows", list(drawn)):
+            type_of = TYPES.get(drawn[0][0], ValueType.FLOAT64)
+            of_type = [one for one in drawn if TYPES.get(one[0], type_of) is type_of or type_of is ValueType.FLOAT64]
+            fitting = [(a, _fitting(type_of, value_of(a, b) if a in TYPES else 0), c, d) for a, b, c, d in of_type]
+            log.rows([(a, b, c, None if d is None else log.wall_ns + d * MS) for a, b, c, d in fitting], type_of, 1)
+        case ("time", int(ms)):
+            log.log_time_ms += ms
+        case ("mark",):
+            log.records(Stream.CONTROL, Marked())
+        case ("body", bytes(body), ValueType() as value_type):
+            log.add(Stream.SAMPLES, int(value_type), 1, body)
+        case ("reference",):
+            body = record.PRODUCER.pack(2, 1000 + log.sequence)
+            log.add(Stream.SAMPLES, Kind.REFERENCE, 3, body + bytes(reference.encode(log.frames[0])[16:]))
+        case ("declare", int(item_id), bool(has_alarm)):
+            log.declare(item_id, ALARMS[item_id] if has_alarm else None)
+        case _:
+            pytest.fail(f"no such step: {step}")
+
+
+def _fitting(value_type: ValueType, value: Value) -> Value:
+    """The value as one of this type: a batch has one type, whatever its items have."""
+    if value_type is ValueType.STRING:
+        return str(value)
+    return 3.0 if isinstance(value, str) else float(value) if value_type is ValueType.FLOAT64 else int(value)
+
+
+def look(folds: Folds) -> object:
+    """All that the folds say from now on."""
+    conditions = folds.conditions
+    return (
+        folds.snapshot(),
+        (folds.log_time_ms, folds.unreadable, folds.deadline()),
+        (conditions.log_time, conditions.changes, conditions.deadline()),
+        folds.propose(WallTime(WALL_0)),
+        [folds.producers.last_appended(one) for one in (1, 2)],
+    )
+
+
+@given(st.lists(st.one_of(calm, some, some, odd), max_size=14), st.data())
+@settings(max_examples=250, deadline=None)
+@pytest.mark.slow
+def test_frames_folded_together_leave_what_they_leave_one_by_one(
+    story: list[tuple[object, ...]], data: st.DataObject
+) -> None:
+    log = begun()
+    for step in story:
+        tell(log, step)
+    alone, together, halves = Folds(), Folds(), Folds()
+    for frame in log.frames:
+        alone.replay(frame)
+    together.replay_all(log.frames)
+    cut = data.draw(st.integers(0, len(log.frames)))
+    halves.replay_all(log.frames[:cut])
+    halves.replay_all(log.frames[cut:])
+    assert look(together) == look(alone) == look(halves)
+
+
+def test_numbers_are_what_the_rows_say() -> None:
+    """The oracle is told apart from the tested: each item's last row, by hand."""
+    log = begun()
+    for number in range(100):
+        log.rows([(1, 3.0 + number % 2, 0, None), (1, 4.5, 0, None)], ValueType.FLOAT64, 1)
+        log.rows([(6, "ab", 0, None)], ValueType.STRING, 2)
+        log.log_time_ms += 1
+    folds = Folds()
+    folds.replay_all(log.frames)
+    readings = {one.name: one for one in folds.readings(list(folds.dim))}
+    assert (readings["root:plain"].value, readings["root:text"].value) == (4.5, "ab")
+    assert readings["root:plain"].source_ns == log.wall_ns - MS
+    assert folds.dim.live.changed_at[0] == log.sequence - 1
+    assert (folds.producers.last_appended(1), folds.producers.last_appended(2)) == (199, 200)
+    assert np.array_equal(folds.conditions.watched.seen[[0, 5]], [99 * MS, 99 * MS])
