@@ -147,7 +147,7 @@ async def judged(plant: Plant, end: KeyedEnd, name: str) -> None:
     own = membership(plant)
     places = {
         KeyedEnd.PEER: (own._links.own[0], PLACES[0]),
-        KeyedEnd.CLIENT: (own._links.door.link, PLACES[0]),
+        KeyedEnd.CLIENT: (own._links.clients, PLACES[0]),
         KeyedEnd.WITNESS: (plant.witness._link, VOTER),
     }
     at, peer = places[end]

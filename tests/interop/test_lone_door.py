@@ -46,13 +46,13 @@ def test_each_kind_of_key_is_heard_as_the_table_says(tmp_path: Path, name: str) 
     async def story() -> None:
         lone = LoneNode(tmp_path, *KINDS)
         async with lone.core_up(), speaker(lone, name) as link:
-            door = lone.core._membership.door
+            door = lone.core._membership.door.link
             assert door is not None
             allowed = Audience(KeyedEnd.CLIENT).hears(name)
             assert bool(allowed) == (name == OPERATOR)
             heard, _ = await said(link, door, name, [plain(one) for one in MESSAGES])
             assert heard == len(allowed)
-            assert lone.core._membership.describe_door()["not_heard"] == len(MESSAGES) - heard
+            assert lone.core._membership.door.describe()["not_heard"] == len(MESSAGES) - heard
 
     asyncio.run(story())
 
@@ -119,8 +119,8 @@ def test_without_keys_and_without_the_option_the_door_stays_closed_and_says_so(t
     async def story() -> None:
         lone = LoneNode(tmp_path)
         async with lone.core_up():
-            assert lone.core._membership.door is None
-            told = lone.core._membership.describe_door()
+            assert lone.core._membership.door.link is None
+            told = lone.core._membership.door.describe()
             assert f"albireo keys new root --data {lone.data}" in str(told["closed_because"])
             with pytest.raises(PeerUnreachable):
                 await aside(lambda: Program(lone.endpoint, None, 1.0))

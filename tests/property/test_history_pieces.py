@@ -21,11 +21,11 @@ from albireo.node.history import paging
 from albireo.node.history.errors import QueryRefused, UnknownItem
 from albireo.node.history.files import merging, sweep
 from albireo.node.history.files.store import HistoryStore
-from albireo.node.history.hot import HotContent
-from albireo.node.history.paging import PagedHistory, Piece
+from albireo.node.history.hot import HotContent, HotRows
+from albireo.node.history.paging import AnswerPiece, PagedHistory
 from albireo.node.history.per_interval import AGGREGATES, Aggregation, interval_table
-from albireo.node.history.query import HotRows, StoredHistory, TimeRange
-from albireo.node.history.questions import AnyPieceAsked, EventsPieceAsked, GapsPieceAsked, HistoryPieceAsked
+from albireo.node.history.query import StoredHistory, TimeRange
+from albireo.node.history.questions import AnyPieceQuestion, EventsQuestion, GapsQuestion, RowsQuestion
 from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
 
 DAY_NS = 86_400 * SECOND
@@ -58,7 +58,7 @@ class MemberHistory:
             made = merging.merge_files(self.store, plan, self.store.manifest.generation + 1, threading.Event())
             self.store.replace(merging.inputs_listed(self.store, plan), made, self.hot.complete_to_ns)
 
-    def piece(self, asked: AnyPieceAsked) -> Piece:
+    def piece(self, asked: AnyPieceQuestion) -> AnswerPiece:
         content = self.hot.content()
         return PagedHistory(self.store.root, self.store.manifest, content, dict(self.store.items)).piece(asked)
 
@@ -139,7 +139,7 @@ class Recorded:
             member.hot.fork(at)
             fill(member.hot, self.log)
 
-    def pieces(self, ask: Callable[[str, int], AnyPieceAsked]) -> tuple[list[pa.Table], list[int]]:
+    def pieces(self, ask: Callable[[str, int], AnyPieceQuestion]) -> tuple[list[pa.Table], list[int]]:
         """All pieces, each asked of either member, which seals and merges meanwhile."""
         following, found, complete = "", [], []
         while True:
@@ -154,9 +154,9 @@ class Recorded:
                 return found, complete
 
 
-def history_of(world: Recorded, cursor: str, rows_max: int, **more: Any) -> HistoryPieceAsked:
+def history_of(world: Recorded, cursor: str, rows_max: int, **more: Any) -> RowsQuestion:
     from_ns, to_ns = world.span
-    return HistoryPieceAsked(from_ns=from_ns, to_ns=to_ns, cursor=cursor, rows_max=rows_max, **more)
+    return RowsQuestion(from_ns=from_ns, to_ns=to_ns, cursor=cursor, rows_max=rows_max, **more)
 
 
 def keys(table: pa.Table) -> list[tuple[int, ...]]:
@@ -198,7 +198,7 @@ def test_pieces_of_aggregates_are_the_whole_answer(
         for name, item_id in items.items()
     }
 
-    def ask(cursor: str, rows_max: int) -> HistoryPieceAsked:
+    def ask(cursor: str, rows_max: int) -> RowsQuestion:
         more = {"aggregate": aggregate, "bucket_ns": every_ns, "names": tuple(items)}
         return history_of(world, cursor, rows_max, **more)
 
@@ -216,11 +216,11 @@ def test_pieces_of_events_and_gaps_are_the_whole_answer(tmp_path: Path, seed: in
     from_ns, to_ns = world.span
     reader = world.members[0].reader()
 
-    def events(cursor: str, rows_max: int) -> EventsPieceAsked:
-        return EventsPieceAsked(from_ns=from_ns, to_ns=to_ns, cursor=cursor, rows_max=rows_max, kind="audit")
+    def events(cursor: str, rows_max: int) -> EventsQuestion:
+        return EventsQuestion(from_ns=from_ns, to_ns=to_ns, cursor=cursor, rows_max=rows_max, kind="audit")
 
-    def gaps(cursor: str, rows_max: int) -> GapsPieceAsked:
-        return GapsPieceAsked(from_ns=from_ns, to_ns=to_ns, cursor=cursor, rows_max=rows_max, item_ids=(ITEMS[0],))
+    def gaps(cursor: str, rows_max: int) -> GapsQuestion:
+        return GapsQuestion(from_ns=from_ns, to_ns=to_ns, cursor=cursor, rows_max=rows_max, item_ids=(ITEMS[0],))
 
     def order(row: dict[str, Any]) -> tuple[int, int]:
         return row["sequence"], row["epoch"]

@@ -381,10 +381,7 @@ class HistoryTold(Message, frozen=True, tag="history_told"):
 
 
 class Ask(Message, frozen=True, tag="ask"):
-    """A question to CORE or history, answered by `Answer` with the same id.
-
-    `what` and `arguments` are listed in docs/node-protocol.md; unknown ones are refused by name.
-    """
+    """A question, answered by `Answer` with the same id. docs/node-protocol.md has all; unknown ones are refused."""
 
     request_id: bounded.Signed
     what: bounded.Text

@@ -175,8 +175,8 @@ class Core:
         settings = (self.root, arguments.log, arguments.retention)
         self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._membership)
         self._link = actor.bind("core")
-        self._history = HistoryQuestions(actor.connect(HISTORY, LIMITS), self._say_to_program)
         self._peers = PeerLinks(self._link, lambda count: actor.log.limited("peer_forgotten", count=count))
+        self._history = HistoryQuestions(actor.connect(HISTORY, LIMITS), self._peers.say)
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
             self.private.start(actor.call, self._released, self._log_failed)
@@ -293,7 +293,7 @@ class Core:
     def drained(self, letters: Sequence[Letter]) -> None:
         self._look_at_disk()
         own: list[OneLetter] = []
-        door = self._membership.door
+        door = self._membership.door.link
         for one in letters:
             is_local = one.link is self._link
             if one.link is self._history.link:
@@ -316,23 +316,14 @@ class Core:
     def _ask_history(self, letter: Letter, ask: Ask) -> None:
         if letter.link is not self._link:
             self._peers.heard(letter.sender, letter.link)
-        access, moment = self.root.access, self._moment()
-        if access.lacks(letter.principal, ask):
-            refused = access.refused(letter.principal, ask, moment.now, moment.wall)
-            self._history.refuse(letter.sender, ask, refused.text)
-        else:
-            self._history.asked(letter, ask, moment.now)
-
-    def _say_to_program(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview]) -> None:
-        if not self._peers.of(to).send(message, raw, to=to):
-            self._peers.gone(to)
+        self._history.asked(letter, ask, self.root.access, self._moment())
 
     def _tell_letters(self, letters: Sequence[OneLetter]) -> None:
         is_described = any(isinstance(one, Ask) and one.what == "status" for _, one, _, _ in letters)
         if not is_described:
             self.tell(LettersDrained(letters))
             return
-        door = self._membership.describe_door() | {HISTORY: self._history.describe()}
+        door = self._membership.door.describe() | {HISTORY: self._history.describe()}
         self.tell(LettersDrained(letters, self._membership.describe(), door))
 
     def _released(self, letters: Sequence[OneLetter]) -> None:
@@ -431,8 +422,7 @@ class Core:
         return self._peers.of(to).send(message, [raw], to=to)
 
     def _send(self, send: Send, moment: Moment) -> None:
-        if not self._peers.of(send.to).send(send.message, send.raw, to=send.to):
-            self._peers.gone(send.to)
+        if not self._peers.say(send.to, send.message, send.raw):
             unsent = send.message.command_id if isinstance(send.message, WriteOrder) else ""
             self.root.step(PeerLost(send.to, unsent), self.log.view(), moment)
 

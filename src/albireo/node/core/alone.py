@@ -11,9 +11,9 @@ from albireo.machine.node.events import Granted, LevelAgreed, PairFigures, Serve
 from albireo.model.instant import Instant
 from albireo.model.position import EPOCHS_MOST, EpochEntry, Position
 from albireo.node.core.access import KeyAccess
-from albireo.node.core.door import Door, DoorArguments, told
+from albireo.node.core.door import DoorArguments, ProgramDoor
 from albireo.node.core.membership import LogAndFolds
-from albireo.runtime import ActorContext, Keys, Letter, Link, StoreRefused
+from albireo.runtime import ActorContext, Keys, Letter, StoreRefused
 
 FULL: Final = (
     f"{EPOCHS_MOST} starts within the records that are kept, as many as a store header holds: move the log away (the "
@@ -30,10 +30,8 @@ class Alone:
         """`door`: None: the topology gives this node no endpoint."""
         self._core = core
         self._actor = actor
-        self._arguments = door
-        self._closed_because = "" if door is None else door.closed_because(node, actor.data)
         self._keys = None if door is None or not door.keys else Keys.load(Path(door.keys))
-        self._door: Door | None = None
+        self.door = ProgramDoor() if door is None else ProgramDoor(door.endpoint, door.closed_because(node, actor.data))
         self._access: KeyAccess
         core.log.commit(core.log.durable)  # All that recovery made durable.
 
@@ -49,22 +47,12 @@ class Alone:
         self._core.tell(Served())
 
     def _open_door(self) -> None:
-        door = self._arguments
-        if door is None:
-            return
-        if self._closed_because:
-            self._actor.log.warning("door_closed", endpoint=door.endpoint, reason=self._closed_because)
-        else:
-            self._door = Door(self._actor, door.endpoint, self._keys)
-
-    @property
-    def door(self) -> Link | None:
-        return None if self._door is None else self._door.link
-
-    def describe_door(self) -> dict[str, object]:
-        if self._door is not None:
-            return self._door.describe()
-        return told("" if self._arguments is None else self._arguments.endpoint, self._closed_because)
+        door, log = self.door, self._actor.log
+        if door.closed_because:
+            log.warning("door_closed", endpoint=door.endpoint, reason=door.closed_because)
+        elif door.endpoint:
+            door.open(self._actor, self._keys)
+            log.info("door_open", endpoint=door.endpoint, with_keys=self._keys is not None)
 
     def hears(self, letter: Letter) -> bool:
         return False
@@ -100,5 +88,5 @@ class Alone:
     async def stop(self) -> None: ...
 
     def close(self) -> None:
-        if self._door is not None:
-            self._door.link.close()
+        if self.door.link is not None:
+            self.door.link.close()

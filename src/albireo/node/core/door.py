@@ -40,27 +40,33 @@ class DoorArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return ""
 
 
-class Door:
-    """The door of one run of CORE."""
+class ProgramDoor:
+    """The door of one run of CORE: open, closed, or none at all."""
 
-    def __init__(
-        self, actor: ActorContext, endpoint: str, keys: Keys | None, expected: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, endpoint: str = "", closed_because: str = "") -> None:
+        """`endpoint`: empty: there is none."""
+        self.endpoint = endpoint
+        self.closed_because = closed_because
+        self.link: Link | None = None
+        """Link at which programs are heard."""
+        self._has_keys = False
+
+    def open(self, actor: ActorContext, keys: Keys | None, expected: frozenset[str] = frozenset()) -> Link:
         """Bind it. Raises what `ActorContext.bind_tcp` does.
 
         Args:
             expected: names of the members that are heard beside programs.
         """
         hears = Audience(KeyedEnd.CLIENT, expected).hears
-        self.link: Link = actor.bind_tcp("clients", endpoint, keys, CLIENT_LIMITS, hears=hears)
+        self.link = actor.bind_tcp("clients", self.endpoint, keys, CLIENT_LIMITS, hears=hears)
         self._has_keys = keys is not None
-        actor.log.info("door_open", endpoint=self.link.endpoint, with_keys=self._has_keys)
+        return self.link
 
     def describe(self) -> dict[str, object]:
         """The door, for `status`."""
-        return told(self.link.endpoint) | {"with_keys": self._has_keys, "not_heard": self.link.unheard}
-
-
-def told(endpoint: str, closed_because: str = "") -> dict[str, object]:
-    """A door for `status`; no endpoint: the node has none."""
-    return {"endpoint": endpoint, "closed_because": closed_because, "with_keys": False, "not_heard": 0}
+        return {
+            "endpoint": self.endpoint,
+            "closed_because": self.closed_because,
+            "with_keys": self._has_keys,
+            "not_heard": 0 if self.link is None else self.link.unheard,
+        }

@@ -13,6 +13,8 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import Answer, AnyMessage, Ask
+from albireo.machine.access.judge import AccessJudge
+from albireo.machine.node.turn import Moment
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import SECOND, Instant
 from albireo.runtime import Letter, Link
@@ -56,22 +58,21 @@ class HistoryQuestions:
         self._number = 0
         self._open: dict[int, _Open] = {}
 
-    def asked(self, letter: Letter, ask: Ask, now: Instant) -> None:
+    def asked(self, letter: Letter, ask: Ask, access: AccessJudge, moment: Moment) -> None:
         """Hand a question on, or refuse it."""
         self._number += 1
         error = self._objection(letter.sender, ask)
+        if access.lacks(letter.principal, ask):
+            error = access.refused(letter.principal, ask, moment.now, moment.wall).text
         if not error:
             forwarded = Ask(request_id=self._number, what=ask.what, arguments=ask.arguments)
             if self.link.send(forwarded):
                 self.handed_on += 1
-                self._open[self._number] = _Open(letter.sender, ask.request_id, Instant(now + ANSWER_NS))
+                self._open[self._number] = _Open(letter.sender, ask.request_id, Instant(moment.now + ANSWER_NS))
                 return
             error = "the history of this node is not there: it starts, or starts again; ask again soon"
-        self.refuse(letter.sender, ask, error)
-
-    def refuse(self, asker: bytes, ask: Ask, error: str) -> None:
         self.refused += 1
-        self._say(asker, Answer(request_id=ask.request_id, error=error), ())
+        self._say(letter.sender, Answer(request_id=ask.request_id, error=error), ())
 
     def _objection(self, asker: bytes, ask: Ask) -> str:
         if ask.of != HISTORY:

@@ -13,8 +13,9 @@ from albireo.machine.node.events import Event, PairFigures
 from albireo.machine.node.root import Root
 from albireo.model.instant import Instant
 from albireo.model.position import Position
+from albireo.node.core.door import ProgramDoor
 from albireo.node.core.private_log import PrivateLog
-from albireo.runtime import Letter, Link
+from albireo.runtime import Letter
 
 
 class LogAndFolds(Protocol):
@@ -61,9 +62,8 @@ class Membership(Protocol):
     def shutdown_id(self) -> str:
         """Shutdown id of a stop of both members with equal logs; empty: the log draws its own."""
 
-    @property
-    def door(self) -> Link | None:
-        """Link at which programs are heard; None: there is none."""
+    door: ProgramDoor
+    """Door at which programs are heard."""
 
     def begin(self) -> None:
         """Begin: log and folds are there, letters come from now on."""
@@ -88,9 +88,6 @@ class Membership(Protocol):
 
     def describe(self) -> dict[str, object] | None:
         """The pair as this member sees it, for `status`; None: no pair."""
-
-    def describe_door(self) -> dict[str, object]:
-        """The door, for `status`."""
 
     def figures(self) -> PairFigures | None:
         """Figures of the pair for its diagnostics items; None: no pair."""

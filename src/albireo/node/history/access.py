@@ -14,8 +14,8 @@ import pyarrow as pa
 from albireo.client import NodeClient, NodeRefused, NodeUnreachable
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files.store import FOLDER, read_manifest
-from albireo.node.history.hot import Row
-from albireo.node.history.query import HotRows, StoredHistory
+from albireo.node.history.hot import HotRows, Row
+from albireo.node.history.query import StoredHistory
 
 HOT_TIMEOUT_S: Final = 3.0
 NO_ITEM: Final = 0

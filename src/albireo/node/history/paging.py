@@ -23,15 +23,15 @@ from albireo.node.history import cursor, hot
 from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
 from albireo.node.history.files import parquet
 from albireo.node.history.files.sweep import TAKES_MAX, Place, Streak, place_of, sweep
-from albireo.node.history.hot import HotContent, Row
+from albireo.node.history.hot import HotContent, HotRows, Row
 from albireo.node.history.per_interval import RAW, Aggregation, interval_table
-from albireo.node.history.query import HotRows, StoredHistory, TimeRange
+from albireo.node.history.query import StoredHistory, TimeRange
 from albireo.node.history.questions import (
     PIECE_ROWS_MAX,
-    AnyPieceAsked,
-    EventsPieceAsked,
-    GapsPieceAsked,
-    HistoryPieceAsked,
+    AnyPieceQuestion,
+    EventsQuestion,
+    GapsQuestion,
+    RowsQuestion,
     arrow_stream,
 )
 
@@ -51,7 +51,7 @@ _EVENT_KEYS: Final = ("sequence", "epoch")
 _GAP_KEYS: Final = ("from_ns", "sequence", "epoch")
 
 
-class Piece(msgspec.Struct, frozen=True, eq=False):
+class AnswerPiece(msgspec.Struct, frozen=True, eq=False):
     """One piece of an answer."""
 
     table: pa.Table
@@ -76,7 +76,7 @@ class PagedHistory:
         self._content = content
         self._items = items | {known.item_id: hot.item_row(known) for known in content.items}
 
-    def piece(self, asked: AnyPieceAsked) -> Piece:
+    def piece(self, asked: AnyPieceQuestion) -> AnswerPiece:
         """The piece that is asked for.
 
         Raises:
@@ -86,16 +86,16 @@ class PagedHistory:
         """
         span = _span(asked.from_ns, asked.to_ns)
         match asked:
-            case EventsPieceAsked():
+            case EventsQuestion():
                 return self._events(asked, span)
-            case GapsPieceAsked():
+            case GapsQuestion():
                 return self._gaps(asked, span)
-            case HistoryPieceAsked():
+            case RowsQuestion():
                 item_ids = self._wanted_items(asked)
                 is_raw = asked.aggregate in ("", RAW)
                 return self._rows(asked, span, item_ids) if is_raw else self._intervals(asked, span, item_ids)
 
-    def _wanted_items(self, asked: HistoryPieceAsked) -> list[int]:
+    def _wanted_items(self, asked: RowsQuestion) -> list[int]:
         """Ids of the items that are asked for, rising."""
         found = set(asked.item_ids)
         if asked.names:
@@ -124,7 +124,7 @@ class PagedHistory:
         above = newest.above(self._manifest.position)
         return StoredHistory(self._root, self._manifest, above, self._items, RAW_ROWS_READ_MAX)
 
-    def _rows(self, asked: HistoryPieceAsked, span: TimeRange, item_ids: list[int]) -> Piece:
+    def _rows(self, asked: RowsQuestion, span: TimeRange, item_ids: list[int]) -> AnswerPiece:
         begin = cursor.read(cursor.RAW, asked.cursor)
         if begin is not None and not span.from_ns <= begin[1] < span.to_ns:
             raise QueryRefused(OTHER_RANGE)
@@ -160,7 +160,7 @@ class PagedHistory:
 
     def _cut(
         self, reader: StoredHistory, table: pa.Table, kind: str, place: Place | None, keys: Sequence[str]
-    ) -> Piece:
+    ) -> AnswerPiece:
         """The piece, cut where it would be too large."""
         rows = len(table)
         while rows > 1 and table.slice(0, rows).nbytes > PIECE_BYTES:
@@ -169,9 +169,9 @@ class PagedHistory:
             table = table.slice(0, rows)
             place = place_of(table, rows - 1, keys)
         following = "" if place is None else cursor.written(kind, place)
-        return Piece(table, following, reader.complete_to_ns)
+        return AnswerPiece(table, following, reader.complete_to_ns)
 
-    def _intervals(self, asked: HistoryPieceAsked, span: TimeRange, item_ids: list[int]) -> Piece:
+    def _intervals(self, asked: RowsQuestion, span: TimeRange, item_ids: list[int]) -> AnswerPiece:
         if asked.bucket_ns < 1:
             raise QueryRefused("an aggregate needs the length of an interval: bucket_ns")
         wanted = Aggregation(
@@ -220,7 +220,9 @@ class PagedHistory:
                 continue
             return _with_item(table, item_id), end, count
 
-    def _cut_intervals(self, reader: StoredHistory, table: pa.Table, place: Place | None, wanted: Aggregation) -> Piece:
+    def _cut_intervals(
+        self, reader: StoredHistory, table: pa.Table, place: Place | None, wanted: Aggregation
+    ) -> AnswerPiece:
         piece = self._cut(reader, table, cursor.INTERVALS, place, ("item_id", "start_ns"))
         if len(piece.table) == len(table):
             return piece
@@ -228,7 +230,7 @@ class PagedHistory:
         following = cursor.written(cursor.INTERVALS, (item_id, start + wanted.every_ns))
         return msgspec.structs.replace(piece, next=following)
 
-    def _events(self, asked: EventsPieceAsked, span: TimeRange) -> Piece:
+    def _events(self, asked: EventsQuestion, span: TimeRange) -> AnswerPiece:
         after = cursor.read(cursor.EVENTS, asked.cursor) or (-1, -1)
         reader = self._reader()
         within = (pc.field("at_ns") >= span.from_ns) & (pc.field("at_ns") < span.to_ns)
@@ -250,7 +252,7 @@ class PagedHistory:
         swept = sweep(streaks, _EVENT_KEYS, after, EVENTS.empty_table(), rows_max, TAKES_MAX)
         return self._cut(reader, swept.table.filter(within), cursor.EVENTS, swept.next, _EVENT_KEYS)
 
-    def _gaps(self, asked: GapsPieceAsked, span: TimeRange) -> Piece:
+    def _gaps(self, asked: GapsQuestion, span: TimeRange) -> AnswerPiece:
         after = cursor.read(cursor.GAPS, asked.cursor)
         reader = self._reader()
         wanted = asked.item_ids or (None,)

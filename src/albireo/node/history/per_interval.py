@@ -12,8 +12,8 @@ from albireo.machine.history.trace import AggregateSettings, Intervals, averages
 from albireo.model.value import ValueType
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files import parquet
-from albireo.node.history.hot import Row
-from albireo.node.history.query import StoredHistory, TimeRange, value_type_of
+from albireo.node.history.hot import Row, value_type_of
+from albireo.node.history.query import StoredHistory, TimeRange
 
 Column = NDArray[Any]
 

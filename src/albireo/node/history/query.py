@@ -40,8 +40,6 @@ from albireo.machine.history.trace import (
     trace_of_rows,
     with_holes,
 )
-from albireo.model.position import Position
-from albireo.model.value import ValueType
 from albireo.node.history import hot
 from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
 from albireo.node.history.files import parquet
@@ -54,7 +52,7 @@ from albireo.node.history.files.pieces import (
     ranges_of,
     without_extremes,
 )
-from albireo.node.history.hot import Row
+from albireo.node.history.hot import HotRows, Row
 
 INTERVALS_MAX: Final = 1_000_000
 """Most intervals of one answer."""
@@ -101,35 +99,6 @@ class TimeRange(msgspec.Struct, frozen=True):
         if (self.to_ns - self.from_ns) // every_ns > INTERVALS_MAX:
             raise QueryRefused(f"more than {INTERVALS_MAX} intervals; ask for a shorter range or longer intervals")
         return np.append(np.arange(self.from_ns, self.to_ns, every_ns, dtype=np.int64), self.to_ns)
-
-
-class HotRows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """Rows that are in no file yet."""
-
-    samples: pa.Table = msgspec.field(default_factory=SAMPLES.empty_table)
-    """Samples, sorted as in files."""
-    gaps: Sequence[Row] = ()
-    items: Sequence[Row] = ()
-    events: Sequence[Row] = ()
-    known_to_ns: int = 0
-    """Node time up to which the rows are complete."""
-
-    def above(self, position: Position) -> "HotRows":
-        """The rows that the files of a manifest at `position` lack: a log that lost its end gives its sequences again,
-        in a later epoch."""
-        newer = (pc.field("epoch") > position.epoch) | (
-            (pc.field("epoch") == position.epoch) & (pc.field("sequence") > position.sequence)
-        )
-
-        def is_newer(row: Row) -> bool:
-            return Position(_int(row, "epoch"), _int(row, "sequence")) > position
-
-        return msgspec.structs.replace(
-            self,
-            samples=self.samples.filter(newer),
-            gaps=[row for row in self.gaps if is_newer(row)],
-            events=[row for row in self.events if is_newer(row)],
-        )
 
 
 class StoredHistory:
@@ -219,7 +188,7 @@ class StoredHistory:
     def events(self, span: TimeRange) -> pa.Table:
         """Rows of codec.history.EVENTS in the range of `at_ns`, by sequence."""
         tables = [self.hot_events()]
-        paths = [entry.path for entry in self._overlapping(FileKind.EVENTS, span)]
+        paths = [entry.path for entry in self._manifest.overlapping(FileKind.EVENTS, span.from_ns, span.to_ns)]
         if paths:
             tables.append(parquet.read(self._root, paths, EVENTS.names))
         within = (pc.field("at_ns") >= span.from_ns) & (pc.field("at_ns") < span.to_ns)
@@ -295,15 +264,12 @@ class StoredHistory:
     def _known_to_ns(self) -> int:
         return max(self._manifest.complete_to_ns, self._hot.known_to_ns)
 
-    def _overlapping(self, kind: FileKind, span: TimeRange) -> list[FileEntry]:
-        return self._manifest.overlapping(kind, span.from_ns, span.to_ns)
-
     def _samples(self, item_ids: Sequence[int], span: TimeRange, columns: Sequence[str]) -> list[pa.Table]:
         """Rows in sorted pieces: one of each item and file, and one of the hot tail."""
         if self._rows_max < RAW_ROWS_MAX and span.to_ns - span.from_ns > BUCKET_NS:
             self._check_count(item_ids, span)
         wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "source_ns", span.from_ns, span.to_ns)
-        paths = [entry.path for entry in self._overlapping(FileKind.SAMPLES, span)]
+        paths = [entry.path for entry in self._manifest.overlapping(FileKind.SAMPLES, span.from_ns, span.to_ns)]
         pieces = parquet.read_items(self._root, paths, columns, wanted)
         newest = self.hot_samples(wanted.item_ids, span)
         return [*pieces, newest.select(list(columns))] if len(newest) else pieces
@@ -380,7 +346,7 @@ class StoredHistory:
         first = max(span.from_ns // BUCKET_NS * BUCKET_NS, -TIME_LIMIT_NS)
         wide = TimeRange(first, span.to_ns)
         wanted = parquet.Wanted((item_id,), "bucket_ns", first, span.to_ns)
-        paths = [entry.path for entry in self._overlapping(FileKind.PARTIALS, wide)]
+        paths = [entry.path for entry in self._manifest.overlapping(FileKind.PARTIALS, wide.from_ns, wide.to_ns)]
         columns = _SUM_COLUMNS + (_EXTREME_COLUMNS if with_extremes else ())
         pieces = parquet.read_items(self._root, paths, columns, wanted)
         parts = [parquet.partials_from(pa.concat_tables(pieces))] if pieces else []
@@ -492,10 +458,6 @@ class StoredHistory:
         if isinstance(item_ids, list) and item_ids:
             return item_id in item_ids
         return gap["source"] in ("core", "history") or gap["source"] == self.items().get(item_id, {}).get("adapter")
-
-
-def value_type_of(item: Row) -> ValueType:
-    return ValueType(_int(item, "value_type"))
 
 
 def _int(row: Row, name: str) -> int:

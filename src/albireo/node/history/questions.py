@@ -34,7 +34,7 @@ _RowsMax = Annotated[int, Meta(ge=1, le=ENTRIES_MAX)]
 _ItemIds = Annotated[tuple[Number32, ...], Meta(max_length=ITEMS_ASKED_MAX)]
 
 
-class PieceAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PieceQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments that every question for a piece has."""
 
     from_ns: Signed64
@@ -46,7 +46,7 @@ class PieceAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     rows_max: _RowsMax = PIECE_ROWS_MAX
 
 
-class HistoryPieceAsked(PieceAsked, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RowsQuestion(PieceQuestion, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of the question `history_piece`."""
 
     names: Annotated[tuple[Name, ...], Meta(max_length=ITEMS_ASKED_MAX)] = ()
@@ -59,21 +59,21 @@ class HistoryPieceAsked(PieceAsked, frozen=True, kw_only=True, forbid_unknown_fi
     only_raw: bool = False
 
 
-class EventsPieceAsked(PieceAsked, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EventsQuestion(PieceQuestion, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of the question `events_piece`. No items: events of every item and of none."""
 
     kind: Literal["", "case", "audit", "control"] = ""
 
 
-class GapsPieceAsked(PieceAsked, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GapsQuestion(PieceQuestion, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of the question `gaps_piece`. No items: gaps of all."""
 
 
-AnyPieceAsked = HistoryPieceAsked | EventsPieceAsked | GapsPieceAsked
-PIECES: Final[dict[str, type[AnyPieceAsked]]] = {
-    "history_piece": HistoryPieceAsked,
-    "events_piece": EventsPieceAsked,
-    "gaps_piece": GapsPieceAsked,
+AnyPieceQuestion = RowsQuestion | EventsQuestion | GapsQuestion
+PIECES: Final[dict[str, type[AnyPieceQuestion]]] = {
+    "history_piece": RowsQuestion,
+    "events_piece": EventsQuestion,
+    "gaps_piece": GapsQuestion,
 }
 """Arguments of the questions that are answered in pieces, by name."""
 

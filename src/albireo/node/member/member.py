@@ -133,6 +133,7 @@ class PairMembership:
     def begin(self) -> None:
         arguments = self._arguments
         self._links = PairLinks(self._actor, arguments, self._keys)
+        self.door = self._links.door
         self._watch = HolderWatch(self._actor, arguments.other_place, arguments.other, self._keys)
         log, facts = self._core.log, self._facts()
         outside = Outside(self._core.say, log.keep_registers, self._heard_voter)
@@ -145,8 +146,7 @@ class PairMembership:
             self._actor.now(),
             arguments.waits,
         )
-        chance = random.Random(self._core.entropy(8))
-        self._member = Member(arguments.config, facts, chance, self._actor.now())
+        self._member = Member(arguments.config, facts, random.Random(self._core.entropy(8)), self._actor.now())
         self._access = KeyAccess(self._core, self._actor, self._keys)
         asking, records = (self._ask_machine, self._ask_voter), (self._journal, self._append_audit)
         context = ActionContext(log.view, *asking, self._actor.wall_ns, self._stop_node, *records, self._access.refused)
@@ -191,7 +191,7 @@ class PairMembership:
             self._from_witness(message, self._links.voter_of[letter.link])
         elif isinstance(message, Ask):
             return self._actions.asked(letter, message, self._actor.now())
-        elif letter.link is self._links.door.link:
+        elif letter.link is self._links.clients:
             return False
         elif letter.link is self._boot:
             return True  # Boot says that the stop was asked for; the stop itself comes as to every actor.
@@ -447,13 +447,6 @@ class PairMembership:
             self._plcs.ask(voter, question, self._actor.now())
         elif voter in self._links.voters:
             self._links.voters[voter].send(question)
-
-    @property
-    def door(self) -> Link:
-        return self._links.door.link
-
-    def describe_door(self) -> dict[str, object]:
-        return self._links.door.describe()
 
     def describe(self) -> dict[str, object]:
         """The pair as this member sees it, for `status`."""

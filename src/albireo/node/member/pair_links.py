@@ -9,7 +9,7 @@ import msgspec
 
 from albireo.codec.principal import Audience, KeyedEnd
 from albireo.model.instant import MS
-from albireo.node.core.door import Door
+from albireo.node.core.door import ProgramDoor
 from albireo.node.member.arguments import PairArguments
 from albireo.runtime import ActorContext, Link
 from albireo.runtime.link.dialing import TCP_LIMITS
@@ -39,7 +39,8 @@ class PairLinks:
             actor.bind_tcp(f"member.{path}", endpoint, keys, hears=_only(other, KeyedEnd.PEER))
             for path, endpoint in enumerate(arguments.peer)
         ]
-        self.door = Door(actor, arguments.client, keys, frozenset({other}))
+        self.door = ProgramDoor(arguments.client)
+        self.clients = self.door.open(actor, keys, frozenset({other}))
         self.voter_of = {link: voter for voter, link in self.voters.items()}
         self.path_of = {link: path for path, link in enumerate(self.own)}
 
@@ -52,7 +53,7 @@ class PairLinks:
             link.close()
 
     def _all(self) -> tuple[Link, ...]:
-        return (*self.voters.values(), *self.others, *self.own, self.door.link)
+        return (*self.voters.values(), *self.others, *self.own, self.clients)
 
 
 def _only(name: str, at: KeyedEnd) -> Hears:

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from albireo.codec.message import Answer, AnyMessage, Ask, StopAsked
-from albireo.model.instant import SECOND, Instant
+from albireo.machine.access.fold import AccessFold
+from albireo.machine.access.judge import AccessJudge
+from albireo.machine.node.turn import Moment
+from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.node.core.history_questions import (
     ANSWER_NS,
     UNDER_WAY_MAX,
@@ -43,11 +46,12 @@ class Desk:
     def __init__(self) -> None:
         self.end = HistoryEnd()
         self.told: list[tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]] = []
+        self.access = AccessJudge("root", AccessFold())
         self.questions = HistoryQuestions(self.end, lambda *one: self.told.append(one))  # type: ignore[arg-type]
 
     def ask(self, asker: bytes, number: int, what: str = "stats", of: str = "history", now: Instant = BEGIN) -> None:
         ask = Ask(request_id=number, what=what, of=of, arguments={"n": number})
-        self.questions.asked(self.letter(ask, asker), ask, now)
+        self.questions.asked(self.letter(ask, asker), ask, self.access, Moment(now, WallTime(0)))
 
     def letter(self, message: AnyMessage, sender: bytes = b"", raw: Sequence[bytes] = ()) -> Letter:
         link: Any = self.end
