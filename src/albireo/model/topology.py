@@ -252,8 +252,8 @@ class AdapterConfig(Config, frozen=True):
     """Repeats of one read before the device counts as lost."""
     backoff_min_ms: Annotated[int, Meta(ge=10, le=600_000)] = 500
     """First pause between two attempts to connect; doubled each time, jittered."""
-    backoff_max_ms: Annotated[int, Meta(ge=10, le=3_600_000)] = 30_000
-    """Longest pause between two attempts to connect."""
+    backoff_max_ms: Annotated[int, Meta(ge=10, le=3_600_000)] = 2_000
+    """Longest pause between two attempts to connect; values of a device that is back stay bad for so long."""
     read_gap_max: Annotated[int, Meta(ge=0, le=100)] = 8
     """Unused registers that one block read may span."""
     read_count_max: Annotated[int, Meta(ge=1, le=2_000)] = 120
@@ -326,6 +326,9 @@ class NodeConfig(Config, frozen=True):
 
     id: NodeId
     endpoint: Endpoint | None = None
+    """Address at which programs reach a node that stands alone; it needs keys (docs/keys.md)."""
+    open_on_loopback: bool = False
+    """Without keys, let in every program of this machine at `endpoint`, which must be tcp://127.0.0.1:PORT then."""
     primary: MemberEndpoints | None = None
     backup: MemberEndpoints | None = None
     voters: Annotated[tuple[Voter, ...], Meta(max_length=VOTERS_MAX)] = ()

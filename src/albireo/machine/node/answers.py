@@ -26,7 +26,8 @@ from albireo.machine.node.forgetting import ForgetAsked, Forgetting
 from albireo.machine.node.orders import Orders, WriteAsked
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
-from albireo.machine.node.turn import Moment, Question, Turn
+from albireo.machine.node.turn import Described, Moment, Question, Turn
+from albireo.model import quality
 from albireo.model.bounded import NAME_CHARS_MAX, Name
 from albireo.model.instant import MS, LogTime
 from albireo.model.item import KnownItem
@@ -134,7 +135,7 @@ class Answers:
         turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
 
     def _status(self, question: Question, _: Nothing, turn: Turn) -> None:
-        self._say(question, status_of(self._root, turn.log, question.moment, question.pair), turn)
+        self._say(question, status_of(self._root, turn.log, question.moment, question.pair, question.door), turn)
 
     def _known_items(self, names: tuple[str, ...]) -> list[KnownItem]:
         registry = self._root.registry
@@ -239,7 +240,7 @@ class Answers:
 
 
 def status_of(
-    root: AnsweringRoot, log: LogView, moment: Moment, pair: dict[str, object] | None = None
+    root: AnsweringRoot, log: LogView, moment: Moment, pair: Described = None, door: Described = None
 ) -> dict[str, object]:
     """State of the node in one look, as `albireo status` prints it."""
     folds, counters, times = root.folds, root.admission.counters, root.commit_times
@@ -247,6 +248,7 @@ def status_of(
         "node": root.config.node,
         "role": root.role.word,
         "pair": pair,
+        "door": door,
         "durability": _durability(root.config),
         "replication": _replication(root.config),
         "log": {
@@ -294,14 +296,31 @@ def _by_stream(config: RootConfig, chosen: frozenset[int], word: str, usual: str
 
 
 def _adapters(root: AnsweringRoot, moment: Moment) -> list[dict[str, object]]:
-    return [
-        {
-            "name": one.name,
-            "connected": one.sender is not None and not one.is_silent,
-            "silent_ms": max(0, moment.now - one.heard_at) // MS,
-        }
-        for one in root.registry.adapters()
-    ]
+    rows: list[dict[str, object]] = []
+    for one in root.registry.adapters():
+        is_heard = one.sender is not None and not one.is_silent
+        device = _device(root, one.name)
+        rows.append(
+            {
+                "name": one.name,
+                "connected": is_heard and device is not False,
+                "heard": is_heard,
+                "device": device,
+                "silent_ms": max(0, moment.now - one.heard_at) // MS,
+            }
+        )
+    return rows
+
+
+def _device(root: AnsweringRoot, adapter: str) -> bool | None:
+    """Word of the adapter on whether its device answers; None: it has not said so yet."""
+    if not root.role.is_serving:  # The item is the other member's adapter's.
+        return root.role.reaches.get(adapter)
+    known = root.registry.find(f"{adapter}/connected")
+    for reading in root.folds.readings([known] if known is not None else []):
+        if quality.is_good(reading.quality):
+            return bool(reading.value)
+    return None
 
 
 def _audit(folds: Folds) -> dict[str, object]:

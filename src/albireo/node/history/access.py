@@ -14,8 +14,8 @@ import pyarrow as pa
 from albireo.client import NodeRefused, NodeUnreachable, connect
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files.store import FOLDER, read_manifest
-from albireo.node.history.hot import Row
-from albireo.node.history.query import HotRows, StoredHistory
+from albireo.node.history.hot import HotRows, Row
+from albireo.node.history.query import StoredHistory
 
 HOT_TIMEOUT_S: Final = 3.0
 NO_ITEM: Final = 0
@@ -45,7 +45,7 @@ class HistoryAccess:
         """
         newest = self._ask("history", item_ids=list(item_ids))
         manifest = read_manifest(self._data / FOLDER)
-        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
+        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position))
 
     def event_reader(self) -> StoredHistory:
         """A reader that sees the hot tail's events.
@@ -55,7 +55,7 @@ class HistoryAccess:
         """
         newest = self._ask("events")
         manifest = read_manifest(self._data / FOLDER)
-        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position.sequence))
+        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position))
 
     def item(self, name: str) -> Row:
         """An item by name.
