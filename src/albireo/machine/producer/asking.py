@@ -71,7 +71,7 @@ Event = LineUp | LineDown | Heard | QuestionAsked | GivenUp | NotSaid | TimePass
 Effects = list[SayTo | AnswerCame | Unanswered]
 
 
-class _Open(msgspec.Struct):
+class _OpenQuestion(msgspec.Struct):
     """A question without an answer."""
 
     ask: Ask
@@ -88,7 +88,7 @@ class NodeAsker:
         self.members = members
         self._name = name
         self._seeker = Seeker(seek, now)
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenQuestion] = {}
         self._up: set[int] = set()
 
     @property
@@ -118,7 +118,7 @@ class NodeAsker:
     def step(self, event: Event, now: Instant) -> Effects:
         match event:
             case QuestionAsked(ask, line):
-                self._open[ask.request_id] = _Open(ask, line)
+                self._open[ask.request_id] = _OpenQuestion(ask, line)
                 return self._say()
             case GivenUp(request_id):
                 self._open.pop(request_id, None)
