@@ -22,7 +22,8 @@ from albireo.model.value import ItemId, ValueType
 from albireo.node.history import hot as hot_tail
 from albireo.node.history.files import merging
 from albireo.node.history.files.store import HistoryStore
-from albireo.node.history.query import HotRows, StoredHistory, TimeRange
+from albireo.node.history.hot import HotRows
+from albireo.node.history.query import StoredHistory, TimeRange
 from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
 
 ITEM = 2

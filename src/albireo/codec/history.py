@@ -266,6 +266,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def of_kind(self, kind: FileKind) -> list[FileEntry]:
         return [entry for entry in self.files if entry.kind == kind]
 
+    def overlapping(self, kind: FileKind, from_ns: int, to_ns: int) -> list[FileEntry]:
+        """Files of a kind with rows in `from_ns` (included) .. `to_ns` (not), or around it."""
+        entries = self.of_kind(kind)
+        return [one for one in entries if one.min_source_ns < to_ns and one.max_source_ns >= from_ns]
+
 
 _decoder = msgspec.json.Decoder(Manifest)
 _CRC_FIELD: Final = re.compile(rb'"crc":\d+')

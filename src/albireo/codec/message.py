@@ -381,14 +381,13 @@ class HistoryTold(Message, frozen=True, tag="history_told"):
 
 
 class Ask(Message, frozen=True, tag="ask"):
-    """A question to CORE or history, answered by `Answer` with the same id.
-
-    `what` and `arguments` are listed in docs/node-protocol.md; unknown ones are refused by name.
-    """
+    """A question, answered by `Answer` with the same id. docs/node-protocol.md has all; unknown ones are refused."""
 
     request_id: bounded.Signed
     what: bounded.Text
     arguments: dict[str, object] = {}
+    of: bounded.Name = ""
+    """Said to CORE: who is asked. Empty: CORE itself; `history`: CORE hands the question on, and the answer back."""
 
 
 class Answer(Message, frozen=True, tag="answer"):

@@ -326,6 +326,9 @@ class NodeConfig(Config, frozen=True):
 
     id: NodeId
     endpoint: Endpoint | None = None
+    """Address at which programs reach a node that stands alone; it needs keys (docs/keys.md)."""
+    open_on_loopback: bool = False
+    """Without keys, let in every program of this machine at `endpoint`, which must be tcp://127.0.0.1:PORT then."""
     primary: MemberEndpoints | None = None
     backup: MemberEndpoints | None = None
     voters: Annotated[tuple[Voter, ...], Meta(max_length=VOTERS_MAX)] = ()

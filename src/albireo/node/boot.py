@@ -20,6 +20,7 @@ from albireo.machine.pair import PairConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology
+from albireo.node.core.door import DoorArguments
 from albireo.node.lone import logger_of, supervision_of
 from albireo.node.member.arguments import PairArguments, PlcWaits
 from albireo.runtime import ActorSpec
@@ -44,7 +45,8 @@ def run(
     """Run one node in this process until a signal or a client stops it.
 
     Args:
-        keys: directory of the CURVE keys of a member; None: no keys, all endpoints on loopback.
+        keys: directory of the CURVE keys; None: none, so all endpoints of a member are on loopback, and the door of
+            a lone node stays closed unless the topology opens it.
         feature_level: level to which the node is held back; None: as the topology says.
     Returns:
         The exit code, as `run_node` says.
@@ -109,6 +111,10 @@ def _core(topology: Topology, place: Place, keys: Path | None) -> dict[str, obje
         },
         "limits": msgspec.to_builtins(node.limits),
     }
+    if node.endpoint:
+        directory = "" if keys is None else str(keys)
+        door = DoorArguments(endpoint=node.endpoint, keys=directory, is_open_without_keys=node.open_on_loopback)
+        core["door"] = msgspec.to_builtins(door)
     if node.primary is not None and node.backup is not None:
         core["pair"] = msgspec.to_builtins(_pair(topology, place, node.primary, node.backup, keys))
     return core

@@ -2,12 +2,11 @@
 
 import csv
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from click.core import ParameterSource
@@ -17,22 +16,15 @@ from albireo.cli.node.timespan import DURATION, TIME
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.place import data_option, find_data
 from albireo.cli.safe_text import cell_text
-from albireo.machine.history.trace import AggregateSettings, Intervals, averages, qualities
 from albireo.model.value import Value, ValueType
 from albireo.node.history.access import HistoryAccess
-from albireo.node.history.errors import HistoryError, QueryRefused, UnknownItem
-from albireo.node.history.query import StoredHistory, TimeRange, value_type_of
+from albireo.node.history.errors import HistoryError, UnknownItem
+from albireo.node.history.hot import value_type_of
+from albireo.node.history.per_interval import AGGREGATES, RAW, Aggregation, interval_table
+from albireo.node.history.query import StoredHistory, TimeRange
 from albireo.node.history.sql import connect
 
 RAW_ROWS_MAX: Final = 1_000_000
-_PER_INTERVAL: Final[dict[str, Callable[[Intervals, AggregateSettings], Any]]] = {
-    "average": averages,
-    "min": lambda found, _: found.minimum,
-    "max": lambda found, _: found.maximum,
-    "count": lambda found, _: found.good_rows,
-    "duration": lambda found, _: found.good_ns / 1e9,
-}
-_AGGREGATES: Final = ("average", "min", "max", "count", "duration", "last", "interpolated", "raw")
 
 
 @click.command("history")
@@ -40,7 +32,7 @@ _AGGREGATES: Final = ("average", "min", "max", "count", "duration", "last", "int
 @click.option("--from", "from_ns", type=TIME, default="-1h", show_default=True, help="Start: ISO time, -2h, now.")
 @click.option("--to", "to_ns", type=TIME, default="now", show_default=True, help="End (not included).")
 @click.option("--every", "every_ns", type=DURATION, default="1m", show_default=True, help="Interval: 10s, 1m, 1h, 1d.")
-@click.option("--aggregate", type=click.Choice(_AGGREGATES), default="average", show_default=True)
+@click.option("--aggregate", type=click.Choice(AGGREGATES), default="average", show_default=True)
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json", "parquet"]), default="table")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write; needed for parquet.")
 @click.option("--uncertain-is-good", is_flag=True, help="Use uncertain values too (TreatUncertainAsBad = false).")
@@ -126,32 +118,19 @@ def _since_its_begin(reader: StoredHistory, item_id: int, span: TimeRange, every
 
 
 def _columns(reader: StoredHistory, item: Any, span: TimeRange, options: dict[str, Any]) -> dict[str, list[Any]]:
-    item_id, aggregate, every_ns = item["item_id"], options["aggregate"], options["every_ns"]
     value_type = value_type_of(item)
-    settings = AggregateSettings(treat_uncertain_as_bad=not options["uncertain_is_good"])
-    if value_type is ValueType.STRING and aggregate not in ("raw", "last", "count"):
-        raise QueryRefused(f"{item['name']} holds text: raw, last and count are all that makes sense")
-    if aggregate == "raw":
-        return _raw_columns(reader.raw([item_id], span, RAW_ROWS_MAX), value_type)
-    if aggregate == "last":
-        starts, table = reader.last_rows(item_id, span, every_ns)
-        return {"start_ns": starts.tolist(), **_raw_columns(table, value_type)}
-    if aggregate == "interpolated":
-        is_stepped = value_type is not ValueType.FLOAT64
-        times, value, quality = reader.at(item_id, span, every_ns, settings, is_stepped=is_stepped)
-        return {"start_ns": times.tolist(), "value": _finite(value), "quality": quality.tolist()}
-    found = reader.intervals(
-        item_id, span, every_ns, settings, only_raw=options["only_raw"], with_extremes=aggregate in ("min", "max")
+    if options["aggregate"] == RAW:
+        return _raw_columns(reader.raw([item["item_id"]], span, RAW_ROWS_MAX), value_type)
+    wanted = Aggregation(
+        name=options["aggregate"],
+        every_ns=options["every_ns"],
+        uncertain_is_good=options["uncertain_is_good"],
+        only_raw=options["only_raw"],
     )
-    return {
-        "start_ns": found.edges[:-1].tolist(),
-        "value": _finite(_PER_INTERVAL[aggregate](found, settings)),
-        "quality": qualities(found, settings, every_ns).tolist(),
-        "rows": found.rows.tolist(),
-        "good_ns": found.good_ns.tolist(),
-        "uncertain_ns": found.uncertain_ns.tolist(),
-        "bad_ns": found.bad_ns.tolist(),
-    }
+    table = interval_table(reader, item, span, wanted)
+    if wanted.name == "last":
+        return {"start_ns": table.column("start_ns").to_pylist(), **_raw_columns(table, value_type)}
+    return table.to_pydict()
 
 
 def _raw_columns(table: pa.Table, value_type: ValueType) -> dict[str, list[Any]]:
@@ -166,11 +145,6 @@ def _raw_columns(table: pa.Table, value_type: ValueType) -> dict[str, list[Any]]
 def _value(row: dict[str, Any], value_type: ValueType) -> Value | None:
     value: Value | None = next((one for one in row.values() if one is not None), None)
     return bool(value) if value_type is ValueType.BOOL and value is not None else value
-
-
-def _finite(values: Any) -> list[Any]:
-    """NaN as None, so that no format has to spell it."""
-    return [one if np.isfinite(one) else None for one in values.tolist()]
 
 
 def _asked_in_sql(data: Path, sql: str) -> _Table:

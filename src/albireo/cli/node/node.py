@@ -31,7 +31,8 @@ def command() -> None:
     "--keys",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
-    help="Directory of a member's keys; default <data>/keys if it is there. Without keys a pair stays on loopback.",
+    help="Directory of the keys; default <data>/keys if it is there. Without keys a pair stays on loopback, and "
+    "the door of a node that stands alone stays closed.",
 )
 @click.option(
     "--feature-level",

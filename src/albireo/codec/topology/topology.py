@@ -45,6 +45,7 @@ _ENDPOINT = re.compile(
 )
 _NO_CLUSTER: Final = "00000000-0000-0000-0000-000000000000"
 _PORT_MAX: Final = 65_535
+_LOOPBACK: Final = re.compile(r"tcp://(127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\]):")
 _WILDCARDS: Final = frozenset({"*", "0.0.0.0", "[::]"})  # Compared with, never bound.
 
 Read = Callable[[str], str]
@@ -296,6 +297,9 @@ def check_endpoints(topology: Topology, found: Findings) -> None:
             found.add(
                 path, f"the pair {node.id} has no {missing}", f"Add {missing} = {{ client = ..., peer = [...] }}."
             )
+        if node.open_on_loopback and not _LOOPBACK.match(node.endpoint or ""):
+            text = f"open_on_loopback lets programs of this machine in without keys; {node.endpoint or 'no endpoint'}"
+            found.add((*path, "open_on_loopback"), text, 'Write endpoint = "tcp://127.0.0.1:PORT", or take it away.')
         if node.endpoint:
             _take(node.endpoint, (*path, "endpoint"), taken, found)
         for name, member in (("primary", node.primary), ("backup", node.backup)):

@@ -26,7 +26,7 @@ from albireo.machine.node.forgetting import ForgetAsked, Forgetting
 from albireo.machine.node.orders import Orders, WriteAsked
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
-from albireo.machine.node.turn import Moment, Question, Turn
+from albireo.machine.node.turn import Described, Moment, Question, Turn
 from albireo.model import quality
 from albireo.model.bounded import NAME_CHARS_MAX, Name
 from albireo.model.instant import MS, LogTime
@@ -135,7 +135,7 @@ class Answers:
         turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
 
     def _status(self, question: Question, _: Nothing, turn: Turn) -> None:
-        self._say(question, status_of(self._root, turn.log, question.moment, question.pair), turn)
+        self._say(question, status_of(self._root, turn.log, question.moment, question.pair, question.door), turn)
 
     def _known_items(self, names: tuple[str, ...]) -> list[KnownItem]:
         registry = self._root.registry
@@ -240,7 +240,7 @@ class Answers:
 
 
 def status_of(
-    root: AnsweringRoot, log: LogView, moment: Moment, pair: dict[str, object] | None = None
+    root: AnsweringRoot, log: LogView, moment: Moment, pair: Described = None, door: Described = None
 ) -> dict[str, object]:
     """State of the node in one look, as `albireo status` prints it."""
     folds, counters, times = root.folds, root.admission.counters, root.commit_times
@@ -248,6 +248,7 @@ def status_of(
         "node": root.config.node,
         "role": root.role.word,
         "pair": pair,
+        "door": door,
         "durability": _durability(root.config),
         "replication": _replication(root.config),
         "log": {

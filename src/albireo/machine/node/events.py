@@ -29,6 +29,8 @@ class LettersDrained(msgspec.Struct, frozen=True, eq=False):
     letters: Sequence[OneLetter]
     pair: dict[str, object] | None = None
     """The pair as this member sees it, if one of the letters asks for the status."""
+    door: dict[str, object] | None = None
+    """The door of this node, likewise."""
 
 
 class FramesAppended(msgspec.Struct, frozen=True, eq=False):

@@ -88,7 +88,7 @@ from albireo.machine.node.pending import Pending
 from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.registry import Hellos, Registry
 from albireo.machine.node.role import Role, RootConfig
-from albireo.machine.node.turn import OWN_PRODUCER, Draft, Moment, Question, Turn
+from albireo.machine.node.turn import OWN_PRODUCER, Described, Draft, Moment, Question, Turn
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
@@ -151,9 +151,9 @@ class Root:
     def step(self, event: Event, log: LogView, moment: Moment) -> Turn:
         turn = Turn(log, self.folds.feature_level)
         match event:
-            case LettersDrained(letters, pair):
+            case LettersDrained(letters, pair, door):
                 for letter in letters:
-                    self._letter(letter, pair, moment, turn)
+                    self._letter(letter, (pair, door), moment, turn)
             case FramesAppended() | FramesFollowed() | LogCut() | Committed() | Answered() | Durable() | Restored():
                 self._of_the_log(event, moment, turn)
             case TimePassed():
@@ -314,7 +314,7 @@ class Root:
             return None
         return Instant(self._last_append + IDLE_MARK_NS)
 
-    def _letter(self, letter: OneLetter, pair: dict[str, object] | None, moment: Moment, turn: Turn) -> None:
+    def _letter(self, letter: OneLetter, seen: tuple[Described, Described], moment: Moment, turn: Turn) -> None:
         sender, message, raw, principal = letter
         if self.role.turns_away(sender, message, principal, turn):
             return
@@ -342,7 +342,7 @@ class Root:
             case FeedAck():
                 self.feeds.ack(sender, message, moment.now)
             case Ask():
-                self.answers.ask(Question(sender, message.request_id, moment, principal, pair), message, turn)
+                self.answers.ask(Question(sender, message.request_id, moment, principal, *seen), message, turn)
             case _:
                 turn.note("warning", "unexpected_message", kind=type(message).__name__)
 

@@ -33,6 +33,10 @@ class Moment(msgspec.Struct, frozen=True):
     wall: WallTime
 
 
+Described = dict[str, object] | None
+"""Part of the status that the shell knows; None: nobody asked, or there is none."""
+
+
 class Question(msgspec.Struct, frozen=True):
     """Asker and time of one question."""
 
@@ -41,8 +45,10 @@ class Question(msgspec.Struct, frozen=True):
     moment: Moment
     principal: str
     """Who asks (model.principal)."""
-    pair: dict[str, object] | None = None
+    pair: Described = None
     """The pair as this member sees it, if that was asked for."""
+    door: Described = None
+    """The door of this node, likewise."""
 
 
 class Draft(msgspec.Struct, frozen=True, eq=False):

@@ -60,7 +60,9 @@ from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
 from albireo.model.topology import LimitSettings
 from albireo.node.core.alone import Alone
+from albireo.node.core.door import DoorArguments
 from albireo.node.core.feeding import Feeding
+from albireo.node.core.history_questions import HISTORY, LIMITS, HistoryQuestions
 from albireo.node.core.housekeeping import Housekeeping, Retention
 from albireo.node.core.level_check import check_level
 from albireo.node.core.membership import Membership
@@ -89,6 +91,8 @@ class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     limits: LimitSettings = LimitSettings()
     pair: PairArguments | None = None
     """Arguments of a member of a pair; None: this node stands alone."""
+    door: DoorArguments | None = None
+    """Door of a node that stands alone; None: it has none. A member's is in `pair`."""
     feature_level: int = FEATURE_LEVEL
     """Highest feature level that this node writes and reads; below that of the software: held back."""
 
@@ -131,6 +135,7 @@ class Core:
         self.lacks_to = 0
         """Last sequence whose effect on the folds is lost: of a lone node, all snapshots of it unreadable."""
         self._peers: PeerLinks
+        self._history: HistoryQuestions
         self._is_durable_posted = False
         self._is_disk_awaited = True
         self._durable_told = Position()
@@ -159,7 +164,10 @@ class Core:
         except OpenRefused as error:
             raise StoreRefused(str(error), may_pass=error.may_pass) from error
         actor.log.info("log_opened", **msgspec.to_builtins(report))
-        self._membership = Alone(self) if pair is None else PairMembership(self, actor, pair)
+        if pair is None:
+            self._membership = Alone(self, actor, arguments.node, arguments.door)
+        else:
+            self._membership = PairMembership(self, actor, pair)
         folds = self._rebuild()
         check_level(folds, self._uncommitted(), self.feature_level)
         config = self._root_config()
@@ -168,6 +176,7 @@ class Core:
         self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._membership)
         self._link = actor.bind("core")
         self._peers = PeerLinks(self._link, lambda count: actor.log.limited("peer_forgotten", count=count))
+        self._history = HistoryQuestions(actor.connect(HISTORY, LIMITS), self._peers.say)
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
             self.private.start(actor.call, self._released, self._log_failed)
@@ -262,6 +271,7 @@ class Core:
         await self._house.stop()
         self._actor.arm(None)
         self._membership.close()
+        self._history.link.close()
         self._link.close()
         self._is_closed = True
         for log in self._logs():
@@ -283,8 +293,15 @@ class Core:
     def drained(self, letters: Sequence[Letter]) -> None:
         self._look_at_disk()
         own: list[OneLetter] = []
+        door = self._membership.door.link
         for one in letters:
             is_local = one.link is self._link
+            if one.link is self._history.link:
+                self._history.answered(one)
+                continue
+            if isinstance(one.message, Ask) and one.message.of and (is_local or one.link is door):
+                self._ask_history(one, one.message)
+                continue
             if (not is_local or isinstance(one.message, FOR_MEMBERSHIP)) and self._membership.hears(one):
                 continue
             if not is_local:
@@ -296,9 +313,18 @@ class Core:
             self._tell_letters(own)
         self._end_turn()
 
+    def _ask_history(self, letter: Letter, ask: Ask) -> None:
+        if letter.link is not self._link:
+            self._peers.heard(letter.sender, letter.link)
+        self._history.asked(letter, ask, self.root.access, self._moment())
+
     def _tell_letters(self, letters: Sequence[OneLetter]) -> None:
         is_described = any(isinstance(one, Ask) and one.what == "status" for _, one, _, _ in letters)
-        self.tell(LettersDrained(letters, self._membership.describe() if is_described else None))
+        if not is_described:
+            self.tell(LettersDrained(letters))
+            return
+        door = self._membership.door.describe() | {HISTORY: self._history.describe()}
+        self.tell(LettersDrained(letters, self._membership.describe(), door))
 
     def _released(self, letters: Sequence[OneLetter]) -> None:
         """Take letters whose private payloads are on the disk by now."""
@@ -309,6 +335,7 @@ class Core:
         self._look_at_disk()
         self._may_fold = True  # The disk may hang.
         self._membership.ticked(now)
+        self._history.ticked(now)
         self._house.ticked(now)
         self.tell(TimePassed())
         self._end_turn()
@@ -395,8 +422,7 @@ class Core:
         return self._peers.of(to).send(message, [raw], to=to)
 
     def _send(self, send: Send, moment: Moment) -> None:
-        if not self._peers.of(send.to).send(send.message, send.raw, to=send.to):
-            self._peers.gone(send.to)
+        if not self._peers.say(send.to, send.message, send.raw):
             unsent = send.message.command_id if isinstance(send.message, WriteOrder) else ""
             self.root.step(PeerLost(send.to, unsent), self.log.view(), moment)
 
@@ -422,6 +448,6 @@ class Core:
         self._arm()
 
     def _arm(self) -> None:
-        parts = (self.root, self._house, self._membership, self._feeding)
+        parts = (self.root, self._house, self._membership, self._feeding, self._history)
         deadlines = [one.deadline() for one in parts]
         self._actor.arm(soonest(*deadlines))

@@ -1,16 +1,19 @@
-"""The membership of a node without a pair.
+"""The membership of a node without a pair, and its door.
 
 Spec: design/log-and-feed.md, Store header (a standalone node grants itself epoch + 1 at each start).
 """
 
 import secrets
+from pathlib import Path
 from typing import Final
 
 from albireo.machine.node.events import Granted, LevelAgreed, PairFigures, Served
 from albireo.model.instant import Instant
 from albireo.model.position import EPOCHS_MOST, EpochEntry, Position
+from albireo.node.core.access import KeyAccess
+from albireo.node.core.door import DoorArguments, ProgramDoor
 from albireo.node.core.membership import LogAndFolds
-from albireo.runtime import Letter, StoreRefused
+from albireo.runtime import ActorContext, Keys, Letter, StoreRefused
 
 FULL: Final = (
     f"{EPOCHS_MOST} starts within the records that are kept, as many as a store header holds: move the log away (the "
@@ -23,18 +26,33 @@ class Alone:
 
     shutdown_id = ""
 
-    def __init__(self, core: LogAndFolds) -> None:
+    def __init__(self, core: LogAndFolds, actor: ActorContext, node: str, door: DoorArguments | None) -> None:
+        """`door`: None: the topology gives this node no endpoint."""
         self._core = core
+        self._actor = actor
+        self._keys = None if door is None or not door.keys else Keys.load(Path(door.keys))
+        self.door = ProgramDoor() if door is None else ProgramDoor(door.endpoint, door.closed_because(node, actor.data))
+        self._access: KeyAccess
         core.log.commit(core.log.durable)  # All that recovery made durable.
 
     def begin(self) -> None:
         log = self._core.log
         if not log.view().takes_epoch:
             raise StoreRefused(FULL, may_pass=False)
+        self._access = KeyAccess(self._core, self._actor, self._keys)
+        self._open_door()  # If its address is taken, no epoch is used up by trying again.
         first = log.end.sequence + 1
         log.grant(EpochEntry(epoch=log.history.epoch + 1, first_sequence=first, branch_id=secrets.randbits(64)))
         self._core.tell(Granted("standalone start"))
         self._core.tell(Served())
+
+    def _open_door(self) -> None:
+        door, log = self.door, self._actor.log
+        if door.closed_because:
+            log.warning("door_closed", endpoint=door.endpoint, reason=door.closed_because)
+        elif door.endpoint:
+            door.open(self._actor, self._keys)
+            log.info("door_open", endpoint=door.endpoint, with_keys=self._keys is not None)
 
     def hears(self, letter: Letter) -> bool:
         return False
@@ -48,6 +66,7 @@ class Alone:
         self._core.commit(position)
 
     def ticked(self, now: Instant) -> None:
+        self._access.look()
         level = self._core.root.folds.feature_level + 1
         if level <= self._core.feature_level:
             self._core.tell(LevelAgreed(level))
@@ -68,4 +87,6 @@ class Alone:
 
     async def stop(self) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        if self.door.link is not None:
+            self.door.link.close()

@@ -13,6 +13,7 @@ from albireo.machine.node.events import Event, PairFigures
 from albireo.machine.node.root import Root
 from albireo.model.instant import Instant
 from albireo.model.position import Position
+from albireo.node.core.door import ProgramDoor
 from albireo.node.core.private_log import PrivateLog
 from albireo.runtime import Letter
 
@@ -60,6 +61,9 @@ class Membership(Protocol):
     @property
     def shutdown_id(self) -> str:
         """Shutdown id of a stop of both members with equal logs; empty: the log draws its own."""
+
+    door: ProgramDoor
+    """Door at which programs are heard."""
 
     def begin(self) -> None:
         """Begin: log and folds are there, letters come from now on."""

@@ -5,9 +5,10 @@ table is bounded, and the peer that was heard least lately goes first. Who is fo
 speaks again; what is sent to it meanwhile fails, as to a peer that is gone, and it says hello again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from albireo.codec.message import AnyMessage
 from albireo.runtime import Link
 
 PEERS_MAX: Final = 4_096
@@ -43,6 +44,13 @@ class PeerLinks:
 
     def of(self, sender: bytes) -> Link:
         return self._links.get(sender, self._local)
+
+    def say(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview]) -> bool:
+        """Send on the link where this peer is heard; False: it is gone."""
+        is_said = self.of(to).send(message, raw, to=to)
+        if not is_said:
+            self.gone(to)
+        return is_said
 
     def gone(self, sender: bytes) -> None:
         """Take note that a send to this peer failed."""

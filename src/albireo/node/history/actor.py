@@ -10,7 +10,7 @@ keeps the rows, and they come once there is credit again.
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -36,6 +36,7 @@ from albireo.machine.feed.follower import (
     TellLeader,
 )
 from albireo.machine.history.sealing import SealPace, SealPaceConfig
+from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import Instant, TimePassed, soonest
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochHistory, Position
@@ -46,7 +47,8 @@ from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files.store import HistoryStore, OpenReport
 from albireo.node.history.hot import HotContent, HotTail, Row
 from albireo.node.history.merges import Merges
-from albireo.node.history.questions import HotQuestion, hot_answer
+from albireo.node.history.paging import PagedHistory
+from albireo.node.history.questions import PIECES, HotQuestion, hot_answer
 from albireo.node.history.threads import HistoryThreads
 from albireo.runtime import ActorContext, Letter, Link
 
@@ -328,8 +330,11 @@ class Historian:
                 content = self._hot.content()
                 items = [hot.item_row(known) for known in content.items]
                 self._reply(letter, ask, {**self._place(), "events": list(content.events), "items": items})
+            case what if what in PIECES:
+                self._piece(letter, ask)
             case what:
-                raise QueryRefused(f"{what!r} is none of stats, seal, history, events")
+                known = ("stats", "seal", "history", "events", *PIECES)
+                raise QueryRefused(f"{what[:NAME_CHARS_MAX]!r} is none of {', '.join(known)}")
 
     def stats(self) -> Row:
         """Figures of the history, JSON-like."""
@@ -384,24 +389,40 @@ class Historian:
         A reader asks for them first and loads the manifest afterwards: rows up to its position are in its files then.
         """
         wanted = msgspec.convert(ask.arguments, HotQuestion)
+        place = self._place()
+
+        def work(content: HotContent) -> tuple[bytes, Row]:
+            raw, more = hot_answer(content, wanted)
+            return raw, {**place, **more}
+
+        self._answer_aside(letter, ask, work)
+
+    def _piece(self, letter: Letter, ask: Ask) -> None:
+        """Answer with one piece of a long answer, from the files and the hot tail."""
+        wanted = msgspec.convert(ask.arguments, PIECES[ask.what])
+
+        def work(content: HotContent) -> tuple[bytes, Row]:
+            items, manifest = dict(self._store.items), self._store.manifest  # Both are replaced, never changed.
+            return PagedHistory(self._store.root, manifest, content, items).piece(wanted).encoded()
+
+        self._answer_aside(letter, ask, work)
+
+    def _answer_aside(self, letter: Letter, ask: Ask, work: Callable[[HotContent], tuple[bytes, Row]]) -> None:
+        """Have an answer with a raw part made in a thread from a view of the hot tail as it is now."""
         if self._reading >= READING_MAX:
             raise QueryRefused(f"{READING_MAX} questions are being answered; ask again later")
         self._reading += 1
         content = self._hot.content()
-        place = self._place()
-
-        def work() -> tuple[bytes, Row]:
-            return hot_answer(content, wanted)
 
         def done(outcome: tuple[bytes, Row] | Exception) -> None:
             self._reading -= 1
             if isinstance(outcome, Exception):
                 letter.link.send(Answer(request_id=ask.request_id, error=str(outcome)), to=letter.sender)
                 return
-            raw, more = outcome
-            letter.link.send(Answer(request_id=ask.request_id, result={**place, **more}), [raw], to=letter.sender)
+            raw, result = outcome
+            letter.link.send(Answer(request_id=ask.request_id, result=result), [raw], to=letter.sender)
 
-        self._threads.read(work, done)
+        self._threads.read(lambda: work(content), done)
 
     def _reply(self, letter: Letter, ask: Ask, result: object) -> None:
         letter.link.send(Answer(request_id=ask.request_id, result=result), to=letter.sender)

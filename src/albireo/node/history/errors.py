@@ -4,6 +4,7 @@ HistoryError
     HistoryDamaged       a file or the manifest is missing or damaged: path, reason, remedy
     UnknownItem          no item of that name was ever declared here
     QueryRefused         the question makes no sense or asks for too much: reason
+        TooManyRows      it would read more raw rows than one question may
     MergeAbandoned       a merge, or taking a file of the other member, was told to stop
     FileRefused          a file of the other member has a fault: its name
 OSError                  the disk (full, failing), as it comes; a seal that meets it is tried again
@@ -30,6 +31,10 @@ class UnknownItem(HistoryError):
 
 
 class QueryRefused(HistoryError):
+    pass
+
+
+class TooManyRows(QueryRefused):
     pass
 
 

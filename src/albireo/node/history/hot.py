@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from albireo.codec import samples
@@ -75,6 +76,35 @@ class HotContent(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         node_ns = row["node_ns"]
         assert isinstance(node_ns, int)
         return day_of(node_ns)
+
+
+class HotRows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """Rows that are in no file yet."""
+
+    samples: pa.Table = msgspec.field(default_factory=SAMPLES.empty_table)
+    """Samples, sorted as in files."""
+    gaps: Sequence[Row] = ()
+    items: Sequence[Row] = ()
+    events: Sequence[Row] = ()
+    known_to_ns: int = 0
+    """Node time up to which the rows are complete."""
+
+    def above(self, position: Position) -> "HotRows":
+        """The rows that the files of a manifest at `position` lack: a log that lost its end gives its sequences again,
+        in a later epoch."""
+        newer = (pc.field("epoch") > position.epoch) | (
+            (pc.field("epoch") == position.epoch) & (pc.field("sequence") > position.sequence)
+        )
+
+        def is_newer(row: Row) -> bool:
+            return (row["epoch"], row["sequence"]) > (position.epoch, position.sequence)
+
+        return msgspec.structs.replace(
+            self,
+            samples=self.samples.filter(newer),
+            gaps=[row for row in self.gaps if is_newer(row)],
+            events=[row for row in self.events if is_newer(row)],
+        )
 
 
 class HotTail:
@@ -321,6 +351,12 @@ def item_row(known: KnownItem) -> Row:
         "description": known.item.description,
         "adapter": known.item.adapter,
     }
+
+
+def value_type_of(item: Row) -> ValueType:
+    value_type = item["value_type"]
+    assert isinstance(value_type, int)
+    return ValueType(value_type)
 
 
 def hole_row(hole: Hole) -> Row:

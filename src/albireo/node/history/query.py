@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from albireo.codec.history import BUCKET_NS, EVENTS, GAPS, ITEMS, SAMPLES, FileEntry, FileKind, Manifest
+from albireo.codec.history import BUCKET_NS, DAY_NS, EVENTS, GAPS, ITEMS, SAMPLES, FileEntry, FileKind, Manifest
 from albireo.machine.history.aggregate import (
     TIME_LIMIT_NS,
     Floats,
@@ -40,9 +40,8 @@ from albireo.machine.history.trace import (
     trace_of_rows,
     with_holes,
 )
-from albireo.model.value import ValueType
 from albireo.node.history import hot
-from albireo.node.history.errors import QueryRefused, UnknownItem
+from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
 from albireo.node.history.files import parquet
 from albireo.node.history.files.pieces import (
     follow_each_other,
@@ -53,12 +52,14 @@ from albireo.node.history.files.pieces import (
     ranges_of,
     without_extremes,
 )
-from albireo.node.history.hot import Row
+from albireo.node.history.hot import HotRows, Row
 
 INTERVALS_MAX: Final = 1_000_000
 """Most intervals of one answer."""
 RAW_ROWS_MAX: Final = 50_000_000
 """Most raw rows that one question may read; some 3 GB of memory."""
+REACH_NS: Final = 31 * DAY_NS
+"""Time within which a usable row beside a range is looked for."""
 _NUMBER_COLUMNS: Final = ("source_ns", "value_f64", "value_i64", "quality")
 _ORDER_COLUMNS: Final = ("item_id", "sequence")
 """Columns that only sorting needs; they are a third of the bytes."""
@@ -100,44 +101,30 @@ class TimeRange(msgspec.Struct, frozen=True):
         return np.append(np.arange(self.from_ns, self.to_ns, every_ns, dtype=np.int64), self.to_ns)
 
 
-class HotRows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """Rows that are in no file yet."""
-
-    samples: pa.Table = msgspec.field(default_factory=SAMPLES.empty_table)
-    """Samples, sorted as in files."""
-    gaps: Sequence[Row] = ()
-    items: Sequence[Row] = ()
-    events: Sequence[Row] = ()
-    known_to_ns: int = 0
-    """Node time up to which the rows are complete."""
-
-    def above(self, sequence: int) -> "HotRows":
-        """The rows that the files of a manifest at `sequence` lack."""
-        newer = pc.field("sequence") > sequence
-
-        def is_newer(row: Row) -> bool:
-            place = row["sequence"]
-            return isinstance(place, int) and place > sequence
-
-        return msgspec.structs.replace(
-            self,
-            samples=self.samples.filter(newer),
-            gaps=[row for row in self.gaps if is_newer(row)],
-            events=[row for row in self.events if is_newer(row)],
-        )
-
-
 class StoredHistory:
     """Questions to one manifest and one piece of hot tail.
 
     Every method that reads may raise HistoryDamaged: a listed file is missing or unreadable.
     """
 
-    def __init__(self, root: Path, manifest: Manifest, newest: HotRows | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        manifest: Manifest,
+        newest: HotRows | None = None,
+        items: Mapping[int, Row] | None = None,
+        rows_max: int = RAW_ROWS_MAX,
+    ) -> None:
+        """
+        Args:
+            items: rows of codec.history.ITEMS by item id; None: they are read when they are wanted.
+            rows_max: most raw rows of one read; below RAW_ROWS_MAX they are counted before they are read.
+        """
         self._root = root
         self._manifest = manifest
         self._hot = newest or HotRows()
-        self._items: dict[int, Row] | None = None
+        self._items = items
+        self._rows_max = rows_max
         self._gaps: list[Row] | None = None
 
     @property
@@ -178,7 +165,7 @@ class StoredHistory:
         pieces = self._samples(item_ids, span, SAMPLES.names)
         count = sum(len(piece) for piece in pieces)
         if count > limit:
-            raise QueryRefused(f"{count} rows, at most {limit}; ask for a shorter range")
+            raise TooManyRows(f"{count} rows, at most {limit}; ask for a shorter range")
         return in_order(pieces, SAMPLES.names)
 
     def last(self, item_id: int, before_ns: int) -> pa.Table:
@@ -204,12 +191,16 @@ class StoredHistory:
 
     def events(self, span: TimeRange) -> pa.Table:
         """Rows of codec.history.EVENTS in the range of `at_ns`, by sequence."""
-        tables = [hot.events_table(self._hot.events)]
-        paths = [entry.path for entry in self._overlapping(FileKind.EVENTS, span)]
+        tables = [self.hot_events()]
+        paths = [entry.path for entry in self._manifest.overlapping(FileKind.EVENTS, span.from_ns, span.to_ns)]
         if paths:
             tables.append(parquet.read(self._root, paths, EVENTS.names))
         within = (pc.field("at_ns") >= span.from_ns) & (pc.field("at_ns") < span.to_ns)
         return pa.concat_tables(tables).filter(within).sort_by("sequence")
+
+    def hot_events(self) -> pa.Table:
+        """Events of the hot tail alone."""
+        return hot.events_table(self._hot.events)
 
     def intervals(
         self,
@@ -252,7 +243,7 @@ class StoredHistory:
     ) -> tuple[Ints, Floats, Ints]:
         """Interpolated values at the start of each interval: times, values (float64), StatusCodes."""
         times = span.edges(every_ns)[:-1]
-        rows = self._rows_around(item_id, span, with_after=True)
+        rows = self._rows(item_id, self._between_usable(item_id, span, settings))
         trace = with_holes(trace_of_rows(rows), self._holes(item_id, span), self._known_to_ns())
         value, quality = interpolated(trace, times, settings, is_stepped=is_stepped)
         return times, value, quality
@@ -277,22 +268,28 @@ class StoredHistory:
     def _known_to_ns(self) -> int:
         return max(self._manifest.complete_to_ns, self._hot.known_to_ns)
 
-    def _overlapping(self, kind: FileKind, span: TimeRange) -> list[FileEntry]:
-        return [
-            entry
-            for entry in self._manifest.of_kind(kind)
-            if entry.min_source_ns < span.to_ns and entry.max_source_ns >= span.from_ns
-        ]
-
     def _samples(self, item_ids: Sequence[int], span: TimeRange, columns: Sequence[str]) -> list[pa.Table]:
         """Rows in sorted pieces: one of each item and file, and one of the hot tail."""
+        if self._rows_max < RAW_ROWS_MAX and span.to_ns - span.from_ns > BUCKET_NS:
+            self._check_count(item_ids, span)
         wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "source_ns", span.from_ns, span.to_ns)
-        paths = [entry.path for entry in self._overlapping(FileKind.SAMPLES, span)]
+        paths = [entry.path for entry in self._manifest.overlapping(FileKind.SAMPLES, span.from_ns, span.to_ns)]
         pieces = parquet.read_items(self._root, paths, columns, wanted)
-        newest = self._hot_samples(wanted.item_ids, span)
+        newest = self.hot_samples(wanted.item_ids, span)
         return [*pieces, newest.select(list(columns))] if len(newest) else pieces
 
-    def _hot_samples(self, item_ids: Sequence[int], span: TimeRange) -> pa.Table:
+    def _check_count(self, item_ids: Sequence[int], span: TimeRange) -> None:
+        """Refuse to read too many rows; the stored partials say how many there are in each minute."""
+        first = max(span.from_ns // BUCKET_NS * BUCKET_NS, -TIME_LIMIT_NS)
+        wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "bucket_ns", first, span.to_ns)
+        paths = [entry.path for entry in self._manifest.overlapping(FileKind.PARTIALS, first, span.to_ns)]
+        pieces = parquet.read_items(self._root, paths, ("rows",), wanted)
+        count = sum(int(parquet.ints(piece, "rows").sum()) for piece in pieces)
+        if count > self._rows_max:
+            raise TooManyRows(f"{count} rows, at most {self._rows_max}; ask for a shorter range")
+
+    def hot_samples(self, item_ids: Sequence[int], span: TimeRange) -> pa.Table:
+        """Rows of the hot tail alone."""
         if len(self._hot.samples) == 0:
             return self._hot.samples
         within = (pc.field("source_ns") >= span.from_ns) & (pc.field("source_ns") < span.to_ns)
@@ -303,7 +300,7 @@ class StoredHistory:
         pieces = self._samples([item_id], span, _NUMBER_COLUMNS)
         count = sum(len(piece) for piece in pieces)
         if count > RAW_ROWS_MAX:
-            raise QueryRefused(f"{count} rows, at most {RAW_ROWS_MAX}; ask for a shorter range")
+            raise TooManyRows(f"{count} rows, at most {RAW_ROWS_MAX}; ask for a shorter range")
         if pieces and follow_each_other(pieces, ("source_ns",)):
             return parquet.rows_from(pa.concat_tables(pieces), item_id)
         columns = (*_NUMBER_COLUMNS, *_ORDER_COLUMNS)
@@ -322,24 +319,42 @@ class StoredHistory:
             with_extremes=with_extremes,
         )
 
-    def _rows_around(self, item_id: int, span: TimeRange, *, with_after: bool = False) -> Rows:
+    def _rows_around(self, item_id: int, span: TimeRange) -> Rows:
         """The rows in a range, and the row that holds at its start."""
         start = self._row_before(item_id, span.from_ns)
-        end = self._row_after(item_id, span.to_ns) if with_after else None
-        to_ns = span.to_ns if end is None else min(end + 1, TIME_LIMIT_NS)
-        wide = TimeRange(span.from_ns if start is None else start, to_ns)
-        return self._rows(item_id, wide)
+        return self._rows(item_id, TimeRange(span.from_ns if start is None else start, span.to_ns))
+
+    def _between_usable(self, item_id: int, span: TimeRange, settings: AggregateSettings) -> TimeRange:
+        """The range, and around it as far as a usable row on each side: so the value at a time is the same in every
+        range. Rows are looked for in steps that grow, REACH_NS at most."""
+        low, high, step = span.from_ns, span.to_ns, BUCKET_NS
+        while step < REACH_NS and not (low < span.from_ns and self._has_usable(item_id, low, span.from_ns, settings)):
+            start = self._row_before(item_id, low)
+            if start is None:
+                break
+            low, step = max(start - step * (low < span.from_ns), -TIME_LIMIT_NS), 4 * step
+        step = BUCKET_NS
+        while step < REACH_NS and not (high > span.to_ns and self._has_usable(item_id, span.to_ns, high, settings)):
+            end = self._row_after(item_id, high)
+            if end is None:
+                break
+            high, step = min(end + 1 + step * (high > span.to_ns), TIME_LIMIT_NS), 4 * step
+        return TimeRange(low, high)
+
+    def _has_usable(self, item_id: int, from_ns: int, to_ns: int, settings: AggregateSettings) -> bool:
+        rows = self._rows(item_id, TimeRange(from_ns, to_ns))
+        return bool((rows.quality >> 30 <= settings.usable_max).any())
 
     def _partials(self, item_id: int, span: TimeRange, with_extremes: bool) -> list[Partials]:
         """Partials of the item in every minute that the range touches, those of the hot tail last."""
         first = max(span.from_ns // BUCKET_NS * BUCKET_NS, -TIME_LIMIT_NS)
         wide = TimeRange(first, span.to_ns)
         wanted = parquet.Wanted((item_id,), "bucket_ns", first, span.to_ns)
-        paths = [entry.path for entry in self._overlapping(FileKind.PARTIALS, wide)]
+        paths = [entry.path for entry in self._manifest.overlapping(FileKind.PARTIALS, wide.from_ns, wide.to_ns)]
         columns = _SUM_COLUMNS + (_EXTREME_COLUMNS if with_extremes else ())
         pieces = parquet.read_items(self._root, paths, columns, wanted)
         parts = [parquet.partials_from(pa.concat_tables(pieces))] if pieces else []
-        newest = self._hot_samples([item_id], wide)
+        newest = self.hot_samples([item_id], wide)
         if len(newest):
             parts.append(partials_of(parquet.rows_from(newest), BUCKET_NS))
         return parts
@@ -447,10 +462,6 @@ class StoredHistory:
         if isinstance(item_ids, list) and item_ids:
             return item_id in item_ids
         return gap["source"] in ("core", "history") or gap["source"] == self.items().get(item_id, {}).get("adapter")
-
-
-def value_type_of(item: Row) -> ValueType:
-    return ValueType(_int(item, "value_type"))
 
 
 def _int(row: Row, name: str) -> int:

@@ -1,13 +1,13 @@
-"""Answers about the hot tail, made in a thread beside the actor."""
+"""Arguments of the questions to a history, and answers about the hot tail, made in a thread beside the actor."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 import pyarrow as pa
 from msgspec import Meta
 
 from albireo.codec.bounds import ENTRIES_MAX
-from albireo.model.bounded import INT64_MAX, INT64_MIN, Number32, Signed64
+from albireo.model.bounded import INT64_MAX, INT64_MIN, Name, Number32, Signed64
 from albireo.node.history import hot
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.hot import HotContent, Row
@@ -25,6 +25,59 @@ class HotQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     to_ns: Signed64 = INT64_MAX
 
 
+ITEMS_ASKED_MAX: Final = 10_000
+"""Most items of one piece-wise question."""
+PIECE_ROWS_MAX: Final = 15_000
+"""Most rows of a piece: of samples just below PIECE_BYTES."""
+
+_RowsMax = Annotated[int, Meta(ge=1, le=ENTRIES_MAX)]
+_ItemIds = Annotated[tuple[Number32, ...], Meta(max_length=ITEMS_ASKED_MAX)]
+
+
+class PieceQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments that every question for a piece has."""
+
+    from_ns: Signed64
+    to_ns: Signed64
+    """Range of time, `to_ns` not included."""
+    item_ids: _ItemIds = ()
+    cursor: Name = ""
+    """`next` of the piece before; empty: the first piece is wanted."""
+    rows_max: _RowsMax = PIECE_ROWS_MAX
+
+
+class RowsQuestion(PieceQuestion, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of the question `history_piece`."""
+
+    names: Annotated[tuple[Name, ...], Meta(max_length=ITEMS_ASKED_MAX)] = ()
+    """Items by full or local name, beside those in `item_ids`."""
+    aggregate: Literal["", "raw", "average", "min", "max", "count", "duration", "last", "interpolated"] = ""
+    """Aggregate per interval; empty, or `raw`: the rows themselves."""
+    bucket_ns: Annotated[int, Meta(ge=0, le=INT64_MAX)] = 0
+    """Length of an interval."""
+    uncertain_is_good: bool = False
+    only_raw: bool = False
+
+
+class EventsQuestion(PieceQuestion, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of the question `events_piece`. No items: events of every item and of none."""
+
+    kind: Literal["", "case", "audit", "control"] = ""
+
+
+class GapsQuestion(PieceQuestion, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of the question `gaps_piece`. No items: gaps of all."""
+
+
+AnyPieceQuestion = RowsQuestion | EventsQuestion | GapsQuestion
+PIECES: Final[dict[str, type[AnyPieceQuestion]]] = {
+    "history_piece": RowsQuestion,
+    "events_piece": EventsQuestion,
+    "gaps_piece": GapsQuestion,
+}
+"""Arguments of the questions that are answered in pieces, by name."""
+
+
 def hot_answer(content: HotContent, wanted: HotQuestion) -> tuple[bytes, Row]:
     """The wanted rows of the hot tail as an Arrow stream, with its gaps and items.
 
@@ -38,8 +91,12 @@ def hot_answer(content: HotContent, wanted: HotQuestion) -> tuple[bytes, Row]:
         raise QueryRefused(
             f"{len(table)} rows in memory, at most {HOT_ANSWER_ROWS_MAX} in an answer; ask for fewer items"
         )
+    items = [hot.item_row(known) for known in content.items]
+    return arrow_stream(table), {"rows": len(table), "gaps": content.all_gaps, "items": items}
+
+
+def arrow_stream(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    items = [hot.item_row(known) for known in content.items]
-    return sink.getvalue().to_pybytes(), {"rows": len(table), "gaps": content.all_gaps, "items": items}
+    return sink.getvalue().to_pybytes()

@@ -78,8 +78,8 @@ from albireo.machine.pair.member import Member
 from albireo.machine.pair.party import MemberFacts
 from albireo.model.instant import SECOND, Instant, TimePassed, soonest
 from albireo.model.position import Position
+from albireo.node.core.access import KeyAccess
 from albireo.node.core.membership import LogAndFolds
-from albireo.node.member.access import MemberAccess
 from albireo.node.member.admin_actions import ActionContext, AdminActions
 from albireo.node.member.arguments import PairArguments
 from albireo.node.member.audit_trail import audits_at_end
@@ -133,6 +133,7 @@ class PairMembership:
     def begin(self) -> None:
         arguments = self._arguments
         self._links = PairLinks(self._actor, arguments, self._keys)
+        self.door = self._links.door
         self._watch = HolderWatch(self._actor, arguments.other_place, arguments.other, self._keys)
         log, facts = self._core.log, self._facts()
         outside = Outside(self._core.say, log.keep_registers, self._heard_voter)
@@ -145,9 +146,8 @@ class PairMembership:
             self._actor.now(),
             arguments.waits,
         )
-        chance = random.Random(self._core.entropy(8))
-        self._member = Member(arguments.config, facts, chance, self._actor.now())
-        self._access = MemberAccess(self._core, self._actor, self._keys)
+        self._member = Member(arguments.config, facts, random.Random(self._core.entropy(8)), self._actor.now())
+        self._access = KeyAccess(self._core, self._actor, self._keys)
         asking, records = (self._ask_machine, self._ask_voter), (self._journal, self._append_audit)
         context = ActionContext(log.view, *asking, self._actor.wall_ns, self._stop_node, *records, self._access.refused)
         self._actions = AdminActions(self._member, self._status, self._marks, context)

@@ -9,14 +9,13 @@ import msgspec
 
 from albireo.codec.principal import Audience, KeyedEnd
 from albireo.model.instant import MS
+from albireo.node.core.door import ProgramDoor
 from albireo.node.member.arguments import PairArguments
 from albireo.runtime import ActorContext, Link
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Hears
 
-CLIENT_LIMITS: Final = msgspec.structs.replace(TCP_LIMITS, receive_messages_max=100)
-"""Limits of the endpoint for clients: 8 MiB of credit are some 16 full messages; a client that says more waits."""
 LINK_SILENCES: Final = 10
 """Silences of the pair in a row after which a connection is dialled anew, whatever is believed of it."""
 
@@ -40,9 +39,8 @@ class PairLinks:
             actor.bind_tcp(f"member.{path}", endpoint, keys, hears=_only(other, KeyedEnd.PEER))
             for path, endpoint in enumerate(arguments.peer)
         ]
-        self.clients = actor.bind_tcp(
-            "clients", arguments.client, keys, CLIENT_LIMITS, hears=_only(other, KeyedEnd.CLIENT)
-        )
+        self.door = ProgramDoor(arguments.client)
+        self.clients = self.door.open(actor, keys, frozenset({other}))
         self.voter_of = {link: voter for voter, link in self.voters.items()}
         self.path_of = {link: path for path, link in enumerate(self.own)}
 

@@ -14,6 +14,7 @@ from albireo.machine.access.needs import CASE_ACTIONS, MESSAGES, QUESTIONS, need
 from albireo.machine.node.events import KeysListed
 from albireo.model.access import ROLE_WORDS, AccessRole, RoleGrant
 from albireo.model.case import Action
+from albireo.node.core.history_questions import HANDED_ON
 from albireo.node.member.admin_actions import ACTIONS, AdminActions
 from tests.parts.message import plain
 from tests.parts.pair import Table
@@ -49,7 +50,7 @@ def test_every_message_of_a_program_every_question_and_every_action_has_its_role
     side = Table(tmp_path).sides[0]
     assert isinstance(side.actions, AdminActions)
     assert set(MESSAGES) == PROGRAM_WORDS - {Ask}
-    assert set(QUESTIONS) == {*World().root.answers._known, *side.actions._known}
+    assert set(QUESTIONS) == {*World().root.answers._known, *side.actions._known, *HANDED_ON}
     assert set(CASE_ACTIONS) == set(Action)
     assert set(ACTIONS) <= set(QUESTIONS)
 

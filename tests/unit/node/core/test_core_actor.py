@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from albireo.client import NodeClient
+from albireo.client import connect
 from albireo.codec.frame import body_crc, frames
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedHello, Logged
 from albireo.codec.record import (
@@ -48,7 +48,7 @@ ARGUMENTS = {"node": "root", "cluster": "c", "log": {"segment_bytes": 1 << 20, "
 
 async def status(data: Path) -> dict[str, object]:
     def ask() -> object:
-        with NodeClient(data, timeout_s=PATIENCE_S) as client:
+        with connect(data, timeout_s=PATIENCE_S, is_pinned=True) as client:
             return client.ask("status")
 
     found = await asyncio.get_running_loop().run_in_executor(None, ask)

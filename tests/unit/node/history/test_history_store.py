@@ -39,8 +39,8 @@ from albireo.model.position import Position
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.errors import HistoryDamaged, QueryRefused, UnknownItem
 from albireo.node.history.files.store import RETIRED_GRACE_NS, HistoryStore, read_manifest
-from albireo.node.history.hot import HotTail, samples_table
-from albireo.node.history.query import HotRows, StoredHistory, TimeRange
+from albireo.node.history.hot import HotRows, HotTail, samples_table
+from albireo.node.history.query import StoredHistory, TimeRange
 from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of, listed_files_are_there, stored, stored_rows
 
 
@@ -301,7 +301,7 @@ def test_rows_in_files_and_in_the_tail_are_counted_once(tmp_path: Path) -> None:
     fill(before, log)
     store = sealed(tmp_path, log)
     tail = HotRows(samples=samples_table(before.content().chunks))
-    both = StoredHistory(store.root, store.manifest, tail.above(store.manifest.position.sequence))
+    both = StoredHistory(store.root, store.manifest, tail.above(store.manifest.position))
     assert len(both.raw([1], TimeRange(DAY_ZERO, DAY_ZERO + DAY_NS))) == 10
 
 

@@ -230,6 +230,31 @@ def read_items(root: Path, paths: Sequence[str], columns: Sequence[str], wanted:
     return [piece.select(list(columns)) for pieces in found for piece in pieces]
 
 
+def item_groups(root: Path, path: str, columns: Sequence[str], wanted: Wanted) -> Iterator[pa.Table]:
+    """The wanted rows of one item in one file sorted by item, row group by row group; tables may be empty.
+
+    Raises:
+        HistoryDamaged: the file is missing or unreadable.
+    """
+    (item_id,) = wanted.item_ids
+    with open_file(root, path) as file:
+        for group in _groups(file.metadata, wanted):
+            yield _of_item(_read_groups(file, path, [group], columns), item_id, wanted)
+
+
+def groups_behind(root: Path, path: str, columns: Sequence[str], key: str, value: int) -> Iterator[pa.Table]:
+    """The row groups of one file that may have a `key` of at least `value`, by which the file is sorted.
+
+    Raises:
+        HistoryDamaged: the file is missing or unreadable.
+    """
+    with open_file(root, path) as file:
+        index = file.metadata.schema.names.index(key)
+        for group in range(file.metadata.num_row_groups):
+            if _bounds(file.metadata, group, index)[1] >= value:
+                yield _read_groups(file, path, [group], columns)
+
+
 def open_file(root: Path, path: str) -> pq.ParquetFile:
     """A file for reading row group by row group, each page checked.
 
@@ -264,19 +289,26 @@ def _whole(root: Path, path: str, columns: Sequence[str]) -> pa.Table:
 
 
 def _pieces(root: Path, path: str, columns: Sequence[str], wanted: Wanted) -> list[pa.Table]:
-    with open_file(root, path) as file, _blaming(path):
+    with open_file(root, path) as file:
         groups = _groups(file.metadata, wanted)
         if not groups:
             return []
-        table = file.read_row_groups(groups, columns=list(columns), use_threads=False)
-    item_id, times = ints(table, "item_id"), ints(table, wanted.time)
-    pieces: list[pa.Table] = []
-    for one in wanted.item_ids:
-        first, end = np.searchsorted(item_id, (one, one + 1)).tolist()
-        low, high = np.searchsorted(times[first:end], (wanted.from_ns, wanted.to_ns)).tolist()
-        if high > low:
-            pieces.append(table.slice(first + low, high - low))
-    return pieces
+        table = _read_groups(file, path, groups, columns)
+    pieces = (_of_item(table, one, wanted) for one in wanted.item_ids)
+    return [piece for piece in pieces if len(piece)]
+
+
+def _read_groups(file: pq.ParquetFile, path: str, groups: Sequence[int], columns: Sequence[str]) -> pa.Table:
+    with _blaming(path):
+        return file.read_row_groups(list(groups), columns=list(columns), use_threads=False)
+
+
+def _of_item(table: pa.Table, item_id: int, wanted: Wanted) -> pa.Table:
+    """The wanted rows of one item in a table sorted by item and time."""
+    first, end = np.searchsorted(ints(table, "item_id"), (item_id, item_id + 1)).tolist()
+    times = ints(table, wanted.time)[first:end]
+    low, high = np.searchsorted(times, (wanted.from_ns, wanted.to_ns)).tolist()
+    return table.slice(first + low, high - low)
 
 
 def _groups(metadata: pq.FileMetaData, wanted: Wanted) -> list[int]:

@@ -1,4 +1,4 @@
-"""Access at a member of a pair: the root machine learns what the key directory says, and judges admin actions.
+"""Access at a node with keys: the root machine learns what the key directory says, and judges admin actions.
 
 The links read the directory anew when it has changed (runtime/link/tcp.py); a look here only sees that they did.
 """
@@ -13,7 +13,7 @@ from albireo.node.core.membership import LogAndFolds
 from albireo.runtime import ActorContext, Keys
 
 
-class MemberAccess:
+class KeyAccess:
     """Access of one run of CORE; tells the root machine at once."""
 
     def __init__(self, core: LogAndFolds, actor: ActorContext, keys: Keys | None) -> None:

@@ -1,0 +1,72 @@
+"""Door of a node: the TCP endpoint at which programs are heard, of a lone node and of a member alike.
+
+With keys it hears programs whose key is trusted, and only what they may say (ADR-0144). Without keys nobody has a name:
+a lone node opens it then only on loopback, and only if its topology says so (ADR-0155).
+"""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from albireo.codec.principal import Audience, KeyedEnd
+from albireo.runtime import ActorContext, Link
+from albireo.runtime.link.curve import is_loopback
+from albireo.runtime.link.dialing import TCP_LIMITS
+from albireo.runtime.link.keys import Keys
+
+CLIENT_LIMITS: Final = msgspec.structs.replace(TCP_LIMITS, receive_messages_max=100)
+"""Limits of the endpoint for clients: 8 MiB of credit are some 16 full messages; a client that says more waits."""
+
+
+class DoorArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of a lone node's door, from boot."""
+
+    endpoint: str
+    keys: str = ""
+    """Directory of the CURVE keys; empty: none."""
+    is_open_without_keys: bool = False
+    """True: without keys the door is opened all the same, if the endpoint is on loopback."""
+
+    def closed_because(self, node: str, data: Path) -> str:
+        """Reason why this door stays closed, with what to do; empty: it is opened."""
+        if self.keys:
+            return ""
+        make = f"albireo keys new {node} --data {data}, let the programs' keys be trusted, and start the node again"
+        if not is_loopback(self.endpoint):
+            return f"there are no keys, and other machines reach {self.endpoint}; what to do: {make}"
+        if not self.is_open_without_keys:
+            return f"there are no keys; what to do: {make}; or let in every program of this machine: open_on_loopback"
+        return ""
+
+
+class ProgramDoor:
+    """The door of one run of CORE: open, closed, or none at all."""
+
+    def __init__(self, endpoint: str = "", closed_because: str = "") -> None:
+        """`endpoint`: empty: there is none."""
+        self.endpoint = endpoint
+        self.closed_because = closed_because
+        self.link: Link | None = None
+        """Link at which programs are heard."""
+        self._has_keys = False
+
+    def open(self, actor: ActorContext, keys: Keys | None, expected: frozenset[str] = frozenset()) -> Link:
+        """Bind it. Raises what `ActorContext.bind_tcp` does.
+
+        Args:
+            expected: names of the members that are heard beside programs.
+        """
+        hears = Audience(KeyedEnd.CLIENT, expected).hears
+        self.link = actor.bind_tcp("clients", self.endpoint, keys, CLIENT_LIMITS, hears=hears)
+        self._has_keys = keys is not None
+        return self.link
+
+    def describe(self) -> dict[str, object]:
+        """The door, for `status`."""
+        return {
+            "endpoint": self.endpoint,
+            "closed_because": self.closed_because,
+            "with_keys": self._has_keys,
+            "not_heard": 0 if self.link is None else self.link.unheard,
+        }

@@ -1,0 +1,115 @@
+"""Questions of programs to the history, which CORE hands on and whose answers it hands back.
+
+    program --Ask(of="history")--> door, CORE --Ask--> history --Answer, raw parts--> CORE --> program
+
+CORE looks into neither. Every question ends: with the history's answer, or with an error when the history is not there,
+does not answer in time, or has enough to do. Nothing is kept for a history that comes back, since whoever asks may ask
+again, here or at the other member.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from albireo.codec.message import Answer, AnyMessage, Ask
+from albireo.machine.access.judge import AccessJudge
+from albireo.machine.node.turn import Moment
+from albireo.model.bounded import NAME_CHARS_MAX
+from albireo.model.instant import SECOND, Instant
+from albireo.runtime import Letter, Link
+from albireo.runtime.link.link import LinkLimits, Part
+
+HISTORY: Final = "history"
+HANDED_ON: Final = frozenset({"history_piece", "events_piece", "gaps_piece", "stats"})
+"""Questions that are handed on: their answers are short enough for CORE's turns."""
+UNDER_WAY_MAX: Final = 16
+UNDER_WAY_OF_ONE_MAX: Final = 4
+"""Most questions under way, of all programs and of one."""
+ANSWER_NS: Final = 4 * SECOND
+"""Time for an answer, shorter than programs wait by default."""
+LIMITS: Final = LinkLimits(holds_for_peer=False)
+"""Limits of CORE's link to the history: a question is refused at once while the history is not there."""
+
+Say = Callable[[bytes, AnyMessage, Sequence[Part]], object]
+
+
+class _Open(msgspec.Struct, frozen=True):
+    """Question that is under way."""
+
+    asker: bytes
+    request_id: int
+    until: Instant
+
+
+class HistoryQuestions:
+    """The questions under way of one run of CORE."""
+
+    def __init__(self, link: Link, say: Say) -> None:
+        """
+        Args:
+            link: to the history of this node.
+            say: sends to a program.
+        """
+        self.link = link
+        self.handed_on = self.refused = self.late = 0
+        """Numbers of questions handed on, refused, and not answered in time."""
+        self._say = say
+        self._number = 0
+        self._open: dict[int, _Open] = {}
+
+    def asked(self, letter: Letter, ask: Ask, access: AccessJudge, moment: Moment) -> None:
+        """Hand a question on, or refuse it."""
+        self._number += 1
+        error = self._objection(letter.sender, ask)
+        if access.lacks(letter.principal, ask):
+            error = access.refused(letter.principal, ask, moment.now, moment.wall).text
+        if not error:
+            forwarded = Ask(request_id=self._number, what=ask.what, arguments=ask.arguments)
+            if self.link.send(forwarded):
+                self.handed_on += 1
+                self._open[self._number] = _Open(letter.sender, ask.request_id, Instant(moment.now + ANSWER_NS))
+                return
+            error = "the history of this node is not there: it starts, or starts again; ask again soon"
+        self.refused += 1
+        self._say(letter.sender, Answer(request_id=ask.request_id, error=error), ())
+
+    def _objection(self, asker: bytes, ask: Ask) -> str:
+        if ask.of != HISTORY:
+            return f"{ask.of[:NAME_CHARS_MAX]!r} is nobody who can be asked here; leave `of` out, or ask {HISTORY!r}"
+        if ask.what not in HANDED_ON:
+            return f"{ask.what[:NAME_CHARS_MAX]!r} is none of {', '.join(sorted(HANDED_ON))}"
+        own = sum(one.asker == asker for one in self._open.values())
+        if len(self._open) >= UNDER_WAY_MAX or own >= UNDER_WAY_OF_ONE_MAX:
+            return f"{own} questions of yours to the history and {len(self._open)} of all are under way; ask again soon"
+        return ""
+
+    def answered(self, letter: Letter) -> None:
+        """Hand an answer back; one that comes too late is dropped."""
+        answer = letter.message
+        one = self._open.pop(answer.request_id, None) if isinstance(answer, Answer) else None
+        if one is not None:
+            self._say(one.asker, msgspec.structs.replace(answer, request_id=one.request_id), letter.raw)
+
+    def ticked(self, now: Instant) -> None:
+        """End questions whose time is over; the oldest stands first."""
+        while self._open:
+            number, one = next(iter(self._open.items()))
+            if one.until > now:
+                return
+            del self._open[number]
+            self.late += 1
+            error = f"the history of this node did not answer within {ANSWER_NS // SECOND} s; ask again"
+            self._say(one.asker, Answer(request_id=one.request_id, error=error), ())
+
+    def deadline(self) -> Instant | None:
+        return next((one.until for one in self._open.values()), None)
+
+    def describe(self) -> dict[str, int]:
+        """Figures for `status`."""
+        return {
+            "handed_on": self.handed_on,
+            "refused": self.refused,
+            "late": self.late,
+            "under_way": len(self._open),
+        }

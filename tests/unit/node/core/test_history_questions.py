@@ -1,0 +1,147 @@
+"""Questions to the history that CORE hands on: bounded, and answered or refused in words, whatever becomes of it."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albireo.codec.message import Answer, AnyMessage, Ask, StopAsked
+from albireo.machine.access.fold import AccessFold
+from albireo.machine.access.judge import AccessJudge
+from albireo.machine.node.turn import Moment
+from albireo.model.instant import SECOND, Instant, WallTime
+from albireo.node.core.history_questions import (
+    ANSWER_NS,
+    UNDER_WAY_MAX,
+    UNDER_WAY_OF_ONE_MAX,
+    HistoryQuestions,
+)
+from albireo.runtime import Letter
+from tests.parts.core_pair import aside
+from tests.parts.lone import LoneNode, Program, asked_until
+
+OPERATOR = "operator@desk"
+BEGIN = Instant(10 * SECOND)
+
+
+class HistoryEnd:
+    """The end of a link to a history that does what a test wants."""
+
+    def __init__(self) -> None:
+        self.is_there = True
+        self.asked: list[Ask] = []
+
+    def send(self, message: Ask) -> bool:
+        if self.is_there:
+            self.asked.append(message)
+        return self.is_there
+
+
+class Desk:
+    """The questions under way, and what each asker was told."""
+
+    def __init__(self) -> None:
+        self.end = HistoryEnd()
+        self.told: list[tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]] = []
+        self.access = AccessJudge("root", AccessFold())
+        self.questions = HistoryQuestions(self.end, lambda *one: self.told.append(one))  # type: ignore[arg-type]
+
+    def ask(self, asker: bytes, number: int, what: str = "stats", of: str = "history", now: Instant = BEGIN) -> None:
+        ask = Ask(request_id=number, what=what, of=of, arguments={"n": number})
+        self.questions.asked(self.letter(ask, asker), ask, self.access, Moment(now, WallTime(0)))
+
+    def letter(self, message: AnyMessage, sender: bytes = b"", raw: Sequence[bytes] = ()) -> Letter:
+        link: Any = self.end
+        return Letter(link=link, sender=sender, message=message, raw=[*raw])
+
+    def errors(self) -> list[str]:
+        return [message.error for _, message, _ in self.told if isinstance(message, Answer)]
+
+
+def test_an_answer_goes_back_to_who_asked_with_its_number_and_its_parts() -> None:
+    desk = Desk()
+    desk.ask(b"a", 7)
+    desk.ask(b"b", 7)
+    first, second = desk.end.asked
+    assert (first.arguments, first.of, second.arguments) == ({"n": 7}, "", {"n": 7})
+    desk.questions.answered(desk.letter(Answer(request_id=second.request_id, result=2), raw=[b"rows"]))
+    desk.questions.answered(desk.letter(Answer(request_id=first.request_id, error="no")))
+    assert desk.told == [
+        (b"b", Answer(request_id=7, result=2), [b"rows"]),
+        (b"a", Answer(request_id=7, error="no"), []),
+    ]
+    assert desk.questions.describe() == {"handed_on": 2, "refused": 0, "late": 0, "under_way": 0}
+
+
+@pytest.mark.parametrize(
+    ("what", "of", "said"),
+    [("seal", "history", "none of"), ("history", "history", "none of"), ("stats", "boot", "leave `of` out")],
+)
+def test_what_is_not_handed_on_is_refused_by_name(what: str, of: str, said: str) -> None:
+    desk = Desk()
+    desk.ask(b"a", 1, what, of)
+    assert desk.end.asked == [] and said in desk.errors()[0]
+
+
+def test_one_asker_leaves_room_for_the_others_and_all_have_a_bound() -> None:
+    desk = Desk()
+    for asker in range(UNDER_WAY_MAX):
+        for number in range(UNDER_WAY_OF_ONE_MAX + 1):
+            desk.ask(b"%d" % asker, number)
+    assert len(desk.end.asked) == UNDER_WAY_MAX
+    assert all("ask again soon" in error for error in desk.errors())
+    assert len(desk.errors()) == UNDER_WAY_MAX * (UNDER_WAY_OF_ONE_MAX + 1) - UNDER_WAY_MAX
+    taken = {one.arguments["n"] for one in desk.end.asked}
+    assert taken == set(range(UNDER_WAY_OF_ONE_MAX)), "the fifth of each was refused"
+
+
+def test_a_question_that_is_not_answered_ends_with_an_error_once() -> None:
+    desk = Desk()
+    desk.ask(b"a", 1)
+    assert desk.questions.deadline() == BEGIN + ANSWER_NS
+    desk.questions.ticked(Instant(BEGIN + ANSWER_NS - 1))
+    assert desk.told == []
+    desk.questions.ticked(Instant(BEGIN + ANSWER_NS))
+    assert "within 4 s" in desk.errors()[0] and desk.questions.deadline() is None
+    desk.questions.answered(desk.letter(Answer(request_id=1, result=1)))
+    desk.questions.answered(desk.letter(StopAsked()))
+    assert len(desk.told) == 1
+    assert desk.questions.late == 1
+
+
+def test_a_history_that_is_not_there_is_an_error_at_once() -> None:
+    desk = Desk()
+    desk.end.is_there = False
+    desk.ask(b"a", 1)
+    assert "is not there" in desk.errors()[0] and desk.questions.deadline() is None
+
+
+@pytest.mark.slow
+def test_a_history_that_starts_again_is_an_error_in_words_and_then_answers(tmp_path: Path) -> None:
+    """Over CURVE, with real actors: before it runs, while it runs, after its end, and when it is back."""
+
+    def refused(program: Program) -> str:
+        return program.ask("stats", "history")[0].error
+
+    def answers(program: Program) -> None:
+        asked_until(program, lambda found: "files" in found, "stats", "history")
+
+    def gone(program: Program) -> None:
+        while not refused(program):
+            pass
+
+    async def story() -> None:
+        lone = LoneNode(tmp_path, OPERATOR)
+        async with lone.core_up():
+            program = await aside(lambda: lone.program(OPERATOR))
+            assert "is not there" in await aside(partial(refused, program))
+            for _ in range(2):
+                async with lone.history_up():
+                    await aside(partial(answers, program))
+                await aside(partial(gone, program))
+            await aside(lambda: program.link.close())
+
+    asyncio.run(story())
