@@ -34,7 +34,7 @@ LIMITS: Final = LinkLimits(holds_for_peer=False)
 Say = Callable[[bytes, AnyMessage, Sequence[Part]], object]
 
 
-class _Open(msgspec.Struct, frozen=True):
+class HandedOn(msgspec.Struct, frozen=True):
     """Question that is under way."""
 
     asker: bytes
@@ -56,7 +56,7 @@ class HistoryQuestions:
         """Numbers of questions handed on, refused, and not answered in time."""
         self._say = say
         self._number = 0
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, HandedOn] = {}
 
     def asked(self, letter: Letter, ask: Ask, access: AccessJudge, moment: Moment) -> None:
         """Hand a question on, or refuse it."""
@@ -68,7 +68,7 @@ class HistoryQuestions:
             forwarded = Ask(request_id=self._number, what=ask.what, arguments=ask.arguments)
             if self.link.send(forwarded):
                 self.handed_on += 1
-                self._open[self._number] = _Open(letter.sender, ask.request_id, Instant(moment.now + ANSWER_NS))
+                self._open[self._number] = HandedOn(letter.sender, ask.request_id, Instant(moment.now + ANSWER_NS))
                 return
             error = "the history of this node is not there: it starts, or starts again; ask again soon"
         self.refused += 1
