@@ -14,7 +14,7 @@ WORKERS ?= 3
 # What is measured and tested starts as it does for its users: with compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test lint bench peers drill last-release simulate lock clean
+.PHONY: help install spark demo test lint bench peers drill last-release simulate lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +27,10 @@ demo:
 ## make install   only what a node needs; activate it with: source .venv/bin/activate
 install:
 	@$(INSTALL) node
+
+## make spark     what `albireo pipeline run` needs besides (900 MB); `make demo` and `make test` bring it too
+spark:
+	@$(INSTALL) spark
 
 ## make test      every test; ARGS="-k log" for some, WORKERS=0 in one process
 test:

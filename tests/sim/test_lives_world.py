@@ -94,10 +94,15 @@ class ForgettingWorld(LivesWorld):
         super().__init__(seed)
         self.does[self.forget] = 2.0
 
-    def forget(self) -> None:
+    def sync(self) -> None:
+        super().sync()
         leader = self.pair.leader
         if leader.is_up:
             leader.step(LevelAgreed(min(leader.root.folds.feature_level + 1, FEATURE_LEVEL)))
+
+    def forget(self) -> None:
+        leader = self.pair.leader
+        if leader.is_up:
             ask = Ask(request_id=1, what="forget", arguments={"producers": [self.program().name]})
             leader.step(LettersDrained([(b"cli", ask, (), "local:0")]))
 
@@ -124,7 +129,7 @@ def test_programs_of_forgotten_names_double_nothing_and_lose_nothing_that_was_to
 
 def test_the_world_shows_programs_that_hear_that_they_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Forgetting, "_producer_refused", anybody)
-    programs = [program for seed in range(80) for program in play_forgetting(seed).pair.programs]
+    programs = [program for seed in range(40) for program in play_forgetting(seed).pair.programs]
     words = [word.reason for one in programs if (word := one.machine.last_word) is not None]
     assert words.count("forgotten") > 5, "at the end of their stories"
 

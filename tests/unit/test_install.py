@@ -12,6 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from albireo.pipeline.errors import INSTALL
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -53,6 +55,14 @@ def test_each_layer_holds_the_one_below_in_the_same_versions() -> None:
     node, spark, dev = pins("node"), pins("spark"), pins("dev")
     for lower, higher in ((node, spark), (spark, dev)):
         assert {name: versions for name, versions in lower.items() if higher.get(name) != versions} == {}
+
+
+def test_there_is_one_way_to_spark() -> None:
+    """Makefile, messages and pages name the same: pip alone would take what no lock file has."""
+    assert re.search(r"^spark:\n\t@\$\(INSTALL\) spark$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "src").rglob("*.py")]
+    assert [str(page) for page in pages if "albireo[spark]" in page.read_text()] == []
+    assert "make spark" in INSTALL
 
 
 def test_a_node_needs_neither_spark_nor_the_tools() -> None:

@@ -4,10 +4,12 @@
 `albireo --help` imports nothing but click.
 """
 
+import contextlib
 import importlib
 import os
 import sys
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem
@@ -52,8 +54,25 @@ _OLD_NAMES: Final = {"drain": "maintenance"}
 """Names of 0.1.0 that go on working; no help and no completion shows them."""
 
 
+JSON_ASKED: Final = "albireo.json"
+"""Key in `Context.meta`: whether `--json` was given."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are asked for, and not for its help."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        is_json = "--json" in args
+        with _usage_told(is_json=is_json):
+            context = super().make_context(info_name, args, parent, **extra)
+        context.meta[JSON_ASKED] = is_json
+        return context
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _usage_told(is_json=ctx.meta[JSON_ASKED]):
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -74,6 +93,20 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@contextlib.contextmanager
+def _usage_told(*, is_json: bool) -> Iterator[None]:
+    """With --json a wrong usage is one JSON object too."""
+    try:
+        yield
+    except click.UsageError as error:
+        if not is_json:
+            raise
+        from albireo.cli.output import ExitCode, Failure
+
+        asked = error.ctx.command_path if error.ctx is not None else "albireo"
+        raise Failure(error.format_message(), f"{asked} --help", ExitCode.USAGE, is_json=True) from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

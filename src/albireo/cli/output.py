@@ -9,14 +9,14 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
 
+from albireo.cli import JSON_ASKED
 from albireo.cli.safe_text import plain
 
-_JSON_ASKED: Final = "albireo.json"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -39,12 +39,15 @@ class Failure(click.ClickException):
         remedy: str = "",
         exit_code: ExitCode = ExitCode.FAILED,
         details: dict[str, Any] | None = None,
+        *,
+        is_json: bool = False,
     ) -> None:
+        """`is_json`: `--json` was given, also if the command line could not be read."""
         super().__init__(message)
         self.remedy = remedy
         self.exit_code = int(exit_code)  # type: ignore[misc]  # Click has one per class; here the cause decides.
         self._details = details or {}
-        self._is_json = json_asked()
+        self._is_json = is_json or json_asked()
 
     def show(self, file: Any = None) -> None:
         for line in f"albireo: {self.message}".split("\n"):
@@ -60,7 +63,7 @@ def json_option(function: _Function) -> _Function:
     """Give a command the flag `--json`, handed in as `as_json`."""
 
     def remember(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
-        ctx.meta[_JSON_ASKED] = value
+        ctx.meta[JSON_ASKED] = value
         return value
 
     return click.option(
@@ -71,7 +74,7 @@ def json_option(function: _Function) -> _Function:
 def json_asked() -> bool:
     """Whether `--json` was given to the present command."""
     context = click.get_current_context(silent=True)
-    return bool(context and context.meta.get(_JSON_ASKED))
+    return bool(context and context.meta.get(JSON_ASKED))
 
 
 def emit(answer: object) -> None:

@@ -2,14 +2,13 @@
 
 import importlib
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show, show_table
-from albireo.cli.place import find_data
-
-_INSTALL: Final = "install it with `pip install 'albireo[spark]'`"
+from albireo.cli.place import data_option, find_data
+from albireo.pipeline import errors
 
 
 @click.group()
@@ -18,9 +17,7 @@ def command() -> None:
 
 
 @command.command()
-@click.option(
-    "--data", type=click.Path(path_type=Path), help="Data directory of the node [default: the only one in ./var]."
-)
+@data_option
 @click.option("--out", type=click.Path(path_type=Path), help="Where tables and report go [default: DATA/pipeline].")
 @click.option("--master", help="Spark master URL [default: $ALBIREO_SPARK_MASTER, else local[*]].")
 @json_option
@@ -29,7 +26,7 @@ def run(data: Path | None, out: Path | None, master: str | None, as_json: bool) 
 
     Writes Delta tables to OUT/tables and a self-contained page to OUT/report.html. The node may be running meanwhile.
     """
-    directory = find_data(None) if data is None else data
+    directory = find_data(data)
     answer = _run(directory / "history", out or directory / "pipeline", master)
     if as_json:
         emit(answer)
@@ -44,8 +41,7 @@ def _run(history: Path, out: Path, master: str | None) -> dict[str, Any]:
     try:
         pipeline = importlib.import_module("albireo.pipeline.pipeline")
     except ImportError as error:
-        raise Failure(f"the pipeline is not installed ({error.name} is missing)", _INSTALL) from error
-    errors = importlib.import_module("albireo.pipeline.errors")
+        raise Failure(f"the pipeline is not installed ({error.name} is missing)", errors.INSTALL) from error
     with progress("pipeline", pipeline.STEPS) as advance:
         try:
             answer: dict[str, Any] = pipeline.run(

@@ -1,16 +1,17 @@
-"""Which node a command means: `--data DIR`, else the only one in `./var`.
+"""Which node a command means: `--data DIR`, else the only one in `./var`, or of several the only one that runs.
 
 The client is imported where it is used: a command that runs a node or a witness must not keep it in memory.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from albireo.cli.output import ExitCode, Failure
+from albireo.cli.output import ExitCode, Failure, say
+from albireo.runtime.actor.directory import holder
 
 if TYPE_CHECKING:
     from albireo.client import NodeClient
@@ -23,7 +24,7 @@ data_option = click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
-    help="Data directory of the node; without it the only node in ./var.",
+    help="Data directory of the node, or of a pair; without it the only one in ./var, or the only one that runs.",
 )
 """Gives a command the option `--data`, handed in as `data` (None: not given)."""
 topology_option = click.option(
@@ -43,25 +44,57 @@ def find_data(data: Path | None) -> Path:
     Raises:
         Failure: none or several could be meant.
     """
-    if data is not None:
-        if is_pair(data):
-            from albireo.cli.pair.acting import ActingDirectory
+    if data is None:
+        return _acting(_only_node())
+    if not is_pair(data) and not is_store(data):
+        raise Failure(
+            f"{data} holds no node", "name the directory that `albireo node run --data` was given", ExitCode.USAGE
+        )
+    return _acting([data / member for member in MEMBERS] if is_pair(data) else [data])
 
-            return ActingDirectory([data / member for member in MEMBERS])()
-        if not is_store(data):
-            raise Failure(
-                f"{data} holds no node", "name the directory that `albireo node run --data` was given", ExitCode.USAGE
-            )
-        return data
-    found = sorted(one.parent for one in VAR.rglob("log") if is_store(one.parent)) if VAR.is_dir() else []
-    if len(found) == 1:
-        return found[0]
-    if found and all(one.parent == found[0].parent for one in found) and is_pair(found[0].parent):
-        return find_data(found[0].parent)
-    if not found:
+
+def _acting(members: list[Path]) -> Path:
+    """The member that acts, of one or two."""
+    if len(members) == 1:
+        return members[0]
+    from albireo.cli.pair.acting import ActingDirectory
+
+    return ActingDirectory(members)()
+
+
+def _only_node() -> list[Path]:
+    """Data directories (two for a pair) of the only node in ./var, or where there are several, of the one that runs."""
+    nodes = _nodes(one.parent for one in VAR.rglob("log") if is_store(one.parent)) if VAR.is_dir() else []
+    if not nodes:
         raise Failure("there is no node in ./var", "start one (`albireo node run`) or name it with --data DIR")
-    listed = ", ".join(str(one) for one in found)
-    raise Failure(f"several nodes are here: {listed}", "say which one with --data DIR", ExitCode.USAGE)
+    running = [node for node in nodes if any(runs(one) for one in node)]
+    if len(nodes) == 1:
+        return nodes[0]
+    if len(running) == 1:
+        say(f"{_named(running[0])} is meant: of the {len(nodes)} nodes in ./var only it runs")
+        return running[0]
+    listed = ", ".join(_named(node) for node in running or nodes)
+    what = f"{len(running)} nodes run here" if running else "several nodes are here, and none runs"
+    raise Failure(f"{what}: {listed}", "say which one with --data DIR", ExitCode.USAGE)
+
+
+def _nodes(stores: Iterable[Path]) -> list[list[Path]]:
+    """The stores by node: `x/primary` and `x/backup` are one, and so are `x.primary` and `x.backup`."""
+    by_node: dict[tuple[Path, str, bool], list[Path]] = {}
+    for store in sorted(stores, reverse=True):
+        name, _, member = store.name.rpartition(".")
+        key = (store.parent, name, True) if member in MEMBERS else (store.parent, store.name, False)
+        by_node.setdefault(key, []).append(store)
+    return sorted(by_node.values())
+
+
+def _named(node: list[Path]) -> str:
+    return str(node[0].parent) if is_pair(node[0].parent) else " and ".join(map(str, node))
+
+
+def runs(data: Path) -> bool:
+    """Whether a process holds the lock of that data directory."""
+    return holder(data) != 0
 
 
 def is_pair(directory: Path) -> bool:

@@ -15,7 +15,8 @@ class BackOffConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Range of the wait."""
 
     first_ns: int = 500 * MS
-    longest_ns: int = 30 * SECOND
+    longest_ns: int = 2 * SECOND
+    """A device that is back is found out so late; an attempt costs it one connection request."""
 
     def __post_init__(self) -> None:
         if not 0 < self.first_ns <= self.longest_ns:

@@ -13,7 +13,7 @@ class CommConfig(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     poll_ms: int = 1_000
     backoff_min_ms: int = 500
-    backoff_max_ms: int = 30_000
+    backoff_max_ms: int = 2_000
     heartbeat_ms: int = 10_000
     """An item that stands still is sent at least this often, and twice within its own `stale_s`."""
     diagnostics_ms: int = 5_000

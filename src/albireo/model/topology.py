@@ -252,8 +252,8 @@ class AdapterConfig(Config, frozen=True):
     """Repeats of one read before the device counts as lost."""
     backoff_min_ms: Annotated[int, Meta(ge=10, le=600_000)] = 500
     """First pause between two attempts to connect; doubled each time, jittered."""
-    backoff_max_ms: Annotated[int, Meta(ge=10, le=3_600_000)] = 30_000
-    """Longest pause between two attempts to connect."""
+    backoff_max_ms: Annotated[int, Meta(ge=10, le=3_600_000)] = 2_000
+    """Longest pause between two attempts to connect; values of a device that is back stay bad for so long."""
     read_gap_max: Annotated[int, Meta(ge=0, le=100)] = 8
     """Unused registers that one block read may span."""
     read_count_max: Annotated[int, Meta(ge=1, le=2_000)] = 120

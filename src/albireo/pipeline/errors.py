@@ -12,6 +12,10 @@ PipelineError
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
+
+INSTALL: Final = "`make spark` in the checkout of Albireo installs it"
+"""The one way to Spark, and to the Java that comes with it (ADR-0003)."""
 
 
 class PipelineError(Exception):
@@ -29,8 +33,7 @@ class JavaMissing(PipelineError):
     def __init__(self, tried: Sequence[str]) -> None:
         super().__init__(
             "no Java that can run Spark (" + "; ".join(tried) + ")",
-            "set JAVA_HOME to a Java of version 17 or later, or install the package's own with "
-            "`pip install 'albireo[spark]'`",
+            f"set JAVA_HOME to a Java of version 17 or later, or take the one that comes with Spark: {INSTALL}",
         )
         self.tried = tuple(tried)
 

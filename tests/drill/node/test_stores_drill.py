@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from tests.parts.port import free_ports
 from tests.parts.process_pair import ALBIREO, ENVIRONMENT, MEMBERS, VOTERS, Pair, until
 from tests.parts.waiting import PATIENCE_S
@@ -137,9 +138,12 @@ def test_a_pair_goes_on_where_the_kept_stores_end(archive: Path, tmp_path: Path)
 
 @pytest.mark.parametrize("archive", ALONE[-1:], ids=lambda one: one.parent.name)
 def test_a_node_that_may_know_less_than_the_log_says_which_level_it_lacks(node: Node, archive: Path) -> None:
-    level = json.loads(told_beside(archive).read_text())["nodes"]["root"]["folds"]["feature_level"]
-    assert node.start("--feature-level", str(level - 1)).wait(PATIENCE_S) == 78
-    assert f"feature level {level}, this node knows {level - 1}; start it without" in node.said()
+    process = node.start()
+    until(lambda: node.order("status").get("log", {}).get("feature_level") == FEATURE_LEVEL, node.said)
+    node.order("stop")
+    assert process.wait(PATIENCE_S) == 0
+    assert node.start("--feature-level", str(OLDEST_LEVEL)).wait(PATIENCE_S) == 78
+    assert f"feature level {FEATURE_LEVEL}, this node knows {OLDEST_LEVEL}; start it without" in node.said()
 
 
 def test_a_node_on_a_log_of_a_later_format_says_what_to_do(node: Node) -> None:

@@ -61,10 +61,10 @@ def processes_of(directory: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def running(data: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+def running(data: Path, *arguments: str, has_pipeline: bool = False) -> Iterator["subprocess.Popen[str]"]:
     """A demo with its node connected; ended for sure."""
     child = subprocess.Popen(
-        demo("--data", str(data), "--no-pipeline", "--json", *arguments),
+        demo("--data", str(data), *(() if has_pipeline else ("--no-pipeline",)), "--json", *arguments),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -107,10 +107,10 @@ def log_says(data: Path, text: str) -> bool:
     return any(text in log.read_text(errors="replace") for log in logs if log.exists())
 
 
-def test_second_terminals_act_on_it_and_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
+def test_second_terminals_act_on_it_and_ctrl_c_ends_it_in_order_with_a_report(tmp_path: Path) -> None:
     """A write, a scenario and another demo, all on one; what came of them is in its answer."""
     data = tmp_path / "demo"
-    with running(data) as child:
+    with running(data, has_pipeline=True) as child:
         check_write(data)  # Before the fan trips: every fan is to run.
         begun = told_by("demo", "scenario", "fan-trip", "--at", "4", "--data", str(data))
         assert begun["scenario"] == "fan-trip"
@@ -123,6 +123,7 @@ def test_second_terminals_act_on_it_and_ctrl_c_ends_it_in_order(tmp_path: Path) 
         until(raised)
         answer = ended_in_order(data, child, signal.SIGINT)
     assert answer["cases_raised"] >= 1
+    assert Path(answer["pipeline"]["report"]).is_file()
 
 
 def check_refused(data: Path) -> None:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from albireo.cli import COMMANDS, cli
+from albireo.cli.node.write import remedy_of
 from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show_table
+from albireo.model.command import Outcome
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -148,3 +151,56 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
         check=False,
     )
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("outcome", [one for one in Outcome if one.is_final])
+def test_every_remedy_stands_for_itself(outcome: Outcome) -> None:
+    """Whoever reads the JSON sees nothing above it."""
+    remedy = remedy_of(outcome, "fan_1")
+    assert remedy and "above" not in remedy
+
+
+def test_no_remedy_points_at_other_lines() -> None:
+    pointing = [
+        f"{path.name}: {line.strip()}"
+        for path in (ROOT / "src/albireo").rglob("*.py")
+        for line in path.read_text().splitlines()
+        if re.search(r"""["'][^"']*\bsee (the \w+ )?above\b""", line)
+    ]
+    assert pointing == []
+
+
+def test_results_go_to_standard_output(tmp_path: Path) -> None:
+    """What --json has too is data; a pipe gets it, a person reads it all the same."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    run = CliRunner().invoke
+    assert run(cli, ["keys", "new", "operator@here", "--keys", str(here)]).exit_code == 0
+    line = run(cli, ["keys", "new", "root[primary]", "--keys", str(there)]).stdout.split()
+    commands = {
+        "trusted": ["keys", "trust", "root[primary]", line[-1], "--keys", str(here)],
+        "Revoked": ["keys", "revoke", "root[primary]", "--keys", str(here)],
+        "wrote": ["topology", "new", "--out", str(tmp_path / "site")],
+        "good": ["topology", "check", str(tmp_path / "site/topology.toml")],
+    }
+    for word, command in commands.items():
+        result = run(cli, command)
+        assert result.exit_code == 0 and word in result.stdout, (command, result.output)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["statsu", "--json"],
+        ["status", "--json", "--wach"],
+        ["write", "fan_1", "--json"],
+        ["history", "co_1", "--every", "soon", "--json"],
+        ["keys", "trust", "--json"],
+    ],
+)
+def test_a_wrong_usage_is_one_json_object_too(arguments: list[str]) -> None:
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == ExitCode.USAGE
+    answer = json.loads(result.stdout)
+    assert answer["exit"] == 2 and answer["error"] and answer["remedy"].endswith("--help")
+    without = CliRunner().invoke(cli, [one for one in arguments if one != "--json"])
+    assert (without.exit_code, without.stdout) == (ExitCode.USAGE, ""), "without it, click's own words"

@@ -2,6 +2,8 @@
 
 import json
 import socket
+import socketserver
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +16,9 @@ from albireo.cli.site.checkup import Finding, disk, ports, sync_latency
 from albireo.cli.site.survey import rows_of, write_files
 from albireo.cli.site.topology import TextReader, read_topology
 from albireo.codec.topology.topology import LoadedTopology, load_topology
+from albireo.field.modbus.guessing import Guess
 from albireo.field.modbus.items import TableKind
-from albireo.field.modbus.survey import Guess, Survey
+from albireo.field.modbus.survey import Survey
 from tests.parts.port import free_port
 
 TOPOLOGY = """cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"
@@ -72,6 +75,19 @@ def test_the_modbus_adapter_judges_its_rows_and_bits_of_one_register_may_share_i
     assert [(one.line, one.key_path) for one in loaded.warnings] == [(5, "address")]
 
 
+def test_an_address_as_manuals_number_them_is_told_with_what_is_meant(site: Path) -> None:
+    """A warning: devices have such protocol addresses too. One beyond all addresses is a mistake, with that hint."""
+    (site / "p1.csv").write_text("name,kind,address\na,holding,40001\nb,input,30011\nc,holding,40001\nd,coil,40001\n")
+    result = CliRunner().invoke(cli, ["topology", "check", str(site / "topology.toml"), "--json"])
+    assert result.exit_code == 0
+    told = [one for one in json.loads(result.stdout)["mistakes"] if "manual" in one["text"]]
+    assert [(one["line"], one["key_path"]) for one in told] == [(2, "address")]
+    assert "(and 2 more rows)" in told[0]["text"] and "write 0" in told[0]["remedy"]
+    (site / "p1.csv").write_text("name,kind,address\na,holding,400001\n")
+    result = CliRunner().invoke(cli, ["topology", "check", str(site / "topology.toml"), "--json"])
+    assert result.exit_code == 78 and "400001 is kind holding, address 0" in result.stdout
+
+
 def test_without_a_device_the_first_topology_watches_this_machine(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["topology", "new", "--out", str(tmp_path / "site"), "--json"])
     assert result.exit_code == 0, result.stderr
@@ -110,6 +126,36 @@ def test_a_device_that_is_not_there_exits_with_69_and_writes_nothing(tmp_path: P
     assert not (tmp_path / "s").exists()
 
 
+class RefusingUnit(socketserver.BaseRequestHandler):
+    """A gateway that answers for units which are not there: illegal data address, whatever is read."""
+
+    def handle(self) -> None:
+        while head := self.request.recv(8):
+            self.request.recv(int.from_bytes(head[4:6], "big") - 2)
+            self.request.sendall(head[:4] + b"\0\3" + head[6:7] + bytes([head[7] | 0x80, 2]))
+
+
+@pytest.fixture
+def refusing_port() -> Iterator[int]:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), RefusingUnit) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+def test_a_unit_that_has_nothing_is_told_and_writes_nothing(tmp_path: Path, refusing_port: int) -> None:
+    arguments = ["topology", "new", "--modbus", f"127.0.0.1:{refusing_port}", "--out", str(tmp_path / "s"), "--json"]
+    result = CliRunner().invoke(cli, [*arguments, "--device-id", "7", "--address-max", "20"])
+    assert result.exit_code == 69
+    answer = json.loads(result.stdout)
+    assert "unit 7 answers and has nothing up to address 20" in answer["error"]
+    assert "--device-id" in answer["remedy"]
+    assert not (tmp_path / "s").exists()
+
+
 @pytest.mark.parametrize("text", ["", "host:port", "http://x:1", "x:99999"])
 def test_an_address_that_is_none_is_a_usage_error(tmp_path: Path, text: str) -> None:
     arguments = ["topology", "new", f"--modbus={text}", "--out", str(tmp_path / "s")]
@@ -120,10 +166,11 @@ def test_guesses_become_rows_that_the_loader_takes(tmp_path: Path) -> None:
     guesses = (
         Guess(kind=TableKind.HOLDING, address=0, type="float32", word_order="little", seen="1.5"),
         Guess(kind=TableKind.HOLDING, address=2, type="int16", seen="-3"),
+        Guess(kind=TableKind.HOLDING, address=10, type="string", length=20, seen="'Pump'"),
         Guess(kind=TableKind.COIL, address=7, type="bool", seen="true"),
     )
     rows = rows_of(Survey(guesses=guesses, requests=9, is_complete=True, skipped=0))
-    assert [row["name"] for row in rows] == ["holding_0", "holding_2", "coil_7"]
+    assert [row["name"] for row in rows] == ["holding_0", "holding_2", "holding_10", "coil_7"]
     assert rows[0]["description"] == "guess: float32, read 1.5"
     judge = adapter_kinds()["modbus"].judge
     assert judge is not None

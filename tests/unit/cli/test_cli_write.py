@@ -1,8 +1,10 @@
 """What a value on the command line means, by the type of the item."""
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from albireo.cli.node.write import parsed
+from albireo.cli.node.write import NegativeNumbers, parsed
 from albireo.model.value import Value, ValueType
 
 
@@ -25,3 +27,24 @@ from albireo.model.value import Value, ValueType
 def test_a_value_means_what_the_item_takes(text: str, value_type: ValueType, value: Value) -> None:
     found = parsed(text, value_type)
     assert (found, type(found)) == (value, type(value))
+
+
+@click.command(cls=NegativeNumbers)
+@click.argument("item")
+@click.argument("value")
+@click.option("--reason", default="")
+def sample(item: str, value: str, reason: str) -> None:
+    """The arguments of `write`."""
+    click.echo(f"{item} {value} {reason}")
+
+
+@pytest.mark.parametrize("value", ["-55", "-.5", "-1e3", "-inf"])
+def test_a_number_below_zero_is_no_option(value: str) -> None:
+    for arguments in ([value, "--reason", "test"], ["--reason", "test", value], ["--reason", "test", "--", value]):
+        result = CliRunner().invoke(sample, ["temp_1", *arguments])
+        assert (result.exit_code, result.stdout) == (0, f"temp_1 {value} test\n"), result.stderr
+
+
+def test_an_option_that_nobody_knows_stays_a_usage_error() -> None:
+    assert CliRunner().invoke(sample, ["temp_1", "5", "--reson", "x"]).exit_code == 2
+    assert CliRunner().invoke(sample, ["temp_1", "5", "-x"]).exit_code == 2

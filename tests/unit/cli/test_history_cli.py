@@ -71,6 +71,18 @@ def test_average_with_quality_and_the_gap_in_it(data: Path) -> None:
     assert rows_of(asked(history, data, "root:co", *RANGE, "--json", "--only-raw")) == rows
 
 
+def test_without_a_begin_it_begins_with_the_first_value_ever_stored(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour of bad rows before a node's first start would say that something was wrong."""
+    monkeypatch.setattr("time.time_ns", lambda: DAY_ZERO + 600 * SECOND)
+    result = asked(history, data, "co", "--json")
+    rows = rows_of(result)
+    assert (rows[0]["start_ns"], rows[0]["value"]) == (DAY_ZERO, 2.5)
+    assert "the first value ever stored is of" in result.stderr
+    assert rows_of(asked(history, data, "co", "--from", "-1h", "--json"))[0]["value"] is None, "as it was asked for"
+
+
 @pytest.mark.parametrize(
     ("aggregate", "values"),
     [

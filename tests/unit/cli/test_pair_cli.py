@@ -10,9 +10,10 @@ from click.testing import CliRunner, Result
 
 from albireo.cli import cli
 from albireo.cli.pair.pair import meaning_of
-from albireo.cli.pair.reach import ReachedMember
+from albireo.cli.pair.reach import ReachedMember, untrusted
 from albireo.cli.pair.table import (
     COLUMNS,
+    TRUST_HINT,
     VOTER_COLUMNS,
     MemberRow,
     age_text,
@@ -22,6 +23,7 @@ from albireo.cli.pair.table import (
     refused_text,
     rows_of,
     troubles,
+    untrusted_text,
     voter_cells,
     voters_in_reach,
 )
@@ -38,6 +40,8 @@ from albireo.log.write.appending import Entry
 from albireo.machine.pair.events import State
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import EpochEntry, Position
+from albireo.runtime import Keys
+from albireo.runtime.link.key_files import new_pair
 from tests.parts.pair import WALL, Side, Table
 
 PRIMARY, BACKUP = "root[primary]", "root[backup]"
@@ -94,6 +98,26 @@ def test_what_is_wrong_is_said_in_words(table: Table) -> None:
     assert "does not reach witness:w3" in said
     assert "finds witness:w2 empty: no vote until `albireo voter reset NAME`" in said
     assert "in maintenance since 2027-01-15" in said and "maintenance --end" in said
+
+
+def test_who_was_never_heard_may_lack_trust(table: Table) -> None:
+    """A refused key looks like a silence from both sides; one that was heard before has another cause."""
+    view = view_of(table.sides[0])
+    assert TRUST_HINT not in "\n".join(troubles(rows_of([view])))
+    view["voters_seen"]["witness:w3"]["answered_ms"] = None
+    view["other"] |= {"heard_ms": None, "is_present": False}
+    said = "\n".join(troubles(rows_of([view])))
+    assert f"{PRIMARY} has never heard {BACKUP}, witness:w3: {TRUST_HINT}" in said
+
+
+def test_names_without_trust_here_are_told(table: Table, tmp_path: Path) -> None:
+    view = view_of(table.sides[0])
+    assert untrusted(view, tmp_path) == [], "without keys nobody is asked for one"
+    keys = Keys.new(tmp_path / "keys", PRIMARY)
+    keys.trust(BACKUP, new_pair().public)
+    missing = list(view["voters_seen"])
+    assert untrusted(view, tmp_path) == missing and "witness:w1" in missing
+    assert "keys trust witness:w1 KEY" in "\n".join(untrusted_text(missing))
 
 
 def test_solo_member_is_at_risk_since_an_instant(table: Table) -> None:
@@ -156,7 +180,11 @@ def live_of(side: Side) -> LiveState:
 def test_live_view_has_one_line_for_a_healthy_pair_and_two_for_one_at_risk(table: Table) -> None:
     lines = pair_lines(live_of(table.sides[0]))
     assert len(lines) == 1
-    assert f"{PRIMARY} active, epoch 4" in lines[0] and "backup ready, lag 0" in lines[0] and "voters 3/3" in lines[0]
+    assert (
+        f"{PRIMARY} leads   safe on primary and backup" in lines[0]
+        and "backup ready, up to date" in lines[0]
+        and "voters 3/3" in lines[0]
+    )
     table.sides[1].is_up = False
     table.wait_for(State.SOLO, State.READY)
     lines = pair_lines(live_of(table.sides[0]))

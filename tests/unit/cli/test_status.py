@@ -1,8 +1,17 @@
 """`albireo status`: what it prints of a node's answer."""
 
+from pathlib import Path
+from typing import Any
+
+import msgspec
 import pytest
 
-from albireo.cli.node.status import _show_producers
+from albireo.cli.node.page import page_of
+from albireo.cli.node.status import _show_producers, device_text
+from albireo.cli.pair.table import rows_of
+from albireo.machine.pair.events import State
+from albireo.model.instant import SECOND
+from tests.parts.pair import Side, Table
 
 
 def test_it_shows_which_run_has_a_name_and_which_had_it_before(capsys: pytest.CaptureFixture[str]) -> None:
@@ -10,14 +19,114 @@ def test_it_shows_which_run_has_a_name_and_which_had_it_before(capsys: pytest.Ca
     earlier = [{"life": 3, "run": 11}, {"life": 5, "run": 22}]
     known = {"name": "meter", "life": 7, "run": 33, "since_ns": 1_800_000_000 * 10**9, "last": 4, "earlier": earlier}
     first = {"name": "plc", "life": 1, "run": 44, "since_ns": 0, "last": 9, "earlier": []}
-    _show_producers({"producers": [known, first], "superseded": 2})
-    head, meter, plc, told = capsys.readouterr().out.splitlines()
+    _show_producers({"producers": [known, first]})
+    head, meter, plc = capsys.readouterr().out.splitlines()
     assert head.split("\t") == ["producer", "life", "run", "since", "batches", "runs before"]
     assert meter.split("\t") == ["meter", "7", "33", "2027-01-15 08:00:00.000", "4", "22 11"]
     assert plc.split("\t") == ["plc", "1", "44", "-", "9", "-"]
-    assert "2 times" in told and "a name of its own" in told
 
 
 def test_a_node_of_an_earlier_version_says_nothing_of_producers(capsys: pytest.CaptureFixture[str]) -> None:
     _show_producers({})
     assert len(capsys.readouterr().out.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("heard", "device", "text"),
+    [
+        (True, True, "answers"),
+        (True, False, "LOST"),
+        (True, None, "not tried yet"),
+        (False, None, "adapter NOT HEARD"),
+        (False, True, "answers"),
+    ],
+)
+def test_a_lost_device_is_told_although_its_adapter_is_heard(heard: bool, device: bool | None, text: str) -> None:
+    """The last row: an adapter of a member that stands by, which is asked for its device only."""
+    assert device_text({"connected": heard and device is not False, "heard": heard, "device": device}) == text
+
+
+def status(**changes: Any) -> dict[str, Any]:
+    """Status of a node that stands alone and is well."""
+    good: dict[str, Any] = {
+        "node": "root",
+        "role": "standalone",
+        "pair": None,
+        "log": {"admission": "", "lacks_to": 0},
+        "items": 12,
+        "bad_items": 0,
+        "cases": {"open": 0, "unacked": 0},
+        "adapters": [{"name": "p1", "connected": True, "heard": True, "device": True}],
+        "actors": [{"name": "core", "state": "running", "cause": ""}],
+        "stats": {"problem": ""},
+    }
+    return good | changes
+
+
+def view_of(side: Side) -> dict[str, Any]:
+    return side.status.describe(side.member, side.log, side.table.now)
+
+
+def pair_status(*views: dict[str, Any], role: str = "active") -> dict[str, Any]:
+    return status(role=role, members=msgspec.to_builtins(rows_of(views)))
+
+
+def test_a_node_that_is_well_takes_four_lines() -> None:
+    assert page_of(status()).lines() == [
+        "root runs alone, it is no member of a pair",
+        "SAFE: what is recorded is on the disk of this machine, and nowhere else",
+        "12 items, 0 bad (albireo items); 0 open alarms, 0 not acknowledged (albireo cases list)",
+        "Nothing is wrong.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            {"adapters": [{"name": "p1", "connected": False, "heard": True, "device": False}]},
+            "p1 does not answer: is it on",
+        ),
+        (
+            {"adapters": [{"name": "p1", "connected": False, "heard": False, "device": None}]},
+            "p1 is not heard: start it",
+        ),
+        (
+            {"actors": [{"name": "core", "state": "waiting", "cause": "KeyError"}]},
+            "core is waiting: KeyError: it is star",
+        ),
+        ({"stats": {"problem": "no room"}}, "HISTORY IS AT RISK: no room"),
+        ({"superseded": 2}, "2 times: a program goes on under a name that a later one has: end it"),
+        ({"cases": {"open": 3, "unacked": 2}}, "2 alarms are not acknowledged: albireo cases list, then"),
+        ({"log": {"admission": "", "lacks_to": 7}}, "STATE IS MISSING"),
+    ],
+)
+def test_each_thing_that_is_wrong_has_a_next_step(changes: dict[str, Any], text: str) -> None:
+    lines = page_of(status(**changes)).lines()
+    assert lines[3] == "What is wrong, and what to do:" and len(lines) == 5
+    assert text in lines[4]
+
+
+def test_a_node_that_records_nothing_is_not_safe() -> None:
+    assert page_of(status(log={"admission": "disk full"})).lines()[1] == "NOT SAFE: nothing is recorded: disk full"
+
+
+def test_a_pair_says_who_leads_and_where_records_are(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    waiting = page_of(pair_status(view_of(table.sides[0]), role="joining"))
+    assert waiting.leads.startswith("NOBODY LEADS: ") and not waiting.is_safe
+    table.sides[0].actions.admission.init({}, table.now)
+    table.wait_for(State.ACTIVE, State.READY)
+    table.pass_time(2 * SECOND)
+    good = page_of(pair_status(*(view_of(side) for side in table.sides)))
+    assert good.lines()[:2] == [
+        "root[primary] leads, root[backup] is ready to take over",
+        "SAFE: what is recorded is on the disks of primary and backup",
+    ]
+    assert good.wrong == ()
+    table.sides[1].is_up = False
+    table.pass_time(5 * SECOND)
+    alone = page_of(pair_status(view_of(table.sides[0]), role="solo"))
+    assert alone.leads == "root[primary] leads alone, root[backup] is not heard"
+    assert not alone.is_safe and "on its disk only since 20" in alone.safe
+    assert any("AT RISK" in one.what for one in alone.wrong)

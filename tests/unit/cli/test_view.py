@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from albireo.cli.view.pair import behind_text
 from albireo.cli.view.render import Clock, Size, page_of, plain_line, render
 from albireo.cli.view.screen import (
     SHELVE_MS,
@@ -30,6 +31,7 @@ from albireo.cli.view.screen import (
     value_of,
 )
 from albireo.cli.view.state import RECEIPTS_MAX, SILENT_NS, LiveState, ShownOrder, natural
+from albireo.cli.view.trend import STEP_NS, STEPS, Trend
 from albireo.cli.view.view import keys_of
 from albireo.codec.message import FeedState
 from albireo.model.case import Action, Case, LifecycleStatus, Shelving
@@ -335,7 +337,7 @@ def test_a_calm_screen_has_no_colour(live: LiveState) -> None:
 def test_an_alarm_says_itself_without_colour(live: LiveState) -> None:
     live.apply(state(110, cases=(case(105, severity=850),)), [], CLOCK.now)
     lines = drawn(live)
-    item = next(line for line in lines if " co_1 " in line and "ppm" in line)
+    item = next(line for line in lines if " co_1 " in line and "hi UNACKED" in line)
     assert item.startswith("!!!") and "hi UNACKED" in item
     assert any(line.startswith("!!! co_1 hi") and "active UNACKED" in line for line in lines)
 
@@ -380,12 +382,59 @@ def test_a_device_cannot_steer_the_terminal(live: LiveState) -> None:
 def test_wide_terminals_show_items_and_cases_side_by_side(live: LiveState) -> None:
     live.apply(state(110, cases=(case(105),)), [], CLOCK.now)
     lines = drawn(live, size=Size(160, 24))
-    assert "items" in lines[2] and "cases" in lines[2]
+    assert "items" in lines[2] and "alarms" in lines[2]
 
 
 def test_a_tiny_terminal_is_told_what_is_needed(live: LiveState) -> None:
     (line,) = drawn(live, size=Size(30, 5))
     assert line.startswith("60x12 cells are needed")
+
+
+def test_alarms_stand_above_the_items(live: LiveState) -> None:
+    """Below thirty items nobody sees them."""
+    live.apply(state(110, cases=(case(105),)), [], CLOCK.now)
+    lines = drawn(live)
+    heads = [line.split()[0] for line in lines if line.startswith(("    alarms", "    items"))]
+    assert heads == ["alarms", "items"]
+
+
+def test_an_alarm_shows_the_value_of_now_and_that_it_was_raised_at(live: LiveState) -> None:
+    live.apply(state(110, cases=(case(105, value=45.0),)), [batch("co_1", 12.0)], CLOCK.now)
+    line = next(line for line in drawn(live, size=Size(110, 24)) if " co_1 hi" in line)
+    assert "now 12 ppm  (raised at 45 ppm)" in line
+    live.apply(state(111), [batch("co_1", 12.0, quality=BAD_NO_COMMUNICATION)], CLOCK.now)
+    assert any("now ?" in line for line in drawn(live, size=Size(110, 24)))
+
+
+def test_a_numeric_item_has_a_trend_of_its_last_minute(live: LiveState) -> None:
+    trend = Trend()
+    for step, value in enumerate([1.0, 2.0, 3.0, None, 8.0]):
+        trend.add(WALL + step * STEP_NS, value)
+    assert trend.text(WALL + 6 * STEP_NS) == "     ▁▂▃ ███", "what stands still sends nothing"
+    assert trend.text(WALL + 100 * STEP_NS) == "─" * STEPS
+    for at in range(3):
+        one = batch("co_1", float(at))
+        times = np.array([WALL + at * STEP_NS], np.int64)
+        live.apply(state(110 + at), [msgspec.structs.replace(one, source_ns=times)], CLOCK.now)
+    later = Clock(CLOCK.now, WALL + 2 * STEP_NS)
+    assert "█▁▂" in next(line for line in drawn(live, clock=later) if " co_1 " in line), "7.5, then 0, 1 and 2"
+
+
+def test_a_late_value_does_not_turn_the_trend_back() -> None:
+    trend = Trend()
+    trend.add(WALL, 1.0)
+    trend.add(WALL - 10 * STEP_NS, 5.0)
+    assert trend.text(WALL)[:-1].strip() == ""
+
+
+def test_the_title_says_ages_in_plain_words(live: LiveState) -> None:
+    title = drawn(live)[0]
+    assert "newest value: 0.1 s old" in title and "1:100" not in title
+
+
+def test_a_member_is_behind_in_seconds() -> None:
+    assert [behind_text(lag, 100.0) for lag in (0, 99, 500)] == ["up to date", "up to date", "5 s behind"]
+    assert behind_text(500, None) == "500 records behind"
 
 
 def test_cases_get_room_when_there_are_many(live: LiveState) -> None:
@@ -396,7 +445,7 @@ def test_cases_get_room_when_there_are_many(live: LiveState) -> None:
 def test_the_plain_line_says_the_same(live: LiveState) -> None:
     live.status = {"core": {"samples_committed": 1234}}
     line = plain_line(live, CLOCK)
-    assert "log 1:100" in line and "items 8 (0 bad)" in line and "1234 samples committed" in line
+    assert "newest value 0.1 s old" in line and "items 8 (0 bad)" in line and "1234 samples committed" in line
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ import random
 import pytest
 
 from albireo.field.back_off import BackOff, BackOffConfig
+from albireo.field.config import CommConfig
 from albireo.model.instant import MS, SECOND
+from albireo.model.topology import AdapterConfig
 
 CONFIG = BackOffConfig(first_ns=500 * MS, longest_ns=4 * SECOND)
 
@@ -33,3 +35,15 @@ def test_the_same_seed_gives_the_same_waits_and_others_differ() -> None:
 def test_an_empty_range_is_refused() -> None:
     with pytest.raises(ValueError, match="first_ns <= longest_ns"):
         BackOffConfig(first_ns=2, longest_ns=1)
+
+
+def test_a_device_that_is_back_is_tried_within_two_seconds_however_long_it_was_away() -> None:
+    """With 30 s, values stayed bad for up to 16 s after an outage of 20."""
+    for config in (AdapterConfig(name="p1", kind="modbus"), CommConfig(name="p1", kind="modbus")):
+        limits = BackOffConfig(first_ns=config.backoff_min_ms * MS, longest_ns=config.backoff_max_ms * MS)
+        assert limits == BackOffConfig()
+    state, draw, away_ns = BackOff(), random.Random(1), 0
+    while away_ns < 3600 * SECOND:
+        state, wait = state.next(BackOffConfig(), draw)
+        assert wait <= 2 * SECOND
+        away_ns += wait

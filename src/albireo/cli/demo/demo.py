@@ -2,8 +2,8 @@
 
     plant and PLCs start -> site is written -> node starts -> view -> node stops -> plant stops -> account -> pipeline
 
-Whatever ends it - q, `--for`, Ctrl-C, a signal - goes this way from `view` on; only Ctrl-C and signals leave the
-pipeline out.
+Whatever ends it - q, `--for`, Ctrl-C, a signal - goes this way from `view` on; only SIGTERM and a second Ctrl-C leave
+the pipeline out.
 """
 
 import contextlib
@@ -20,11 +20,12 @@ import msgspec
 from albireo.cli.demo.account import DemoAccount, account_of
 from albireo.cli.demo.processes import LOG, DemoPair, run_pipeline
 from albireo.cli.demo.spark import wait_for_spark
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
 from albireo.cli.place import MEMBERS, data_option
+from albireo.cli.process import unusable
 from albireo.cli.view.state import LiveState
 from albireo.cli.view.view import LiveView
-from albireo.cli.view.watch import SITE
+from albireo.cli.view.watch import SITE, site_of
 from albireo.codec.errors import DecodeError
 from albireo.model import quality
 from albireo.model.instant import SECOND
@@ -99,11 +100,10 @@ def command(
     answer, complaints, is_interrupted = run(options)
     if as_json:
         emit(answer)
-    if is_interrupted:
-        raise SystemExit(INTERRUPTED)
     if complaints:
         say("did not hold: " + "; ".join(complaints))
-        raise SystemExit(int(ExitCode.FAILED))
+    if is_interrupted or complaints:
+        raise SystemExit(INTERRUPTED if is_interrupted else int(ExitCode.FAILED))
 
 
 @command.command()
@@ -115,14 +115,15 @@ def command(
 @click.pass_obj
 def scenario(outer: Path | None, name: str, place: int | None, plc: str, data: Path | None, as_json: bool) -> None:
     """Begin a scenario in a demo that runs in another terminal; `clear` ends all of them."""
-    site = (data or outer or DATA) / SITE
+    site = site_of(data or outer or DATA)
     try:
         begin(site, Scenario(name), None if place is None else place - 1, plc)
     except TunnelError as error:
         raise Failure(str(error), "see `albireo demo scenario --help`", ExitCode.UNREACHABLE) from error
-    say(f"scenario {name} has begun")
     if as_json:
         emit({"scenario": name, "at": place, "plc": plc})
+    else:
+        show(f"scenario {name} has begun")
 
 
 def run(options: Options) -> tuple[dict[str, Any], list[str], bool]:
@@ -139,7 +140,7 @@ def run(options: Options) -> tuple[dict[str, Any], list[str], bool]:
         status, complaints = recorded.status, recorded.complaints
         account = _account(recorded, since_ns)
         pipeline: dict[str, Any] = {"tables": {}, "seconds": 0.0, "report": None}
-        if options.has_pipeline and not signals.have_come:
+        if options.has_pipeline and not signals.are_urgent and account.samples_committed:
             pipeline = _analysed(recorded.data, signals, pipeline, complaints)
     commit = status.get("acquire_to_commit_ms") or {"p50": None, "p99": None}
     _tell(options, recorded.data, account, commit, pipeline)
@@ -155,9 +156,11 @@ def prepared(options: Options) -> Iterator[None]:
         Failure: another demo runs there, or it holds what no demo has made.
     """
     data = options.data
-    is_new = not data.exists() or not any(data.iterdir())
     try:
+        is_new = not data.exists() or not any(data.iterdir())
         lock = DataLock.acquire(data)
+    except OSError as error:
+        raise unusable(data, error) from error
     except RuntimeFault as error:
         remedy = "leave the other demo (q), or give this one --data DIR"
         raise Failure(str(error), remedy, ExitCode.BAD_CONFIGURATION) from error
@@ -187,6 +190,8 @@ class Signals:
 
     def __init__(self) -> None:
         self.have_come = False
+        self.are_urgent = False
+        """SIGTERM, or a second Ctrl-C: whoever waits does not wait for a report."""
         self._is_raising = False
 
     def __enter__(self) -> "Signals":
@@ -198,7 +203,8 @@ class Signals:
             signal.signal(number, handler)
 
     def _come(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
+        del frame
+        self.are_urgent = self.have_come or number == signal.SIGTERM
         self.have_come = True
         if self._is_raising:
             self._is_raising = False
@@ -247,12 +253,15 @@ def _record(options: Options, signals: Signals) -> Recorded:
             view = LiveView(node.acting, tunnel.begin)
             view.run(Until(node, options.seconds, frozenset(tunnel.ports)), is_plain=not options.has_view)
     except TunnelError as error:
-        raise Failure(str(error), "see the lines above") from error
+        raise Failure(str(error), "`albireo doctor` says what this machine lacks") from error
     finally:
         if node is not None:
             recorded.status = node.status()
             recorded.data = node.acting()
-            say("stopping the pair")
+            say(
+                "stopping the pair"
+                + ("; the report follows" if options.has_pipeline and not signals.are_urgent else "")
+            )
             code = node.stop()
             if code != 0 and not recorded.had_takeover:
                 recorded.complaints.append(f"a process of the pair ended with {code}, see {options.data}/*/{LOG}")
@@ -308,7 +317,7 @@ def _analysed(data: Path, signals: Signals, nothing: dict[str, Any], complaints:
     try:
         with signals.raising():
             wait_for_spark()
-            say("running the pipeline")
+            say("running the pipeline; Ctrl-C leaves it out")
             return run_pipeline(data)
     except Failure as failure:
         complaints.append(f"{failure.message} ({failure.remedy})")
@@ -320,11 +329,12 @@ def _tell(
 ) -> None:
     """The account for the human."""
     p50, p99 = (f"{commit[one]:.1f}" if commit[one] is not None else "-" for one in ("p50", "p99"))
-    say(
+    tell = show if options.has_view else say
+    tell(
         f"{account.seconds:.1f} s: {account.samples_acquired} samples acquired, {account.samples_committed} committed,"
         f" {account.cases_raised} cases raised; committed within {p50} ms (median), {p99} ms (99 %)"
     )
     if pipeline["report"]:
-        say(f"Report: {pipeline['report']}")
+        tell(f"Report: {pipeline['report']}")
     elif options.has_pipeline:
         say(f"No report yet; make one: albireo pipeline run --data {acted}")

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from albireo.cli.output import Failure, progress, say
+from albireo.pipeline.errors import INSTALL
 
 MARKS: Final = Path("var")
 NEEDED: Final = ("pyspark", "deltalake", "jinja2", "matplotlib", "pandas")
@@ -35,7 +36,7 @@ def wait_for_spark(
         while not is_ready(marks, needed):
             state = read_progress(marks)
             if state is None and time.monotonic() - began > begin_s:
-                raise Failure("Spark is not installed", "make demo installs it; by hand: pip install 'albireo[spark]'")
+                raise Failure("Spark is not installed", INSTALL)
             if state is not None:
                 share = 100 * float(state.get("share", 0))
                 advance(max(0.0, share - shown), str(state.get("step", "")))
@@ -52,7 +53,7 @@ def is_ready(marks: Path, needed: Sequence[str] = NEEDED) -> bool:
     """
     failed = marks / "spark-install.failed"
     if failed.exists():
-        remedy = "put it right and run `make demo` again"
+        remedy = f"put that right; then {INSTALL}"
         raise Failure(f"Spark could not be installed: {failed.read_text().strip()}", remedy)
     if (marks / "spark-install.done").exists() or read_progress(marks) is None:
         importlib.invalidate_caches()

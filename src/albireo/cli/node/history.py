@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 import pyarrow as pa
 import pyarrow.parquet as pq
+from click.core import ParameterSource
 
 from albireo.cli.display import quality_text, time_text, value_text
 from albireo.cli.node.timespan import DURATION, TIME
@@ -39,20 +40,31 @@ RAW_ROWS_MAX: Final = 1_000_000
 @click.option("--sql", default=None, help="A query over samples, partials, gaps, events, items (needs duckdb).")
 @data_option
 @json_option
-def command(item: str | None, sql: str | None, data: Path | None, form: str, as_json: bool, **options: Any) -> None:
+def command(
+    item: str | None,
+    sql: str | None,
+    data: Path | None,
+    form: str,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Values of ITEM (a full name such as root:co_1, or co_1), time-weighted per interval.
+
+    Without --from it begins an hour ago, or with the first value ever stored if that is younger.
 
     Every value has a quality: with the defaults Good means that all of the interval was good, Bad that nothing was.
     """
     form = "json" if as_json else form
-    access = HistoryAccess(find_data(data))
+    directory = find_data(data)
+    access = HistoryAccess(directory)
     try:
         if sql is not None:
-            answer = _asked_in_sql(find_data(data), sql)
+            answer = _asked_in_sql(directory, sql)
         elif item is None:
             raise Failure("which item?", "albireo history ITEM, or --sql QUERY", ExitCode.USAGE)
         else:
-            answer = _asked(access, item, **{name: options[name] for name in _QUESTION})
+            is_chosen = click.get_current_context().get_parameter_source("from_ns") is not ParameterSource.DEFAULT
+            answer = _asked(access, item, is_chosen=is_chosen, **{name: options[name] for name in _QUESTION})
     except UnknownItem as error:
         raise Failure(str(error), "albireo items", ExitCode.USAGE) from error
     except (HistoryError, ValueError) as error:
@@ -77,9 +89,11 @@ class _Table:
 
 
 def _asked(access: HistoryAccess, name: str, **options: Any) -> _Table:
-    span = TimeRange(options["from_ns"], options["to_ns"])
     item: Any = access.item(name)
     reader = access.reader([item["item_id"]])
+    span = TimeRange(options["from_ns"], options["to_ns"])
+    if not options["is_chosen"]:
+        span = _since_its_begin(reader, item["item_id"], span, options["every_ns"])
     about = {
         "item": f"{item['node']}:{item['name']}",
         "unit": item["unit"],
@@ -91,6 +105,16 @@ def _asked(access: HistoryAccess, name: str, **options: Any) -> _Table:
         "gaps": reader.gaps(span, item["item_id"]),
     }
     return _Table(about, _columns(reader, item, span, options))
+
+
+def _since_its_begin(reader: StoredHistory, item_id: int, span: TimeRange, every_ns: int) -> TimeRange:
+    """The range without the intervals before the item's first row, if that lies in it: nothing was bad then."""
+    first_ns = reader.first_ns(item_id, span.from_ns)
+    if first_ns is None or first_ns >= span.to_ns or len(reader.last(item_id, span.from_ns)):
+        return span
+    from_ns = span.from_ns + (first_ns - span.from_ns) // every_ns * every_ns
+    say(f"the first value ever stored is of {time_text(first_ns)}")
+    return TimeRange(from_ns, span.to_ns)
 
 
 def _columns(reader: StoredHistory, item: Any, span: TimeRange, options: dict[str, Any]) -> dict[str, list[Any]]:

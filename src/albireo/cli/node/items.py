@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from albireo.cli.display import quality_text, time_text, value_text
-from albireo.cli.output import emit, json_option, show_table
+from albireo.cli.output import Failure, emit, json_option, show_table
 from albireo.cli.place import data_option, node_client
+from albireo.cli.view.state import is_diagnostic, natural
 from albireo.client import NodeClient
 
 WATCH_S = 1.0
@@ -21,10 +22,16 @@ WATCH_S = 1.0
 @json_option
 @click.option("--watch", is_flag=True, help="Show again every second until Ctrl-C.")
 def command(patterns: tuple[str, ...], data: Path | None, as_json: bool, watch: bool) -> None:
-    """List items. PATTERNS are names with * and ?, such as `co_*`; without one all are listed."""
+    """List items, the plant's first. PATTERNS are names with * and ?, such as `co_*`; without one all are listed.
+
+    Names with a slash, such as plc/connected, are what the node, its adapters and its machine say of themselves.
+    """
     with node_client(data) as client:
         while True:
             rows = _rows(client, patterns)
+            if not rows and patterns:
+                listed = ", ".join(patterns)
+                raise Failure(f"no item is called {listed}", "`albireo items` lists all; names may hold * and ?")
             if as_json:
                 emit({"items": rows})
             else:
@@ -36,11 +43,18 @@ def command(patterns: tuple[str, ...], data: Path | None, as_json: bool, watch: 
 
 def _rows(client: NodeClient, patterns: tuple[str, ...]) -> list[dict[str, Any]]:
     readings: Any = client.ask("read")
-    return [
+    rows = [
         reading | {"quality_name": quality_text(reading["quality"])}
         for reading in readings
         if not patterns or any(_matches(reading["name"], pattern) for pattern in patterns)
     ]
+    return sorted(rows, key=lambda row: place_in_list(row["name"]))
+
+
+def place_in_list(full_name: str) -> tuple[bool, tuple[tuple[str, int], ...]]:
+    """Place in the list: the plant's items first, then what the node and its adapters say of themselves."""
+    name = full_name.partition(":")[2]
+    return is_diagnostic(name), natural(name)
 
 
 def _matches(full_name: str, pattern: str) -> bool:

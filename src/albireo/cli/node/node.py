@@ -1,16 +1,19 @@
 """`albireo node`: run a node, or stop one."""
 
+import sys
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
 
-from albireo.cli.output import ExitCode, Failure, say
+from albireo.cli.output import ExitCode, Failure, say, show
 from albireo.cli.place import VAR, data_option, node_client, topology_option
+from albireo.cli.process import own_keys, run_until_stopped
 from albireo.cli.site.topology import read_topology
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
-from albireo.model.topology import UnknownPlace, find_place, places
+from albireo.model.topology import NodeConfig, Topology, UnknownPlace, find_place, places
 from albireo.node import boot
-from albireo.runtime.errors import DataLocked, DirectoryUnsafe
 
 
 @click.group("node")
@@ -40,7 +43,10 @@ def command() -> None:
 def run(
     topology_file: Path, node_id: str | None, data: Path | None, keys: Path | None, feature_level: int | None
 ) -> None:
-    """Run one node of a topology until Ctrl-C or SIGTERM; both stop it cleanly."""
+    """Run one node of a topology until Ctrl-C or SIGTERM; both stop it cleanly.
+
+    Its log goes to standard output: lines for people on a terminal, one JSON object per line anywhere else.
+    """
     loaded = read_topology(topology_file)
     known = places(loaded.topology)
     if node_id is None:
@@ -53,14 +59,20 @@ def run(
     except UnknownPlace as error:
         raise Failure(str(error), "name one of them with --id", ExitCode.BAD_CONFIGURATION) from error
     directory = VAR / place.directory_name if data is None else data
-    if keys is None and (directory / "keys").is_dir():
-        keys = directory / "keys"
+    if place.member:
+        keys = own_keys(place.name, directory, keys, _endpoints(loaded.topology, place.node))
     say(f"node {node_id}, data in {directory}")
-    try:
-        code = boot.run(loaded, place, directory, keys, feature_level=feature_level)
-    except (DataLocked, DirectoryUnsafe) as error:
-        raise Failure(str(error), "stop the other node, or give --data", ExitCode.BAD_CONFIGURATION) from error
-    raise SystemExit(code)
+    hint = f"node {node_id} runs; in another terminal: albireo status, albireo watch; Ctrl-C stops it"
+    started = (lambda _: say(hint)) if sys.stderr.isatty() else None
+    work = partial(boot.run, loaded, place, directory, keys, started, feature_level)
+    raise SystemExit(run_until_stopped("node", node_id, directory, work))
+
+
+def _endpoints(topology: Topology, node: NodeConfig) -> Iterator[str]:
+    """Endpoints that a member binds or dials."""
+    for one in filter(None, (node.primary, node.backup)):
+        yield from (one.client, *one.peer)
+    yield from (one.endpoint for one in topology.witness if f"witness:{one.name}" in node.voters)
 
 
 @command.command()
@@ -69,4 +81,4 @@ def stop(data: Path | None) -> None:
     """Ask a running node to stop cleanly."""
     with node_client(data) as client:
         client.ask("stop", of="boot")
-    say("asked to stop")
+    show("asked to stop")

@@ -1,4 +1,4 @@
-"""`albireo status`: the node in one look."""
+"""`albireo status`: the node in one look; with -v, all that it says of itself."""
 
 import time
 from pathlib import Path
@@ -8,8 +8,9 @@ import click
 import msgspec
 
 from albireo.cli.display import time_text
-from albireo.cli.output import emit, json_option, show, show_table
-from albireo.cli.pair.reach import ReachedMember, other_member
+from albireo.cli.node.page import page_of
+from albireo.cli.output import emit, json_option, say, show, show_table
+from albireo.cli.pair.reach import ReachedMember, other_member, untrusted
 from albireo.cli.pair.table import (
     COLUMNS,
     VOTER_COLUMNS,
@@ -21,35 +22,39 @@ from albireo.cli.pair.table import (
     private_text,
     refused_text,
     rows_of,
-    troubles,
     voter_cells,
 )
 from albireo.cli.place import data_option, find_data, node_client
 from albireo.client import ClientError, NodeClient
 
 WATCH_S = 1.0
-FOLLOWS = ("ready", "catching_up")
-"""A member that records the other's frames has nothing of its own to record."""
 
 
 @click.command("status")
 @data_option
 @json_option
+@click.option("--verbose", "-v", is_flag=True, help="Members, voters, actors, adapters, producers, followers too.")
 @click.option("--watch", is_flag=True, help="Show again every second until Ctrl-C.")
-def command(data: Path | None, as_json: bool, watch: bool) -> None:
-    """Show what a node is doing: role, log position, rates, actors, adapters, followers; of a pair, both members.
+def command(data: Path | None, as_json: bool, verbose: bool, watch: bool) -> None:
+    """Show who leads, whether what is recorded is safe, what is wrong, and what to do.
 
     The other member of a pair is asked too, by its client endpoint; if it does not answer, it is shown as last heard.
     """
-    with node_client(data) as client:
+    directory = find_data(data)
+    with node_client(directory) as client:
         while True:
-            status = gather(client, find_data(data))
+            status = gather(client, directory)
             if watch and not as_json:
                 click.clear()
             if as_json:
                 emit(status)
             else:
-                _show(status)
+                for line in page_of(status).lines():
+                    show(line)
+                if verbose:
+                    _show(status)
+                else:
+                    say("(-v shows members, voters, processes, adapters, producers and followers)")
             if not watch:
                 return
             time.sleep(WATCH_S)
@@ -71,7 +76,9 @@ def gather(client: NodeClient, data: Path) -> dict[str, Any]:
         except ClientError:
             status[what] = None
     if status["pair"] is not None:
+        status["untrusted"] = untrusted(status["pair"], data)
         status["members"] = msgspec.to_builtins(rows_of(_views(client, status["pair"], data)))
+    status["summary"] = msgspec.to_builtins(page_of(status))
     return status
 
 
@@ -95,23 +102,13 @@ def _show(status: dict[str, Any]) -> None:
         private = private_text(status.get("replication") or {})
         for line in filter(None, (local, private)):
             show(line)
-    if log.get("lacks_to"):
-        show(
-            f"STATE IS MISSING: no snapshot could be read, and the log begins behind {log['lacks_to']}. Items, cases "
-            "and orders from before that are unknown; restore the data directory from a copy, or go on"
-        )
-    if log["admission"] and status["role"] not in FOLLOWS:
-        show(f"NOTHING IS RECORDED: {log['admission']}")
     show(f"items {status['items']} ({status['bad_items']} bad)  cases {cases['open']} open, {cases['unacked']} unacked")
     if commit["p50"] is not None:
         show(f"acquired to committed {commit['p50']:.1f} ms p50, {commit['p99']:.1f} ms p99")
     _show_actors(status["actors"] or [])
     show_table(
-        ("adapter", "connected", "heard"),
-        [
-            (one["name"], "yes" if one["connected"] else "NO", f"{one['silent_ms']} ms ago")
-            for one in status["adapters"]
-        ],
+        ("adapter", "device", "heard"),
+        [(one["name"], device_text(one), f"{one['silent_ms']} ms ago") for one in status["adapters"]],
     )
     _show_producers(status)
     if audit := status.get("audit") or {}:
@@ -122,6 +119,19 @@ def _show(status: dict[str, Any]) -> None:
     )
     if status["stats"]:
         _show_history(status["stats"])
+
+
+def device_text(adapter: dict[str, Any]) -> str:
+    """Whether the adapter's device answers, as far as anybody knows."""
+    if not adapter.get("heard", adapter["connected"]) and adapter.get("device") is None:
+        return "adapter NOT HEARD"
+    match adapter.get("device"):
+        case True:
+            return "answers"
+        case False:
+            return "LOST"
+        case _:
+            return "not tried yet"
 
 
 def _show_producers(status: dict[str, Any]) -> None:
@@ -140,11 +150,6 @@ def _show_producers(status: dict[str, Any]) -> None:
             for one in status.get("producers", ())
         ],
     )
-    if status.get("superseded"):
-        click.echo(
-            f"refused as superseded {status['superseded']} times: a program goes on under a name that a later one has; "
-            "what to do: end it, or give it a name of its own"
-        )
 
 
 def _show_pair(rows: list[MemberRow]) -> None:
@@ -154,7 +159,7 @@ def _show_pair(rows: list[MemberRow]) -> None:
     guards = guard_text(next((row.guards for row in rows if row.guards), {}))
     if guards:
         show(f"late orders to outputs are held off by: {guards}")
-    for line in (*troubles(rows), *refused_text(rows)):
+    for line in refused_text(rows):
         show(line)
 
 
@@ -181,5 +186,3 @@ def _show_history(history: dict[str, Any]) -> None:
         f"history {history['rows']} rows in {history['files']} files, {history['hot_rows']} not sealed yet, "
         f"{history['gaps']} gaps, complete to {time_text(history['complete_to_ns'])}"
     )
-    if history["problem"]:
-        show(f"HISTORY IS AT RISK: {history['problem']}")

@@ -8,7 +8,7 @@ import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, show
 from albireo.cli.pair.reach import ReachedMember, other_member, own_member
-from albireo.cli.place import VAR, is_store
+from albireo.cli.place import find_data, node_client
 from albireo.client import NodeUnreachable
 from albireo.model.position import Position
 
@@ -29,7 +29,7 @@ def command(data: tuple[Path, ...], is_all: bool, as_json: bool) -> None:
     with the active one, and both stores get the same shutdown id, by which `albireo stores` knows them as equal.
     """
     if is_all:
-        answer = _stop_both(_one_of(data))
+        answer = _stop_both(data[0] if data else None)
         said = f"both members stop at {Position(*answer['position'])}, shutdown id {answer['shutdown_id']}"
     else:
         answer = {"asked": [_stop_one(directory) for directory in data or (None,)]}
@@ -41,19 +41,10 @@ def command(data: tuple[Path, ...], is_all: bool, as_json: bool) -> None:
 
 
 def _stop_one(directory: Path | None) -> str:
-    from albireo.cli.place import find_data, node_client
-
-    with node_client(directory) as client:
+    found = find_data(directory)
+    with node_client(found) as client:
         client.ask("stop", of="boot")
-    return str(find_data(directory))
-
-
-def _one_of(data: tuple[Path, ...]) -> Path | None:
-    """Any directory of the pair will do; it knows where the other member is."""
-    if data or not VAR.is_dir():
-        return data[0] if data else None
-    found = sorted(one.parent for one in VAR.rglob("log") if is_store(one.parent))
-    return found[0] if len(found) in (1, 2) else None
+    return str(found)
 
 
 def _stop_both(data: Path | None) -> dict[str, Any]:

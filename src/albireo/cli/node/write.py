@@ -2,6 +2,7 @@
 
 import contextlib
 import getpass
+import re
 import uuid
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,17 @@ GRACE_S = 5.0
 """The answer of a command that runs out comes this much later than its time at most."""
 
 
-@click.command("write")
+class NegativeNumbers(click.Command):
+    """A command whose arguments may be numbers below zero, which are no options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" not in args:
+            numbers = [one for one in args if re.fullmatch(r"-(\d|\.\d|inf).*", one)]
+            args = [*(one for one in args if one not in numbers), "--", *numbers]
+        return super().parse_args(ctx, args)
+
+
+@click.command("write", cls=NegativeNumbers)
 @click.argument("item")
 @click.argument("value")
 @click.option("--reason", default="", help="Why; kept in the audit journal.")
@@ -50,7 +61,7 @@ def command(item: str, value: str, reason: str, user: str, expires_s: float, dat
     if receipt.get("detail"):
         text += f" ({receipt['detail']})"
     if outcome not in (Outcome.VERIFIED, Outcome.EXECUTED):
-        raise Failure(text, _remedy(outcome), details={"receipt": receipt})
+        raise Failure(text, remedy_of(outcome, item), details={"receipt": receipt})
     if as_json:
         emit(receipt)
     else:
@@ -72,13 +83,17 @@ def parsed(text: str, value_type: ValueType) -> Value:
     return text
 
 
-def _remedy(outcome: Outcome) -> str:
+def remedy_of(outcome: Outcome, item: str) -> str:
+    """The next step after a write that did not succeed; it stands for itself, as in the JSON."""
     match outcome:
         case Outcome.UNKNOWN:
-            return "nobody can tell whether the device took it: read the item before you order again"
+            return f"nobody can tell whether the device took it: read it before you order again: albireo items {item}"
         case Outcome.EXPIRED:
             return "it was never sent; see `albireo status` for the adapter that owns the item"
         case Outcome.MISMATCHED:
             return "the device holds another value: it may limit or override the set point"
         case _:
-            return "see the reason above"
+            return (
+                f"nothing was written, for the reason in brackets: `albireo items {item}` shows what it has now, the "
+                "item table whether it may be written and its limits, `albireo status` whether its device answers"
+            )

@@ -98,6 +98,18 @@ def pair_of(status: object, place: str) -> dict[str, Any]:
     return pair
 
 
+def untrusted(pair: dict[str, Any], directory: Path) -> list[str]:
+    """Other member and witnesses whose keys the member in `directory` does not trust; empty without keys."""
+    if not (directory / "keys").is_dir():
+        return []
+    try:
+        keys = Keys.load(directory / "keys")
+    except RuntimeFault:
+        return []  # The member says itself what is wrong with its keys.
+    names = [pair["other"]["place"], *(one for one in pair["voters_seen"] if one.startswith("witness:"))]
+    return [name for name in names if not keys.keys_of(name)]
+
+
 @contextlib.contextmanager
 def own_member(data: Path | None) -> Iterator[tuple[ReachedMember, Path]]:
     """The member whose data directory is `data`.

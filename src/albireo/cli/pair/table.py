@@ -3,6 +3,7 @@
 In the manner of `patronictl list`, with one more column: whom each member sees, and how long ago.
 """
 
+import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -34,6 +35,13 @@ CASE_WORDS: Final = {
     "`albireo maintenance --end` and `albireo pair seen`;",
     "no_room": "its log has to be cut, and its disk has no room to keep what is cut: make room, it goes on by itself",
 }
+
+
+TRUST_HINT: Final = (
+    "if it runs, one of the two may not trust the other's key: `albireo keys list` on both machines must show the "
+    "other (docs/keys.md)"
+)
+"""Cause that neither side can see: whoever is not trusted gets no answer."""
 
 
 class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,7 +219,7 @@ def troubles(rows: Sequence[MemberRow]) -> list[str]:
                 "it takes over from nobody until `albireo maintenance --end`"
             )
         found += [f"{row.member}: {case_text(case, detail)}" for case, detail in row.cases.items() if case != "at_risk"]
-        found += [f"{row.member} {text}" for text in voter_troubles(row)]
+        found += [f"{row.member} {text}" for text in (*voter_troubles(row), *_never_heard(row))]
     return found + apart_text(rows)
 
 
@@ -269,6 +277,21 @@ def voter_troubles(row: MemberRow) -> list[str]:
         remedy = "albireo pair init" if len(empty) == len(voters) else "albireo voter reset NAME"
         found.append(f"finds {', '.join(empty)} empty: no vote until `{remedy}`")
     return found
+
+
+def _never_heard(row: MemberRow) -> list[str]:
+    """Those that this member has never heard: a silence since the start has other causes than a new one."""
+    never = [name for name, age in row.sees.items() if age is None]
+    return [f"has never heard {', '.join(never)}: {TRUST_HINT}"] if never and not row.is_heard else []
+
+
+def untrusted_text(names: Sequence[str]) -> list[str]:
+    """Names of the topology whose keys are not trusted here."""
+    return [
+        f"{name} IS NOT TRUSTED HERE: on its machine `albireo keys list` shows its key; then `albireo keys trust "
+        f"{shlex.quote(name)} KEY` here"
+        for name in names
+    ]
 
 
 def voters_in_reach(row: MemberRow) -> tuple[int, int]:

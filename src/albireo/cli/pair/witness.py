@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
-from albireo.cli.pair.side_process import run_until_stopped, status_of
 from albireo.cli.place import MEMBERS, VAR, topology_option
+from albireo.cli.process import own_keys, run_until_stopped, status_of
 from albireo.cli.site.topology import read_topology
 from albireo.node.vote import boot as witness_boot
 
@@ -46,8 +46,8 @@ def command(
 
 def _run(topology_file: Path, name: str, directory: Path, keys: Path | None, as_json: bool) -> int:
     loaded = read_topology(topology_file)
-    if keys is None and (directory / "keys").is_dir():
-        keys = directory / "keys"
+    bound = (one.endpoint for one in loaded.topology.witness if one.name == name)
+    keys = own_keys(f"witness:{name}", directory, keys, bound)
     say(f"witness {name}, data in {directory}")
     try:
         work = partial(witness_boot.run, loaded.topology, name, directory, keys)

@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 
 from albireo.codec.topology.item_table import AdapterKind, AddressSpan, Judged, RowMistake
 from albireo.field import ENTRY_POINTS
-from albireo.field.modbus.items import COLUMNS, parse_row
+from albireo.field.modbus.items import COLUMNS, numbering_doubt, parse_row
 
 
 def adapter_kinds() -> dict[str, AdapterKind]:
@@ -25,9 +25,12 @@ def _judge_modbus(cells: Mapping[str, str]) -> Judged | list[RowMistake]:
     parsed = parse_row(cells)
     if isinstance(parsed, list):
         return parsed
+    doubt = numbering_doubt(parsed)
     if parsed.bit is not None:
-        return Judged(parsed.item)
+        return Judged(parsed.item, doubt=doubt)
     kind = "bits" if parsed.kind.is_bits else "registers"
     return Judged(
-        parsed.item, AddressSpan(f"{parsed.kind.value} {kind} of unit {parsed.device_id}", parsed.address, parsed.words)
+        parsed.item,
+        AddressSpan(f"{parsed.kind.value} {kind} of unit {parsed.device_id}", parsed.address, parsed.words),
+        doubt,
     )

@@ -24,7 +24,7 @@ import msgspec
 from albireo.cli.output import progress
 from albireo.log.descriptors import DESCRIPTORS
 from albireo.model.topology import NodeConfig, Topology
-from albireo.pipeline.errors import JavaMissing
+from albireo.pipeline.errors import INSTALL, JavaMissing
 from albireo.pipeline.java import find_java
 from albireo.runtime.actor.clock import boot_ns
 
@@ -80,14 +80,14 @@ def libraries() -> Iterator[Finding]:
     """Versions of what a node needs, and of what the pipeline needs where it is installed."""
     for name in NODE_LIBRARIES:
         version = _version(name)
-        remedy = "" if version else "run make again, or: pip install -r constraints/node.txt"
+        remedy = "" if version else "`make install` in the checkout of Albireo installs it"
         yield Finding(name=name, status="good" if version else "failed", value=version or "missing", remedy=remedy)
     versions = {name: _version(name) for name in SPARK_LIBRARIES}
     if not any(versions.values()):
-        yield Finding(name="pipeline", status="good", value="not installed; a node does not need it")
+        yield Finding(name="pipeline", status="good", value=f"not installed; a node does not need it; {INSTALL}")
         return
     for name, version in versions.items():
-        remedy = "" if version else "pip install 'albireo[spark]'"
+        remedy = "" if version else INSTALL
         yield Finding(name=name, status="good" if version else "warning", value=version or "missing", remedy=remedy)
 
 

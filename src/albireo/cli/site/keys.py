@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
-from albireo.cli.place import VAR
+from albireo.cli.place import VAR, runs
 from albireo.model.access import ROLE_WORDS, RoleGrant, role_from
 from albireo.runtime import Keys, KeysRefused
 from albireo.runtime.link.key_files import OWN_FILE, KeyPair, KnownKey
@@ -31,7 +31,7 @@ def place_options(function: _Function) -> _Function:
             "--keys",
             "directory",
             type=click.Path(path_type=Path, file_okay=False),
-            help="Directory of the keys. Without both: the only one in ./var.",
+            help="Directory of the keys. Without both: the only one in ./var, or of the only process that runs.",
         ),
     ):
         function = option(function)
@@ -115,10 +115,11 @@ def trust(
     with told():
         keys.trust(name, public, None if role is None else RoleGrant(role, node))
     listed = keys.keys_of(name)
-    say(f"{name} is trusted with {'this key' if len(listed) == 1 else 'two keys, the new one first'}.")
     if as_json:
         role_now = keys.roles.get(name)
         emit({"name": name, "keys": listed, **({} if role_now is None else grant_of(role_now))})
+    else:
+        show(f"{name} is trusted with {'this key' if len(listed) == 1 else 'two keys, the new one first'}.")
 
 
 @command.command("revoke", short_help="Trust the keys of NAME no more, for ever.")
@@ -131,9 +132,10 @@ def revoke(name: str, public: str, directory: Path | None, data: Path | None, as
     keys = loaded(directory, data)
     with told():
         gone = keys.revoke(name, public)
-    say(f"Revoked {len(gone)} key{'s' if len(gone) > 1 else ''} of {name}. Do the same wherever it is trusted.")
     if as_json:
         emit({"name": name, "revoked": gone, "keys": keys.keys_of(name)})
+    else:
+        show(f"Revoked {len(gone)} key{'s' if len(gone) > 1 else ''} of {name}. Do the same wherever it is trusted.")
 
 
 @command.command("rotate")
@@ -188,8 +190,9 @@ def find(directory: Path | None, data: Path | None) -> Path:
     if directory is not None or data is not None:
         return directory or (data or Path()) / "keys"
     found = sorted(one.parent for one in VAR.rglob(OWN_FILE)) if VAR.is_dir() else []
-    if len(found) == 1:
-        return found[0]
+    running = [one for one in found if runs(one.parent)]
+    if len(found) == 1 or len(running) == 1:
+        return (running or found)[0]
     listed = f"several keys are here: {', '.join(map(str, found))}" if found else "there are no keys in ./var"
     raise Failure(listed, "name the place with --data DIR or --keys DIR", ExitCode.USAGE)
 

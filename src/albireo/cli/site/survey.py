@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from albireo.cli.output import ExitCode, Failure, progress
-from albireo.codec.topology.text import FirstAdapter, table_text, topology_text
+from albireo.codec.topology.text import FIRST_COLUMNS, FirstAdapter, table_text, topology_text
 from albireo.field.contract import ConfigurationError, DeviceLost
 from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.survey import Survey, SurveyLimits, Surveyor, device_reader
@@ -19,7 +19,7 @@ DEVICE_IDS: Final = (1, 255, 0)
 """Tried in this order when none is named: the usual one, then what gateways and devices without units answer to."""
 TIMEOUT_NS: Final = 1_000_000_000
 PAUSE_S: Final = 0.005
-BETWEEN_LOOKS_S: Final = 1.0
+BETWEEN_LOOKS_S: Final = 0.7
 ADAPTER: Final = "plc"
 
 
@@ -35,7 +35,7 @@ def survey_device(text: str, device_id: int | None, limits: SurveyLimits, *, kee
     """Look at the device at HOST:PORT; a progress line tells what is being looked at.
 
     Raises:
-        Failure: no such address, nobody there (69), or nothing readable.
+        Failure: no such address, nobody there, or no unit that has anything to read (69).
     """
     try:
         address = parse_url(text if "://" in text else f"tcp://{text}")
@@ -51,39 +51,55 @@ def survey_device(text: str, device_id: int | None, limits: SurveyLimits, *, kee
 
 
 async def _survey(address: Address, candidates: Sequence[int], limits: SurveyLimits, *, keeps_zeros: bool) -> Surveyed:
-    wire = Wire(address, TIMEOUT_NS)
-    await wire.connect()
-    try:
-        device_id = await _first_that_answers(wire, candidates)
-        with progress(f"Surveying {address.host}:{address.port}, unit {device_id}:", None) as advance:
-            reader = device_reader(wire, device_id, PAUSE_S)
-            surveyor = Surveyor(reader, limits, lambda text: advance(1, text))
-
-            async def pause() -> None:
-                advance(0, "waiting for values to change")
-                await asyncio.sleep(BETWEEN_LOOKS_S)
-
-            survey = await surveyor.look(pause, keeps_zeros=keeps_zeros)
-    finally:
-        wire.close()
-    return Surveyed(address, device_id, survey)
-
-
-async def _first_that_answers(wire: Wire, candidates: Sequence[int]) -> int:
-    """The first unit that says anything for itself, a refusal included (a gateway's does not count).
+    """Survey of the first unit that has anything to read.
 
     Raises:
-        DeviceLost: none does.
+        DeviceLost: nobody is there.
+        Failure: units answer or not, and none has anything to read.
     """
-    for device_id in candidates:
-        for kind in TableKind:
-            answer = await wire.read(kind, device_id, 0, 1)
-            if isinstance(answer, DataReply) or (isinstance(answer, ExceptionReply) and answer.code < _GATEWAY):
-                return device_id
-            if not isinstance(answer, ExceptionReply):
-                break
-    tried = ", ".join(str(one) for one in candidates)
-    raise DeviceLost(f"connected, but no unit answers (tried {tried}); name it with --device-id")
+    wire = Wire(address, TIMEOUT_NS)
+    await wire.connect()
+    tried: list[str] = []
+    try:
+        for device_id in candidates:
+            if not await _answers(wire, device_id):
+                tried.append(f"unit {device_id} does not answer")
+                continue
+            survey = await _survey_of(wire, address, device_id, limits, keeps_zeros=keeps_zeros)
+            if survey.guesses:
+                return Surveyed(address, device_id, survey)
+            zeros = f" but {survey.skipped} zeros (--zeros keeps them)" if survey.skipped else ""
+            tried.append(f"unit {device_id} answers and has nothing up to address {limits.address_max}{zeros}")
+    finally:
+        wire.close()
+    remedy = "name the unit with --device-id, as the manual or the gateway's settings have it, or raise --address-max"
+    where = f"{address.host}:{address.port}"
+    raise Failure(f"nothing to read at {where}: {'; '.join(tried)}", remedy, ExitCode.UNREACHABLE)
+
+
+async def _survey_of(
+    wire: Wire, address: Address, device_id: int, limits: SurveyLimits, *, keeps_zeros: bool
+) -> Survey:
+    with progress(f"Surveying {address.host}:{address.port}, unit {device_id}:", None) as advance:
+        reader = device_reader(wire, device_id, PAUSE_S)
+        surveyor = Surveyor(reader, limits, lambda text: advance(1, text))
+
+        async def pause() -> None:
+            advance(0, "waiting for values to change")
+            await asyncio.sleep(BETWEEN_LOOKS_S)
+
+        return await surveyor.look(pause, keeps_zeros=keeps_zeros)
+
+
+async def _answers(wire: Wire, device_id: int) -> bool:
+    """True: the unit says anything for itself, a refusal included; a gateway's refusal does not count."""
+    for kind in TableKind:
+        answer = await wire.read(kind, device_id, 0, 1)
+        if isinstance(answer, DataReply) or (isinstance(answer, ExceptionReply) and answer.code < _GATEWAY):
+            return True
+        if not isinstance(answer, ExceptionReply):
+            break
+    return False
 
 
 _GATEWAY: Final = 10
@@ -102,7 +118,9 @@ def write_files(directory: Path, found: Surveyed | None, *, overwrites: bool) ->
         url = f"tcp://{_host(found.address.host)}:{found.address.port}"
         table = f"{ADAPTER}.csv"
         adapters = [FirstAdapter(name=ADAPTER, kind="modbus", url=url, device_id=found.device_id, items=table)]
-        texts[table] = table_text(rows_of(found.survey))
+        rows = rows_of(found.survey)
+        columns = (*FIRST_COLUMNS, *(["length"] if any("length" in row for row in rows) else []))
+        texts[table] = table_text(rows, columns)
     texts["topology.toml"] = topology_text(str(uuid.uuid4()), "root", adapters)
     there = [name for name in texts if (directory / name).exists()]
     if there and not overwrites:
@@ -129,6 +147,7 @@ def rows_of(survey: Survey) -> list[dict[str, str]]:
             "type": guess.type,
             "word_order": guess.word_order if guess.word_order != "big" else "",
             "description": f"read {guess.seen}" if guess.kind.is_bits else f"guess: {guess.type}, read {guess.seen}",
+            **({"length": str(guess.length)} if guess.length else {}),
         }
         for guess in survey.guesses
     ]

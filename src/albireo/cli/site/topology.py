@@ -92,7 +92,7 @@ def new(
 ) -> None:
     """Write a first topology.toml and, read from a device, its item table.
 
-    The device is only read, one request at a time. Types are guessed from two looks at the registers and marked as
+    The device is only read, one request at a time. Types are guessed from a few looks at the registers and marked as
     guesses: check them against the manual.
     """
     from albireo.cli.site.survey import survey_device, write_files
@@ -105,8 +105,8 @@ def new(
     written = write_files(out, found, overwrites=force)
     read_topology(out / "topology.toml")
     items = len(found.survey.guesses) if found else 0
-    for path in written:
-        say(f"wrote {path}")
+    for path in () if as_json else written:
+        show(f"wrote {path}")
     if found:
         say(_told(found.survey))
     say("Next: look through the item table (names, types, units, limits), then")

@@ -17,17 +17,16 @@ def pair_lines(live: LiveState) -> list[str]:
     own = next(row for row in rows if not row.is_heard)
     active = next((row for row in rows if row.role == "ACTIVE"), None)
     wrong = troubles(rows)
-    text = f"pair {_summary(active, own, rows)}"
+    text = f"pair {_summary(active, own, rows, live.records_per_s())}"
     if active is not None and own is not active:
         text = f"{text}   (seen from {own.member})"
     return [text, f"!! {'   '.join(wrong)}"] if wrong else [text]
 
 
-def _summary(active: MemberRow | None, own: MemberRow, rows: list[MemberRow]) -> str:
-    parts = ["nobody is active" if active is None else f"{active.member} active, epoch {active.epoch}"]
-    parts.append(f"set {'+'.join(short(one) for one in own.set) or '-'}")
-    lags = [row for row in rows if row.lag is not None]
-    parts += [f"{short(row.member)} {row.state}, lag {row.lag}" for row in lags]
+def _summary(active: MemberRow | None, own: MemberRow, rows: list[MemberRow], rate: float | None) -> str:
+    parts = ["nobody leads" if active is None else f"{active.member} leads"]
+    parts.append(f"safe on {' and '.join(short(one) for one in own.set) or 'nobody'}")
+    parts += [f"{short(row.member)} {row.state}, {behind_text(row.lag, rate)}" for row in rows if row.lag is not None]
     answering, listed = voters_in_reach(own)
     if listed:
         parts.append(f"voters {answering}/{listed}")
@@ -35,6 +34,13 @@ def _summary(active: MemberRow | None, own: MemberRow, rows: list[MemberRow]) ->
     if guards:
         parts.append(f"guard {guards}")
     return "   ".join(parts)
+
+
+def behind_text(lag: int, rate: float | None) -> str:
+    """How far a member is behind, in seconds where the rate of new records says what that is."""
+    if lag == 0 or (rate and lag < rate):
+        return "up to date"
+    return f"{lag / rate:.0f} s behind" if rate else f"{lag} records behind"
 
 
 def is_passive(live: LiveState) -> bool:

@@ -17,10 +17,11 @@ from albireo.cli.safe_text import plain
 from albireo.cli.view.pair import is_passive, pair_lines, plain_pair
 from albireo.cli.view.screen import SHELVE_MS, Mode, Pane, Screen, case_row, range_text, shown_items
 from albireo.cli.view.state import Current, LiveState, ShownOrder, is_put_away
+from albireo.cli.view.trend import STEPS
 from albireo.model import quality
 from albireo.model.case import Case
 from albireo.model.command import Outcome
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import SECOND, Instant
 from albireo.model.item import KnownItem
 
 WIDTH_MIN: Final = 60
@@ -29,11 +30,15 @@ WIDE: Final = 130
 """Width from which on items and cases stand side by side."""
 NAME_CELLS: Final = 25
 VALUE_CELLS: Final = 15
+TREND_FROM: Final = 70
+"""Width of a pane from which on there is room for trends."""
+TREND_AND_NOTE_FROM: Final = 100
+"""Width from which on an item has room for both; what is wrong with it comes first."""
 
-_HELP: Final = f"""arrows, PgUp PgDn, Home End   move            Tab  items <-> cases
+_HELP: Final = f"""arrows, PgUp PgDn, Home End   move            Tab  items <-> alarms
 /   filter by name or description                Esc  no filter
 p   only set points                              w    write the selected set point
-a   acknowledge the selected case                s    shelve it for {SHELVE_MS // 60_000} minutes
+a   acknowledge the selected alarm               s    shelve it for {SHELVE_MS // 60_000} minutes
 r   reset it (latched)                           u    unshelve it
 Scenarios of the simulated tunnel:
 f   fire     t  fan trip     o  PLC off     z  sensor frozen     j  jam     c  clear
@@ -104,7 +109,7 @@ def _heights(size: Size, case_count: int) -> tuple[int, int]:
 def _panes(live: LiveState, screen: Screen, size: Size, clock: Clock) -> list[Text]:
     item_lines, case_lines = _heights(size, len(live.cases))
     if size.width < WIDE:
-        return _items(live, screen, size.width, item_lines, clock) + _cases(live, screen, size.width, case_lines, clock)
+        return _cases(live, screen, size.width, case_lines, clock) + _items(live, screen, size.width, item_lines, clock)
     left = size.width * 11 // 20
     return [
         Text.assemble(item, " ", case, no_wrap=True)
@@ -122,24 +127,23 @@ def _title(live: LiveState, width: int, clock: Clock) -> Text:
     rate = live.records_per_s()
     parts = [
         f"Albireo  {live.node or '-'} {role}".rstrip(),
-        f"log {live.position}",
-        "- rec/s" if rate is None else f"{rate:,.0f} rec/s",
-        f"lag {_lag(live, clock)}",
+        "records: -" if rate is None else f"records: {rate:,.0f} per second",
+        f"newest value: {_age_of_newest(live, clock)}",
     ]
     return _line("   ".join(parts), width, "bold")
 
 
-def _lag(live: LiveState, clock: Clock) -> str:
+def _age_of_newest(live: LiveState, clock: Clock) -> str:
     """Age of the newest value: what lies between the device and this screen."""
     if not live.newest_ns:
-        return "-"
-    lag_ns = max(0, clock.wall_ns - live.newest_ns)
-    return f"{lag_ns // MS} ms" if lag_ns < 10 * SECOND else _age(lag_ns // SECOND)
+        return "none yet"
+    age_ns = max(0, clock.wall_ns - live.newest_ns)
+    return f"{age_ns / SECOND:.1f} s old" if age_ns < 10 * SECOND else f"{_age(age_ns // SECOND)} old"
 
 
 def _pulse(live: LiveState, width: int, clock: Clock) -> Text:
     """Line that says what is abnormal about the node itself, or that it is well."""
-    counts = f"items {len(live.items)} ({live.bad_count} bad)   cases {len(live.cases)} ({live.unacked_count} unacked)"
+    counts = f"items {len(live.items)} ({live.bad_count} bad)   alarms {len(live.cases)} ({live.unacked_count} unacked)"
     if live.is_silent(clock.now):
         since = "" if live.heard_at is None else f" for {(clock.now - live.heard_at) / SECOND:.1f} s"
         return _line(f"!!! NO NEWS FROM THE NODE{since}: values are old   {counts}", width, _CRITICAL)
@@ -185,15 +189,26 @@ def _items(live: LiveState, screen: Screen, width: int, height: int, clock: Cloc
     for row, known in enumerate(items[top : top + height - 1], top):
         current = live.values.get(known.item_id)
         case = alarmed.get(known.item_id)
-        line, style = item_line(known, current, case, clock.wall_ns)
+        trend = _trend(live, known, width, clock.wall_ns)
+        line, style = item_line(known, current, case, clock.wall_ns, trend, width)
         if row == selected and screen.pane is Pane.ITEMS:
             style = f"{style} reverse".strip()
         lines.append(_line(line, width, style))
     return _filled(lines, width, height)
 
 
-def item_line(known: KnownItem, current: Current | None, case: Case | None, wall_ns: int) -> tuple[str, str]:
-    """Text and style of one item: mark, name, value, and what is wrong with it, else what it is."""
+def _trend(live: LiveState, known: KnownItem, width: int, wall_ns: int) -> str:
+    """Course of the item's value, if there is room for it."""
+    if width < TREND_FROM:
+        return ""
+    trend = live.trends.get(known.item_id)
+    return "  " + (trend.text(wall_ns) if trend is not None else " " * STEPS)
+
+
+def item_line(
+    known: KnownItem, current: Current | None, case: Case | None, wall_ns: int, trend: str, width: int
+) -> tuple[str, str]:
+    """Text and style of one item: mark, name, value, its course, and what is wrong with it, else what it is."""
     item = known.item
     mark, style = ("   ", "") if case is None else severity_mark(case.severity)
     if current is None:
@@ -208,8 +223,9 @@ def item_line(known: KnownItem, current: Current | None, case: Case | None, wall
     if case is not None and not note:
         note = f"{case.condition.value} {'' if case.is_acked else 'UNACKED'}".strip()
     writable = "w " if item.is_writable else "  "
+    trend = "" if note and width < TREND_AND_NOTE_FROM else trend
     name = set_cell_size(item.name, NAME_CELLS)
-    return f"{mark}{writable}{name} {shown:>{VALUE_CELLS}}  {note or item.description}", style
+    return f"{mark}{writable}{name} {shown:>{VALUE_CELLS}}{trend}  {note or item.description}", style
 
 
 def severity_mark(severity: int) -> tuple[str, str]:
@@ -226,18 +242,18 @@ def _cases(live: LiveState, screen: Screen, width: int, height: int, clock: Cloc
     selected = case_row(cases, screen)
     top = _top(selected, len(cases), height - 1)
     place = f"{selected + 1}/{len(cases)}" if cases else "none open"
-    lines = [_line(f"    cases  {place}", width, _heading(screen.pane is Pane.CASES))]
+    lines = [_line(f"    alarms  {place}", width, _heading(screen.pane is Pane.CASES))]
     for row, case in enumerate(cases[top : top + height - 1], top):
         known = live.items.get(case.item_id)
-        line, style = case_line(case, known, clock.wall_ns)
+        line, style = case_line(case, known, live.values.get(case.item_id), clock.wall_ns)
         if row == selected and screen.pane is Pane.CASES:
             style = f"{style} reverse".strip()
         lines.append(_line(line, width, style))
     return _filled(lines, width, height)
 
 
-def case_line(case: Case, known: KnownItem | None, wall_ns: int) -> tuple[str, str]:
-    """Text and style of one case; what is over or put away is dim."""
+def case_line(case: Case, known: KnownItem | None, current: Current | None, wall_ns: int) -> tuple[str, str]:
+    """Text and style of one case, with the value that its item has now; what is over or put away is dim."""
     mark, style = severity_mark(case.severity)
     if is_put_away(case) or (case.is_acked and not case.is_active):
         mark, style = "   ", _OLD
@@ -248,7 +264,10 @@ def case_line(case: Case, known: KnownItem | None, wall_ns: int) -> tuple[str, s
     if not case.is_acked:
         state = state.replace("unacked", "UNACKED")
     what = f"{name} {case.condition.value}"
-    return f"{mark} {set_cell_size(what, 27)} {state:<22} {age:>5}  {value_text(case.value, unit)}", style
+    is_known = current is not None and not quality.is_bad(current.quality)
+    now = value_text(current.value, unit) if is_known and current is not None else "?"
+    raised = "" if case.value is None else f"  (raised at {value_text(case.value, unit)})"
+    return f"{mark} {set_cell_size(what, 27)} {state:<22} {age:>5}  now {now}{raised}", style
 
 
 def _age(seconds: int) -> str:
@@ -313,10 +332,10 @@ def plain_line(live: LiveState, clock: Clock) -> str:
     core = live.status.get("core")
     samples = core.get("samples_committed") if isinstance(core, dict) else None
     parts = [
-        f"log {live.position}",
-        f"{'-' if rate is None else f'{rate:.0f}'} rec/s",
+        f"newest value {_age_of_newest(live, clock)}",
+        f"{'-' if rate is None else f'{rate:.0f}'} records per second",
         f"items {len(live.items)} ({live.bad_count} bad)",
-        f"cases {len(live.cases)} ({live.unacked_count} unacked)",
+        f"alarms {len(live.cases)} ({live.unacked_count} unacked)",
     ]
     if samples is not None:
         parts.append(f"{samples} samples committed")

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.cli.view.trend import Trend
 from albireo.codec.message import FeedState
 from albireo.model import quality
 from albireo.model.case import Case, LifecycleStatus, Shelving
@@ -53,6 +54,8 @@ class LiveState:
         self.values: dict[int, Current] = {}
         self.cases: dict[int, Case] = {}
         """Open ones by case id."""
+        self.trends: dict[int, Trend] = {}
+        """Course of each numeric item."""
         self.position = Position()
         self.orders: dict[str, ShownOrder] = {}
         """Orders by command id, in the sequence in which they were given."""
@@ -70,6 +73,7 @@ class LiveState:
         if state.is_snapshot:
             self.items.clear()
             self.values.clear()
+            self.trends.clear()
             self.cases.clear()
             self._progress.clear()
             self._names = None
@@ -103,6 +107,7 @@ class LiveState:
         )
         for item_id, value, code, source_ns in rows:
             self.values[item_id] = Current(value, code, source_ns)
+            self.trends.setdefault(item_id, Trend()).add(source_ns, None if quality.is_bad(code) else value)
         if len(batch):
             self.newest_ns = max(self.newest_ns, int(batch.source_ns.max()))
 
@@ -126,9 +131,11 @@ class LiveState:
     # Views.
 
     def sorted_items(self) -> list[KnownItem]:
-        """All items by name, numbers in a name as numbers: fan_2 comes before fan_10."""
+        """All items by name, the plant's first; numbers in a name as numbers: fan_2 comes before fan_10."""
         if self._names is None:
-            self._names = sorted(self.items.values(), key=lambda known: natural(known.item.name))
+            self._names = sorted(
+                self.items.values(), key=lambda known: (is_diagnostic(known.item.name), natural(known.item.name))
+            )
         return self._names
 
     def find(self, name: str) -> KnownItem | None:
@@ -176,6 +183,11 @@ def is_put_away(case: Case) -> bool:
 
 def _urgency(case: Case) -> tuple[bool, bool, bool, int, int]:
     return is_put_away(case), case.is_acked, not case.is_active, -case.severity, -case.case_id
+
+
+def is_diagnostic(name: str) -> bool:
+    """Whether a node, an adapter or the machine says it of itself: such names have a slash, no item of a plant has."""
+    return "/" in name
 
 
 def natural(name: str) -> tuple[tuple[str, int], ...]:

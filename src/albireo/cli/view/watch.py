@@ -40,11 +40,16 @@ def command(seconds: float | None, data: Path | None, as_json: bool) -> None:
     except (ClientError, RuntimeFault) as error:
         remedy = f"start it: albireo node run --data {directory}"
         raise Failure(str(error), remedy, ExitCode.UNREACHABLE) from error
-    site = next((one / SITE for one in (directory, directory.parent) if (one / SITE).is_dir()), directory / SITE)
+    site = site_of(directory)
     has_plant = (site / SOCKET_NAME).exists()
     ends = time.monotonic() + seconds if seconds is not None else float("inf")
     view = LiveView(ActingDirectory([directory]), (lambda scenario: begin(site, scenario)) if has_plant else None)
     view.run(lambda _live: time.monotonic() >= ends)
+
+
+def site_of(directory: Path) -> Path:
+    """Site of the demo that `directory` belongs to: its own, or of one of its members."""
+    return next((one / SITE for one in (directory, directory.parent) if (one / SITE).is_dir()), directory / SITE)
 
 
 def _first_state(client: NodeClient) -> LiveState:

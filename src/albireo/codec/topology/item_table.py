@@ -56,6 +56,8 @@ class Judged(msgspec.Struct, frozen=True):
     item: DataItem
     span: AddressSpan | None = None
     """None where sharing is usual, such as the bits of one register."""
+    doubt: RowMistake | None = None
+    """A cell that is right as it stands, and often means something else."""
 
 
 class AdapterKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,6 +188,18 @@ def check_spans(judged: list[tuple[ItemRow, Judged]], found: Findings) -> None:
             found.add(("address",), text, remedy, is_warning=True, line=row.line)
         if span.end > reaching[0].end:
             reaching = (span, row)
+
+
+def check_doubts(judged: list[tuple[ItemRow, Judged]], found: Findings) -> None:
+    """Warn of the first row with a doubt about a column, and say how many more there are."""
+    doubts: dict[str, list[tuple[ItemRow, RowMistake]]] = {}
+    for row, one in judged:
+        if one.doubt is not None:
+            doubts.setdefault(one.doubt.column, []).append((row, one.doubt))
+    for column, (first, *others) in doubts.items():
+        row, doubt = first
+        more = f" (and {len(others)} more rows)" if others else ""
+        found.add((column,), f"{row.name}: {doubt.text}{more}", _sentence(doubt.remedy), is_warning=True, line=row.line)
 
 
 def check_suppression(judged: list[tuple[ItemRow, Judged]], known: Mapping[str, Judged], found: Findings) -> None:

@@ -25,6 +25,7 @@ from albireo.codec.topology.item_table import (
     Judged,
     cells_of,
     check_columns,
+    check_doubts,
     check_row,
     check_spans,
     check_suppression,
@@ -184,6 +185,7 @@ class _Loading:
                 seen[row.name] = _FirstRow(file, row, judged)
                 good.append((row, judged))
         check_spans(good, found)
+        check_doubts(good, found)
         return [row for row, _ in good]
 
     def _check_names(self, node: NodeConfig, seen: Mapping[str, "_FirstRow"]) -> None:

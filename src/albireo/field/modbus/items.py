@@ -59,6 +59,11 @@ class RegisterType(StrEnum):
     STRING = "string"
 
 
+FIRST_IN_MANUALS: Final = {TableKind.DISCRETE: 10_001, TableKind.INPUT: 30_001, TableKind.HOLDING: 40_001}
+"""Number that manuals with one numbering for all tables give the first address of each; coils begin at 1 there."""
+MANUAL_COUNT: Final = 9_999
+"""Addresses of a table in such a numbering."""
+
 DTYPES: Final[dict[RegisterType, str]] = {
     RegisterType.INT16: ">i2",
     RegisterType.UINT16: ">u2",
@@ -143,7 +148,7 @@ class _Row:
     def wrong(self, column: str, text: str, remedy: str) -> None:
         self.mistakes.append(RowMistake(column, text, remedy))
 
-    def _read(self, column: str, convert: Callable[[str], T], absent: T, remedy: str) -> T:
+    def read(self, column: str, convert: Callable[[str], T], absent: T, remedy: str) -> T:
         text = self.text(column)
         if not text:
             return absent
@@ -154,21 +159,21 @@ class _Row:
             return absent
 
     def number(self, column: str, absent: float) -> float:
-        return self._read(column, _finite, absent, "write a number with a decimal point, such as 0.1")
+        return self.read(column, _finite, absent, "write a number with a decimal point, such as 0.1")
 
     def limit(self, column: str) -> float | None:
-        return self._read(column, _finite, None, "write a number with a decimal point, or leave it empty")
+        return self.read(column, _finite, None, "write a number with a decimal point, or leave it empty")
 
     def whole(self, column: str, absent: int, lowest: int, highest: int) -> int:
         remedy = f"write a whole number from {lowest} to {highest} (0x.. for hexadecimal)"
-        return self._read(column, lambda text: _within(int(text, 0), lowest, highest), absent, remedy)
+        return self.read(column, lambda text: _within(int(text, 0), lowest, highest), absent, remedy)
 
     def truth(self, column: str) -> bool | None:
-        return self._read(column, lambda text: _TRUTHS[text.lower()], None, "write true or false, or leave it empty")
+        return self.read(column, lambda text: _TRUTHS[text.lower()], None, "write true or false, or leave it empty")
 
     def choice(self, column: str, choices: Mapping[str, T], absent: T) -> T:
         remedy = f"write one of: {', '.join(one for one in choices if one)}"
-        return self._read(column, lambda text: choices[text.lower()], absent, remedy)
+        return self.read(column, lambda text: choices[text.lower()], absent, remedy)
 
 
 _TRUTHS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -207,7 +212,7 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
     low_word_first, byte_swapped = cells.choice("word_order", WORD_ORDERS, (False, False))
     if not cells.text("address"):
         cells.wrong("address", "no address", "write the protocol address, from 0")
-    address = cells.whole("address", 0, 0, ADDRESS_MAX)
+    address = _address(cells)
     words = _words(cells, kind, register_type)
     if address + words - 1 > ADDRESS_MAX:
         cells.wrong("address", f"{words} registers from {address} end above {ADDRESS_MAX}", "lower address or length")
@@ -235,6 +240,28 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
         dead_band=dead_band,
         device_id=unit_id,
         target=target,
+    )
+
+
+def _address(cells: _Row) -> int:
+    remedy = (
+        f"write the protocol address, a whole number from 0 to {ADDRESS_MAX} (0x.. for hexadecimal); the manual's "
+        "40001 or 400001 is kind holding, address 0"
+    )
+    return cells.read("address", lambda text: _within(int(text, 0), 0, ADDRESS_MAX), 0, remedy)
+
+
+def numbering_doubt(item: ModbusItem) -> RowMistake | None:
+    """Doubt about an address that looks like a manual's number, which carries the table in its first digit."""
+    first = FIRST_IN_MANUALS.get(item.kind)
+    if first is None or not first <= item.address < first + MANUAL_COUNT:
+        return None
+    meant = item.address - first
+    return RowMistake(
+        "address",
+        f"address {item.address} looks like a manual's number; addresses here are those of the protocol, from 0",
+        f"if the manual counts {item.kind.value} from {first}, write {meant}; leave it if the device really has "
+        f"protocol address {item.address}",
     )
 
 

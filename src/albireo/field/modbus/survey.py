@@ -1,6 +1,6 @@
 """Survey of an unknown Modbus device: which addresses answer, and what they probably hold.
 
-What it does not do: write to the device, or know. Types are guesses out of two looks at the same registers, and are
+What it does not do: write to the device, or know. Types are guesses out of a few looks at the same registers, and are
 marked as guesses; a manual beats them.
 
 The idea: a device refuses a read that touches one address it does not have, so a refused block says little. The search
@@ -9,11 +9,10 @@ requests on an empty device, few on a full one, none missed that is longer than 
 
 Politeness: one request at a time, a pause after each, a bound on their number (`SurveyLimits`).
 
-`guess` is pure; `Surveyor` is handed the two calls that touch the device and the clock.
+`Surveyor` is handed the two calls that touch the device and the clock; the guesses are made in `guessing.py`.
 """
 
 import asyncio
-import math
 import struct
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -21,6 +20,7 @@ from typing import Final
 import msgspec
 
 from albireo.field.contract import DeviceLost
+from albireo.field.modbus.guessing import Guess, RegisterStretch, guess
 from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.wire import DataReply, Silence, Wire
 
@@ -31,13 +31,8 @@ BLOCK_MAX: Final[dict[TableKind, int]] = {
     TableKind.DISCRETE: 960,
 }
 """Addresses of one read; the protocol allows 125 registers and 2000 bits, some devices less."""
-FLOAT_LOWEST: Final = 1e-3
-FLOAT_HIGHEST: Final = 1e7
-"""Magnitudes that a measured value in engineering units usually has."""
-NEGATIVE_FROM: Final = 0xE000
-"""A register from here on is rather a small negative number (-8192..-1) than a large positive one."""
-WILD_MIN: Final = 512
-"""Difference of one register between the looks that speaks for the low half of a mantissa."""
+LOOKS: Final = 4
+"""Looks at everything that was found, so that counters are told from noise."""
 SILENCES_MAX: Final = 3
 """Requests without an answer, one after another, after which the device counts as gone."""
 ZEROS_MIN: Final = 8
@@ -62,25 +57,6 @@ class SurveyLimits(msgspec.Struct, frozen=True, kw_only=True):
     requests_max: int = 2_000
     """Requests of the whole survey; the rest is not looked at, and the survey says so."""
     items_max: int = 2_000
-
-
-class RegisterStretch(msgspec.Struct, frozen=True):
-    """Addresses `first` .. `first + count - 1` of one table answer, all in one read or in pieces."""
-
-    kind: TableKind
-    first: int
-    count: int
-
-
-class Guess(msgspec.Struct, frozen=True, kw_only=True):
-    """An item that probably stands there."""
-
-    kind: TableKind
-    address: int
-    type: str
-    word_order: str = ""
-    seen: str = ""
-    """Value that was read at the second look."""
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +87,7 @@ class Surveyor:
         """Survey all four tables.
 
         Args:
-            pause: waits between the two looks at what was found, so that changing values change.
+            pause: waits between two looks at what was found, so that changing values change.
         Raises:
             DeviceLost: the device went away meanwhile.
         """
@@ -124,19 +100,21 @@ class Surveyor:
             except OutOfRequests as end:
                 found += end.args[0]
                 is_complete = False
-        first = [await self._values(stretch) for stretch in found]
-        await pause()
-        second = [await self._values(stretch) for stretch in found]
+        looks = [[await self._values(stretch) for stretch in found]]
+        for _ in range(LOOKS - 1):
+            await pause()
+            looks.append([await self._values(stretch) for stretch in found])
         guesses: list[Guess] = []
         skipped = 0
-        for stretch, before, after in zip(found, first, second, strict=True):
-            if before is None or after is None:
+        for stretch, *seen in zip(found, *looks, strict=True):
+            values = [one for one in seen if one is not None]
+            if len(values) < LOOKS:
                 is_complete = False
                 continue
             zeros_min = FALSE_MIN if stretch.kind.is_bits else ZEROS_MIN
-            kept = range(stretch.count) if keeps_zeros else used(before, after, zeros_min)
+            kept = range(stretch.count) if keeps_zeros else used(values[0], values[-1], zeros_min)
             skipped += stretch.count - len(kept)
-            guesses += guess(stretch, before, after, kept)
+            guesses += guess(stretch, values, kept)
         is_complete = is_complete and len(guesses) <= self._limits.items_max
         kept_guesses = tuple(guesses[: self._limits.items_max])
         return Survey(guesses=kept_guesses, requests=self.requests, is_complete=is_complete, skipped=skipped)
@@ -228,72 +206,6 @@ def used(before: Sequence[int], after: Sequence[int], zeros_min: int) -> list[in
         kept.append(index)
         zeros = []
     return kept + (zeros if len(zeros) < zeros_min else [])
-
-
-def guess(stretch: RegisterStretch, before: Sequence[int], after: Sequence[int], kept: Sequence[int]) -> list[Guess]:
-    """Items that the kept addresses of a stretch probably hold, lowest first."""
-    if stretch.kind.is_bits:
-        return [
-            Guess(kind=stretch.kind, address=stretch.first + at, type="bool", seen=str(bool(after[at])).lower())
-            for at in kept
-        ]
-    found: list[Guess] = []
-    wanted = set(kept)
-    at = 0
-    while at < stretch.count:
-        if at not in wanted:
-            at += 1
-            continue
-        order = "" if at + 1 >= stretch.count else float_order(before[at : at + 2], after[at : at + 2])
-        address = stretch.first + at
-        if order:
-            seen = f"{_as_float(after[at : at + 2], order):g}"
-            found.append(Guess(kind=stretch.kind, address=address, type="float32", word_order=order, seen=seen))
-            at += 2
-            continue
-        is_signed = max(before[at], after[at]) >= NEGATIVE_FROM
-        value = after[at] - 0x10000 if is_signed and after[at] >= 0x8000 else after[at]
-        kind = "int16" if is_signed else "uint16"
-        found.append(Guess(kind=stretch.kind, address=address, type=kind, seen=str(value)))
-        at += 1
-    return found
-
-
-def float_order(before: Sequence[int], after: Sequence[int]) -> str:
-    """`big` or `little` when two registers look like one float32 at both looks, else empty.
-
-    Two integers side by side often have the bits of a plausible float, so the magnitude is not enough. A word that
-    moved must have moved as the low half of a mantissa does, wildly; one that stood still must be a round number.
-    """
-    for order in ("big", "little"):
-        values = [_as_float(words, order) for words in (before, after)]
-        if not all(_is_plausible(value) for value in values) or not _moves_little(*values):
-            continue
-        low = 1 if order == "big" else 0
-        moved = abs(before[low] - after[low])
-        if moved >= WILD_MIN or (list(before) == list(after) and _is_round(values[0])):
-            return order
-    return ""
-
-
-def _as_float(words: Sequence[int], order: str) -> float:
-    high, low = (words[0], words[1]) if order == "big" else (words[1], words[0])
-    value: float = struct.unpack(">f", struct.pack(">HH", high, low))[0]
-    return value
-
-
-def _is_plausible(value: float) -> bool:
-    return math.isfinite(value) and FLOAT_LOWEST <= abs(value) <= FLOAT_HIGHEST
-
-
-def _is_round(value: float) -> bool:
-    """A set point or a rating: few decimal digits."""
-    return struct.pack(">f", value) == struct.pack(">f", float(f"{value:.3g}"))
-
-
-def _moves_little(before: float, after: float) -> bool:
-    """A measured value does not jump by orders of magnitude within a second."""
-    return max(abs(before), abs(after)) <= 10 * min(abs(before), abs(after))
 
 
 def device_reader(wire: Wire, device_id: int, pause_s: float) -> Read:

@@ -30,6 +30,7 @@ from albireo.machine.node.orders import Orders, WriteAsked
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Described, Moment, Question, Turn
+from albireo.model import quality
 from albireo.model.bounded import NAME_CHARS_MAX, Name
 from albireo.model.instant import MS, LogTime
 from albireo.model.item import KnownItem
@@ -317,14 +318,31 @@ def _by_stream(config: RootConfig, chosen: frozenset[int], word: str, usual: str
 
 
 def _adapters(root: AnsweringRoot, moment: Moment) -> list[dict[str, object]]:
-    return [
-        {
-            "name": one.name,
-            "connected": one.sender is not None and not one.is_silent,
-            "silent_ms": max(0, moment.now - one.heard_at) // MS,
-        }
-        for one in root.registry.adapters()
-    ]
+    rows: list[dict[str, object]] = []
+    for one in root.registry.adapters():
+        is_heard = one.sender is not None and not one.is_silent
+        device = _device(root, one.name)
+        rows.append(
+            {
+                "name": one.name,
+                "connected": is_heard and device is not False,
+                "heard": is_heard,
+                "device": device,
+                "silent_ms": max(0, moment.now - one.heard_at) // MS,
+            }
+        )
+    return rows
+
+
+def _device(root: AnsweringRoot, adapter: str) -> bool | None:
+    """Word of the adapter on whether its device answers; None: it has not said so yet."""
+    if not root.role.is_serving:  # The item is the other member's adapter's.
+        return root.role.reaches.get(adapter)
+    known = root.registry.find(f"{adapter}/connected")
+    for reading in root.folds.readings([known] if known is not None else []):
+        if quality.is_good(reading.quality):
+            return bool(reading.value)
+    return None
 
 
 def _audit(folds: Folds) -> dict[str, object]:

@@ -44,6 +44,8 @@ class Declaring(msgspec.Struct, kw_only=True):
     sender: bytes
     producer_id: int
     hello: ProducerHello
+    principal: str
+    """Principal that said it (model.principal)."""
     item_ids: list[int] = []
 
     @property
@@ -148,19 +150,20 @@ class Registry:
             self._adapters[hello.producer] = RegisteredAdapter(
                 name=hello.producer, sender=sender, takes_orders=hello.takes_orders, heard_at=moment.now
             )
-        return Declaring(sender=sender, producer_id=known.producer_id, hello=hello)
+        return Declaring(sender=sender, producer_id=known.producer_id, hello=hello, principal=principal)
 
     def declare_more(self, declaring: Declaring, moment: Moment, turn: Turn) -> None:
         """Declare the next slice of a hello's items; after the last, retire items that the producer no longer has."""
         done, hello = len(declaring.item_ids), declaring.hello
         items = hello.items[done : done + DECLARED_MAX]
-        self._audit_handovers(hello.producer, items, moment, turn)
+        self._audit_handovers(declaring, items, moment, turn)
         declaring.item_ids += self.declare(hello.producer, items, turn)
         if declaring.is_done:
             self._retire(hello.producer, {one.name for one in hello.items}, moment, turn)
 
-    def _audit_handovers(self, adapter: str, items: tuple[DataItem, ...], moment: Moment, turn: Turn) -> None:
+    def _audit_handovers(self, by: Declaring, items: tuple[DataItem, ...], moment: Moment, turn: Turn) -> None:
         """Put on record which items another name had until now."""
+        adapter = by.hello.producer
         known = [one for item in items if (one := self._declared.get(item.name)) is not None]
         handed_over: list[Record] = [
             Audited(
@@ -169,6 +172,7 @@ class Registry:
                 action="item_handed_over",
                 subject=one.full_name,
                 detail=f"from {one.item.adapter!r} to {adapter!r}",
+                principal=by.principal,
             )
             for one in known
             if one.item.adapter not in ("", adapter)

@@ -176,6 +176,10 @@ class StoredHistory:
         table = self.raw([item_id], TimeRange(found, found + 1))
         return table.slice(max(0, len(table) - 1))  # None, if its time is one that no range reaches.
 
+    def first_ns(self, item_id: int, from_ns: int) -> int | None:
+        """Source time of the oldest row at or after a time; None: there is none."""
+        return self._row_after(item_id, from_ns)
+
     def gaps(self, span: TimeRange, item_id: int | None = None) -> list[Row]:
         """Gap records that touch the range (and the item), by start."""
         rows = self._gaps_before(span.to_ns)

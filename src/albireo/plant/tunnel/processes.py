@@ -184,7 +184,9 @@ def _ready_line(child: "subprocess.Popen[bytes]") -> dict[str, object]:
             raise TunnelError(f"{_shown(child)} was not ready within {START_S:.0f} s")
         piece = os.read(child.stdout.fileno(), 4_096)
         if not piece:
-            raise TunnelError(f"{_shown(child)} ended with {child.wait(STOP_S)} before it was ready: see above")
+            raise TunnelError(
+                f"{_shown(child)} ended with {child.wait(STOP_S)} before it was ready, and said why on standard error"
+            )
         said += piece
     return msgspec.json.decode(said, type=dict[str, object])
 

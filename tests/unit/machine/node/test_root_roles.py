@@ -1,7 +1,9 @@
 """CORE's root machine as one of two: it follows, is promoted, is suspended, is deposed, is cut."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -23,6 +25,7 @@ from albireo.codec.message import (
     WriteOrder,
 )
 from albireo.codec.record import Kind, Stream
+from albireo.field.diagnostics import AdapterDiagnostics, Health
 from albireo.machine.fold import cases
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.answers import status_of
@@ -519,6 +522,38 @@ def test_an_adapter_is_heard_about_its_device_however_many_names_came_before_it(
     assert two.root.role.reaches == {f"p{number}": True for number in range(STANDING_BY_MAX)}
     two.letter(RoleAsked(adapter="p0", reaches=False))
     assert two.root.role.reaches["p0"] is False
+
+
+def test_the_status_says_whether_the_device_answers_and_not_only_its_adapter() -> None:
+    """By the adapter's own item `connected`; on a member that stands by, by what the adapter says there."""
+    one, _ = pair()
+    said = AdapterDiagnostics("p", (), 0)
+    one.letter(ProducerHello(producer="p", items=said.items, run=1))
+    one.commit()
+    (welcome,) = one.take(ProducerWelcome)
+    assert isinstance(welcome, ProducerWelcome)
+
+    def device(side: Side) -> tuple[object, object, object]:
+        rows: Any = status_of(side.root, side.view(), side.moment())["adapters"]
+        (row,) = rows
+        return row["heard"], row["device"], row["connected"]
+
+    assert device(one) == (True, None, True), "nothing was said yet"
+    counts = dict.fromkeys(("acquired", "dropped", "queue_bytes", "overruns", "reconnects"), 0)
+    for sequence, is_connected in enumerate((True, False, True), 1):
+        one.now = Instant(one.now + SECOND)
+        health = Health(is_connected=is_connected, poll_ms=None, counts=counts)
+        batch = said.batches(health, WallTime(T0 + one.now))[0]
+        rows = msgspec.structs.replace(batch, item_id=np.array([welcome.item_ids[0]], np.uint32))
+        body = samples.encode_body(welcome.producer_id, sequence, rows)
+        entry = AppendEntry(Stream.SAMPLES, Kind.BOOL, len(rows), body_crc(body))
+        one.letter(Append(entries=(entry,)), [body])
+        one.commit()
+        assert device(one) == (True, is_connected, is_connected)
+    one.step(Deposed("test"))
+    assert device(one)[1] is None, "the item is the other member's now"
+    one.letter(RoleAsked(adapter="p", reaches=False))
+    assert device(one)[1:] == (False, False)
 
 
 def test_the_status_of_a_pair_names_the_durability_of_each_stream() -> None:

@@ -85,7 +85,7 @@ class GateArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     dead_time_ms: int = 2_000
     write_max_ms: int = 300
     backoff_min_ms: int = 500
-    backoff_max_ms: int = 30_000
+    backoff_max_ms: int = 2_000
 
 
 class Memory(Protocol):

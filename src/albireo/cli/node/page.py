@@ -1,0 +1,127 @@
+"""A node's status in five seconds: who leads, is it safe, what is wrong, what to do. No I/O."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from albireo.cli.display import time_text
+from albireo.cli.pair.table import MemberRow, local_text, private_text, short, troubles, untrusted_text
+
+FOLLOWS: Final = ("ready", "catching_up")
+"""A member that records the other's frames has nothing of its own to record."""
+_WORDS: Final = {
+    "active": "leads",
+    "solo": "leads alone",
+    "ready": "is ready to take over",
+    "catching_up": "catches up",
+    "joining": "waits for the voters",
+    "recovering": "takes over",
+    "suspended": "stands still",
+    "fenced": "is out: its disk failed",
+    "silent": "is not heard",
+}
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """One thing that is wrong, and the next step; the step is empty where the sentence has it."""
+
+    what: str
+    todo: str = ""
+
+
+class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
+    """The page."""
+
+    leads: str
+    is_safe: bool
+    safe: str
+    """Sentence that says where what is recorded now is kept."""
+    plant: str
+    wrong: tuple[Trouble, ...]
+
+    def lines(self) -> list[str]:
+        wrong = [f"  - {one.what}{f': {one.todo}' if one.todo else ''}" for one in self.wrong]
+        return [
+            self.leads,
+            f"{'SAFE' if self.is_safe else 'NOT SAFE'}: {self.safe}",
+            self.plant,
+            *(["What is wrong, and what to do:", *wrong] if wrong else ["Nothing is wrong."]),
+        ]
+
+
+def page_of(status: dict[str, Any]) -> StatusPage:
+    """StatusPage of what `albireo status --json` says."""
+    rows = msgspec.convert(status.get("members", []), list[MemberRow])
+    is_safe, safe = _safety(status, rows)
+    cases = status["cases"]
+    return StatusPage(
+        leads=_leads(status, rows),
+        is_safe=is_safe,
+        safe=safe,
+        plant=f"{status['items']} items, {status['bad_items']} bad (albireo items); {cases['open']} open alarms, "
+        f"{cases['unacked']} not acknowledged (albireo cases list)",
+        wrong=tuple(_wrong(status, rows)),
+    )
+
+
+def _leads(status: dict[str, Any], rows: list[MemberRow]) -> str:
+    if not rows:
+        return f"{status['node']} runs alone, it is no member of a pair"
+    said = [f"{row.member} {_WORDS.get(row.state, row.state)}" for row in sorted(rows, key=lambda one: one.lag or -1)]
+    nobody = "" if any(row.role == "ACTIVE" for row in rows) else "NOBODY LEADS: "
+    return f"{nobody}{', '.join(said)}"
+
+
+def _safety(status: dict[str, Any], rows: list[MemberRow]) -> tuple[bool, str]:
+    """Whether each new record is kept in as many places as it should be, and where."""
+    if rows and not any(row.role == "ACTIVE" for row in rows):
+        return False, "nothing is recorded"
+    if status["log"]["admission"] and status["role"] not in FOLLOWS:
+        return False, f"nothing is recorded: {status['log']['admission']}"
+    if not rows:
+        return True, "what is recorded is on the disk of this machine, and nowhere else"
+    active = next(row for row in rows if row.role == "ACTIVE")
+    members = active.set or next((row.set for row in rows if row.set), [])
+    if active.at_risk_since_ns or len(members) < 2:
+        since = f" since {time_text(active.at_risk_since_ns)}" if active.at_risk_since_ns else ""
+        return False, f"what {active.member} records is on its disk only{since}"
+    exceptions = (local_text(status.get("durability") or {}), private_text(status.get("replication") or {}))
+    where = f"what is recorded is on the disks of {' and '.join(short(one) for one in members)}"
+    return True, "; but ".join(filter(None, (where, *exceptions)))
+
+
+def _wrong(status: dict[str, Any], rows: list[MemberRow]) -> Iterator[Trouble]:
+    if rows:
+        yield from (Trouble(line) for line in troubles(rows))
+        yield from (Trouble(line) for line in untrusted_text(status.get("untrusted", ())))
+    if status["log"].get("lacks_to"):
+        yield Trouble(
+            f"STATE IS MISSING: no snapshot could be read, and the log begins behind {status['log']['lacks_to']}; "
+            "items, cases and orders from before that are unknown",
+            "restore the data directory from a copy, or go on",
+        )
+    if status["actors"] is None:
+        yield Trouble("the node's boot does not answer", "look at its log")
+    for one in status["actors"] or ():
+        if one["state"] != "running":
+            yield Trouble(f"{one['name']} is {one['state']}: {one['cause']}", "it is started again; its log says why")
+    yield from _devices(status)
+    if status["stats"] and status["stats"]["problem"]:
+        yield Trouble(f"HISTORY IS AT RISK: {status['stats']['problem']}")
+    if status.get("superseded"):
+        yield Trouble(
+            f"refused as superseded {status['superseded']} times: a program goes on under a name that a later one has",
+            "end it, or give it a name of its own",
+        )
+    if unacked := status["cases"]["unacked"]:
+        yield Trouble(f"{unacked} alarms are not acknowledged", "albireo cases list, then albireo cases ack NUMBER")
+
+
+def _devices(status: dict[str, Any]) -> Iterator[Trouble]:
+    for one in status["adapters"]:
+        if one.get("device") is False:
+            remedy = "is it on, its cable in, its address right? It is tried again by itself"
+            yield Trouble(f"the device of {one['name']} does not answer", remedy)
+        elif not one.get("heard", one["connected"]) and status["role"] not in FOLLOWS:
+            yield Trouble(f"the adapter or program {one['name']} is not heard", "start it, if it should run")

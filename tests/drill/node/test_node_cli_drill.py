@@ -1,0 +1,98 @@
+"""Commands on a real node that watches nothing but this machine, as a newcomer meets them."""
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from albireo.cli import cli
+from albireo.client import ClientError, NodeClient
+from tests.parts.waiting import PATIENCE_S
+
+pytestmark = [pytest.mark.drill, pytest.mark.slow]
+
+TOPOLOGY = """cluster = "3f0c1c7a-1c1e-4c59-9f0e-0d6f2a9be001"
+[[node]]
+id = "root"
+"""
+PROGRAM = [sys.executable, "-c", "from albireo.cli import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Data directory of a node that runs and has values."""
+    site = tmp_path_factory.mktemp("site")
+    (site / "topology.toml").write_text(TOPOLOGY)
+    command = [*PROGRAM, "node", "run", "--topology", str(site / "topology.toml"), "--data", str(site / "data")]
+    with (site / "said").open("wb") as said:
+        node = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+    try:
+        ends = time.monotonic() + PATIENCE_S
+        while node.poll() is None and not has_values(site / "data"):
+            assert time.monotonic() < ends, (site / "said").read_text()
+            time.sleep(0.1)
+        assert node.poll() is None, (site / "said").read_text()
+        yield site / "data"
+    finally:
+        node.terminate()
+        assert node.wait() == 0
+
+
+def has_values(data: Path) -> bool:
+    try:
+        with NodeClient(data, timeout_s=2.0) as client:
+            readings = client.ask("read")
+    except ClientError:
+        return False
+    assert isinstance(readings, list)
+    return any(one["name"].endswith("host/connected") and one["value"] for one in readings)
+
+
+def test_a_terminal_gets_lines_for_people_and_no_json(tmp_path: Path) -> None:
+    (tmp_path / "topology.toml").write_text(TOPOLOGY)
+    ours, theirs = pty.openpty()
+    command = [*PROGRAM, "node", "run", "--topology", str(tmp_path / "topology.toml"), "--data", str(tmp_path / "data")]
+    node = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    said, is_stopping = b"", False
+    with contextlib.suppress(OSError):  # EIO: every process of the node has closed the terminal.
+        while piece := os.read(ours, 65_536):
+            said += piece
+            if not is_stopping and b"node root runs; in another terminal" in said:
+                is_stopping = True
+                node.send_signal(signal.SIGINT)
+    os.close(ours)
+    assert node.wait() == 0
+    text = said.decode()
+    assert "boot node_started" in text and "node_stopped" in text
+    assert '{"at"' not in text
+
+
+def asked(data: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(cli, [*arguments, "--data", str(data)])
+
+
+def test_the_status_is_a_page_and_details_come_when_asked_for(data: Path) -> None:
+    page = asked(data, "status").stdout.splitlines()
+    assert page[0] == "root runs alone, it is no member of a pair" and page[1].startswith("SAFE: ")
+    assert len(page) < 10 and not any("longest turn" in line for line in page)
+    detailed = asked(data, "status", "-v").stdout.splitlines()
+    assert any("longest turn" in line for line in detailed)
+    told = json.loads(asked(data, "status", "--json").stdout)
+    assert told["summary"]["is_safe"] is True and told["log"]["sequence"] > 0
+
+
+def test_an_item_that_is_not_there_is_a_failure(data: Path) -> None:
+    result = asked(data, "items", "nosuch", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["error"] == "no item is called nosuch"
+    assert asked(data, "items", "*connected").exit_code == 0
