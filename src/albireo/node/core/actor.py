@@ -167,7 +167,7 @@ class Core:
         settings = (self.root, arguments.log, arguments.retention)
         self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._membership)
         self._link = actor.bind("core")
-        self._peers = PeerLinks(self._link, lambda count: actor.log.limited("peer_forgotten", count=count))
+        self._peers = PeerLinks()
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
             self.private.start(actor.call, self._released, self._log_failed)
@@ -287,9 +287,7 @@ class Core:
             is_local = one.link is self._link
             if (not is_local or isinstance(one.message, FOR_MEMBERSHIP)) and self._membership.hears(one):
                 continue
-            if not is_local:
-                self._peers.heard(one.sender, one.link)
-            own.append((one.sender, one.message, one.raw, one.principal))
+            own.append((self._peers.sender_of(one), one.message, one.raw, one.principal))
         if self.private is not None:
             own = self.private.hold(own, self._actor.wall_ns(), is_open=not self.root.admission.closed_because)
         if own:
@@ -392,11 +390,10 @@ class Core:
         return self._link.send(message, raw, to=to)
 
     def _feed(self, to: bytes, message: AnyMessage, raw: bytes) -> bool:
-        return self._peers.of(to).send(message, [raw], to=to)
+        return self._peers.send(to, message, [raw])
 
     def _send(self, send: Send, moment: Moment) -> None:
-        if not self._peers.of(send.to).send(send.message, send.raw, to=send.to):
-            self._peers.gone(send.to)
+        if not self._peers.send(send.to, send.message, send.raw):
             unsent = send.message.command_id if isinstance(send.message, WriteOrder) else ""
             self.root.step(PeerLost(send.to, unsent), self.log.view(), moment)
 
