@@ -17,9 +17,10 @@ from typing import Self
 import msgspec
 
 from albireo.client.engine import Engine, log
-from albireo.client.errors import ClientClosed
+from albireo.client.errors import AnswerNotUnderstood, ClientClosed
 from albireo.client.inbox import Inbox
 from albireo.client.way import Target, Way
+from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, frames
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.machine.feed.follower import (
@@ -113,14 +114,21 @@ class ConsumerPart:
     def ended(self, error: ClientClosed) -> None:
         self.inbox.fail(error)
 
+    def _delivered(self, data: FeedData, raw: Sequence[bytes | memoryview]) -> None:
+        try:
+            decoded = [Frame(*one) for part in raw for one in frames(part)]
+        except DecodeError as error:
+            self.inbox.fail(AnswerNotUnderstood("feed", str(error)))
+        else:
+            self.inbox.put(Delivered(data.last, decoded))
+
     def _perform(self, effects: Sequence[object], raw: Sequence[bytes | memoryview]) -> None:
         for effect in effects:
             match effect:
                 case SayTo(member, message):
                     self.lines.send(member, message)
                 case Deliver(FeedData() as data):
-                    decoded = [Frame(*one) for part in raw for one in frames(part)]
-                    self.inbox.put(Delivered(data.last, decoded))
+                    self._delivered(data, raw)
                 case TakeSnapshot(position):
                     self.inbox.put(Rewound(position, "snapshot"))
                 case CutBack(position, verdict):

@@ -199,8 +199,9 @@ class Engine:
             waiting = list(self._calls)
             self._calls.clear()
             os.close(self._wake)
+        error = ClientClosed() if self._is_ending else ClientClosed("the client's thread has ended by an error of ours")
         for _, future in waiting:
-            future.set_exception(ClientClosed())
+            future.set_exception(error)
         for part in list(self._parts):
-            part.ended(ClientClosed())
+            part.ended(error)
             self.remove(part)

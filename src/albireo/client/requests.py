@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 GRACE_S: Final = 5.0
 """The answer of a command that runs out comes this much later than its time at most."""
+NAMES_MAX: Final = 2_000
+"""Names in one question: a node takes no question above 1 MiB."""
 ACTION_S: Final = 20.0
 """Longest time that an action which has to be committed may take."""
 
@@ -51,7 +53,9 @@ def items(patterns: Sequence[str]) -> Conversation[list[ItemReading]]:
     known = [one for one in understood("items", reply.result, list[KnownItem]) if matches(one, patterns)]
     if not known:
         return []
-    found = yield from readings([one.full_name for one in known])
+    found: list[Reading] = []
+    for first in range(0, len(known), NAMES_MAX):
+        found += yield from readings([one.full_name for one in known[first : first + NAMES_MAX]])
     by_id = {one.item_id: one for one in found}
     return [
         ItemReading(name=one.full_name, item_id=one.item_id, item=one.item, reading=by_id[one.item_id])
@@ -62,6 +66,8 @@ def items(patterns: Sequence[str]) -> Conversation[list[ItemReading]]:
 
 def readings(names: Sequence[str]) -> Conversation[list[Reading]]:
     """Latest readings of these items, in this sequence."""
+    if not names:  # To a node no names are all names.
+        return []
     reply = yield Request(what="read", arguments={"names": list(names)})
     return understood("read", reply.result, list[Reading])
 

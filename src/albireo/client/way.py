@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.client.engine import log
 from albireo.client.errors import KeyNotTrusted, NodeUnreachable
 from albireo.codec.message import AnyMessage, RoleAsked, RoleTold
 from albireo.runtime.link.connection import ConnectionEvent
@@ -37,6 +38,8 @@ class Way(Lines):
         super().__init__(target.lines, target.keys)
         self._target = target
         self._told: list[LineNews] = []
+        self._unread = 0
+        """Number of messages that could not be read."""
 
     def send(self, line: int, message: AnyMessage, raw: Sequence[Part] = ()) -> bool:
         """As `Lines.send`. A pinned member is not asked whether it acts: it counts as acting."""
@@ -52,6 +55,9 @@ class Way(Lines):
         told, self._told = self._told, []
         news = [*super().take(), *told]
         self.is_stirred = bool(news)
+        if self.malformed() > self._unread:
+            self._unread = self.malformed()
+            log.warning("%s: %d messages can't be read here: another version?", self._target, self._unread)
         return news
 
     def silence(self, up: frozenset[int], what: str, wait_s: float) -> NodeUnreachable:
@@ -63,6 +69,8 @@ class Way(Lines):
             wait_s: time that was waited.
         """
         cause = f"{what!r} had no answer within {wait_s:g} s"
+        if self._unread:
+            cause += f", and {self._unread} messages of the node can't be read here: it may be of another version"
         down = [line for line in range(len(self._target.lines)) if line not in up]
         fates = [f"{self._target.lines[line].endpoint}: {self.fate(line)}" for line in down]
         for line in down:

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +16,10 @@ import numpy as np
 import pytest
 
 from albireo.client import (
+    AnswerNotUnderstood,
     Changes,
     Client,
+    ClientBusy,
     ClientClosed,
     ClientError,
     Delivered,
@@ -23,16 +27,19 @@ from albireo.client import (
     NodeRefused,
     NodeUnreachable,
     NotDelivered,
+    QuestionUnknown,
     TargetRefused,
     aconnect,
     connect,
 )
+from albireo.client.conversation import understood
+from albireo.client.questions import OPEN_MAX, Request
 from albireo.codec import samples
 from albireo.codec.message import ProducerHello, WriteOrder
 from albireo.codec.record import Kind
 from albireo.model.command import Outcome
 from albireo.model.instant import SECOND
-from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.item import AlarmSettings, DataItem, KnownItem
 from albireo.model.value import ValueType
 from albireo.node.core.actor import create
 from albireo.runtime import SyncLink, running
@@ -397,3 +404,62 @@ def hang(made: Plant, item: DataItem, orders: list[WriteOrder], is_over: threadi
             received = link.receive(0.1)
             if received is not None and isinstance(received[0], WriteOrder):
                 orders.append(received[0])
+
+
+def test_a_program_that_ends_without_closing_ends_at_once_and_says_nothing() -> None:
+    program = (
+        "from albireo import connect; from tests.unit.node.core.test_early_receipts import ITEM, batch\n"
+        "client = connect('tcp://127.0.0.1:9', waits=False)\n"
+        "client.producer('p', [ITEM]).offer([batch(1)])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_more_questions_than_a_client_keeps_open_are_refused() -> None:
+    (port,) = free_ports(1)
+    with connect(f"tcp://127.0.0.1:{port}", waits=False) as client:
+        asked = []
+        for _ in range(OPEN_MAX):
+            asked.append(client._core.begin(Request(what="status")))
+            client._core.engine.call(int).result()  # It has taken the question.
+        with pytest.raises(ClientBusy):
+            client.status()
+    for one in asked:
+        with pytest.raises(ClientClosed):
+            one.result(PATIENCE_S)
+
+
+def test_a_node_of_another_version_is_told_by_what_it_does_not_know_or_says_differently(tmp_path: Path) -> None:
+    def story() -> None:
+        with connect(tmp_path, timeout_s=PATIENCE_S) as client, pytest.raises(QuestionUnknown) as unknown:
+            client.ask("invented_later")
+        assert "version" in unknown.value.remedy
+
+    async def world() -> None:
+        async with lone(tmp_path):
+            await aside(story)
+
+    asyncio.run(world())
+    declared = {"item_id": 1, "node": "root", "item": {"name": "a", "value_type": 1, "invented_later": True}}
+    with pytest.raises(AnswerNotUnderstood, match="invented_later"):
+        understood("items", [declared], list[KnownItem])
+
+
+def test_no_names_are_no_readings_and_patterns_choose_items(tmp_path: Path) -> None:
+    items = [DataItem(name=f"number_{number}", value_type=ValueType.INT64) for number in range(12)]
+
+    def story() -> None:
+        with connect(tmp_path, timeout_s=PATIENCE_S) as client, client.producer("meter", items) as producer:
+            producer.offer([batch(1)])
+            assert producer.flush(PATIENCE_S)
+            assert client.read([]) == []
+            assert [one.item.name for one in client.items("number_1?")] == ["number_10", "number_11"]
+            assert [one.reading.value for one in client.items(["root:number_0", "number_5"])] == [1, None]
+            assert client.items("nothing*") == []
+
+    async def world() -> None:
+        async with lone(tmp_path):
+            await aside(story)
+
+    asyncio.run(world())
