@@ -176,10 +176,6 @@ class StoredHistory:
         table = self.raw([item_id], TimeRange(found, found + 1))
         return table.slice(max(0, len(table) - 1))  # None, if its time is one that no range reaches.
 
-    def first_ns(self, item_id: int, from_ns: int) -> int | None:
-        """Source time of the oldest row at or after a time; None: there is none."""
-        return self._row_after(item_id, from_ns)
-
     def gaps(self, span: TimeRange, item_id: int | None = None) -> list[Row]:
         """Gap records that touch the range (and the item), by start."""
         rows = self._gaps_before(span.to_ns)
@@ -335,7 +331,7 @@ class StoredHistory:
             low, step = max(start - step * (low < span.from_ns), -TIME_LIMIT_NS), 4 * step
         step = BUCKET_NS
         while step < REACH_NS and not (high > span.to_ns and self._has_usable(item_id, span.to_ns, high, settings)):
-            end = self._row_after(item_id, high)
+            end = self.row_after(item_id, high)
             if end is None:
                 break
             high, step = min(end + 1 + step * (high > span.to_ns), TIME_LIMIT_NS), 4 * step
@@ -406,7 +402,7 @@ class StoredHistory:
                     best = max(best, int(exact.max()))
         return best
 
-    def _row_after(self, item_id: int, from_ns: int) -> int | None:
+    def row_after(self, item_id: int, from_ns: int) -> int | None:
         """Source time of the item's oldest row at or after a time."""
         best = self._hot_extreme(item_id, pc.field("source_ns") >= from_ns, is_last=False)
         entries = [one for one in self._manifest.of_kind(FileKind.PARTIALS) if one.max_source_ns >= from_ns]
