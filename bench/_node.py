@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import psutil
 
-from albireo.client import ClientError, NodeClient
+from albireo.client import Client, ClientError, connect
 
 START_S: Final = 60.0
 STOP_S: Final = 30.0
@@ -45,17 +45,15 @@ def running(data: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 def wait_for_node(process: subprocess.Popen[bytes], data: Path) -> None:
     """Until every actor runs."""
     ends = time.monotonic() + START_S
-    with NodeClient(data) as client:
-        while time.monotonic() < ends:
-            if process.poll() is not None:
-                raise RuntimeError(f"the node ended with exit code {process.returncode}")
-            try:
-                actors: Any = client.ask("actors", of="boot", timeout_s=1.0)
-            except ClientError:
-                continue
-            if actors and all(one["state"] == "running" for one in actors):
-                return
-            time.sleep(0.1)
+    while time.monotonic() < ends:
+        if process.poll() is not None:
+            raise RuntimeError(f"the node ended with exit code {process.returncode}")
+        actors: Any = []
+        with contextlib.suppress(ClientError), connect(data, is_pinned=True) as client:
+            actors = client.ask("actors", of="boot", timeout_s=1.0)
+        if actors and all(one["state"] == "running" for one in actors):
+            return
+        time.sleep(0.1)
     raise RuntimeError(f"the node did not run within {START_S:g} s")
 
 
@@ -79,7 +77,7 @@ def unshared_bytes(processes: list[psutil.Process]) -> int:
     return sum(one.memory_full_info().uss for one in processes)
 
 
-def longest_turn_ms(client: NodeClient, actor: str = "core") -> tuple[float, float]:
+def longest_turn_ms(client: Client, actor: str = "core") -> tuple[float, float]:
     """Longest turn of an actor in the last ten to twenty seconds: (by its CPU time, by the wall)."""
     actors: Any = client.ask("actors", of="boot")
     one = next(one for one in actors if one["name"] == actor)

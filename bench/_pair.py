@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import psutil
 
-from albireo.client import ClientError, NodeClient
+from albireo.client import ClientError, connect
 from albireo.drill.ports import KeptPorts
 from albireo.model.access import AccessRole
 from albireo.runtime.link.keys import Keys, introduce
@@ -41,7 +41,7 @@ class Pair(msgspec.Struct):
     def status(self, member: str) -> dict[str, Any]:
         """Empty while it does not answer."""
         try:
-            with NodeClient(self.data(member)) as client:
+            with connect(self.data(member), is_pinned=True) as client:
                 found = client.ask("status", timeout_s=2.0)
         except ClientError:
             return {}
@@ -130,7 +130,7 @@ def _initialise(pair: Pair) -> None:
     ends = time.monotonic() + START_S
     while True:
         try:
-            with NodeClient(pair.data("primary")) as client:
+            with connect(pair.data("primary"), is_pinned=True) as client:
                 client.ask("pair_init", timeout_s=10.0)
         except ClientError as error:
             if time.monotonic() > ends:

@@ -14,7 +14,7 @@ from collections import deque
 from pathlib import Path
 from typing import Final
 
-from albireo.client.producer import PairProducer
+from albireo.client import SampleProducer
 from bench import Case, Progress, Result, case, result
 from bench._pair import MEMBERS, Pair, running_pair
 from bench.pair import messages, program
@@ -46,7 +46,7 @@ def run(progress: Progress) -> Result:
             return result("catch_up", measured(pair, producer, progress))
 
 
-def measured(pair: Pair, producer: PairProducer, progress: Progress, behind_bytes: int = BEHIND_BYTES) -> list[Case]:
+def measured(pair: Pair, producer: SampleProducer, progress: Progress, behind_bytes: int = BEHIND_BYTES) -> list[Case]:
     away = next(name for name in MEMBERS if name != pair.wait_until_whole())
     pair.kill(away)
     drive(producer, 1.0, None, None)  # Until it is alone.
@@ -84,7 +84,7 @@ def _watch(pair: Pair, away: str, whole: threading.Event, since: float) -> None:
         whole.wait(ASK_S)
 
 
-def drive(producer: PairProducer, seconds: float, rate: float | None, until: threading.Event | None) -> float:
+def drive(producer: SampleProducer, seconds: float, rate: float | None, until: threading.Event | None) -> float:
     """Offer batches, at most `rate` messages a second, for so long or until told; messages acknowledged a second."""
     rows = [messages(BATCH)]
     began = heard = time.perf_counter()

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import psutil
 
-from albireo.client import NodeClient
+from albireo.client import Client, connect
 from albireo.codec.frame import frames
 from albireo.codec.message import Appended, AppendRefused, FeedAlive, FeedAnswer, FeedData, ProducerWelcome
 from albireo.codec.record import Stream
@@ -63,7 +63,7 @@ def throughput(progress: Progress) -> list[Case]:
         directory = Path(scratch)
         topology = write_topology(directory)
         data = directory / "data"
-        with running_node(topology, data) as node, NodeClient(data) as client:
+        with running_node(topology, data) as node, connect(data, is_pinned=True) as client:
             core = next(one for one in family(node) if one.cmdline()[-1:] == ["core"])
             for number in range(1, ROUNDS + 1):
                 rate, cost = _round(data, core, number, 0)
@@ -122,7 +122,7 @@ def _round(data: Path, core: psutil.Process, number: int, pace: int) -> tuple[fl
 
 def _follow(data: Path, seconds: float) -> tuple[int, float]:
     """Take frames for `seconds` from the first sample on; (samples seen, how long it took)."""
-    with NodeClient(data) as client, SyncLink(data, "core") as link:
+    with connect(data, is_pinned=True) as client, SyncLink(data, "core") as link:
         status = client.ask("status")
         assert isinstance(status, dict)
         log = status["log"]
@@ -208,7 +208,7 @@ def site(progress: Progress) -> list[Case]:
         with start_tunnel(directory / "plant") as tunnel:
             topology = write_site(directory / "site", tunnel.ports)
             data = directory / "data"
-            with running_node(topology, data) as node, NodeClient(data) as client:
+            with running_node(topology, data) as node, connect(data, is_pinned=True) as client:
                 progress(f"400 items at 10 Hz for {SITE_MEASURE_S:g} s")
                 time.sleep(SITE_SETTLE_S)
                 processes = family(node)
@@ -228,7 +228,7 @@ def flood(progress: Progress) -> list[Case]:
         directory = Path(scratch)
         topology = write_topology(directory)
         data = directory / "data"
-        with running_node(topology, data), NodeClient(data) as client, SyncLink(data, "core") as link:
+        with running_node(topology, data), connect(data, is_pinned=True) as client, SyncLink(data, "core") as link:
             progress(f"{CASES:,} cases at once")
             items = [DataItem(name=f"x_{n}", value_type=ValueType.FLOAT64, alarm=LIMIT) for n in range(CASES)]
             machine = Producer("flood", items, run=1, config=ProducerConfig())
@@ -277,7 +277,7 @@ def _pump(link: SyncLink, machine: Producer, is_done: Callable[[], bool]) -> Non
             _send(link, machine.step(received[0], boot_ns()))
 
 
-def _open_cases(client: NodeClient) -> int:
+def _open_cases(client: Client) -> int:
     status = client.ask("status")
     assert isinstance(status, dict)
     return int(status["cases"]["open"])

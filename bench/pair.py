@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import zmq
 
-from albireo.client.producer import PairProducer
+from albireo.client import SampleProducer, connect
 from albireo.drill.ports import KeptPorts
 from albireo.machine.producer.sending import Acknowledged
 from albireo.model.item import DataItem
@@ -114,10 +114,15 @@ def ours(pair: Pair) -> Iterator[Round]:
         yield play
 
 
-def program(pair: Pair) -> PairProducer:
+@contextlib.contextmanager
+def program(pair: Pair) -> Iterator[SampleProducer]:
     """One that uses the client library, and speaks to both members."""
     members = [LineTo(pair.clients[name], pair.place(name)) for name in MEMBERS]
-    return PairProducer("bench", [DataItem(name="message", value_type=ValueType.STRING)], members, pair.keys)
+    with (
+        connect(members, keys=pair.keys) as client,
+        client.producer("bench", [DataItem(name="message", value_type=ValueType.STRING)]) as producer,
+    ):
+        yield producer
 
 
 def messages(count: int) -> SampleBatch:

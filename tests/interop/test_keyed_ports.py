@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albireo.client import Acknowledged, PairProducer, ProducerRefused
+from albireo.client import Acknowledged, ProducerRefused
 from albireo.codec.message import AnyMessage
 from albireo.codec.pair_message import FollowAcked, Heartbeat, Leaving
 from albireo.codec.principal import Audience, KeyedEnd
@@ -28,6 +28,7 @@ from albireo.runtime.link import tcp
 from albireo.runtime.link.keys import introduce
 from tests.parts.core_pair import CLUSTER, PLACES, VOTER, Plant, aside, keyed_plant
 from tests.parts.message import MESSAGES, plain
+from tests.parts.producing import producing
 from tests.parts.transport import ANY_PORT, End, key_pair, until
 from tests.parts.waiting import PATIENCE_S
 
@@ -244,7 +245,7 @@ def test_a_program_with_a_key_takes_neither_the_nodes_names_nor_another_programs
     """`ProducerRefused`, over CURVE, with the reason and what to do; the name's owner goes on."""
 
     def appends(plant: Plant, key: str, name: str) -> None:
-        with PairProducer(name, [ITEM], plant.lines, plant.keys[key]) as producer:
+        with producing(name, [ITEM], plant.lines, plant.keys[key]) as producer:
             producer.offer([ROW])
             assert [type(one) for one in producer.wait(PATIENCE_S)] == [Acknowledged]
 

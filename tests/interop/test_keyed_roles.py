@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from albireo.cli.pair.reach import Remote
-from albireo.client import NodeClient, NodeRefused, NodeUnreachable, PairProducer, ProducerRefused
+from albireo.client import NodeRefused, NodeUnreachable, ProducerRefused, SampleProducer, connect
 from albireo.machine.access.needs import QUESTIONS
 from albireo.model.access import ROLE_WORDS, AccessRole, RoleGrant
 from albireo.model.feature import FEATURE_LEVEL
@@ -19,6 +19,7 @@ from albireo.model.value import ItemId, ValueType
 from albireo.node.member.audit_trail import audits_at_end
 from albireo.runtime.actor.clock import wall_ns
 from tests.parts.core_pair import PLACES, Plant, aside, keyed_plant, until
+from tests.parts.producing import producing
 from tests.parts.waiting import PATIENCE_S
 
 DESK = "rosa@desk"
@@ -116,7 +117,7 @@ def test_a_passive_member_refuses_by_the_roles_that_are_on_record(tmp_path: Path
             await until(lambda: core.root.folds.feature_level == FEATURE_LEVEL, "the level of roles")
 
             def revoke() -> object:
-                with NodeClient(plant.data(0)) as client:
+                with connect(plant.data(0), is_pinned=True) as client:
                     client.ask("access_grant", principal="other", role="admin")
                     return client.ask("access_revoke", principal=DESK)
 
@@ -146,13 +147,13 @@ def batch() -> SampleBatch:
     )
 
 
-def sent(producer: PairProducer) -> None:
+def sent(producer: SampleProducer) -> None:
     """Have one batch committed."""
     producer.offer([batch()])
     assert producer.wait(PATIENCE_S)
 
 
-def refusal_of(producer: PairProducer) -> str:
+def refusal_of(producer: SampleProducer) -> str:
     ends = wall_ns() + PATIENCE_S * 1_000_000_000
     while wall_ns() < ends:
         try:
@@ -168,10 +169,10 @@ def test_a_program_that_may_view_is_refused_in_words_and_one_that_loses_its_role
     async def story() -> None:
         async with keyed_plant(tmp_path, DESK) as plant:
             await given(plant, AccessRole.VIEW)
-            with PairProducer("meter", [ITEM], plant.lines, plant.keys[DESK]) as viewer:
+            with producing("meter", [ITEM], plant.lines, plant.keys[DESK]) as viewer:
                 assert "producer meter needs the role operate at root" in await aside(lambda: refusal_of(viewer))
             await given(plant, AccessRole.OPERATE)
-            with PairProducer("meter", [ITEM], plant.lines, plant.keys[DESK]) as producer:
+            with producing("meter", [ITEM], plant.lines, plant.keys[DESK]) as producer:
                 await aside(lambda: sent(producer))
                 await given(plant, AccessRole.OPERATE, node="root/north")
                 assert "'rosa@desk' has view" in await aside(lambda: refusal_of(producer))

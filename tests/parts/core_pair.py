@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from albireo.client import ClientError, NodeClient
+from albireo.client import ClientError, connect
 from albireo.log import FileSystem, LogConfig
 from albireo.machine.pair import PairConfig
 from albireo.model.access import AccessRole
@@ -179,7 +179,7 @@ def begin(data: Path) -> None:
     ends = boot_ns() + PATIENCE_S * SECOND
     while True:
         try:
-            with NodeClient(data) as client:
+            with connect(data, is_pinned=True) as client:
                 client.ask("pair_init")
                 return
         except ClientError:

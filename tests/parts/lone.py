@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from albireo.client import PairProducer
 from albireo.codec.message import Answer, Ask
 from albireo.log import LogConfig
 from albireo.model.access import AccessRole
@@ -22,6 +21,7 @@ from albireo.runtime.link.keys import introduce
 from albireo.runtime.link.lines import LineTo
 from tests.parts.history import Sample, batch_of
 from tests.parts.port import free_ports
+from tests.parts.producing import producing
 from tests.parts.waiting import PATIENCE_S
 
 NODE = "root"
@@ -63,7 +63,7 @@ class LoneNode:
     def produce(self, program: str, rows: Sequence[Sample]) -> None:
         """Record rows of one item, through the door; for a thread of its own."""
         lines = [LineTo(self.endpoint, NODE)]
-        with PairProducer("boiler", [ITEM], lines, self.keys.get(program)) as producer:
+        with producing("boiler", [ITEM], lines, self.keys.get(program)) as producer:
             producer.offer([self._batch(rows)])
             assert producer.wait(PATIENCE_S)
 

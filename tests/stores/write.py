@@ -24,12 +24,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from albireo.client import Acknowledged, NodeClient, NodeUnreachable, PairProducer
+from albireo.client import Acknowledged, NodeUnreachable, SampleProducer, connect
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.runtime.link.lines import LineTo
 from tests.parts.process_pair import ALBIREO, ENVIRONMENT, VOTERS, Pair, until
+from tests.parts.producing import producing
 from tests.parts.waiting import PATIENCE_S
 from tests.stores.archive import FOLDER, pack, told_beside, unpack
 from tests.stores.plc import COUNT, MUTE, STRICT, STUBBORN, TEXT_WORDS, TEXTS, Plc
@@ -131,7 +132,7 @@ class Alone:
         return command(*arguments, "--data", str(self.data), exit_codes=exit_codes)
 
     def ask(self, what: str, of: str = "core") -> Any:
-        with NodeClient(self.data, timeout_s=PATIENCE_S) as client:
+        with connect(self.data, timeout_s=PATIENCE_S, is_pinned=True) as client:
             return client.ask(what, of=of)
 
     def value(self, item: str) -> Any:
@@ -317,7 +318,7 @@ def batches(number: int) -> list[SampleBatch]:
     ]
 
 
-def produce(producer: PairProducer, first: int, last: int, within_s: float = PATIENCE_S) -> int:
+def produce(producer: SampleProducer, first: int, last: int, within_s: float = PATIENCE_S) -> int:
     """Until the active member has told that it has them; returns where the last one stands in its log.
 
     Raises:
@@ -337,14 +338,17 @@ def produce(producer: PairProducer, first: int, last: int, within_s: float = PAT
 
 def commit(pair: Pair, first: int, last: int, *, by: str = "primary") -> None:
     """Produce, and wait until all of it is committed."""
-    with PairProducer("meter", METER, lines_of(pair), None) as producer:
+    with producing("meter", METER, lines_of(pair), None) as producer:
         sequence = produce(producer, first, last)
     until(lambda: pair.run("status", member=by)[1]["pair"]["committed"] >= sequence, lambda: "not committed")
 
 
 def seal(pair: Pair, member: str) -> None:
     def is_sealed() -> bool:
-        with contextlib.suppress(NodeUnreachable), NodeClient(pair.data(member), timeout_s=PATIENCE_S) as client:
+        with (
+            contextlib.suppress(NodeUnreachable),
+            connect(pair.data(member), timeout_s=PATIENCE_S, is_pinned=True) as client,
+        ):
             client.ask("seal", of="history")
             return True
         return False
@@ -386,7 +390,7 @@ def cut_tail(pair: Pair) -> bool:
     until(lambda: sorted(pair.states().values()) == ["active", "ready"], lambda: str(pair.states()))
     if pair.states()["root[primary]"] != "active":
         pair.pass_lead("primary", "switchover", by="primary")
-    with PairProducer("meter", METER, lines_of(pair), None) as producer:
+    with producing("meter", METER, lines_of(pair), None) as producer:
         produce(producer, 41, 41)
         pair.kill(*VOTERS, "backup")
         with contextlib.suppress(TimeoutError):

@@ -14,7 +14,7 @@ from albireo.cli.output import ExitCode, Failure, say
 from albireo.runtime.actor.directory import holder
 
 if TYPE_CHECKING:
-    from albireo.client import NodeClient
+    from albireo.client import Client
 
 VAR: Final = Path("var")
 MEMBERS: Final = ("primary", "backup")
@@ -107,13 +107,13 @@ def is_store(directory: Path) -> bool:
 
 
 @contextlib.contextmanager
-def node_client(data: Path | None) -> "Iterator[NodeClient]":
+def node_client(data: Path | None) -> "Iterator[Client]":
     """A client of the node that is meant; its errors become failures with a remedy."""
-    from albireo.client import NodeClient, NodeRefused, NodeUnreachable
+    from albireo.client import NodeRefused, NodeUnreachable, connect
 
     directory = find_data(data)
     try:
-        with NodeClient(directory) as client:
+        with connect(directory, is_pinned=True) as client:
             yield client
     except NodeUnreachable as error:
         raise Failure(str(error), f"start it: albireo node run --data {directory} ...", ExitCode.UNREACHABLE) from error

@@ -63,10 +63,10 @@ def own_keys(name: str, directory: Path, keys: Path | None, endpoints: Iterable[
 
 def status_of(kind: str, directory: Path) -> dict[str, Any]:
     """Status of the process that runs on `directory`; Failure if none does."""
-    from albireo.client import ClientError, NodeClient  # The process that runs for months has no use for it.
+    from albireo.client import ClientError, connect  # The process that runs for months has no use for it.
 
     try:
-        with NodeClient(directory) as client:
+        with connect(directory, is_pinned=True) as client:
             answer = client.ask("status", of=kind)
     except ClientError as error:
         remedy = f"start it (`albireo {kind} --name ...`), or name its directory with --data"

@@ -1,28 +1,75 @@
-"""The public Python client of a node, alone or a pair."""
+"""The public Python client of a node, alone or a pair. For users: docs/client.md."""
 
-from albireo.client.consumer import Delivered, PairConsumer, Rewound
-from albireo.client.errors import ClientError, NameTaken, NodeRefused, NodeUnreachable, ProducerRefused, QueueFull
-from albireo.client.members import members_of
-from albireo.client.node import NodeClient, StateChange
-from albireo.client.pair import PairClient
-from albireo.client.producer import PairProducer
+from typing import TYPE_CHECKING
+
+from albireo.client.client import Client, connect
+from albireo.client.consumer import Delivered, Rewound
+from albireo.client.errors import (
+    AccessRefused,
+    AnswerNotUnderstood,
+    ClientBusy,
+    ClientClosed,
+    ClientError,
+    HistoryCutShort,
+    KeyNotTrusted,
+    NameTaken,
+    NodeRefused,
+    NodeUnreachable,
+    NotDelivered,
+    OutcomeUnknown,
+    ProducerRefused,
+    QuestionUnknown,
+    QueueFull,
+    TargetRefused,
+)
+from albireo.client.live import Changes, StateChange
+from albireo.client.producer import SampleProducer
+from albireo.client.requests import ItemCase, ItemReading
+from albireo.client.target import members_of
 from albireo.machine.producer.sending import Acknowledged, BatchRefused
 
+if TYPE_CHECKING:
+    from albireo.client.aio import AsyncClient, aconnect
+
 __all__ = [
+    "AccessRefused",
     "Acknowledged",
+    "AnswerNotUnderstood",
+    "AsyncClient",
     "BatchRefused",
+    "Changes",
+    "Client",
+    "ClientBusy",
+    "ClientClosed",
     "ClientError",
     "Delivered",
+    "HistoryCutShort",
+    "ItemCase",
+    "ItemReading",
+    "KeyNotTrusted",
     "NameTaken",
-    "NodeClient",
     "NodeRefused",
     "NodeUnreachable",
-    "PairClient",
-    "PairConsumer",
-    "PairProducer",
+    "NotDelivered",
+    "OutcomeUnknown",
     "ProducerRefused",
+    "QuestionUnknown",
     "QueueFull",
     "Rewound",
+    "SampleProducer",
     "StateChange",
+    "TargetRefused",
+    "aconnect",
+    "connect",
     "members_of",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """The client for asyncio, loaded when it is first used: a program of threads does without it."""
+        if name in ("AsyncClient", "aconnect"):
+            from albireo.client import aio
+
+            return getattr(aio, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,39 +1,141 @@
-"""Errors of a client that gets no answer.
+"""Errors of a client. Each has a `remedy`: what a person can do about it, also the end of its text.
 
 ClientError
-  +- NodeUnreachable   nobody answered in time: the node is not there, or hangs
-  +- NodeRefused       the node answered no, with the reason and the remedy
-  +- QueueFull         earlier offers still wait; nothing was taken
-  +- NameTaken         another program has this producer's name; it is superseded, for good
-  +- ProducerRefused   the pair refuses this producer for good: an item is another's, a name can't be, a table is full,
-                       or it was forgotten
+  +- ClientClosed        the client was closed, or its process has forked since: make another one
+  +- ClientBusy          too many questions wait for their answers
+  +- TargetRefused       what was to be connected to is no node: no endpoint, no data directory, no keys
+  +- NodeUnreachable     nobody answered in time: the node is not there, or hangs
+  |    +- KeyNotTrusted    somebody is there, and one of the two keys is not trusted at the other end
+  |    +- OutcomeUnknown   an order went out, and its answer did not come: nobody here knows whether it was done
+  +- NodeRefused         the node answered no, with the reason and the remedy
+  |    +- AccessRefused    the role of our key does not suffice
+  |    +- QuestionUnknown  the node does not know the question: it is older than this client
+  +- AnswerNotUnderstood the answer has another form than this version knows: the node is newer, or much older
+  +- HistoryCutShort     a long answer ended before its end; says how far it came
+  +- QueueFull           earlier offers still wait; nothing was taken
+  +- NotDelivered        a producer was closed before everything it had taken was recorded
+  +- NameTaken           another program has this producer's name; it is superseded, for good
+  +- ProducerRefused     the node refuses this producer for good: an item is another's, a name can't be,
+                          a table is full, or it was forgotten
 """
 
 from datetime import UTC, datetime
+from typing import Any, Final
 
 from albireo.codec.message import Successor
 from albireo.model.instant import SECOND
 
+WHAT_TO_DO: Final = "; what to do: "
+"""Stands between a cause and its remedy, here and in the refusals of a node."""
+
 
 class ClientError(Exception):
     """Base of all errors of a client."""
+
+    def __init__(self, cause: str, remedy: str = "") -> None:
+        super().__init__(f"{cause}{WHAT_TO_DO}{remedy}" if remedy else cause)
+        self.cause = cause
+        self.remedy = remedy
+
+
+class ClientClosed(ClientError):
+    """The client does nothing any more."""
+
+    def __init__(self, why: str = "the client is closed") -> None:
+        super().__init__(why, "connect anew, and use the client inside of its `with`")
+
+
+class ClientBusy(ClientError):
+    """Too many questions are open."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"{count} questions wait for their answers", "wait for some of them, then ask again")
+
+
+class TargetRefused(ClientError):
+    """There is nothing that could be connected to."""
 
 
 class NodeUnreachable(ClientError):
     """No answer within the time given."""
 
 
+class KeyNotTrusted(NodeUnreachable):
+    """A key is not trusted, here or there; the remedy has the line that changes it."""
+
+
+class OutcomeUnknown(NodeUnreachable):
+    """An order may have been carried out, or not."""
+
+    def __init__(self, what: str, cause: str, command_id: str = "") -> None:
+        super().__init__(
+            f"{what}: {cause}; nobody here knows whether it was done",
+            "look at the item, the cases or the events of the node before you order again",
+        )
+        self.what = what
+        self.command_id = command_id
+
+
 class NodeRefused(ClientError):
     """The node said no."""
 
     def __init__(self, what: str, reason: str) -> None:
-        super().__init__(f"{what}: {reason}")
+        cause, _, remedy = reason.partition(WHAT_TO_DO) if WHAT_TO_DO in reason else reason.rpartition("; ")
+        super().__init__(f"{what}: {cause or reason}", remedy if cause else "")
         self.what = what
         self.reason = reason
 
 
+class AccessRefused(NodeRefused):
+    """The role of the key does not suffice."""
+
+
+class QuestionUnknown(NodeRefused):
+    """The node does not know this question."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(what, f"{reason}{WHAT_TO_DO}run the node with the version of this client, or a later one")
+
+
+class AnswerNotUnderstood(ClientError):
+    """The answer has a form that this version does not know."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(
+            f"the answer to {what!r} has a form that this version does not know: {reason}",
+            "use the same version of albireo here and at the node",
+        )
+        self.what = what
+
+
+class HistoryCutShort(ClientError):
+    """A long answer ended early."""
+
+    def __init__(self, why: ClientError, table: Any, cursor: str) -> None:
+        super().__init__(
+            f"the answer ended after {len(table)} rows: {why.cause}",
+            "what came is in `table` of this error; the rest comes with the same question and its `cursor`",
+        )
+        self.table = table
+        """Arrow table of what came."""
+        self.cursor = cursor
+        """Place where the answer goes on."""
+
+
 class QueueFull(ClientError):
     """A producer holds as much as it may; nothing of this offer was taken."""
+
+
+class NotDelivered(ClientError):
+    """Batches that were offered are not known to be recorded; what was under way may still be."""
+
+    def __init__(self, name: str, batches: int) -> None:
+        super().__init__(
+            f"producer {name!r} ended with {batches} batches that nobody acknowledged",
+            "close later, or offer them again under the same name: some may be recorded twice then",
+        )
+        self.name = name
+        self.batches = batches
 
 
 class NameTaken(ClientError):
@@ -47,17 +149,27 @@ class NameTaken(ClientError):
             f" since {datetime.fromtimestamp(by.since_ns / SECOND, UTC):%Y-%m-%d %H:%M:%S} UTC" if by.since_ns else ""
         )
         super().__init__(
-            f"producer {name!r} is superseded: life {by.producer_id} (run {by.run}) has the name{since}; what to do: "
-            "end this program, or give each of the two programs a name of its own and start both again"
+            f"producer {name!r} is superseded: life {by.producer_id} (run {by.run}) has the name{since}",
+            "end this program, or give each of the two programs a name of its own and start both again",
         )
         self.name = name
         self.by = by
 
 
 class ProducerRefused(ClientError):
-    """The pair refuses the producer for good, and nothing of it is recorded: to ask again would not help."""
+    """The node refuses the producer for good, and nothing of it is recorded: to ask again would not help."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"producer {name!r} is refused: {reason}")
         self.name = name
         self.reason = reason
+        self.remedy = reason.rpartition("; ")[2]
+
+
+def refusal(what: str, reason: str) -> NodeRefused:
+    """The error that an answer's error text means."""
+    if " needs the role " in reason or reason.endswith(" and may not"):
+        return AccessRefused(what, reason)
+    if reason.startswith("unknown question "):
+        return QuestionUnknown(what, reason)
+    return NodeRefused(what, reason)

@@ -6,6 +6,7 @@ Writes a line for each acknowledgement (its number, then epoch and sequence of i
 program has the name, and ends then. Ends with whoever started it.
 """
 
+import contextlib
 import os
 import sys
 import time
@@ -15,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from albireo.client import Acknowledged, NameTaken, PairProducer, QueueFull
+from albireo.client import Acknowledged, NameTaken, NotDelivered, QueueFull, SampleProducer, connect
 from albireo.drill.load import OWNER_SHIFT
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
@@ -35,14 +36,17 @@ def main(arguments: Sequence[str]) -> None:
     keys, owner, *places = arguments
     members = [LineTo(*places[:2]), LineTo(*places[2:])]
     item = DataItem(name="counted", value_type=ValueType.INT64)
-    with PairProducer(NAME, [item], members, Keys.load(Path(keys))) as producer:
+    with connect(members, keys=Keys.load(Path(keys)), waits=False) as client:
+        producer = client.producer(NAME, [item])
         try:
             _count(producer, int(owner))
         except NameTaken:
             _say(TAKEN)
+        with contextlib.suppress(NotDelivered):  # The drill knows what was acknowledged.
+            producer.close(0)
 
 
-def _count(producer: PairProducer, owner: int) -> None:
+def _count(producer: SampleProducer, owner: int) -> None:
     parent, number, due = os.getppid(), 0, time.monotonic()
     while os.getppid() == parent:
         if time.monotonic() >= due:

@@ -4,6 +4,7 @@ A message is one batch of one sample whose value tells who made it and which it 
 when a message was offered, when it was known to be committed.
 """
 
+import contextlib
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -13,7 +14,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from albireo.client import Acknowledged, Delivered, PairConsumer, PairProducer, QueueFull, Rewound
+from albireo.client import Acknowledged, Delivered, NotDelivered, QueueFull, Rewound, SampleProducer, connect
 from albireo.codec import samples
 from albireo.codec.frame import Frame
 from albireo.codec.record import Kind, Stream
@@ -97,10 +98,13 @@ class ProducerWorker(Worker):
 
     def _work(self) -> None:
         item = DataItem(name=f"number_{self._index + 1}", value_type=ValueType.INT64)
-        with PairProducer(self.name, [item], self._members, self._keys) as producer:
+        with connect(self._members, keys=self._keys, waits=False) as client:
+            producer = client.producer(self.name, [item])
             self._machine = producer.machine
             while not self._is_stopping.is_set():
                 self._turn(producer)
+            with contextlib.suppress(NotDelivered):  # The round knows what was acknowledged.
+                producer.close(0)
 
     def offer(self, *, is_on: bool) -> None:
         """Go on with the load, or let what is on its way come through."""
@@ -110,7 +114,7 @@ class ProducerWorker(Worker):
         else:
             self._is_offering.clear()
 
-    def _turn(self, producer: PairProducer) -> None:
+    def _turn(self, producer: SampleProducer) -> None:
         acks = self.acks
         due = int((time.monotonic() - self._began) * RATE) if self._is_offering.is_set() else acks.offered
         batches = [self._message(number) for number in range(acks.offered + 1, due + 1)]
@@ -177,7 +181,10 @@ class ConsumerWorker(Worker):
         self.record = ConsumedMessages()
 
     def _work(self) -> None:
-        with PairConsumer("drill", self._members, self._keys) as consumer:
+        with (
+            connect(self._members, keys=self._keys, waits=False) as client,
+            client.consumer("drill") as consumer,
+        ):
             while not self._is_stopping.is_set():
                 for one in consumer.take(0.1):
                     self.record.take(one)
@@ -191,7 +198,7 @@ def read_log(member: LineTo, keys: Keys | None, name: str, up_to: Position) -> C
     """
     record = ConsumedMessages()
     ends = time.monotonic() + CATCH_UP_S
-    with PairConsumer(name, [member], keys) as consumer:
+    with connect([member], keys=keys, waits=False) as client, client.consumer(name) as consumer:
         while record.position < up_to:
             if time.monotonic() > ends:
                 raise TimeoutError(f"{name}: has {record.position} of {up_to} after {CATCH_UP_S:.0f} s")

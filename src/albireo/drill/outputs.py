@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.client import ClientError, PairClient
+from albireo.client import Client, ClientError, connect
 from albireo.drill.load import Worker
 from albireo.drill.plcs import GATED, GATED_ADDRESS, LEASE_ADDRESS, STAMP_ADDRESS
 from albireo.plant.tunnel.plc.orders import CarriedOrder
@@ -47,12 +47,12 @@ class OutputWriter(Worker):
             self._is_writing.clear()
 
     def _work(self) -> None:
-        with PairClient(self._members, self._keys, timeout_s=ANSWER_S) as client:
+        with connect(self._members, keys=self._keys, timeout_s=ANSWER_S, waits=False) as client:
             while not self._is_stopping.wait(PAUSE_S):
                 if self._is_writing.is_set():
                     self._order(client)
 
-    def _order(self, client: PairClient) -> None:
+    def _order(self, client: Client) -> None:
         self._number += 1
         value = SPEEDS[self._number % len(SPEEDS)] if self.level == "plc" else self._number
         try:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from albireo.client import ClientError, NodeClient, NodeRefused
+from albireo.client import ClientError, NodeRefused, connect
 from albireo.drill.ground import DrillError, Ground, ProcessHost
 from albireo.drill.plcs import GATE, VOTERS, adapters, write_tables
 from albireo.drill.ports import KeptPorts
@@ -165,7 +165,7 @@ class Pair:
         Raises:
             ClientError, RuntimeFault: no answer, or no.
         """
-        with NodeClient(self.data[member], timeout_s=timeout_s) as client:
+        with connect(self.data[member], timeout_s=timeout_s, is_pinned=True) as client:
             return client.ask(what)
 
     def view(self, member: str) -> PairView | None:

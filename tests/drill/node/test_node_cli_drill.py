@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from albireo.cli import cli
-from albireo.client import ClientError, NodeClient
+from albireo.client import ClientError, connect
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
@@ -49,7 +49,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def has_values(data: Path) -> bool:
     try:
-        with NodeClient(data, timeout_s=2.0) as client:
+        with connect(data, timeout_s=2.0, is_pinned=True) as client:
             readings = client.ask("read")
     except ClientError:
         return False

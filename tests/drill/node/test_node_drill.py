@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from albireo.client import ClientError, NodeClient
+from albireo.client import ClientError, connect
 from albireo.codec.frame import frames
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData
 from albireo.codec.record import GapFound, Kind, Stream, decode_records
@@ -73,7 +73,7 @@ class Site:
         return {"p1", "p2", "host"} <= adapters and all(one["value"] for one in readings)
 
     def ask(self, what: str, **arguments: Any) -> Any:
-        with NodeClient(self.data, timeout_s=self._answer_s) as client:
+        with connect(self.data, timeout_s=self._answer_s, is_pinned=True) as client:
             return client.ask(what, **arguments)
 
     def until(self, condition: Callable[[], bool], node: subprocess.Popen[bytes] | None = None) -> None:

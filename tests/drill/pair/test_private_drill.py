@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albireo.client import Acknowledged, PairProducer
+from albireo.client import Acknowledged, SampleProducer
 from albireo.codec.record import REFERENCE_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
@@ -17,6 +17,7 @@ from albireo.model.value import ValueType
 from albireo.node.history.sql import connect
 from tests.drill.pair.test_snapshot_drill import history, members
 from tests.parts.process_pair import VOTERS, Pair, until
+from tests.parts.producing import producing
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
@@ -54,7 +55,7 @@ def batch(value: int) -> SampleBatch:
     )
 
 
-def produce(producer: PairProducer, first: int, last: int) -> list[Acknowledged]:
+def produce(producer: SampleProducer, first: int, last: int) -> list[Acknowledged]:
     """Receipts, the last of which covers all of them."""
     number = max(producer.offer([batch(value)]) for value in range(first, last + 1))
     ends, receipts = time.monotonic() + PATIENCE_S, list[Acknowledged]()
@@ -94,7 +95,7 @@ def test_each_history_has_what_its_member_took(pair: Pair) -> None:
     pair.start("backup")
     pair.wait_for("active", "ready")
     until(lambda: level(pair) >= REFERENCE_LEVEL, lambda: f"the log is at level {level(pair)}")
-    with PairProducer("meter", [ITEM], members(pair), None) as producer:
+    with producing("meter", [ITEM], members(pair), None) as producer:
         receipts = produce(producer, 1, 20)
         assert {(one.durability, one.members) for one in receipts} == {("local", (0,))}
         until(lambda: recorded(pair, "primary")[0] == list(range(1, 21)), lambda: str(recorded(pair, "primary")))

@@ -12,15 +12,16 @@ import pytest
 from msgspec import convert
 
 from albireo.cli.pair.table import MemberRow, troubles
-from albireo.client import Acknowledged, NodeClient, NodeUnreachable, PairProducer
+from albireo.client import Acknowledged, NodeUnreachable, SampleProducer, connect
 from albireo.codec.history import FileKind, decode_manifest
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType
-from albireo.node.history.sql import connect
+from albireo.node.history import sql
 from albireo.runtime.link.lines import LineTo
 from tests.parts.process_pair import VOTERS, Pair, until
+from tests.parts.producing import producing
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
@@ -73,7 +74,7 @@ def members(pair: Pair) -> list[LineTo]:
     return [LineTo(node[name]["client"], f"root[{name}]") for name in ("primary", "backup")]
 
 
-def produce(producer: PairProducer, batches: int) -> None:
+def produce(producer: SampleProducer, batches: int) -> None:
     """Until every one of them is acknowledged."""
     numbers = {producer.offer([rows(number)]) for number in range(batches)}
     ends = time.monotonic() + PATIENCE_S
@@ -86,7 +87,7 @@ def produce(producer: PairProducer, batches: int) -> None:
 
 def told(pair: Pair, member: str) -> dict[str, object]:
     """What its folds say of the item and of the producer's cases."""
-    with NodeClient(pair.data(member)) as client:
+    with connect(pair.data(member), is_pinned=True) as client:
         status = client.ask("status")
     assert isinstance(status, dict)
     return {"items": status["items"], "sequence": status["log"]["sequence"]}
@@ -98,7 +99,7 @@ def history(pair: Pair, member: str, what: str) -> dict[str, Any]:
 
     def answers() -> bool:
         try:
-            with NodeClient(pair.data(member)) as client:
+            with connect(pair.data(member), is_pinned=True) as client:
                 found.append(client.ask(what, of="history"))
         except NodeUnreachable:
             return False
@@ -121,7 +122,7 @@ def stored(pair: Pair, member: str, upto: int) -> dict[str, list[Any]]:
     by_item = f"SELECT item_id, {what} FROM samples WHERE sequence <= {upto} GROUP BY item_id ORDER BY item_id"
     events = f"SELECT count(*) AS n, sum(hash(at_ns, kind, action, sequence)) AS c FROM events WHERE sequence <= {upto}"
     gaps = f"SELECT source, from_ns, to_ns, sequence FROM gaps WHERE sequence <= {upto} ORDER BY sequence"
-    with connect(pair.data(member)) as database:
+    with sql.connect(pair.data(member)) as database:
         found = {name: database.rows(sql) for name, sql in (("samples", by_item), ("events", events), ("gaps", gaps))}
     return {f"{table}.{name}": column for table, columns in found.items() for name, column in columns.items()}
 
@@ -160,7 +161,7 @@ def test_an_empty_directory_joins_takes_over_and_gets_the_stored_history_of_befo
     pair.start(*VOTERS, "primary")
     until(lambda: pair.run("pair", "init", member="primary")[0] == 0, lambda: "begun")
     pair.wait_for("solo", "silent")
-    with PairProducer("meter", [ITEM], members(pair), None) as producer:
+    with producing("meter", [ITEM], members(pair), None) as producer:
         produce(producer, 80)
         sealed(pair, "primary")
         until(lambda: begins_at(pair, "primary") > 1, lambda: "the primary has not pruned")
@@ -196,7 +197,7 @@ def check_missing(pair: Pair) -> None:
     assert f"of {told['files']} files" in "".join(lines(pair, "primary"))
 
 
-def check_takeover(pair: Pair, producer: PairProducer) -> None:
+def check_takeover(pair: Pair, producer: SampleProducer) -> None:
     """The one that joined knows what the other one did, and goes on alone."""
     produce(producer, 5)
     until(lambda: told(pair, "primary") == told(pair, "backup"), lambda: "equal items")

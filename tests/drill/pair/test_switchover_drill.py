@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from albireo.client import ClientError, NodeClient
+from albireo.client import ClientError, connect
 from albireo.drill.ground import Ground
 from albireo.drill.pair import HEALTHY_S, Pair, other_of
 from albireo.drill.plcs import Plcs
@@ -47,7 +47,7 @@ class Site:
         """The outcome of an order that was given on the member's machine; empty if it was not taken."""
         number = str(uuid.uuid4())
         try:
-            with NodeClient(self.pair.data[member], timeout_s=ANSWER_S) as client:
+            with connect(self.pair.data[member], timeout_s=ANSWER_S, is_pinned=True) as client:
                 answer: Any = client.ask("write", item=f"out_{level}", value=value, command_id=number, user="test")
         except ClientError:
             return ""

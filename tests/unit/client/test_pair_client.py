@@ -5,6 +5,7 @@ The members here are models of a CORE around the real admission: what they appen
 
 import random
 from collections import deque
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -22,6 +23,7 @@ from albireo.codec.message import (
     FeedAnswer,
     FeedData,
     FeedHello,
+    FeedState,
     ProducerHello,
     ProducerWelcome,
     RoleAsked,
@@ -31,12 +33,13 @@ from albireo.codec.message import (
 from albireo.codec.record import GapFound, Kind, ProducerOpened
 from albireo.machine.feed.follower import ASK_AGAIN_NS, SILENCE_NS, Deliver, FollowerConfig
 from albireo.machine.feed.roaming import Fed, Roaming
+from albireo.machine.feed.viewing import Viewing
 from albireo.machine.fold.producers import Producers
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Turn
-from albireo.machine.producer.asking import AnswerCame, GivenUp, PairAsker, QuestionAsked, Unanswered
+from albireo.machine.producer.asking import AnswerCame, GivenUp, NodeAsker, NotSaid, QuestionAsked, Unanswered
 from albireo.machine.producer.flight import MESSAGE_BYTES
 from albireo.machine.producer.producer import Offered, ProducerConfig
 from albireo.machine.producer.seeking import (
@@ -157,8 +160,8 @@ def test_patience_must_outlast_the_asking() -> None:
         SeekConfig(settle_ns=100 * MS)
 
 
-def asker() -> PairAsker:
-    one = PairAsker("client", SEEK, at(0))
+def asker() -> NodeAsker:
+    one = NodeAsker("client", SEEK, at(0))
     one.step(LineUp(0), at(0))
     one.step(LineUp(1), at(0))
     return one
@@ -183,7 +186,7 @@ def test_a_question_waits_for_a_member_that_acts() -> None:
     assert one.step(Heard(1, Answer(request_id=6)), at(2)) == [], "a late answer to another question"
     assert one.step(Heard(1, answer), at(2)) == [AnswerCame(1, answer)]
     assert one.step(Heard(1, answer), at(2)) == [], "the same once more"
-    assert not one.is_waiting
+    assert one.waiting == 0
 
 
 def test_a_question_that_changes_nothing_is_asked_again_after_a_takeover() -> None:
@@ -201,15 +204,95 @@ def test_an_order_without_an_id_is_never_given_twice(event: LineDown | Heard) ->
     one.step(Heard(0, acts(2)), at(0))
     one.step(asked("case_action"), at(1))
     effects = one.step(event, at(2))
-    assert Unanswered(0) in effects
+    assert Unanswered(0, 7) in effects
     assert said(one.step(Heard(1, acts(6)), at(3))) == []
 
 
 def test_a_question_given_up_is_not_said_later() -> None:
     one = asker()
     one.step(asked("status"), at(0))
-    one.step(GivenUp(), at(1))
+    one.step(GivenUp(7), at(1))
     assert said(one.step(Heard(0, acts(2)), at(2))) == []
+
+
+def test_many_questions_are_open_at_a_time_and_each_gets_its_own_answer() -> None:
+    one = asker()
+    one.step(Heard(0, acts(2)), at(0))
+    assert [said(one.step(asked("read", number), at(0))) for number in (1, 2, 3)] == 3 * [[(0, "Ask")]]
+    second = Answer(request_id=2, result="b")
+    assert one.step(Heard(0, second), at(1)) == [AnswerCame(0, second)]
+    effects = one.step(Heard(1, acts(5)), at(2))
+    again = [(effect.member, effect.message) for effect in effects if isinstance(effect, SayTo)]
+    asks = [(member, message.request_id) for member, message in again if isinstance(message, Ask)]
+    assert asks == [(1, 1), (1, 3)], "those without an answer, at whoever acts now"
+    assert one.step(Heard(0, Answer(request_id=1)), at(3)) == [], "of a member that was left"
+
+
+def test_a_question_to_a_named_member_stays_with_it_whoever_acts() -> None:
+    one = asker()
+    one.step(Heard(0, acts(2)), at(0))
+    assert said(one.step(QuestionAsked(Ask(request_id=7, what="status"), 1), at(0))) == [(1, "Ask")]
+    assert said(one.step(Heard(1, acts(5)), at(1))) == []
+    one.step(LineDown(1), at(2))
+    assert said(one.step(Heard(0, acts(6)), at(3))) == [], "not at the other one"
+    assert said(one.step(LineUp(1), at(4))) == [(1, "Ask")]
+    answer = Answer(request_id=7)
+    assert one.step(Heard(1, answer), at(5)) == [AnswerCame(1, answer)]
+
+
+def test_a_line_beside_those_of_the_members_serves_named_questions_only() -> None:
+    one = asker()
+    assert said(one.step(QuestionAsked(Ask(request_id=7, what="history_piece"), 2), at(0))) == []
+    assert said(one.step(LineUp(2), at(1))) == [(2, "Ask")]
+    assert one.chosen is None
+    effects = one.step(LineDown(2), at(2))
+    assert effects == [], "it may be asked again"
+    assert said(one.step(LineUp(2), at(3))) == [(2, "Ask")]
+
+
+def test_a_question_that_could_not_be_sent_was_not_said_and_goes_out_later() -> None:
+    one = asker()
+    one.step(Heard(0, acts(2)), at(0))
+    one.step(asked("case_action"), at(0))
+    assert one.was_said(7)
+    one.step(NotSaid(7), at(0))
+    assert not one.was_said(7)
+    assert Unanswered(0, 7) not in one.step(LineDown(0), at(1)), "nobody can have done it"
+    assert said(one.step(Heard(1, acts(5)), at(2))) == [(1, "Ask")]
+
+
+def viewing() -> Viewing:
+    one = Viewing("view", SEEK, at(0))
+    one.step(LineUp(0), at(0))
+    one.step(LineUp(1), at(0))
+    return one
+
+
+def hellos(effects: Sequence[object]) -> list[tuple[int, Position]]:
+    """Members to which the follower said hello, and where it was."""
+    return [
+        (effect.member, effect.message.position)
+        for effect in effects
+        if isinstance(effect, SayTo) and isinstance(effect.message, FeedHello)
+    ]
+
+
+def test_a_view_stays_with_the_member_that_acts_and_begins_anew_with_another() -> None:
+    one = viewing()
+    assert hellos(one.step(Heard(0, acts(2)), at(0))) == [(0, Position())]
+    snapshot = FeedAnswer(verdict="snapshot", log_id=b"a" * 16)
+    assert one.step(Fed(1, snapshot), at(1)) == [], "not who is followed"
+    one.step(Fed(0, snapshot), at(1))
+    state = FeedState(epoch=2, position=Position(2, 9), previous=Position(), is_snapshot=True)
+    assert Deliver(state) in one.step(Fed(0, state), at(2))
+    assert one.position == Position(2, 9)
+    assert hellos(one.step(LineDown(1), at(3))) == []
+    assert hellos(one.step(LineUp(1), at(4))) == []
+    assert hellos(one.step(Heard(1, acts(5)), at(5))) == [(1, Position())], "all of it anew"
+    assert one.position == Position()
+    assert hellos(one.restart(at(6))) == [(1, Position())]
+    one.step(LineDown(1), at(7))
+    assert one.member is None and one.restart(at(8)) == []
 
 
 def sender(now: float = 0) -> PairSender:

@@ -1,6 +1,7 @@
 """The client library at a pair of two real COREs: what is offered between two waits leaves together."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from albireo.client import Acknowledged, NameTaken, PairProducer, QueueFull
+from albireo.client import Acknowledged, NameTaken, QueueFull, SampleProducer
 from albireo.codec import record, samples
 from albireo.codec.record import Kind
 from albireo.machine.producer.batch_queue import queued_bytes
@@ -20,6 +21,7 @@ from albireo.node.core.actor import Core
 from albireo.runtime.link.lines import LineTo
 from tests.parts.core_pair import aside, plant, until
 from tests.parts.port import free_ports
+from tests.parts.producing import producing
 from tests.unit.node.core.test_early_receipts import ITEM, batch, stored, told
 
 pytestmark = [pytest.mark.slow]
@@ -28,7 +30,7 @@ pytestmark = [pytest.mark.slow]
 def test_more_than_fits_is_refused_and_not_taken() -> None:
     small = ProducerConfig(queue_bytes_max=1 << 20)
     (port,) = free_ports(1)
-    with PairProducer("p", [ITEM], [LineTo(f"tcp://127.0.0.1:{port}", "nobody")], None, small) as producer:
+    with producing("p", [ITEM], [LineTo(f"tcp://127.0.0.1:{port}", "nobody")], None, small) as producer:
         fits = small.queue_bytes_max // queued_bytes(batch(1))
         assert [producer.offer([batch(1)]) for _ in range(fits)] == list(range(1, fits + 1))
         for _ in range(2):
@@ -59,14 +61,14 @@ def test_a_batch_that_is_none_is_refused_at_once(changed: dict[str, object], sai
         quality=np.zeros(2, np.uint32),
     )
     (port,) = free_ports(1)
-    with PairProducer("p", [ITEM], [LineTo(f"tcp://127.0.0.1:{port}", "nobody")], None) as producer:
+    with producing("p", [ITEM], [LineTo(f"tcp://127.0.0.1:{port}", "nobody")], None) as producer:
         with pytest.raises(ValueError, match=said):
             producer.offer([two, msgspec.structs.replace(two, **changed)])
         assert producer.offer([two]) == 1, "nothing of it was taken"
 
 
 def test_what_is_offered_between_two_waits_is_one_frame_and_has_one_receipt(tmp_path: Path) -> None:
-    def rounds(producer: PairProducer) -> list[Acknowledged]:
+    def rounds(producer: SampleProducer) -> list[Acknowledged]:
         receipts = []
         for first in (1, 33):
             for value in range(first, first + 32):
@@ -78,7 +80,7 @@ def test_what_is_offered_between_two_waits_is_one_frame_and_has_one_receipt(tmp_
         async with plant(tmp_path, ()) as made:
             await made.start(1)
             await made.wait_for("active", "ready")
-            with PairProducer("p", [ITEM], made.lines, None) as producer:
+            with producing("p", [ITEM], made.lines, None) as producer:
                 assert [one.batch for one in await aside(lambda: rounds(producer))] == [32, 64]
             await until(lambda: all(stored(one, "p") == list(range(1, 65)) for one in made.cores.values()), "committed")
             log = made.cores[0].log
@@ -93,16 +95,17 @@ def test_what_is_offered_between_two_waits_is_one_frame_and_has_one_receipt(tmp_
 
 
 def test_a_program_whose_name_is_taken_is_told_so_and_records_nothing_more(tmp_path: Path) -> None:
-    """The first one stands still, as a paused process does, with its second batch under way."""
+    """The first one says nothing for a while, as a paused process does, and is told."""
 
     def two_programs(lines: Sequence[LineTo]) -> NameTaken:
-        with PairProducer("p", [ITEM], lines, None) as first, PairProducer("p", [ITEM], lines, None) as second:
+        with contextlib.ExitStack() as ends:
+            first = ends.enter_context(producing("p", [ITEM], lines, None))
             told(first, first.offer([batch(1)]))
-            first.offer([batch(2)])
+            second = ends.enter_context(producing("p", [ITEM], lines, None))
             told(second, second.offer([batch(11)]))
             told(second, second.offer([batch(12)]))
             with pytest.raises(NameTaken) as raised:
-                told(first, 2)
+                told(first, first.offer([batch(2)]))
             with pytest.raises(NameTaken):
                 first.offer([batch(3)])
             with pytest.raises(NameTaken):
@@ -141,7 +144,7 @@ def test_a_stream_without_a_pause_does_not_leave_the_folds_of_the_passive_member
     in_flight = 16
     lags: list[int] = []
 
-    def stream(producer: PairProducer) -> None:
+    def stream(producer: SampleProducer) -> None:
         acked = last = 0
         while acked < 2000:
             while last < acked + in_flight:
@@ -163,7 +166,7 @@ def test_a_stream_without_a_pause_does_not_leave_the_folds_of_the_passive_member
             await made.start(1)
             await made.wait_for("active", "ready")
             watch(made.cores[1])
-            with PairProducer("p", [ITEM], made.lines, None) as producer:
+            with producing("p", [ITEM], made.lines, None) as producer:
                 await aside(lambda: stream(producer))
 
     asyncio.run(story())

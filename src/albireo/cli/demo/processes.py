@@ -12,7 +12,7 @@ import msgspec
 from albireo.cli.output import Failure
 from albireo.cli.pair.acting import ActingDirectory, status_of
 from albireo.cli.place import MEMBERS
-from albireo.client import ClientError, NodeClient
+from albireo.client import ClientError, connect
 from albireo.drill.ports import KeptPorts
 from albireo.model.topology import Guard
 from albireo.plant.tunnel.site import NODE_ID, WITNESS, PairSite, write_site
@@ -106,7 +106,7 @@ class DemoPair:
     def _has_begun(self) -> bool:
         """Give the voters the first record."""
         try:
-            with NodeClient(self.directories[0], timeout_s=10.0) as client:
+            with connect(self.directories[0], timeout_s=10.0, is_pinned=True) as client:
                 client.ask("pair_init")
         except (ClientError, RuntimeFault):
             return False

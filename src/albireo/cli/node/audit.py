@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from albireo.cli.node.audit_check import WORDS, BrokenExport, GoodExport, check, part
 from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show
 from albireo.cli.place import data_option, find_data
-from albireo.client import ClientError, NodeClient
+from albireo.client import ClientError, connect
 from albireo.codec.audit_chain import (
     FORMAT,
     AuditEntry,
@@ -98,7 +98,7 @@ def _plain(end: ExportEnd) -> dict[str, Any]:
 def _told(directory: Path) -> _Head:
     """The chain as the running node has it, else as its newest snapshot does."""
     try:
-        with NodeClient(directory) as client:
+        with connect(directory, is_pinned=True) as client:
             status = client.ask("status")
         assert isinstance(status, dict)
         if "audit" not in status:

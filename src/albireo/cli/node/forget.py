@@ -2,6 +2,7 @@
 
 import getpass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -23,8 +24,8 @@ def command(kind: str, names: tuple[str, ...], reason: str, user: str, data: Pat
     name and the id that the item had. A program of a forgotten producer that comes back has to be started again.
     """
     with node_client(data) as client:
-        arguments = {"producers": names} if kind == "producer" else {"items": names}
-        done = client.ask("forget", of="core", timeout_s=None, user=user, reason=reason, **arguments)
+        arguments: dict[str, Any] = {"producers": names} if kind == "producer" else {"items": names}
+        done = client.ask("forget", user=user, reason=reason, **arguments)
     if as_json:
         emit(done)
     else:

@@ -11,7 +11,7 @@ from albireo.cli.display import quality_text, time_text, value_text
 from albireo.cli.output import Failure, emit, json_option, show_table
 from albireo.cli.place import data_option, node_client
 from albireo.cli.view.state import is_diagnostic, natural
-from albireo.client import NodeClient
+from albireo.client import Client
 
 WATCH_S = 1.0
 
@@ -41,7 +41,7 @@ def command(patterns: tuple[str, ...], data: Path | None, as_json: bool, watch: 
             time.sleep(WATCH_S)
 
 
-def _rows(client: NodeClient, patterns: tuple[str, ...]) -> list[dict[str, Any]]:
+def _rows(client: Client, patterns: tuple[str, ...]) -> list[dict[str, Any]]:
     readings: Any = client.ask("read")
     rows = [
         reading | {"quality_name": quality_text(reading["quality"])}

@@ -25,7 +25,7 @@ from albireo.cli.pair.table import (
     voter_cells,
 )
 from albireo.cli.place import data_option, find_data, node_client
-from albireo.client import ClientError, NodeClient
+from albireo.client import Client, ClientError
 
 WATCH_S = 1.0
 
@@ -60,13 +60,13 @@ def command(data: Path | None, as_json: bool, verbose: bool, watch: bool) -> Non
             time.sleep(WATCH_S)
 
 
-def _asked(client: NodeClient) -> dict[str, Any]:
+def _asked(client: Client) -> dict[str, Any]:
     answer = client.ask("status")
     assert isinstance(answer, dict)
     return answer
 
 
-def gather(client: NodeClient, data: Path) -> dict[str, Any]:
+def gather(client: Client, data: Path) -> dict[str, Any]:
     """Answers of CORE, boot, history and the other member; a part that does not answer is null, not a failure."""
     status: dict[str, Any] = _asked(client)
     status["data"] = str(data)
@@ -82,7 +82,7 @@ def gather(client: NodeClient, data: Path) -> dict[str, Any]:
     return status
 
 
-def _views(client: NodeClient, pair: dict[str, Any], data: Path) -> list[dict[str, Any]]:
+def _views(client: Client, pair: dict[str, Any], data: Path) -> list[dict[str, Any]]:
     """The pair as this member sees it, and as the other does if it answers."""
     own = ReachedMember(place=pair["place"], ask=client.ask, pair=pair)
     try:

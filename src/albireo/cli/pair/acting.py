@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from albireo.client import ClientError, NodeClient
+from albireo.client import ClientError, connect
 from albireo.runtime.errors import RuntimeFault
 
 ACTING: Final = frozenset({"active", "solo", "standalone"})
@@ -44,7 +44,7 @@ class ActingDirectory:
 def status_of(directory: Path, timeout_s: float = ANSWER_S) -> dict[str, Any]:
     """Status of the CORE in `directory`; empty when it does not answer."""
     try:
-        with NodeClient(directory, timeout_s=timeout_s) as client:
+        with connect(directory, timeout_s=timeout_s, is_pinned=True) as client:
             found: Any = client.ask("status")
     except (ClientError, RuntimeFault):
         return {}

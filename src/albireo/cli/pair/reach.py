@@ -15,7 +15,7 @@ import msgspec
 
 from albireo.cli.output import ExitCode, Failure
 from albireo.cli.place import find_data
-from albireo.client import ClientError, NodeClient, NodeRefused, NodeUnreachable
+from albireo.client import ClientError, NodeRefused, NodeUnreachable, connect
 from albireo.codec.message import Answer, Ask
 from albireo.node.member.action_replies import WHAT_TO_DO
 from albireo.runtime import Keys, SyncLink
@@ -119,7 +119,7 @@ def own_member(data: Path | None) -> Iterator[tuple[ReachedMember, Path]]:
     """
     directory = find_data(data)
     try:
-        with NodeClient(directory) as client:
+        with connect(directory, is_pinned=True) as client:
             pair = pair_of(client.ask("status"), str(directory))
             yield ReachedMember(place=pair["place"], ask=client.ask, pair=pair), directory
     except NodeUnreachable as error:

@@ -31,7 +31,7 @@ from albireo.cli.output import say
 from albireo.cli.view.render import Clock, Size, page_of, plain_line, render
 from albireo.cli.view.screen import CaseActed, Quit, ScenarioBegun, Screen, Wish, WriteOrdered, pressed
 from albireo.cli.view.state import LiveState
-from albireo.client import ClientError, NodeClient, NodeRefused, StateChange
+from albireo.client import Client, ClientError, NodeRefused, StateChange, connect
 from albireo.model.command import Outcome
 from albireo.plant.tunnel.processes import TunnelError
 from albireo.plant.tunnel.scenario import Scenario
@@ -209,8 +209,8 @@ class LiveView:
         while not self._stop.is_set():
             try:
                 where = self._where()
-                with NodeClient(where) as client:
-                    for change in client.follow_state(f"view-{os.getpid()}"):
+                with connect(where, is_pinned=True) as client:
+                    for change in client.follow_state():
                         if self._stop.is_set():
                             return
                         if change is not None:
@@ -224,7 +224,7 @@ class LiveView:
         while not self._stop.is_set():
             try:
                 where = self._where()
-                with NodeClient(where, timeout_s=2.0) as client:
+                with connect(where, timeout_s=2.0, is_pinned=True) as client:
                     while not self._stop.is_set() and self._where() == where:
                         self._put(StatusKnown(_asked_status(client)))
                         self._stop.wait(STATUS_S)
@@ -256,7 +256,7 @@ class LiveView:
             case WriteOrdered():
                 return self._written(command_id, wish)
             case CaseActed():
-                with NodeClient(self._where()) as client:
+                with connect(self._where(), is_pinned=True) as client:
                     client.ask(
                         "case_action",
                         action=wish.action.value,
@@ -269,7 +269,7 @@ class LiveView:
                 return OperatorLine("")
 
     def _written(self, command_id: str, wish: WriteOrdered) -> OrderEnded:
-        with NodeClient(self._where()) as client:
+        with connect(self._where(), is_pinned=True) as client:
             receipt: Any = client.ask(
                 "write",
                 timeout_s=WRITE_S + 5.0,
@@ -288,7 +288,7 @@ class LiveView:
         )
 
 
-def _asked_status(client: NodeClient) -> dict[str, object]:
+def _asked_status(client: Client) -> dict[str, object]:
     status: dict[str, object] = {"core": client.ask("status")}
     for actor, what in (("boot", "actors"), ("history", "stats")):
         with contextlib.suppress(ClientError, RuntimeFault):

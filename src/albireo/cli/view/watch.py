@@ -13,7 +13,7 @@ from albireo.cli.pair.acting import ActingDirectory
 from albireo.cli.place import data_option, find_data
 from albireo.cli.view.state import LiveState
 from albireo.cli.view.view import LiveView
-from albireo.client import ClientError, NodeClient
+from albireo.client import Client, ClientError, connect
 from albireo.plant.tunnel.processes import begin
 from albireo.plant.tunnel.wire import SOCKET_NAME
 from albireo.runtime.actor.clock import boot_ns
@@ -32,7 +32,7 @@ def command(seconds: float | None, data: Path | None, as_json: bool) -> None:
     """Live view of items and cases; ? shows the keys. With --json: the state as it is now, and the end."""
     directory = find_data(data)
     try:
-        with NodeClient(directory, timeout_s=2.0) as client:
+        with connect(directory, timeout_s=2.0, is_pinned=True) as client:
             client.ask("status")
             if as_json:
                 emit(snapshot(_first_state(client)))
@@ -52,7 +52,7 @@ def site_of(directory: Path) -> Path:
     return next((one / SITE for one in (directory, directory.parent) if (one / SITE).is_dir()), directory / SITE)
 
 
-def _first_state(client: NodeClient) -> LiveState:
+def _first_state(client: Client) -> LiveState:
     """The state as the feed's first message has it.
 
     Raises:
@@ -60,7 +60,7 @@ def _first_state(client: NodeClient) -> LiveState:
     """
     live = LiveState()
     ends = time.monotonic() + FIRST_STATE_S
-    for change in client.follow_state("watch-once"):
+    for change in client.follow_state():
         if change is not None:
             live.apply(change.state, change.batches, boot_ns())
             return live

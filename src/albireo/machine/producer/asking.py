@@ -1,16 +1,17 @@
-"""PairAsker: one question at a time to whichever member of a pair acts.
+"""NodeAsker: questions to whichever member of a node acts, or to one named line, many at a time.
 
 A question that changes nothing, or that carries an id by which the node knows it again (`write`), is asked once more
-whenever the member that had it is gone: its answer is then the same. Any other question is asked once; if its answer
+whenever the line that had it is gone: its answer is then the same. Any other question is asked once; if its answer
 does not come, `Unanswered` says so: whether the action was done cannot be known from here.
 
-    asked --> waiting for a member that acts --sent--> waiting for the answer --Answer of this id--> done
-                        ^                                  |
-                        +---- member gone, repeatable -----+--- not repeatable --> unanswered
+    asked --> waiting for a line --said--> waiting for the answer --Answer of this id on that line--> done
+                    ^                          |
+                    +----- line gone, repeatable, or not sent -----+--- gone, not repeatable --> unanswered
 
-Answers to a question that was given up, or from a member that was left, are dropped.
+Lines below `members` are those of the members, of which the seeker chooses one; others lead to parts of a member that
+have a link of their own. Answers to a question that was given up, or from a line that was left, are dropped.
 
-Spec: docs/node-protocol.md; design/pair.md, Parts.
+Spec: docs/node-protocol.md; design/pair.md, Parts; ADR-0156.
 """
 
 from collections.abc import Sequence
@@ -23,45 +24,72 @@ from albireo.machine.producer.seeking import AskRole, Chose, Effect, LineDown, L
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.instant import Instant, TimePassed
 
-REPEATABLE: Final = frozenset({"status", "items", "read", "write", "cases", "flood", "stores", "quarantine"})
+READING: Final = frozenset(
+    {"status", "items", "read", "cases", "flood", "stores", "quarantine", "actors", "history", "events", "stats"}
+    | {"history_piece", "events_piece"}
+)
+"""Questions that change nothing."""
+REPEATABLE: Final = READING | {"write"}
 """Questions that do the same when they are asked twice. A `write` is known by its command id."""
 
 
 class QuestionAsked(msgspec.Struct, frozen=True):
-    """A new question; the question before it is given up."""
+    """A new question."""
 
     ask: Ask
+    line: int | None = None
+    """Line that it goes to; None: that of the member that acts."""
 
 
 class GivenUp(msgspec.Struct, frozen=True):
-    """Nobody waits for the answer any more."""
+    """Nobody waits for this answer any more."""
+
+    request_id: int
+
+
+class NotSaid(msgspec.Struct, frozen=True):
+    """The question could not be sent: its line takes nothing now."""
+
+    request_id: int
 
 
 class AnswerCame(msgspec.Struct, frozen=True):
     """Effect: the answer, as the node gave it."""
 
-    member: int
+    line: int
     answer: Answer
 
 
 class Unanswered(msgspec.Struct, frozen=True):
-    """Effect: the member that had the question is gone, and the question must not be asked twice."""
+    """Effect: the line that had the question is gone, and the question must not be asked twice."""
 
-    member: int
+    line: int
+    request_id: int
 
 
-Event = LineUp | LineDown | Heard | QuestionAsked | GivenUp | TimePassed
+Event = LineUp | LineDown | Heard | QuestionAsked | GivenUp | NotSaid | TimePassed
 Effects = list[SayTo | AnswerCame | Unanswered]
 
 
-class PairAsker:
+class _Open(msgspec.Struct):
+    """A question without an answer."""
+
+    ask: Ask
+    line: int | None
+    said_to: int | None = None
+    was_said: bool = False
+
+
+class NodeAsker:
     """The machine."""
 
-    def __init__(self, name: str, seek: SeekConfig, now: Instant) -> None:
+    def __init__(self, name: str, seek: SeekConfig, now: Instant, members: int = 2) -> None:
+        """`members`: number of lines of which the seeker chooses one."""
+        self.members = members
         self._name = name
         self._seeker = Seeker(seek, now)
-        self._asked: Ask | None = None
-        self._said_to: int | None = None
+        self._open: dict[int, _Open] = {}
+        self._up: set[int] = set()
 
     @property
     def chosen(self) -> int | None:
@@ -69,9 +97,19 @@ class PairAsker:
         return self._seeker.chosen
 
     @property
-    def is_waiting(self) -> bool:
-        """A question has no answer yet."""
-        return self._asked is not None
+    def up(self) -> frozenset[int]:
+        """Lines that are up."""
+        return frozenset(self._up)
+
+    @property
+    def waiting(self) -> int:
+        """Number of questions without an answer."""
+        return len(self._open)
+
+    def was_said(self, request_id: int) -> bool:
+        """True: some line has taken the question, so it may have been carried out."""
+        found = self._open.get(request_id)
+        return found is not None and found.was_said
 
     def deadline(self) -> Instant | None:
         """When `TimePassed` is due."""
@@ -79,26 +117,41 @@ class PairAsker:
 
     def step(self, event: Event, now: Instant) -> Effects:
         match event:
-            case QuestionAsked(ask):
-                self._asked, self._said_to = ask, None
+            case QuestionAsked(ask, line):
+                self._open[ask.request_id] = _Open(ask, line)
                 return self._say()
-            case GivenUp():
-                self._asked = self._said_to = None
+            case GivenUp(request_id):
+                self._open.pop(request_id, None)
                 return []
-            case Heard(member, RoleTold() as role):
-                return self._sought(self._seeker.step(RoleHeard(member, role), now))
-            case Heard(member, Answer() as answer):
-                return self._answered(member, answer)
+            case NotSaid(request_id):
+                found = self._open.get(request_id)
+                if found is not None:
+                    found.said_to, found.was_said = None, False
+                return []
+            case Heard(line, RoleTold() as role):
+                return self._sought(self._seeker.step(RoleHeard(line, role), now))
+            case Heard(line, Answer() as answer):
+                return self._answered(line, answer)
             case Heard():
                 return []
-            case _:
-                return self._sought(self._seeker.step(event, now))
+            case TimePassed():
+                return [*self._sought(self._seeker.step(event, now)), *self._say()]
+            case LineUp(line) | LineDown(line):
+                return self._changed(event, line, now)
 
-    def _answered(self, member: int, answer: Answer) -> Effects:
-        if self._asked is None or answer.request_id != self._asked.request_id or member != self._said_to:
+    def _changed(self, event: LineUp | LineDown, line: int, now: Instant) -> Effects:
+        """A line that comes up anew has lost what was on it."""
+        (self._up.add if isinstance(event, LineUp) else self._up.discard)(line)
+        gone = self._gone(line)
+        sought = self._sought(self._seeker.step(event, now)) if line < self.members else []
+        return [*gone, *sought, *self._say()]
+
+    def _answered(self, line: int, answer: Answer) -> Effects:
+        found = self._open.get(answer.request_id)
+        if found is None or found.said_to != line:
             return []
-        self._asked = self._said_to = None
-        return [AnswerCame(member, answer)]
+        del self._open[answer.request_id]
+        return [AnswerCame(line, answer)]
 
     def _sought(self, effects: Sequence[Effect]) -> Effects:
         done: Effects = []
@@ -106,23 +159,31 @@ class PairAsker:
             match effect:
                 case AskRole(member):
                     done.append(SayTo(member, RoleAsked(adapter=self._name)))
-                case Chose(None):
-                    done += self._gone()
-                case Chose():
-                    done += self._gone() + self._say()
+                case Chose(member):
+                    for line in range(self.members):
+                        if line != member:
+                            done += self._gone(line, is_named=False)
+                    done += self._say()
         return done
 
-    def _gone(self) -> Effects:
-        """The member that had the question does not act any more."""
-        said_to, self._said_to = self._said_to, None
-        if self._asked is None or said_to is None or self._asked.what in REPEATABLE:
-            return []
-        self._asked = None
-        return [Unanswered(said_to)]
+    def _gone(self, line: int, *, is_named: bool = True) -> Effects:
+        """Nobody at the end of this line answers what it was asked; `is_named`: nor what only it was to be asked."""
+        done: Effects = []
+        for request_id, one in list(self._open.items()):
+            if one.said_to != line or (one.line is not None and not is_named):
+                continue
+            one.said_to = None
+            if one.ask.what not in REPEATABLE:
+                del self._open[request_id]
+                done.append(Unanswered(line, request_id))
+        return done
 
     def _say(self) -> Effects:
-        chosen = self._seeker.chosen
-        if chosen is None or self._asked is None:
-            return []
-        self._said_to = chosen
-        return [SayTo(chosen, self._asked)]
+        """Say every question that waits for a line which is there now."""
+        done: Effects = []
+        for one in self._open.values():
+            line = self._seeker.chosen if one.line is None else one.line
+            if one.said_to is None and line is not None and line in self._up:
+                one.said_to, one.was_said = line, True
+                done.append(SayTo(line, one.ask))
+        return done

@@ -6,12 +6,12 @@ the files only, so no row is missing. Without a running node the files alone ans
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
-from albireo.client import NodeClient, NodeRefused, NodeUnreachable
+from albireo.client import NodeRefused, NodeUnreachable, connect
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files.store import FOLDER, read_manifest
 from albireo.node.history.hot import HotRows, Row
@@ -66,19 +66,19 @@ class HistoryAccess:
         """
         return self.reader().item(name)
 
-    def _ask(self, what: str, **arguments: list[int]) -> HotRows:
+    def _ask(self, what: str, **arguments: Any) -> HotRows:
         if not self.is_live:
             return HotRows()
         try:
-            with NodeClient(self._data) as client:
-                result, raw = client.ask_parts(what, of="history", timeout_s=HOT_TIMEOUT_S, **arguments)
+            with connect(self._data, is_pinned=True) as client:
+                reply = client.ask_parts(what, of="history", timeout_s=HOT_TIMEOUT_S, **arguments)
         except NodeRefused as error:
             raise QueryRefused(str(error)) from error
         except NodeUnreachable:
             self.is_live = False
             return HotRows()
-        answer = msgspec.convert(result, _HotAnswer)
-        samples = pa.ipc.open_stream(pa.py_buffer(raw[0])).read_all() if raw else HotRows().samples
+        answer = msgspec.convert(reply.result, _HotAnswer)
+        samples = pa.ipc.open_stream(pa.py_buffer(reply.raw[0])).read_all() if reply.raw else HotRows().samples
         return HotRows(
             samples=samples,
             gaps=answer.gaps,

@@ -39,6 +39,10 @@ STANDSTILL_S: Final = 1.0
 """Time after which an ended connection is dialled anew if libzmq has said nothing of it."""
 SILENT_LOOKS_MAX: Final = 240
 """Silent looks after which a connection is dialled anew at the latest: a minute."""
+NOBODY: Final = "nobody answers"
+NO_KEY: Final = "no key of that place is trusted here"
+ANY_PLACE: Final = "*"
+"""Stands for the name of any node or member whose key is trusted: they are tried in turn."""
 MIND_S: Final = 0.25
 """Time between two looks of a program without a loop after its connection while it waits for a message."""
 
@@ -248,7 +252,7 @@ class Dialer:
         if self._made_with is None:
             return self.has_key()
         own, server = self._made_with
-        return own != self._keys.public or self._keys.name_of(server) != self.link.peer
+        return own != self._keys.public or server not in self._servers()
 
     def pause_s(self) -> float:
         """Wait after a refused handshake before the next try; short if the peer has another key to be tried."""
@@ -266,7 +270,11 @@ class Dialer:
         self._tries = servers.index(self._made_with[1]) if self._made_with and self._made_with[1] in servers else 0
 
     def _servers(self) -> tuple[str, ...]:
-        return self._keys.keys_of(self.link.peer) if self._keys is not None else ()
+        if self._keys is None:
+            return ()
+        if self.link.peer == ANY_PLACE:
+            return self._keys.keys_of_places()
+        return self._keys.keys_of(self.link.peer)
 
 
 class BlockingDialer:
@@ -276,7 +284,8 @@ class BlockingDialer:
         self._dialer = dialer
         self._monitor = monitor
         self._dial_at: Instant | None = None
-        self._last = "nobody answers"
+        self.fate = NOBODY
+        """End of the last try, in words."""
         dialer.waiting = monitor.take
         dialer.link.at_close.append(monitor.close)
 
@@ -294,7 +303,7 @@ class BlockingDialer:
         while not self._dialer.is_up:
             now = boot_ns()
             if now >= deadline:
-                raise PeerUnreachable(link.endpoint, self._last)
+                raise PeerUnreachable(link.endpoint, self.fate)
             self._monitor.wait((min(deadline, self._dial_at or deadline) - now) / SECOND)
             self.mind()
 
@@ -313,7 +322,7 @@ class BlockingDialer:
                     changes.append(True)
                 case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF:
                     self._dialer.hang_up()
-                    self._last = event.value
+                    self.fate = event.value
                     self._dial_at = Instant(boot_ns() + int(self._dialer.pause_s() * SECOND))
                 case ConnectionEvent.ENDED:
                     self._dialer.is_up = False
@@ -328,6 +337,8 @@ class BlockingDialer:
 
     def begin(self) -> None:
         """Dial without waiting; `mind` says when the connection is there."""
+        if not self._dialer.has_key():
+            self.fate = NO_KEY
         self._dialer.dial()
 
     def descriptor(self) -> int:

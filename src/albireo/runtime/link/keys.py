@@ -123,6 +123,13 @@ class Keys:
         found = [known for known in self.trust_list.trusted if known.name == name and known.public in self._names]
         return tuple(known.public for known in sorted(found, key=lambda known: -known.since_ns))
 
+    def keys_of_places(self) -> tuple[str, ...]:
+        """The trusted keys of nodes and members: all that are no witness's. Members come first, newest first."""
+        found = [known for known in self.trust_list.trusted if known.public in self._names]
+        places = [one for one in found if kind_of(one.name) is not PrincipalKind.WITNESS]
+        places.sort(key=lambda one: (kind_of(one.name) is not PrincipalKind.MEMBER, -one.since_ns))
+        return tuple(one.public for one in places)
+
     def trust(self, name: str, public: str, grant: RoleGrant | None = None) -> None:
         """Trust a key under a name; trusting it again changes nothing but its role.
 

@@ -56,7 +56,7 @@ WINDOW: Final = 6
 ROWS_MAX: Final = 5
 
 
-class Client(ABC):
+class SimulatedClient(ABC):
     """Process that hears messages at once; when it dies, its links end as those of an actor do."""
 
     def __init__(self, stage: NodeStage, host: Host, name: str) -> None:
@@ -112,7 +112,7 @@ class Client(ABC):
             self.pass_time()
 
 
-class ProducerClient(Client):
+class ProducerClient(SimulatedClient):
     """Producer that counts: its values are 1, 2, 3... times ten, plus its own number. It may be paused."""
 
     def __init__(
@@ -268,7 +268,7 @@ class CommittedReader:
         self.position = effect.position
 
 
-class RoamingReader(Client):
+class RoamingReader(SimulatedClient):
     """Reader that follows the pair on either member."""
 
     def __init__(self, stage: NodeStage, host: Host, endpoints: Sequence[str], ledger: NodeLedger) -> None:
@@ -304,7 +304,7 @@ class RoamingReader(Client):
         self.arm(self._machine.deadline())
 
 
-class HistoryReader(Client):
+class HistoryReader(SimulatedClient):
     """Stand-in for a member's history: a named follower on the same machine, on whose word records are let go."""
 
     def __init__(
@@ -350,7 +350,7 @@ class HistoryReader(Client):
         self.arm(self.machine.deadline())
 
 
-class Boot(Client):
+class Boot(SimulatedClient):
     """Process that stops a node's process when that asks for it."""
 
     def __init__(self, stage: NodeStage, host: Host, endpoint: str, stop: Callable[[], None]) -> None:
@@ -365,7 +365,7 @@ class Boot(Client):
             self._stop()
 
 
-class Operator(Client):
+class Operator(SimulatedClient):
     """Operator who asks one member for admin actions, on the machine of that member."""
 
     def __init__(self, stage: NodeStage, host: Host, core: str) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from albireo.client import Acknowledged, BatchRefused, PairProducer
+from albireo.client import Acknowledged, BatchRefused, SampleProducer
 from albireo.codec import record, samples
 from albireo.codec.frame import frames
 from albireo.codec.record import Kind
@@ -19,6 +19,7 @@ from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.runtime.actor.clock import boot_ns
 from tests.parts.core_pair import aside, plant, until
+from tests.parts.producing import producing
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.slow]
@@ -40,7 +41,7 @@ def batch(value: int) -> SampleBatch:
     )
 
 
-def told(producer: PairProducer, number: int) -> Acknowledged:
+def told(producer: SampleProducer, number: int) -> Acknowledged:
     """The receipt that covers this batch."""
     ends = boot_ns() + PATIENCE_S * SECOND
     while True:
@@ -80,7 +81,7 @@ def test_a_batch_that_one_disk_had_is_stored_after_that_disk_was_overtaken(tmp_p
         async with plant(tmp_path, ("samples",), **PATIENT) as made:
             await made.start(1)
             await made.wait_for("active", "ready")
-            with PairProducer("p", [ITEM], made.lines, None) as producer:
+            with producing("p", [ITEM], made.lines, None) as producer:
                 producer.offer([batch(1)])
                 await aside(lambda: told(producer, 1))
                 await until(lambda: [stored(one, "p") for one in made.cores.values()] == [[1], [1]], "committed")
@@ -119,7 +120,7 @@ def test_without_a_local_stream_one_disk_is_not_enough(tmp_path: Path) -> None:
         async with plant(tmp_path, (), **PATIENT) as made:
             await made.start(1)
             await made.wait_for("active", "ready")
-            with PairProducer("p", [ITEM], made.lines, None) as producer:
+            with producing("p", [ITEM], made.lines, None) as producer:
                 producer.offer([batch(1)])
                 receipt = await aside(lambda: told(producer, 1))
                 assert (receipt.durability, receipt.members, receipt.may_be_cut) == ("both", (0, 1), False)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from albireo.cli.node.forget import command
-from albireo.client import PairProducer, ProducerRefused
+from albireo.client import ProducerRefused
 from albireo.codec.record import LEVELS, ItemForgotten
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
@@ -18,6 +18,7 @@ from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.runtime.actor.clock import boot_ns
 from tests.parts.core_pair import Plant, aside, plant, until
+from tests.parts.producing import producing
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.slow]
@@ -38,7 +39,7 @@ def batch() -> SampleBatch:
 def told_once(made: Plant, name: str, *items: str) -> None:
     """A program of this name declares its items, has one batch recorded, and ends."""
     declared = [DataItem(name=one, value_type=ValueType.FLOAT64) for one in items]
-    with PairProducer(name, declared, made.lines, None) as producer:
+    with producing(name, declared, made.lines, None) as producer:
         producer.offer([batch()])
         ends = boot_ns() + PATIENCE_S * SECOND
         while not producer.wait(1.0):

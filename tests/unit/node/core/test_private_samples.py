@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from albireo.client import Acknowledged, BatchRefused, PairProducer
+from albireo.client import Acknowledged, BatchRefused, SampleProducer
 from albireo.codec import record, reference, samples
 from albireo.codec.frame import Frame, frames
 from albireo.codec.record import REFERENCE_LEVEL, Kind
@@ -25,6 +25,7 @@ from albireo.node.core.actor import Core
 from albireo.node.history.hot import HotTail
 from albireo.runtime.actor.clock import boot_ns
 from tests.parts.core_pair import aside, private_plant, until
+from tests.parts.producing import producing
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.slow]
@@ -49,7 +50,7 @@ def batch(value: int) -> SampleBatch:
     )
 
 
-def told(producer: PairProducer, number: int) -> Acknowledged:
+def told(producer: SampleProducer, number: int) -> Acknowledged:
     """The receipt that covers this batch."""
     ends = boot_ns() + PATIENCE_S * SECOND
     while True:
@@ -113,7 +114,7 @@ def test_values_stay_with_the_member_that_took_them(tmp_path: Path) -> None:
             await made.wait_for("active", "ready")
             primary, backup = made.cores[0], made.cores[1]
             await until(lambda: primary.root.folds.feature_level >= REFERENCE_LEVEL, "references are known to both")
-            with PairProducer("p", [ITEM], made.lines, None) as producer:
+            with producing("p", [ITEM], made.lines, None) as producer:
                 producer.offer([batch(1)])
                 producer.offer([batch(200)])
                 receipt = await aside(lambda: told(producer, 2))
@@ -161,7 +162,7 @@ def test_the_member_that_took_them_finds_them_again_after_a_restart(tmp_path: Pa
             )
             await made.kill(1)
             await made.wait_for("solo", "")
-            with PairProducer("p", [ITEM], made.lines, None) as producer:
+            with producing("p", [ITEM], made.lines, None) as producer:
                 for value in (1, 2, 3):
                     producer.offer([batch(value)])
                 await aside(lambda: told(producer, 3))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from albireo.client import NodeClient
+from albireo.client import connect
 from albireo.codec.history import Manifest
 from albireo.machine.history.sealing import SealPaceConfig
 from albireo.model.instant import SECOND
@@ -46,7 +46,7 @@ async def settled(made: Plant) -> int:
 
     def seal() -> None:
         for member in (0, 1):
-            with NodeClient(made.data(member), timeout_s=PATIENCE_S) as client:
+            with connect(made.data(member), timeout_s=PATIENCE_S, is_pinned=True) as client:
                 client.ask("seal", of="history")
 
     async def is_whole() -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from albireo.client import NodeClient, NodeRefused
-from albireo.client.consumer import Delivered, PairConsumer, Rewound
+from albireo.client import NodeRefused, connect
+from albireo.client.consumer import Delivered, Rewound
 from albireo.codec.record import Audited
 from albireo.log import OsFileSystem
 from albireo.model.instant import SECOND
@@ -41,7 +41,7 @@ def known_committed(core: Core) -> int:
 
 async def order(made: Plant, member: int, what: str, **arguments: Any) -> dict[str, Any]:
     def ask() -> dict[str, Any]:
-        with NodeClient(made.data(member), timeout_s=PATIENCE_S) as client:
+        with connect(made.data(member), timeout_s=PATIENCE_S, is_pinned=True) as client:
             answer = client.ask(what, **arguments)
             assert isinstance(answer, dict)
             return answer
@@ -181,7 +181,8 @@ class Reader:
     """A program that follows the pair: what it has, and what it was told to forget."""
 
     def __init__(self, made: Plant) -> None:
-        self._consumer = PairConsumer("reader", made.lines, None)
+        self._client = connect(made.lines, waits=False)
+        self._consumer = self._client.consumer("reader")
         self.sequences: list[int] = []
         self.rewound: list[tuple[str, int]] = []
 
@@ -205,7 +206,7 @@ class Reader:
         return [one.header.first_sequence for one in core.log.replay(0, self._consumer.position.sequence)]
 
     def close(self) -> None:
-        self._consumer.close()
+        self._client.close()
 
 
 def test_a_forced_promotion_is_on_record_told_to_readers_and_shown_until_somebody_has_looked(tmp_path: Path) -> None:

@@ -1,0 +1,203 @@
+"""The part of a client that threads and coroutines share: the engine, its parts, and how they are made.
+
+Client, AsyncClient --> ClientCore --> Engine: Questions, StateView, producers, consumers
+"""
+
+import contextlib
+import getpass
+import itertools
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Final, TypeVar
+
+from albireo.client.consumer import ConsumerPart, Reader
+from albireo.client.conversation import Conversation
+from albireo.client.engine import Engine, EnginePart, log
+from albireo.client.errors import ClientClosed, ClientError, NodeUnreachable, NotDelivered, TargetRefused
+from albireo.client.live import StateInbox, StateView, Watching
+from albireo.client.producer import Desk, ProducerPart
+from albireo.client.questions import NodeReply, Questions, Request, check_listens
+from albireo.client.way import Target
+from albireo.machine.feed.follower import FollowerConfig
+from albireo.machine.producer.producer import ProducerConfig
+from albireo.model.item import DataItem
+from albireo.model.position import Position
+from albireo.runtime.errors import NodeSilent, RuntimeFault
+from albireo.runtime.link.lines import LineTo
+
+ANSWER_S: Final = 10.0
+"""Time that a question waits by default, as long as some takeovers."""
+
+
+_Part = TypeVar("_Part", bound=EnginePart)
+
+
+class ClientCore:
+    """Engine and parts of one client."""
+
+    def __init__(self, target: Target, wait_s: float, name: str | None) -> None:
+        """
+        Args:
+            wait_s: time that an answer may take.
+            name: who speaks, for the audit journal; None: the login name.
+        Raises:
+            TargetRefused: an endpoint or a directory can't be used.
+            NodeUnreachable: it is a data directory, and no node has ever run there.
+        """
+        self.user = name or getpass.getuser()
+        self.wait_s = wait_s
+        self.target = target
+        self._numbers = itertools.count(1)
+        self._unique = f"{self.user}-{secrets.token_hex(4)}"
+        self._producers: list[Desk] = []
+        self._closing = threading.Lock()
+        self._live: StateView | None = None
+        self.engine = Engine(f"albireo-client-{self._unique}")
+        try:
+            self._questions = self._made(lambda: Questions(self.engine, target, wait_s))
+        except BaseException:  # Whatever it was goes on; the thread does not.
+            self.engine.close()
+            raise
+
+    def _made(self, make: Callable[[], _Part]) -> _Part:
+        """A part, made in the engine's thread and served from now on."""
+
+        def work() -> _Part:
+            part = make()
+            self.engine.add(part)
+            return part
+
+        try:
+            return self.engine.call(work).result()
+        except NodeSilent as error:
+            raise NodeUnreachable(str(error), f"start it: albireo node run --data {error.data} ...") from error
+        except RuntimeFault as error:
+            raise TargetRefused(str(error), "see docs/client.md, What to connect to") from error
+
+    def begin(self, request: Request) -> "Future[NodeReply]":
+        """Ask one question."""
+        return self._questions.ask(request)
+
+    def live(self) -> StateView:
+        """The live view, begun at the first call. For the engine's thread."""
+        if self._live is None:
+            self._live = StateView(self.target, f"client-{self._unique}")
+            self.engine.add(self._live)
+        return self._live
+
+    def watching(self, patterns: Sequence[str]) -> Watching:
+        """A new reader of the live view."""
+        reader = Watching(patterns)
+        self.engine.call(lambda: self.live().watch(reader)).result()
+        return reader
+
+    def following(self) -> StateInbox:
+        """A new reader of whole deltas."""
+        reader = StateInbox()
+        self.engine.call(lambda: self.live().follow(reader)).result()
+        return reader
+
+    def leave(self, reader: Watching | StateInbox) -> None:
+        """The reader reads no more."""
+        with contextlib.suppress(ClientClosed):
+            self.engine.call(lambda: self.live().leave(reader))
+
+    def desk(self, name: str, items: Sequence[DataItem], config: ProducerConfig | None) -> Desk:
+        """A new producer."""
+        part = self._made(lambda: ProducerPart(self.target, name, items, config or ProducerConfig()))
+        desk = Desk(self.engine, part, len(items))
+        self._producers = [one for one in self._producers if not one.is_closed] + [desk]
+        return desk
+
+    def reader(self, name: str | None, after: Position, streams: Sequence[int], log_id: bytes) -> Reader:
+        """A new consumer; without a name it gets one that nobody else has."""
+        config = FollowerConfig(
+            name=name or f"client-{self._unique}-{next(self._numbers)}", streams=tuple(streams), capacity_bytes=8 << 20
+        )
+        part = self._made(lambda: ConsumerPart(self.target, config, after, log_id))
+        return Reader(self.engine, part, after)
+
+    @property
+    def acting(self) -> int | None:
+        """Index of the member that is known to act."""
+        return self._questions.machine.chosen
+
+    def close(self, timeout_s: float) -> ClientError | None:
+        """Give open producers `timeout_s` to have everything recorded, and end; blocks.
+
+        Returns:
+            The first error of a producer that was not done.
+        """
+        ends = time.monotonic() + timeout_s
+        first: ClientError | None = None
+        with self._closing:
+            try:
+                for desk in [one for one in self._producers if not one.is_closed]:
+                    first = self._closed(desk, max(0.0, ends - time.monotonic())) or first
+            finally:
+                self.engine.close()
+        return first
+
+    def _closed(self, desk: Desk, timeout_s: float) -> ClientError | None:
+        try:
+            desk.settle(timeout_s)
+            desk.leave()
+        except NotDelivered as error:
+            log.warning("%s", error)
+            return error
+        except ClientClosed:
+            log.debug("producer %s: the client ended before", desk.name)
+        return None
+
+    def greeting(self) -> Conversation[None]:
+        """Find out whether somebody is there, and that a pair is known by both of its members.
+
+        Raises:
+            NodeUnreachable: nobody who acts has answered.
+        """
+        local = [one for one in self.target.lines if one.is_local]
+        if len(local) == len(self.target.lines):
+            _check_one_listens(local)
+        if len(self.target.lines) == 1:
+            reply = yield Request(what="status", member=0)
+            other = _other_member(reply.result, self.target.lines[0])
+            if other is not None:
+                self._know(other)
+        yield Request(what="status")
+
+    def _know(self, other: LineTo) -> None:
+        """Speak with both members from now on."""
+        target = Target((*self.target.lines, other), self.target.keys)
+        try:
+            made = self._made(lambda: Questions(self.engine, target, self.wait_s))
+        except TargetRefused as error:
+            log.warning("the other member can't be reached from here: %s", error)
+            return
+        before, self._questions, self.target = self._questions, made, target
+        self.engine.call(lambda: self.engine.remove(before)).result()
+
+
+def _other_member(status: object, here: LineTo) -> LineTo | None:
+    """Door of the other member of a pair, as a member names it; None: a node alone, or a member of this machine."""
+    pair = status.get("pair") if isinstance(status, dict) else None
+    other = pair.get("other") if isinstance(pair, dict) else None
+    if not isinstance(other, dict) or here.is_local:
+        return None
+    endpoint, place = other.get("client"), other.get("place")
+    return LineTo(endpoint, place) if isinstance(endpoint, str) and isinstance(place, str) and endpoint else None
+
+
+def _check_one_listens(local: Sequence[LineTo]) -> None:
+    """Raises NodeUnreachable at once if none of these nodes of this machine runs."""
+    errors = []
+    for one in local:
+        try:
+            check_listens(one.endpoint, one.link)
+        except NodeUnreachable as error:
+            errors.append(error)
+        else:
+            return
+    raise errors[0]

@@ -1,0 +1,293 @@
+"""Live view: the state of a node as its feed tells it, shared by everybody who watches through one client.
+
+    feed --FeedState--> the part: tables of items and latest readings --> an inbox for each reader
+
+A reader who is slow is not waited for: it gets the latest value of each item, and is told how many earlier ones that
+replaced. The machine is machine/feed/viewing.py.
+"""
+
+import fnmatch
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from albireo.client.engine import log
+from albireo.client.errors import ClientClosed
+from albireo.client.inbox import Inbox
+from albireo.client.way import Target, Way
+from albireo.codec import samples
+from albireo.codec.errors import DecodeError
+from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
+from albireo.machine.feed.follower import Deliver, Digested, Noted
+from albireo.machine.feed.roaming import Fed
+from albireo.machine.feed.viewing import Effects, Viewing
+from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
+from albireo.machine.producer.sending import Heard, SayTo
+from albireo.model.case import Case
+from albireo.model.instant import Instant, TimePassed
+from albireo.model.item import KnownItem, Reading
+from albireo.model.position import Position
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
+from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.link.lines import LineNews
+
+STATES_MAX: Final = 64
+"""Deltas that wait for a reader of whole deltas; a slower one begins anew with a snapshot."""
+
+
+class StateChange(msgspec.Struct, frozen=True, eq=False):
+    """One delta of the live state, decoded."""
+
+    state: FeedState
+    batches: Sequence[SampleBatch]
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest readings and cases that changed since the last ones that were taken."""
+
+    readings: list[Reading] = []
+    cases: list[Case] = []
+    """Cases that changed; a closed one comes once."""
+    joined: int = 0
+    """Number of readings that were replaced by later ones before they were taken."""
+    is_whole: bool = False
+    """True: these are all values there are, and what was known before is void: at first, and after an outage."""
+    position: Position = Position()
+    """Position in the log up to which this is the state."""
+
+
+class Watching(Inbox[Changes]):
+    """Inbox of one reader: the latest reading of each item, the latest state of each case."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        super().__init__()
+        self._patterns = tuple(patterns)
+        self._wanted: set[int] | None = None if "*" in patterns else set()
+        self._readings: dict[int, Reading] = {}
+        self._cases: dict[int, Case] = {}
+        self._joined = 0
+        self._is_whole = False
+        self._position = Position()
+
+    def declare(self, items: Sequence[KnownItem]) -> None:
+        """Take note of items; for the engine's thread, as `put`."""
+        if self._wanted is not None:
+            self._wanted.update(one.item_id for one in items if matches(one, self._patterns))
+
+    def put(self, readings: Sequence[Reading], cases: Sequence[Case], position: Position, *, is_whole: bool) -> None:
+        wanted = self._wanted
+        if wanted is not None:
+            readings = [one for one in readings if one.item_id in wanted]
+            cases = [one for one in cases if one.item_id in wanted]
+        with self._lock:
+            if is_whole:
+                self._joined += len(self._readings)
+                self._readings.clear()
+                self._cases.clear()
+                self._is_whole = True
+            before = len(self._readings)
+            self._readings.update((one.item_id, one) for one in readings)
+            self._joined += before + len(readings) - len(self._readings)
+            self._cases.update((one.case_id, one) for one in cases)
+            self._position = position
+            is_empty = self._is_empty()
+        if not is_empty:
+            self.tell()
+
+    def _is_empty(self) -> bool:
+        return not (self._readings or self._cases or self._is_whole)
+
+    def _taken(self) -> Changes:
+        taken = Changes(
+            readings=list(self._readings.values()),
+            cases=list(self._cases.values()),
+            joined=self._joined,
+            is_whole=self._is_whole,
+            position=self._position,
+        )
+        self._readings, self._cases, self._joined, self._is_whole = {}, {}, 0, False
+        return taken
+
+
+class StateInbox(Inbox[list[StateChange]]):
+    """Inbox of one reader of whole deltas, none of which may be left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._states: deque[StateChange] = deque()
+
+    def put(self, change: StateChange) -> bool:
+        """False: the reader is too slow, and what waited is gone; it needs a snapshot next."""
+        with self._lock:
+            fits = len(self._states) < STATES_MAX
+            if fits:
+                self._states.append(change)
+            else:
+                self._states.clear()
+        self.tell()
+        return fits
+
+    def _is_empty(self) -> bool:
+        return not self._states
+
+    def _taken(self) -> list[StateChange]:
+        taken = list(self._states)
+        self._states.clear()
+        return taken
+
+
+class StateView:
+    """The part. All its methods run in the engine's thread."""
+
+    def __init__(self, target: Target, name: str) -> None:
+        """`name`: name of the follower, unique among those of one key. Raises: as `Lines`."""
+        self.lines = Way(target)
+        self._machine = Viewing(name, SeekConfig(), boot_ns())
+        self._items: dict[int, KnownItem] = {}
+        self._named: dict[int, tuple[str, str]] = {}
+        """Full name and unit by item id."""
+        self._readings: dict[int, Reading] = {}
+        self._cases: dict[int, Case] = {}
+        """Open cases by case id."""
+        self._position = Position()
+        self._is_known = False
+        """True: a snapshot was taken."""
+        self._watching: list[Watching] = []
+        self._states: list[StateInbox] = []
+
+    def watch(self, reader: Watching) -> None:
+        """Give this reader everything, and then each change."""
+        self._watching.append(reader)
+        reader.declare(list(self._items.values()))
+        if self._is_known:
+            reader.put(list(self._readings.values()), list(self._cases.values()), self._position, is_whole=True)
+
+    def follow(self, reader: StateInbox) -> None:
+        """Give this reader whole deltas, beginning with a snapshot."""
+        self._states.append(reader)
+        self._perform(self._machine.restart(boot_ns()), ())
+
+    def leave(self, reader: Watching | StateInbox) -> None:
+        self._watching = [one for one in self._watching if one is not reader]
+        self._states = [one for one in self._states if one is not reader]
+
+    # For the engine.
+
+    def deadline(self) -> Instant | None:
+        return self._machine.deadline()
+
+    def heard(self, news: LineNews, now: Instant) -> None:
+        message = news.message
+        if news.is_up is not None:
+            self._perform(self._machine.step((LineUp if news.is_up else LineDown)(news.line), now), ())
+        elif isinstance(message, FeedAnswer | FeedData | FeedState | FeedAlive):
+            size_bytes = sum(len(part) for part in news.raw)
+            self._perform(self._machine.step(Fed(news.line, message, size_bytes), now), news.raw)
+        elif message is not None:
+            self._perform(self._machine.step(Heard(news.line, message), now), ())
+
+    def ticked(self, now: Instant) -> None:
+        self._perform(self._machine.step(TimePassed(), now), ())
+
+    def ended(self, error: ClientClosed) -> None:
+        for watching in self._watching:
+            watching.fail(error)
+        for states in self._states:
+            states.fail(error)
+
+    def _perform(self, effects: Effects, raw: Sequence[bytes | memoryview]) -> None:
+        for effect in effects:
+            match effect:
+                case SayTo(member, message):
+                    self.lines.send(member, message)
+                case Deliver(FeedState() as state):
+                    self._delivered(state, raw)
+                case Noted(event, detail):
+                    log.info("live view: %s %s", event, detail)
+                case _:
+                    pass
+
+    def _delivered(self, state: FeedState, raw: Sequence[bytes | memoryview]) -> None:
+        try:
+            batches = decoded(state, raw)
+        except DecodeError as error:
+            log.warning("live view: a delta can't be read, so it begins anew: %s", error)
+            self._perform(self._machine.restart(boot_ns()), ())
+            return
+        readings = self._taken(state, batches)
+        for watching in self._watching:
+            watching.declare(state.items)
+            watching.put(readings, state.cases, state.position, is_whole=state.is_snapshot)
+        change = StateChange(state, batches)
+        are_kept = [one.put(change) for one in self._states]
+        self._perform(self._machine.step(Digested(state.position), boot_ns()), ())
+        if not all(are_kept):
+            self._perform(self._machine.restart(boot_ns()), ())
+
+    def _taken(self, state: FeedState, batches: Sequence[SampleBatch]) -> list[Reading]:
+        """Take the delta into the tables; the readings in it."""
+        if state.is_snapshot:
+            self._items.clear()
+            self._named.clear()
+            self._readings.clear()
+            self._cases.clear()
+            self._is_known = True
+        self._position = state.position
+        for known in state.items:
+            self._items[known.item_id] = known
+            self._named[known.item_id] = (known.full_name, known.item.unit)
+        for case in state.cases:
+            if case.lifecycle_status == "closed":
+                self._cases.pop(case.case_id, None)
+            else:
+                self._cases[case.case_id] = case
+        readings = [one for batch in batches for one in self._read(batch)]
+        self._readings.update((one.item_id, one) for one in readings)
+        return readings
+
+    def _read(self, batch: SampleBatch) -> list[Reading]:
+        named = self._named
+        rows = zip(
+            batch.item_id.tolist(),
+            batch.values(),
+            batch.quality.tolist(),
+            batch.source_ns.tolist(),
+            batch.node_ns.tolist(),
+            strict=True,
+        )
+        return [
+            Reading(
+                item_id=item_id,
+                name=named[item_id][0],
+                value=value,
+                quality=quality,
+                source_ns=source_ns,
+                node_ns=node_ns,
+                unit=named[item_id][1],
+            )
+            for item_id, value, quality, source_ns, node_ns in rows
+            if item_id in named
+        ]
+
+
+def matches(known: KnownItem, patterns: Sequence[str]) -> bool:
+    """The full or the local name of the item is one of these, or fits a pattern with * and ?."""
+    names = known.full_name, known.item.name
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in names)
+
+
+def decoded(state: FeedState, raw: Sequence[bytes | memoryview]) -> list[SampleBatch]:
+    """The sample columns that travel beside a `FeedState`.
+
+    Raises:
+        DecodeError: the parts do not fit their description.
+    """
+    if len(raw) != len(state.value_parts):
+        raise DecodeError(0, f"{len(raw)} parts, {len(state.value_parts)} described")
+    return [
+        samples.decode(part, ValueType(value_type), count)
+        for part, (value_type, count) in zip(raw, state.value_parts, strict=True)
+    ]

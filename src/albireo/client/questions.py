@@ -1,0 +1,222 @@
+"""Questions of a client: many at a time, from any thread, to the member that acts or to a named one.
+
+The machine is machine/producer/asking.py; this part has its lines, its futures, and how long each question waits.
+"""
+
+import heapq
+import itertools
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from albireo.client.engine import Engine, log
+from albireo.client.errors import ClientBusy, ClientClosed, ClientError, NodeUnreachable, OutcomeUnknown, refusal
+from albireo.client.way import Target, Way
+from albireo.codec.message import Answer, Ask
+from albireo.machine.producer.asking import (
+    READING,
+    AnswerCame,
+    Effects,
+    GivenUp,
+    NodeAsker,
+    NotSaid,
+    QuestionAsked,
+    Unanswered,
+)
+from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
+from albireo.machine.producer.sending import Heard, SayTo
+from albireo.model.instant import SECOND, Instant, TimePassed
+from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.actor.directory import RunDirectory
+from albireo.runtime.errors import NodeSilent
+from albireo.runtime.link.lines import LineNews, LineTo
+
+HANDED_ON: Final = frozenset({"history_piece", "events_piece", "gaps_piece"})
+"""Questions to the history that CORE hands on, so that they go wherever the member that acts is."""
+OPEN_MAX: Final = 1_000
+"""Questions that wait for their answers at a time."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One question with everything that is to be known of it."""
+
+    what: str
+    arguments: dict[str, Any] = {}
+    of: str = "core"
+    """Part of the node that is asked: `core`, `history`, `boot`."""
+    member: int | None = None
+    """Member that is asked, acting or not; None: the one that acts."""
+    wait_s: float | None = None
+    """Time that the answer may take; None: that of the client."""
+    pause_s: float = 0.0
+    """Time that whoever asks waits before."""
+
+
+class NodeReply(msgspec.Struct, frozen=True, eq=False):
+    """An answer without an error."""
+
+    result: Any
+    raw: Sequence[bytes | memoryview] = ()
+
+
+class _Waiting(msgspec.Struct, eq=False):
+    """Somebody waits for the answer to this."""
+
+    request: Request
+    wait_s: float
+    future: "Future[NodeReply]"
+    raw: Sequence[bytes | memoryview] = ()
+
+
+class Questions:
+    """The part. Its methods but `ask` run in the engine's thread."""
+
+    def __init__(self, engine: Engine, target: Target, wait_s: float) -> None:
+        """`wait_s`: time that an answer may take. Raises: as `Lines`."""
+        self.lines = Way(target)
+        self.machine = NodeAsker("client", SeekConfig(), boot_ns(), len(target.lines))
+        self._engine = engine
+        self._target = target
+        self._wait_s = wait_s
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, _Waiting] = {}
+        self._due: list[tuple[int, int]] = []
+        """Heap of (instant, request id): when a question is given up."""
+        self._aside: dict[tuple[int, str], int] = {}
+        """Lines to the parts of a member of this machine that have a link of their own."""
+
+    def ask(self, request: Request) -> "Future[NodeReply]":
+        """Ask; from any thread.
+
+        Returns:
+            The answer to come; or a ClientError.
+        Raises:
+            ClientClosed, ClientBusy.
+        """
+        future: Future[NodeReply] = Future()
+        self._engine.hand_over(partial(self._begin, request, future), future)
+        return future
+
+    def _begin(self, request: Request, future: "Future[NodeReply]") -> None:
+        if len(self._waiting) >= OPEN_MAX:
+            raise ClientBusy(OPEN_MAX)
+        line, of = self._line_for(request)
+        request_id = next(self._ids)
+        wait_s = self._wait_s if request.wait_s is None else request.wait_s
+        self._waiting[request_id] = _Waiting(request, wait_s, future)
+        heapq.heappush(self._due, (boot_ns() + int(wait_s * SECOND), request_id))
+        ask = Ask(request_id=request_id, what=request.what, arguments=request.arguments, **of)
+        self._perform(self.machine.step(QuestionAsked(ask, line), boot_ns()), ())
+
+    def _line_for(self, request: Request) -> tuple[int | None, dict[str, str]]:
+        """Line that the request goes to, and what the question says of whom it is for."""
+        member = 0 if self._target.is_pinned else request.member
+        if request.of == "core":
+            to = self._target.lines[0]
+            if self._target.is_pinned and to.is_local and 0 not in self.machine.up:
+                check_listens(to.endpoint, to.link)
+            return member, {}
+        if request.what in HANDED_ON:
+            return member, {"of": request.of}
+        if member is None:
+            member = self.machine.chosen
+        if member is None:
+            member = min(self.machine.up, default=0)
+        to = self._target.lines[member]
+        if not to.is_local:
+            raise refusal(request.what, f"unknown question {request.of!r} over TCP")
+        if (member, request.of) not in self._aside:
+            check_listens(to.endpoint, request.of)
+            self._aside[member, request.of] = self.lines.add(LineTo(to.endpoint, link=request.of))
+            self._engine.watch(self)
+        return self._aside[member, request.of], {}
+
+    # For the engine.
+
+    def deadline(self) -> Instant | None:
+        while self._due and self._due[0][1] not in self._waiting:
+            heapq.heappop(self._due)
+        due = [Instant(self._due[0][0])] if self._due else []
+        seek = self.machine.deadline()
+        return min([*due, seek] if seek is not None else due, default=None)
+
+    def heard(self, news: LineNews, now: Instant) -> None:
+        before = self.machine.chosen
+        if news.is_up is not None:
+            self._tell_line(news)
+            self._perform(self.machine.step((LineUp if news.is_up else LineDown)(news.line), now), ())
+        elif news.message is not None:
+            self._perform(self.machine.step(Heard(news.line, news.message), now), news.raw)
+        if self.machine.chosen != before:
+            chosen = self.machine.chosen
+            log.info("acting: %s", "nobody known" if chosen is None else self._target.lines[chosen].endpoint)
+
+    def ticked(self, now: Instant) -> None:
+        while self._due and self._due[0][0] <= now:
+            self._run_out(heapq.heappop(self._due)[1])
+        self._perform(self.machine.step(TimePassed(), now), ())
+
+    def ended(self, error: ClientClosed) -> None:
+        for one in self._waiting.values():
+            one.future.set_exception(error)
+        self._waiting.clear()
+
+    def _tell_line(self, news: LineNews) -> None:
+        if news.line < len(self._target.lines):
+            log.info("%s: %s", self._target.lines[news.line].endpoint, "connected" if news.is_up else "connection lost")
+
+    def _perform(self, effects: Effects, raw: Sequence[bytes | memoryview]) -> None:
+        for effect in effects:
+            match effect:
+                case SayTo(line, message):
+                    is_sent = self.lines.send(line, message)
+                    if not is_sent and isinstance(message, Ask):
+                        self.machine.step(NotSaid(message.request_id), boot_ns())
+                case AnswerCame(answer=answer):
+                    self._answered(answer, raw)
+                case Unanswered(line, request_id):
+                    gone = self._target.lines[min(line, len(self._target.lines) - 1)].endpoint
+                    self._fail(request_id, f"{gone} is gone before it answered")
+
+    def _answered(self, answer: Answer, raw: Sequence[bytes | memoryview]) -> None:
+        one = self._waiting.pop(answer.request_id)
+        if answer.error:
+            one.future.set_exception(refusal(one.request.what, answer.error))
+        else:
+            one.future.set_result(NodeReply(answer.result, raw))
+
+    def _run_out(self, request_id: int) -> None:
+        one = self._waiting.get(request_id)
+        if one is None:
+            return
+        was_said = self.machine.was_said(request_id)
+        self.machine.step(GivenUp(request_id), boot_ns())
+        if was_said and one.request.what not in READING:
+            self._fail(request_id, f"no answer within {one.wait_s:g} s")
+            return
+        del self._waiting[request_id]
+        one.future.set_exception(self.lines.silence(self.machine.up, one.request.what, one.wait_s))
+
+    def _fail(self, request_id: int, cause: str) -> None:
+        one = self._waiting.pop(request_id)
+        what, arguments = one.request.what, one.request.arguments
+        error: ClientError = OutcomeUnknown(what, cause, str(arguments.get("command_id", "")))
+        one.future.set_exception(NodeUnreachable(f"{what}: {cause}") if what in READING else error)
+
+
+def check_listens(data: str, link: str) -> None:
+    """Raises NodeUnreachable at once if no process of a node of this machine listens."""
+    remedy = f"start it: albireo node run --data {data} ..."
+    try:
+        run = RunDirectory(Path(data), create=False)
+    except FileNotFoundError as error:
+        raise NodeUnreachable(str(NodeSilent(Path(data), link, "no node has ever run there")), remedy) from error
+    try:
+        if not run.answers(link):
+            raise NodeUnreachable(str(NodeSilent(Path(data), link, "nothing listens")), remedy)
+    finally:
+        run.close()

@@ -1,0 +1,104 @@
+"""Viewing: the live state of a node from the member that acts.
+
+A member that stands by has the same state, but for samples that are not replicated; so a view stays with the member
+that acts, and begins anew with a whole snapshot when another one does.
+
+    seeking --Chose(m)--> following(m) --another acts, the line is down--> seeking
+
+Spec: docs/node-protocol.md, Feeds, mode `state`; ADR-0156.
+"""
+
+from collections.abc import Sequence
+
+from albireo.codec.message import RoleAsked, RoleTold
+from albireo.machine.feed.follower import (
+    CutBack,
+    Deliver,
+    Digested,
+    Follower,
+    FollowerConfig,
+    LinkDown,
+    LinkUp,
+    Noted,
+    Received,
+    TakeSnapshot,
+    TellLeader,
+)
+from albireo.machine.feed.follower import Effect as FollowerEffect
+from albireo.machine.feed.roaming import Fed
+from albireo.machine.producer.seeking import AskRole, Chose, LineDown, LineUp, RoleHeard, SeekConfig, Seeker
+from albireo.machine.producer.seeking import Effect as SeekerEffect
+from albireo.machine.producer.sending import Heard, SayTo
+from albireo.model.instant import Instant, TimePassed
+from albireo.model.position import Position
+
+Event = LineUp | LineDown | Heard | Fed | Digested | TimePassed
+Effects = list[SayTo | Deliver | CutBack | TakeSnapshot | Noted]
+
+
+class Viewing:
+    """The machine."""
+
+    def __init__(self, name: str, seek: SeekConfig, now: Instant) -> None:
+        """`name`: name of the follower."""
+        self._name = name
+        self._seeker = Seeker(seek, now)
+        self._follower = Follower(FollowerConfig(name=name, mode="state"))
+
+    @property
+    def member(self) -> int | None:
+        """Member whose state is seen; None: nobody is known to act."""
+        return self._seeker.chosen
+
+    @property
+    def position(self) -> Position:
+        return self._follower.position
+
+    def deadline(self) -> Instant | None:
+        """When `TimePassed` is due."""
+        due = [one for one in (self._follower.deadline(), self._seeker.deadline()) if one is not None]
+        return min(due) if due else None
+
+    def step(self, event: Event, now: Instant) -> Effects:
+        match event:
+            case Heard(member, RoleTold() as role):
+                return self._sought(self._seeker.step(RoleHeard(member, role), now), now)
+            case Heard():
+                return []
+            case Fed(member, message, size_bytes):
+                is_own = member == self._seeker.chosen
+                return self._followed(self._follower.step(Received(message, size_bytes), now)) if is_own else []
+            case Digested():
+                return self._followed(self._follower.step(event, now))
+            case TimePassed():
+                sought = self._sought(self._seeker.step(event, now), now)
+                return [*sought, *self._followed(self._follower.step(event, now))]
+            case LineUp() | LineDown():
+                return self._sought(self._seeker.step(event, now), now)
+
+    def restart(self, now: Instant) -> Effects:
+        """Begin anew with a snapshot, because what was delivered last was not kept."""
+        return [] if self._seeker.chosen is None else self._followed(self._follower.step(LinkUp(), now))
+
+    def _sought(self, effects: Sequence[SeekerEffect], now: Instant) -> Effects:
+        done: Effects = []
+        for effect in effects:
+            match effect:
+                case AskRole(member):
+                    done.append(SayTo(member, RoleAsked(adapter=self._name)))
+                case Chose(None):
+                    self._follower.step(LinkDown(), now)
+                case Chose():
+                    # The members may be of different epochs: what is seen next is the state of this one, whole.
+                    self._follower = Follower(self._follower.config)
+                    done += self._followed(self._follower.step(LinkUp(), now))
+        return done
+
+    def _followed(self, effects: Sequence[FollowerEffect]) -> Effects:
+        done: Effects = []
+        for effect in effects:
+            if not isinstance(effect, TellLeader):
+                done.append(effect)
+            elif self._seeker.chosen is not None:
+                done.append(SayTo(self._seeker.chosen, effect.message))
+        return done
