@@ -178,10 +178,9 @@ class StoredHistory:
 
     def gaps(self, span: TimeRange, item_id: int | None = None) -> list[Row]:
         """Gap records that touch the range (and the item), by start."""
-        rows = self._gaps_before(span.to_ns)
         return [
             row
-            for row in rows
+            for row in self._gaps_before(span.to_ns)
             if _int(row, "to_ns") > span.from_ns and (item_id is None or self._touches(row, item_id))
         ]
 
@@ -195,7 +194,6 @@ class StoredHistory:
         return pa.concat_tables(tables).filter(within).sort_by("sequence")
 
     def hot_events(self) -> pa.Table:
-        """Events of the hot tail alone."""
         return hot.events_table(self._hot.events)
 
     def intervals(
@@ -321,8 +319,7 @@ class StoredHistory:
         return self._rows(item_id, TimeRange(span.from_ns if start is None else start, span.to_ns))
 
     def _between_usable(self, item_id: int, span: TimeRange, settings: AggregateSettings) -> TimeRange:
-        """The range, and around it as far as a usable row on each side: so the value at a time is the same in every
-        range. Rows are looked for in steps that grow, REACH_NS at most."""
+        """The range, and around it as far as a usable row on each side, REACH_NS at most: values depend on no range."""
         low, high, step = span.from_ns, span.to_ns, BUCKET_NS
         while step < REACH_NS and not (low < span.from_ns and self._has_usable(item_id, low, span.from_ns, settings)):
             start = self._row_before(item_id, low)
@@ -338,8 +335,7 @@ class StoredHistory:
         return TimeRange(low, high)
 
     def _has_usable(self, item_id: int, from_ns: int, to_ns: int, settings: AggregateSettings) -> bool:
-        rows = self._rows(item_id, TimeRange(from_ns, to_ns))
-        return bool((rows.quality >> 30 <= settings.usable_max).any())
+        return bool((self._rows(item_id, TimeRange(from_ns, to_ns)).quality >> 30 <= settings.usable_max).any())
 
     def _partials(self, item_id: int, span: TimeRange, with_extremes: bool) -> list[Partials]:
         """Partials of the item in every minute that the range touches, those of the hot tail last."""
