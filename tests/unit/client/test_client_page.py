@@ -5,12 +5,21 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+import numpy as np
 import pytest
 
 from albireo.client import connect
+from albireo.node.history import HistoryArguments
+from albireo.node.history.actor import Historian
+from albireo.runtime import running
+from albireo.runtime.actor.clock import wall_ns
 from tests.parts.core_pair import aside, plant, until
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.client.test_client import lone, produce
+from tests.unit.client.test_client import lone
+from tests.unit.client.test_client_history import wait_for
+from tests.unit.node.core.test_early_receipts import ITEM, batch
+from tests.unit.node.history.test_history_join import stored
 
 pytestmark = [pytest.mark.slow]
 
@@ -20,7 +29,10 @@ PROGRAMS: Final = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULT
 
 def run_all(target: object) -> None:
     with connect(target, timeout_s=PATIENCE_S) as client:  # type: ignore[arg-type]  # As a program would.
-        produce(client, 1, 3)
+        now = np.full(1, wall_ns(), np.int64)
+        with client.producer("meter", [ITEM]) as producer:
+            producer.offer([msgspec.structs.replace(batch(one), source_ns=now + one, node_ns=now) for one in (1, 2, 3)])
+        wait_for(3, lambda: client.history("number", 0))
     for number, program in enumerate(PROGRAMS):
         names: dict[str, Any] = {"target": target, "__name__": f"program_{number}"}
         exec(compile(program, f"{PAGE.name}, program {number + 1}", "exec"), names)
@@ -33,7 +45,7 @@ def test_there_are_programs_for_threads_and_for_asyncio() -> None:
 
 def test_they_run_at_a_lone_node(tmp_path: Path) -> None:
     async def story() -> None:
-        async with lone(tmp_path):
+        async with lone(tmp_path), running(Historian(HistoryArguments(node="root")), tmp_path):
             await aside(lambda: run_all(tmp_path))
 
     asyncio.run(story())
@@ -46,6 +58,7 @@ def test_they_run_at_a_pair(tmp_path: Path) -> None:
             await made.wait_for("active", "ready")
             cases = made.cores[0].root.folds.cases
             await until(lambda: not any(one.is_active for one in cases), "the pair is no longer at risk")
-            await aside(lambda: run_all(",".join(one.endpoint for one in made.lines)))
+            async with stored(made, 0), stored(made, 1):
+                await aside(lambda: run_all(",".join(one.endpoint for one in made.lines)))
 
     asyncio.run(story())
