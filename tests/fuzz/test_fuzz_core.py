@@ -44,6 +44,8 @@ TEMPLATES = [
     Ask(request_id=3, what="case_action", arguments={"action": "shelve", "item_id": 1, "condition": "hi", "user": "u"}),
     Ask(request_id=4, what="read", arguments={"names": ["co_1"]}),
     Ask(request_id=5, what="cases", arguments={"include_closed": True}),
+    Ask(request_id=5, what="cases", arguments={"cursor": "3", "rows_max": 2}),
+    Ask(request_id=5, what="items", arguments={"cursor": "1", "rows_max": 1, "names": ["co_1", "door"]}),
     Ask(request_id=6, what="status"),
     Ask(request_id=7, what="flood"),
     StopAsked(),

@@ -161,7 +161,7 @@ def test_raw_last_and_neighbours(tmp_path: Path, seed: int) -> None:
         before = [row for row in mine if row[2] < at]
         assert reader.last(ITEM, at).column("sequence").to_pylist() == [row[0] for row in before[-1:]]
         after = [one for one in times if one >= at]
-        assert reader._row_after(ITEM, at) == (after[0] if after else None)
+        assert reader.row_after(ITEM, at) == (after[0] if after else None)
         starts, rows = reader.last_rows(ITEM, span, BUCKET_NS)
         kept = []
         for start in span.edges(BUCKET_NS)[:-1].tolist():

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from albireo.cli import cli
 from albireo.cli.output import ExitCode
 from albireo.cli.site import checkup
+from albireo.cli.site.topology import read_topology
 
 ENDLESS = 1 << 62
 """Bytes that no disk has."""
@@ -60,3 +61,31 @@ def test_a_topology_that_is_none_is_a_failure_of_its_own(tmp_path: Path, text: s
 def test_a_data_directory_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert doctor(tmp_path / "file").exit_code == ExitCode.USAGE
+
+
+LONE = """cluster = "0190f3a1-2b3c-7d4e-8f50-112233445566"
+[[node]]
+id = "root"
+endpoint = "tcp://127.0.0.1:7700"
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "keys", "status", "said"),
+    [
+        ("", "", "warning", "albireo keys new root"),
+        ("open_on_loopback = true\n", "", "good", ""),
+        ("", "keys", "good", ""),
+        ("", "root/keys", "good", ""),
+    ],
+)
+def test_a_door_that_would_stay_closed_is_told_with_the_remedy(
+    tmp_path: Path, more: str, keys: str, status: str, said: str
+) -> None:
+    file = tmp_path / "topology.toml"
+    file.write_text(LONE + more)
+    if keys:
+        (tmp_path / keys).mkdir(parents=True)
+    (finding,) = checkup.doors(tmp_path, read_topology(file).topology)
+    assert (finding.name, finding.status) == ("door of root", status)
+    assert said in finding.remedy

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from albireo.cli import cli
 from albireo.cli.output import ExitCode, Failure
 from albireo.cli.place import find_data
-from albireo.cli.site.keys import find
+from albireo.cli.site.key_place import find
 from albireo.runtime import Keys
 from albireo.runtime.actor.directory import DataLock
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from albireo.cli.node.page import page_of
-from albireo.cli.node.status import _show_producers, device_text
+from albireo.cli.node.status import _show_producers, device_text, door_text
 from albireo.cli.pair.table import rows_of
 from albireo.machine.pair.events import State
 from albireo.model.instant import SECOND
@@ -130,3 +130,17 @@ def test_a_pair_says_who_leads_and_where_records_are(tmp_path: Path) -> None:
     assert alone.leads == "root[primary] leads alone, root[backup] is not heard"
     assert not alone.is_safe and "on its disk only since 20" in alone.safe
     assert any("AT RISK" in one.what for one in alone.wrong)
+
+
+def test_a_closed_door_is_told_with_the_remedy_and_an_open_one_by_who_gets_in() -> None:
+    door = {"endpoint": "tcp://127.0.0.1:7", "closed_because": "there are no keys; what to do: ...", "with_keys": False}
+    wrong = page_of(status(door=door)).wrong
+    assert [one.what for one in wrong] == [
+        "the door tcp://127.0.0.1:7 is closed, no program gets in: there are no keys; what to do: ..."
+    ]
+    assert door_text(door) == "door tcp://127.0.0.1:7 CLOSED"
+    opened = door | {"closed_because": "", "history": {"handed_on": 3, "refused": 1, "late": 0, "under_way": 0}}
+    assert page_of(status(door=opened)).wrong == ()
+    assert door_text(opened).startswith("door tcp://127.0.0.1:7 OPEN TO EVERY PROGRAM HERE, 3 questions")
+    assert "open to trusted keys" in door_text(opened | {"with_keys": True})
+    assert door_text(door | {"endpoint": ""}) == door_text({}) == ""

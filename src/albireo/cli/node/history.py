@@ -109,7 +109,7 @@ def _asked(access: HistoryAccess, name: str, **options: Any) -> _Table:
 
 def _since_its_begin(reader: StoredHistory, item_id: int, span: TimeRange, every_ns: int) -> TimeRange:
     """The range without the intervals before the item's first row, if that lies in it: nothing was bad then."""
-    first_ns = reader.first_ns(item_id, span.from_ns)
+    first_ns = reader.row_after(item_id, span.from_ns)
     if first_ns is None or first_ns >= span.to_ns or len(reader.last(item_id, span.from_ns)):
         return span
     from_ns = span.from_ns + (first_ns - span.from_ns) // every_ns * every_ns

@@ -59,8 +59,9 @@ def run(
     except UnknownPlace as error:
         raise Failure(str(error), "name one of them with --id", ExitCode.BAD_CONFIGURATION) from error
     directory = VAR / place.directory_name if data is None else data
-    if place.member:
-        keys = own_keys(place.name, directory, keys, _endpoints(loaded.topology, place.node))
+    # Without keys a member can't speak to the other; a lone node only keeps its door closed.
+    needing = _endpoints(loaded.topology, place.node) if place.member else ()
+    keys = own_keys(place.name, directory, keys, needing)
     say(f"node {node_id}, data in {directory}")
     hint = f"node {node_id} runs; in another terminal: albireo status, albireo watch; Ctrl-C stops it"
     started = (lambda _: say(hint)) if sys.stderr.isatty() else None

@@ -101,6 +101,8 @@ def _wrong(status: dict[str, Any], rows: list[MemberRow]) -> Iterator[Trouble]:
             "items, cases and orders from before that are unknown",
             "restore the data directory from a copy, or go on",
         )
+    if closed := (status.get("door") or {}).get("closed_because"):
+        yield Trouble(f"the door {status['door']['endpoint']} is closed, no program gets in: {closed}")
     if status["actors"] is None:
         yield Trouble("the node's boot does not answer", "look at its log")
     for one in status["actors"] or ():

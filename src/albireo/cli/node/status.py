@@ -105,6 +105,8 @@ def _show(status: dict[str, Any]) -> None:
     show(f"items {status['items']} ({status['bad_items']} bad)  cases {cases['open']} open, {cases['unacked']} unacked")
     if commit["p50"] is not None:
         show(f"acquired to committed {commit['p50']:.1f} ms p50, {commit['p99']:.1f} ms p99")
+    if text := door_text(status.get("door") or {}):
+        show(text)
     _show_actors(status["actors"] or [])
     show_table(
         ("adapter", "device", "heard"),
@@ -119,6 +121,19 @@ def _show(status: dict[str, Any]) -> None:
     )
     if status["stats"]:
         _show_history(status["stats"])
+
+
+def door_text(door: dict[str, Any]) -> str:
+    """The door for programs, in one line; empty: the node has none."""
+    if not door.get("endpoint"):
+        return ""
+    if door["closed_because"]:
+        return f"door {door['endpoint']} CLOSED"
+    history = door["history"]
+    return (
+        f"door {door['endpoint']} {'open to trusted keys' if door['with_keys'] else 'OPEN TO EVERY PROGRAM HERE'}, "
+        f"{history['handed_on']} questions handed to the history, {history['refused']} refused, {history['late']} late"
+    )
 
 
 def device_text(adapter: dict[str, Any]) -> str:

@@ -23,7 +23,8 @@ import msgspec
 
 from albireo.cli.output import progress
 from albireo.log.descriptors import DESCRIPTORS
-from albireo.model.topology import NodeConfig, Topology
+from albireo.model.topology import NodeConfig, Topology, places
+from albireo.node.core.door import DoorArguments
 from albireo.pipeline.errors import INSTALL, JavaMissing
 from albireo.pipeline.java import find_java
 from albireo.runtime.actor.clock import boot_ns
@@ -63,7 +64,7 @@ def examine(data: Path, topology: Topology | None) -> list[Finding]:
     """Every question, in the order of the table."""
     findings = [*python(), *libraries(), *disk(data), *limits(), *clock(), *java()]
     if topology is not None:
-        findings += ports(topology)
+        findings += [*ports(topology), *doors(data, topology)]
     return findings
 
 
@@ -243,6 +244,22 @@ def ports(topology: Topology) -> Iterator[Finding]:
         for adapter in node.adapter:
             if adapter.url.startswith("tcp://"):
                 yield _reachable(f"device {node.id}:{adapter.name}", adapter.url)
+
+
+def doors(data: Path, topology: Topology) -> Iterator[Finding]:
+    """Whether the door of each lone node will be open, as far as its keys are below this data directory."""
+    for place in places(topology):
+        if place.member or not place.endpoint:
+            continue
+        keys = next((one for one in (data, data / place.directory_name) if (one / "keys").is_dir()), None)
+        arguments = DoorArguments(
+            endpoint=place.endpoint,
+            keys="" if keys is None else str(keys / "keys"),
+            is_open_without_keys=place.node.open_on_loopback,
+        )
+        why, _, remedy = arguments.closed_because(place.name, data).partition("; what to do: ")
+        status: Status = "warning" if why else "good"
+        yield Finding(name=f"door of {place.name}", status=status, value=why or "open", remedy=remedy)
 
 
 def _own_endpoints(node: NodeConfig) -> Iterator[tuple[str, str]]:

@@ -1,41 +1,20 @@
 """`albireo keys`: who we are, whom we trust, whom no more."""
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
-from albireo.cli.place import VAR, runs
+from albireo.cli.site import introduce
+from albireo.cli.site.key_place import loaded, place_options, told
 from albireo.model.access import ROLE_WORDS, RoleGrant, role_from
-from albireo.runtime import Keys, KeysRefused
-from albireo.runtime.link.key_files import OWN_FILE, KeyPair, KnownKey
+from albireo.runtime import Keys
+from albireo.runtime.link.key_files import KeyPair, KnownKey
 
 NS: Final = 1_000_000_000
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def place_options(function: _Function) -> _Function:
-    """Give a command `--keys` and `--data`."""
-    for option in (
-        click.option(
-            "--data",
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Data directory of a node or witness; its keys are in DATA/keys.",
-        ),
-        click.option(
-            "--keys",
-            "directory",
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Directory of the keys. Without both: the only one in ./var, or of the only process that runs.",
-        ),
-    ):
-        function = option(function)
-    return function
 
 
 @click.group("keys")
@@ -45,6 +24,10 @@ def command() -> None:
     Each process has a pair of its own and trusts the public keys of the others by name: the names of the topology, such
     as root[primary] or witness:w1, and names of your choice for clients. A running node takes a change within a second.
     """
+
+
+command.add_command(introduce.invite)
+command.add_command(introduce.join)
 
 
 @command.command("new")
@@ -171,42 +154,6 @@ def rotate(finish: bool, cancel: bool, directory: Path | None, data: Path | None
     else:
         following = keys.own.next.public if keys.own.next else None
         emit({"name": keys.name, "public": keys.public, "next": following, "gone": old or None})
-
-
-def loaded(directory: Path | None, data: Path | None) -> Keys:
-    """The keys that are meant.
-
-    Raises:
-        Failure: none, several, or such as must not be used.
-    """
-    with told():
-        return Keys.load(find(directory, data))
-
-
-def find(directory: Path | None, data: Path | None) -> Path:
-    """Directory of the keys that are meant."""
-    if directory is not None and data is not None:
-        raise Failure("--keys and --data name two places", "give one of them", ExitCode.USAGE)
-    if directory is not None or data is not None:
-        return directory or (data or Path()) / "keys"
-    found = sorted(one.parent for one in VAR.rglob(OWN_FILE)) if VAR.is_dir() else []
-    running = [one for one in found if runs(one.parent)]
-    if len(found) == 1 or len(running) == 1:
-        return (running or found)[0]
-    listed = f"several keys are here: {', '.join(map(str, found))}" if found else "there are no keys in ./var"
-    raise Failure(listed, "name the place with --data DIR or --keys DIR", ExitCode.USAGE)
-
-
-@contextmanager
-def told() -> Iterator[None]:
-    """A refusal of the keys becomes a failure with its remedy."""
-    try:
-        yield
-    except KeysRefused as error:
-        where = f"{error.path}: " if error.path is not None else ""
-        raise Failure(where + error.reason, error.remedy, ExitCode.BAD_CONFIGURATION) from error
-    except OSError as error:
-        raise Failure(f"{error.filename}: {error.strerror}", "see that you may write there") from error
 
 
 def day(at_ns: int) -> str:

@@ -220,10 +220,10 @@ def item_line(
     else:
         shown = value_text(current.value, item.unit)
         note = "" if quality.is_good(current.quality) else f"~ {quality.name(current.quality)}"
+    trend = "" if note and width < TREND_AND_NOTE_FROM else trend
     if case is not None and not note:
         note = f"{case.condition.value} {'' if case.is_acked else 'UNACKED'}".strip()
     writable = "w " if item.is_writable else "  "
-    trend = "" if note and width < TREND_AND_NOTE_FROM else trend
     name = set_cell_size(item.name, NAME_CELLS)
     return f"{mark}{writable}{name} {shown:>{VALUE_CELLS}}{trend}  {note or item.description}", style
 
@@ -266,8 +266,8 @@ def case_line(case: Case, known: KnownItem | None, current: Current | None, wall
     what = f"{name} {case.condition.value}"
     is_known = current is not None and not quality.is_bad(current.quality)
     now = value_text(current.value, unit) if is_known and current is not None else "?"
-    raised = "" if case.value is None else f"  (raised at {value_text(case.value, unit)})"
-    return f"{mark} {set_cell_size(what, 27)} {state:<22} {age:>5}  now {now}{raised}", style
+    raised = "" if case.value is None else f"  raised at {value_text(case.value, unit)}"
+    return f"{mark} {set_cell_size(what, 24)} now {now:<12} {state:<14} {age:>5}{raised}", style
 
 
 def _age(seconds: int) -> str:

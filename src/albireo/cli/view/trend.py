@@ -28,8 +28,10 @@ class Trend:
         if isinstance(value, bool | str):
             return
         step = source_ns // STEP_NS
-        if self._steps and self._steps[-1][0] >= step:
-            step = self._steps.pop()[0]
+        if self._steps and step < self._steps[-1][0]:
+            return  # A late value is history, as it is for the current one.
+        if self._steps and step == self._steps[-1][0]:
+            self._steps.pop()
         self._steps.append((step, None if value is None else float(value)))
 
     def text(self, wall_ns: int) -> str:

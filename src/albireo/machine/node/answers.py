@@ -5,18 +5,21 @@ refusal is an answer with a reason, never a silence.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Final, Protocol
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from albireo.codec.message import Answer, AnyMessage, Ask
+from albireo.codec.pieces import InPieces, NoCursor
 from albireo.codec.record import AccessGranted, Audited, Stream
 from albireo.machine.access.changes import AccessChanges, ChangeRefusal, GrantAsked, RevokeAsked
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.refusals import refusal_of
 from albireo.machine.fold.cases import ActionAsked
+from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.transitions import ActionRefused
 from albireo.machine.node.admission import Admission
@@ -38,6 +41,8 @@ PRODUCERS_TOLD: Final = 64
 """Most names of producers in one status."""
 ITEMS_MAX: Final = 100_000
 """Most items named in one question."""
+_STRETCH: Final = 65_536
+"""Item ids that are looked through at once for those that there are."""
 MISSING_TOLD: Final = 20
 """Most names that a refusal repeats."""
 
@@ -72,13 +77,13 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question without arguments."""
 
 
-class ItemsAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ItemsAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `items` and `read`: full or local names; empty: all."""
 
     names: Annotated[tuple[Name, ...], Meta(max_length=ITEMS_MAX)] = ()
 
 
-class CasesAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CasesAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `cases`: open ones only, or all that are remembered."""
 
     include_closed: bool = False
@@ -116,7 +121,7 @@ class Answers:
         shape, handler = entry
         try:
             handler(question, msgspec.convert(ask.arguments, shape), turn)
-        except (msgspec.ValidationError, NotAnswered) as error:
+        except (msgspec.ValidationError, NotAnswered, NoCursor) as error:
             turn.send(question.sender, Answer(request_id=ask.request_id, error=str(error)))
 
     def refuse(self, sender: bytes, message: AnyMessage, principal: str, moment: Moment, turn: Turn) -> None:
@@ -148,12 +153,24 @@ class Answers:
             raise NotAnswered(f"no item {', '.join(missing[:MISSING_TOLD])}{more}; `albireo items` lists them")
         return [item for _, item in found if item is not None]
 
+    def _items_asked(self, asked: ItemsAsked) -> tuple[list[KnownItem], str | None]:
+        """The items of this answer, and the next cursor; None: it is not asked for in pieces."""
+        if not asked.is_piece:
+            return self._known_items(asked.names), None
+        if not asked.names:
+            return asked.piece(_items_behind(self._root.folds.dim, asked.after))
+        return asked.piece(_named_behind(self._known_items(asked.names), asked.after))
+
+    def _say_rows(self, question: Question, rows: object, following: str | None, turn: Turn) -> None:
+        self._say(question, rows if following is None else {"next": following, "rows": rows}, turn)
+
     def _items(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
-        self._say(question, self._known_items(asked.names), turn)
+        items, following = self._items_asked(asked)
+        self._say_rows(question, items, following, turn)
 
     def _read(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
-        items = self._known_items(asked.names)
-        self._say(question, self._root.folds.readings(items), turn)
+        items, following = self._items_asked(asked)
+        self._say_rows(question, self._root.folds.readings(items), following, turn)
 
     def _write(self, question: Question, asked: WriteAsked, turn: Turn) -> None:
         root = self._root
@@ -166,12 +183,17 @@ class Answers:
 
     def _cases(self, question: Question, asked: CasesAsked, turn: Turn) -> None:
         folds = self._root.folds
-        rows = []
         closed = folds.cases.closed() if asked.include_closed else ()
-        for case in (*closed, *folds.cases):
+        cases, following = [*closed, *folds.cases], None
+        if asked.is_piece:
+            after = asked.after
+            behind = sorted((one for one in cases if one.case_id > after), key=lambda one: one.case_id)
+            cases, following = asked.piece((one.case_id, one) for one in behind)
+        rows = []
+        for case in cases:
             known = folds.dim.by_id(case.item_id)
             rows.append(msgspec.to_builtins(case) | {"item": "" if known is None else known.full_name})
-        self._say(question, rows, turn)
+        self._say_rows(question, rows, following, turn)
 
     def _case_action(self, question: Question, asked: ActionAsked, turn: Turn) -> None:
         root = self._root
@@ -372,3 +394,17 @@ def _subject(asked: ActionAsked) -> str:
     if asked.case_id is not None:
         return f"case {asked.case_id}"
     return f"item {asked.item_id} {asked.condition}" if asked.item_id is not None else "all cases"
+
+
+def _items_behind(dim: Dim, after: int) -> Iterator[tuple[int, KnownItem]]:
+    """Items with an id above `after`, by rising id."""
+    for begin in range(after + 1, len(dim.row_of), _STRETCH):
+        stretch = dim.row_of[begin : begin + _STRETCH]
+        for at in np.flatnonzero(stretch >= 0).tolist():
+            yield begin + at, dim.item_at(int(stretch[at]))
+
+
+def _named_behind(items: Sequence[KnownItem], after: int) -> Iterator[tuple[int, KnownItem]]:
+    """Those of the items with an id above `after`, by rising id, each once."""
+    by_id = {int(one.item_id): one for one in items if one.item_id > after}
+    return iter(sorted(by_id.items(), key=lambda one: one[0]))

@@ -175,8 +175,8 @@ class Core:
         settings = (self.root, arguments.log, arguments.retention)
         self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._membership)
         self._link = actor.bind("core")
-        self._peers = PeerLinks(self._link, lambda count: actor.log.limited("peer_forgotten", count=count))
-        self._history = HistoryQuestions(actor.connect(HISTORY, LIMITS), self._peers.say)
+        self._peers = PeerLinks()
+        self._history = HistoryQuestions(actor.connect(HISTORY, LIMITS), self._peers)
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
             self.private.start(actor.call, self._released, self._log_failed)
@@ -300,23 +300,16 @@ class Core:
                 self._history.answered(one)
                 continue
             if isinstance(one.message, Ask) and one.message.of and (is_local or one.link is door):
-                self._ask_history(one, one.message)
+                self._history.asked(one, one.message, self.root.access, self._moment())
                 continue
             if (not is_local or isinstance(one.message, FOR_MEMBERSHIP)) and self._membership.hears(one):
                 continue
-            if not is_local:
-                self._peers.heard(one.sender, one.link)
-            own.append((one.sender, one.message, one.raw, one.principal))
+            own.append((self._peers.sender_of(one), one.message, one.raw, one.principal))
         if self.private is not None:
             own = self.private.hold(own, self._actor.wall_ns(), is_open=not self.root.admission.closed_because)
         if own:
             self._tell_letters(own)
         self._end_turn()
-
-    def _ask_history(self, letter: Letter, ask: Ask) -> None:
-        if letter.link is not self._link:
-            self._peers.heard(letter.sender, letter.link)
-        self._history.asked(letter, ask, self.root.access, self._moment())
 
     def _tell_letters(self, letters: Sequence[OneLetter]) -> None:
         is_described = any(isinstance(one, Ask) and one.what == "status" for _, one, _, _ in letters)
@@ -419,10 +412,10 @@ class Core:
         return self._link.send(message, raw, to=to)
 
     def _feed(self, to: bytes, message: AnyMessage, raw: bytes) -> bool:
-        return self._peers.of(to).send(message, [raw], to=to)
+        return self._peers.send(to, message, [raw])
 
     def _send(self, send: Send, moment: Moment) -> None:
-        if not self._peers.say(send.to, send.message, send.raw):
+        if not self._peers.send(send.to, send.message, send.raw):
             unsent = send.message.command_id if isinstance(send.message, WriteOrder) else ""
             self.root.step(PeerLost(send.to, unsent), self.log.view(), moment)
 

@@ -7,18 +7,18 @@ does not answer in time, or has enough to do. Nothing is kept for a history that
 again, here or at the other member.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
-from albireo.codec.message import Answer, AnyMessage, Ask
+from albireo.codec.message import Answer, Ask
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.node.turn import Moment
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import SECOND, Instant
+from albireo.node.core.peer_links import PeerLinks
 from albireo.runtime import Letter, Link
-from albireo.runtime.link.link import LinkLimits, Part
+from albireo.runtime.link.link import LinkLimits
 
 HISTORY: Final = "history"
 HANDED_ON: Final = frozenset({"history_piece", "events_piece", "gaps_piece", "stats"})
@@ -31,10 +31,8 @@ ANSWER_NS: Final = 4 * SECOND
 LIMITS: Final = LinkLimits(holds_for_peer=False)
 """Limits of CORE's link to the history: a question is refused at once while the history is not there."""
 
-Say = Callable[[bytes, AnyMessage, Sequence[Part]], object]
 
-
-class _Open(msgspec.Struct, frozen=True):
+class HandedOn(msgspec.Struct, frozen=True):
     """Question that is under way."""
 
     asker: bytes
@@ -45,34 +43,35 @@ class _Open(msgspec.Struct, frozen=True):
 class HistoryQuestions:
     """The questions under way of one run of CORE."""
 
-    def __init__(self, link: Link, say: Say) -> None:
+    def __init__(self, link: Link, peers: PeerLinks) -> None:
         """
         Args:
             link: to the history of this node.
-            say: sends to a program.
+            peers: way back to programs.
         """
         self.link = link
         self.handed_on = self.refused = self.late = 0
         """Numbers of questions handed on, refused, and not answered in time."""
-        self._say = say
+        self._peers = peers
         self._number = 0
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, HandedOn] = {}
 
     def asked(self, letter: Letter, ask: Ask, access: AccessJudge, moment: Moment) -> None:
         """Hand a question on, or refuse it."""
         self._number += 1
-        error = self._objection(letter.sender, ask)
+        asker = self._peers.sender_of(letter)
+        error = self._objection(asker, ask)
         if access.lacks(letter.principal, ask):
             error = access.refused(letter.principal, ask, moment.now, moment.wall).text
         if not error:
             forwarded = Ask(request_id=self._number, what=ask.what, arguments=ask.arguments)
             if self.link.send(forwarded):
                 self.handed_on += 1
-                self._open[self._number] = _Open(letter.sender, ask.request_id, Instant(moment.now + ANSWER_NS))
+                self._open[self._number] = HandedOn(asker, ask.request_id, Instant(moment.now + ANSWER_NS))
                 return
             error = "the history of this node is not there: it starts, or starts again; ask again soon"
         self.refused += 1
-        self._say(letter.sender, Answer(request_id=ask.request_id, error=error), ())
+        self._peers.send(asker, Answer(request_id=ask.request_id, error=error), ())
 
     def _objection(self, asker: bytes, ask: Ask) -> str:
         if ask.of != HISTORY:
@@ -89,7 +88,7 @@ class HistoryQuestions:
         answer = letter.message
         one = self._open.pop(answer.request_id, None) if isinstance(answer, Answer) else None
         if one is not None:
-            self._say(one.asker, msgspec.structs.replace(answer, request_id=one.request_id), letter.raw)
+            self._peers.send(one.asker, msgspec.structs.replace(answer, request_id=one.request_id), letter.raw)
 
     def ticked(self, now: Instant) -> None:
         """End questions whose time is over; the oldest stands first."""
@@ -100,7 +99,7 @@ class HistoryQuestions:
             del self._open[number]
             self.late += 1
             error = f"the history of this node did not answer within {ANSWER_NS // SECOND} s; ask again"
-            self._say(one.asker, Answer(request_id=one.request_id, error=error), ())
+            self._peers.send(one.asker, Answer(request_id=one.request_id, error=error), ())
 
     def deadline(self) -> Instant | None:
         return next((one.until for one in self._open.values()), None)

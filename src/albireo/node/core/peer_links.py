@@ -1,57 +1,44 @@
-"""Peer links: on which link each peer is heard that is not an actor of this node.
+"""Peer links: the name of each sender within CORE, and the way back to it.
 
-Senders come and go, and nobody says when one is gone for good: a client that reconnects may be another sender. So the
-table is bounded, and the peer that was heard least lately goes first. Who is forgotten can't be told anything until it
-speaks again; what is sent to it meanwhile fails, as to a peer that is gone, and it says hello again.
+A peer chooses its identity, so that two of them may have the same one, by chance or on purpose: each is told apart by
+the link on which it speaks and by its principal too. The root machine knows senders by the name that is made of all
+three, and only compares it.
+
+    sender = number of (link, principal), 4 bytes | identity of the peer on that link
+
+Nothing is kept of the peers themselves, who come and go and never say which is gone for good.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from albireo.codec.message import AnyMessage
-from albireo.runtime import Link
+from albireo.runtime import Letter, Link
 
-PEERS_MAX: Final = 4_096
-"""Most peers remembered: four times the connections that one listener takes."""
+NUMBER_BYTES: Final = 4
 
 
 class PeerLinks:
-    """Links by sender; of one run of CORE."""
+    """Ways to senders; of one run of CORE. The entries are principals on links, which trusted keys bound."""
 
-    def __init__(self, local: Link, on_forgotten: Callable[[int], object]) -> None:
-        """
-        Args:
-            local: link of everybody who is not remembered.
-            on_forgotten: told how many peers had to give way to others so far.
-        """
-        self._local = local
-        self._on_forgotten = on_forgotten
-        self._links: dict[bytes, Link] = {}
-        self.forgotten = 0
-        """Number of peers that had to give way to others."""
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Link, str], bytes] = {}
+        self._links: list[Link] = []
+        """Links by number."""
 
     def __len__(self) -> int:
         return len(self._links)
 
-    def heard(self, sender: bytes, link: Link) -> None:
-        """Take note that a peer spoke on that link."""
-        self._links.pop(sender, None)
-        self._links[sender] = link
-        if len(self._links) > PEERS_MAX:
-            del self._links[next(iter(self._links))]
-            self.forgotten += 1
-            self._on_forgotten(self.forgotten)
+    def sender_of(self, letter: Letter) -> bytes:
+        """Name of the sender of a letter, for `send`."""
+        way = (letter.link, letter.principal)
+        number = self._numbers.get(way)
+        if number is None:
+            number = self._numbers[way] = len(self._links).to_bytes(NUMBER_BYTES, "big")
+            self._links.append(letter.link)
+        return number + letter.sender
 
-    def of(self, sender: bytes) -> Link:
-        return self._links.get(sender, self._local)
-
-    def say(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview]) -> bool:
-        """Send on the link where this peer is heard; False: it is gone."""
-        is_said = self.of(to).send(message, raw, to=to)
-        if not is_said:
-            self.gone(to)
-        return is_said
-
-    def gone(self, sender: bytes) -> None:
-        """Take note that a send to this peer failed."""
-        self._links.pop(sender, None)
+    def send(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview]) -> bool:
+        """Send to a sender; False: it is gone, or its queue is full."""
+        link = self._links[int.from_bytes(to[:NUMBER_BYTES], "big")]
+        return link.send(message, raw, to=to[NUMBER_BYTES:])

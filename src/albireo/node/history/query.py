@@ -176,16 +176,11 @@ class StoredHistory:
         table = self.raw([item_id], TimeRange(found, found + 1))
         return table.slice(max(0, len(table) - 1))  # None, if its time is one that no range reaches.
 
-    def first_ns(self, item_id: int, from_ns: int) -> int | None:
-        """Source time of the oldest row at or after a time; None: there is none."""
-        return self._row_after(item_id, from_ns)
-
     def gaps(self, span: TimeRange, item_id: int | None = None) -> list[Row]:
         """Gap records that touch the range (and the item), by start."""
-        rows = self._gaps_before(span.to_ns)
         return [
             row
-            for row in rows
+            for row in self._gaps_before(span.to_ns)
             if _int(row, "to_ns") > span.from_ns and (item_id is None or self._touches(row, item_id))
         ]
 
@@ -199,7 +194,6 @@ class StoredHistory:
         return pa.concat_tables(tables).filter(within).sort_by("sequence")
 
     def hot_events(self) -> pa.Table:
-        """Events of the hot tail alone."""
         return hot.events_table(self._hot.events)
 
     def intervals(
@@ -325,8 +319,7 @@ class StoredHistory:
         return self._rows(item_id, TimeRange(span.from_ns if start is None else start, span.to_ns))
 
     def _between_usable(self, item_id: int, span: TimeRange, settings: AggregateSettings) -> TimeRange:
-        """The range, and around it as far as a usable row on each side: so the value at a time is the same in every
-        range. Rows are looked for in steps that grow, REACH_NS at most."""
+        """The range, and around it as far as a usable row on each side, REACH_NS at most: values depend on no range."""
         low, high, step = span.from_ns, span.to_ns, BUCKET_NS
         while step < REACH_NS and not (low < span.from_ns and self._has_usable(item_id, low, span.from_ns, settings)):
             start = self._row_before(item_id, low)
@@ -335,15 +328,14 @@ class StoredHistory:
             low, step = max(start - step * (low < span.from_ns), -TIME_LIMIT_NS), 4 * step
         step = BUCKET_NS
         while step < REACH_NS and not (high > span.to_ns and self._has_usable(item_id, span.to_ns, high, settings)):
-            end = self._row_after(item_id, high)
+            end = self.row_after(item_id, high)
             if end is None:
                 break
             high, step = min(end + 1 + step * (high > span.to_ns), TIME_LIMIT_NS), 4 * step
         return TimeRange(low, high)
 
     def _has_usable(self, item_id: int, from_ns: int, to_ns: int, settings: AggregateSettings) -> bool:
-        rows = self._rows(item_id, TimeRange(from_ns, to_ns))
-        return bool((rows.quality >> 30 <= settings.usable_max).any())
+        return bool((self._rows(item_id, TimeRange(from_ns, to_ns)).quality >> 30 <= settings.usable_max).any())
 
     def _partials(self, item_id: int, span: TimeRange, with_extremes: bool) -> list[Partials]:
         """Partials of the item in every minute that the range touches, those of the hot tail last."""
@@ -406,7 +398,7 @@ class StoredHistory:
                     best = max(best, int(exact.max()))
         return best
 
-    def _row_after(self, item_id: int, from_ns: int) -> int | None:
+    def row_after(self, item_id: int, from_ns: int) -> int | None:
         """Source time of the item's oldest row at or after a time."""
         best = self._hot_extreme(item_id, pc.field("source_ns") >= from_ns, is_last=False)
         entries = [one for one in self._manifest.of_kind(FileKind.PARTIALS) if one.max_source_ns >= from_ns]

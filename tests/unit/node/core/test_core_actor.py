@@ -214,16 +214,17 @@ def test_what_is_committed_while_a_fold_waits_for_its_turn_waits_with_it(tmp_pat
     one = Audited(at_ns=1, user="ada", action="test", subject="", detail="")
     orders = OrdersGiven([one] * (FOLD_COST_MAX // RECORD_COST + 1))
 
-    async def story() -> None:
+    async def story() -> Position:
         async with running(core, tmp_path), asyncio.timeout(PATIENCE_S):
             while core.waited < 10:
                 core.tell(orders)
                 core.wake()
                 await asyncio.sleep(0)
                 core.commit(core.log.committed)
+            return core.log.end
 
-    asyncio.run(story())
-    assert core.root.folded_to == core.log.end, "it is folded in the end"
+    told_to = asyncio.run(story())
+    assert core.root.folded_to >= told_to, "it is folded in the end; a mark may stand behind it"
 
 
 def test_the_pace_of_followers_hears_how_busy_the_loop_is_and_where_the_log_ends(

@@ -19,6 +19,7 @@ from albireo.node.core.history_questions import (
     UNDER_WAY_OF_ONE_MAX,
     HistoryQuestions,
 )
+from albireo.node.core.peer_links import PeerLinks
 from albireo.runtime import Letter
 from tests.parts.core_pair import aside
 from tests.parts.lone import LoneNode, Program, asked_until
@@ -27,15 +28,22 @@ OPERATOR = "operator@desk"
 BEGIN = Instant(10 * SECOND)
 
 
-class HistoryEnd:
-    """The end of a link to a history that does what a test wants."""
+Told = tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]
+
+
+class Ends:
+    """The ends of two links: to a history that does what a test wants, and to its askers."""
 
     def __init__(self) -> None:
         self.is_there = True
         self.asked: list[Ask] = []
+        self.told: list[Told] = []
 
-    def send(self, message: Ask) -> bool:
-        if self.is_there:
+    def send(self, message: AnyMessage, raw: Sequence[bytes | memoryview] = (), to: bytes = b"") -> bool:
+        if to:
+            self.told.append((to, message, raw))
+        elif self.is_there:
+            assert isinstance(message, Ask)
             self.asked.append(message)
         return self.is_there
 
@@ -44,10 +52,11 @@ class Desk:
     """The questions under way, and what each asker was told."""
 
     def __init__(self) -> None:
-        self.end = HistoryEnd()
-        self.told: list[tuple[bytes, AnyMessage, Sequence[bytes | memoryview]]] = []
+        self.end = Ends()
+        self.told = self.end.told
         self.access = AccessJudge("root", AccessFold())
-        self.questions = HistoryQuestions(self.end, lambda *one: self.told.append(one))  # type: ignore[arg-type]
+        link: Any = self.end
+        self.questions = HistoryQuestions(link, PeerLinks())
 
     def ask(self, asker: bytes, number: int, what: str = "stats", of: str = "history", now: Instant = BEGIN) -> None:
         ask = Ask(request_id=number, what=what, of=of, arguments={"n": number})
