@@ -4,12 +4,12 @@ import asyncio
 import os
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from albireo.cli.pair.reach import Remote
-from albireo.client import NodeRefused, NodeUnreachable, ProducerRefused, SampleProducer, connect
+from albireo.client import Client, NodeRefused, NodeUnreachable, ProducerRefused, SampleProducer, connect
 from albireo.machine.access.needs import QUESTIONS
 from albireo.model.access import ROLE_WORDS, AccessRole, RoleGrant
 from albireo.model.feature import FEATURE_LEVEL
@@ -37,7 +37,7 @@ async def given(plant: Plant, role: AccessRole, member: int = 0, node: str = "")
     await until(lambda: core.root.access.role_of(DESK) is wanted, f"{DESK} is {role.word}")
 
 
-def error_of(remote: Remote, what: str, **arguments: object) -> str:
+def error_of(remote: Client, what: str, **arguments: Any) -> str:
     try:
         remote.ask(what, timeout_s=PATIENCE_S, **arguments)
     except NodeRefused as refused:
@@ -47,7 +47,7 @@ def error_of(remote: Remote, what: str, **arguments: object) -> str:
 
 def told(plant: Plant, member: int, *questions: str) -> dict[str, str]:
     """What DESK hears to each question: the refusal, or nothing."""
-    remote = Remote(PLACES[member], plant.lines[member].endpoint, plant.keys[DESK])
+    remote = connect(plant.lines[member], keys=plant.keys[DESK], is_pinned=True)
     try:
         return {one: error_of(remote, one) for one in questions}
     finally:
@@ -84,7 +84,7 @@ def test_a_refused_order_is_on_record_with_the_key_and_the_name_that_was_claimed
             await given(plant, AccessRole.VIEW)
 
             def forge() -> list[str]:
-                remote = Remote(PLACES[0], plant.lines[0].endpoint, plant.keys[DESK])
+                remote = connect(plant.lines[0], keys=plant.keys[DESK], is_pinned=True)
                 try:
                     return [
                         error_of(remote, "access_grant", principal=DESK, role="admin", user="root"),

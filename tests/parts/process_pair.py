@@ -36,7 +36,7 @@ NOT_NOW = (
     "this log ends at",
     "not ready",
     "alone in the set",
-    "did not answer",
+    "had no answer",
     "silent",
 )
 """Of refusals whose remedy is to order again: on a busy machine a member may have left the set for a moment."""

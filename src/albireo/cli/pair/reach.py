@@ -6,7 +6,6 @@ speak for it. Without keys the endpoint must be on loopback.
 
 import contextlib
 import getpass
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,11 +14,11 @@ import msgspec
 
 from albireo.cli.output import ExitCode, Failure
 from albireo.cli.place import find_data
-from albireo.client import ClientError, NodeRefused, NodeUnreachable, connect
-from albireo.codec.message import Answer, Ask
+from albireo.client import ClientError, NodeRefused, NodeUnreachable, TargetRefused, connect
 from albireo.node.member.action_replies import WHAT_TO_DO
-from albireo.runtime import Keys, SyncLink
+from albireo.runtime import Keys
 from albireo.runtime.errors import RuntimeFault
+from albireo.runtime.link.lines import LineTo
 
 REMOTE_S: Final = 2.0
 ACTION_S: Final = 20.0
@@ -27,38 +26,6 @@ ACTION_S: Final = 20.0
 
 Asker = Callable[..., object]
 """`ask` of a client: (what, timeout_s, arguments) -> result; raises NodeRefused, NodeUnreachable."""
-
-
-class Remote:
-    """A member on another machine, or at least in another directory."""
-
-    def __init__(self, place: str, endpoint: str, keys: Keys | None) -> None:
-        """Raises NodeUnreachable."""
-        self._place = place
-        self._endpoint = endpoint
-        self._request_id = 0
-        try:
-            self._link = SyncLink.tcp(endpoint, keys, peer=place, timeout_s=REMOTE_S)
-        except RuntimeFault as error:
-            raise NodeUnreachable(f"{place} at {endpoint}: {error}") from error
-
-    def ask(self, what: str, *, timeout_s: float | None = None, **arguments: object) -> object:
-        self._request_id += 1
-        self._link.send(Ask(request_id=self._request_id, what=what, arguments=arguments))
-        ends = time.monotonic() + (timeout_s or REMOTE_S)
-        while (left := ends - time.monotonic()) > 0:
-            received = self._link.receive(left)
-            if received is None:
-                break
-            message = received[0]
-            if isinstance(message, Answer) and message.request_id == self._request_id:
-                if message.error:
-                    raise NodeRefused(what, message.error)
-                return message.result
-        raise NodeUnreachable(f"{self._place} at {self._endpoint} did not answer")
-
-    def close(self) -> None:
-        self._link.close()
 
 
 class ReachedMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,13 +103,12 @@ def other_member(own: ReachedMember, directory: Path) -> Iterator[ReachedMember]
         NodeUnreachable: with the reason.
     """
     other = own.pair["other"]
+    keys = directory / "keys" if (directory / "keys").is_dir() else None
+    door = LineTo(other["client"], other["place"])
     try:
-        keys = Keys.load(directory / "keys") if (directory / "keys").is_dir() else None
-    except RuntimeFault as error:
-        raise NodeUnreachable(str(error)) from error
-    remote = Remote(other["place"], other["client"], keys)
-    try:
+        remote = connect(door, keys=keys, timeout_s=REMOTE_S, is_pinned=True)
+    except TargetRefused as error:
+        raise NodeUnreachable(f"{other['place']} at {other['client']}: {error}") from error
+    with remote:
         pair = pair_of(remote.ask("status"), other["place"])
         yield ReachedMember(place=pair["place"], ask=remote.ask, pair=pair)
-    finally:
-        remote.close()
