@@ -150,6 +150,8 @@ class Registry:
             self._adapters[hello.producer] = RegisteredAdapter(
                 name=hello.producer, sender=sender, takes_orders=hello.takes_orders, heard_at=moment.now
             )
+        else:
+            self._adapters.pop(hello.producer, None)  # Else orders for its items went on to the program before.
         return Declaring(sender=sender, producer_id=known.producer_id, hello=hello, principal=principal)
 
     def declare_more(self, declaring: Declaring, moment: Moment, turn: Turn) -> None:

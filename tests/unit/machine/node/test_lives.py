@@ -4,7 +4,16 @@ import msgspec
 
 from albireo.codec import record
 from albireo.codec.frame import Frame
-from albireo.codec.message import Answer, Appended, AppendRefused, Ask, ProducerHello, ProducerWelcome, Successor
+from albireo.codec.message import (
+    Answer,
+    Appended,
+    AppendRefused,
+    Ask,
+    ProducerHello,
+    ProducerWelcome,
+    Successor,
+    WriteOrder,
+)
 from albireo.codec.record import GapFound, Kind, ProducerOpened, Record
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.producers import EARLIER_MAX, EarlierLife, Producers, Standing
@@ -362,3 +371,15 @@ def test_runs_of_starts_rise() -> None:
     assert first < run_of_start(Instant(3 * SECOND + MS), 0)
     assert run_of_start(Instant(3 * SECOND), 0, first) == first + 1
     assert run_of_start(Instant(100 * 365 * 86_400 * SECOND), (1 << 20) - 1) < 1 << 62
+
+
+def test_no_order_goes_to_a_program_whose_successor_has_no_items_and_takes_no_orders() -> None:
+    one = leader()
+    one.hello()
+    one.letter(ProducerHello(producer="p", run=2), sender=b"successor")
+    one.commit()
+    one.ask_write("c1", 2.0)
+    assert one.take(WriteOrder) == []
+    one.take(ProducerWelcome)
+    one.hello(run=3)
+    assert len(one.take(WriteOrder)) == 1, "to whoever takes orders next"
