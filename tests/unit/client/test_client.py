@@ -410,7 +410,8 @@ def test_a_program_that_ends_without_closing_ends_at_once_and_says_nothing() -> 
     program = (
         "from albireo import connect; from tests.unit.node.core.test_early_receipts import ITEM, batch\n"
         "client = connect('tcp://127.0.0.1:9', waits=False)\n"
-        "client.producer('p', [ITEM]).offer([batch(1)])"
+        "client.producer('p', [ITEM]).offer([batch(1)])\n"
+        "import logging; logging.getLogger('albireo.client').error('for who has set up logging')"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
