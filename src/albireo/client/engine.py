@@ -28,7 +28,7 @@ from albireo.runtime.link.dialing import MIND_S
 from albireo.runtime.link.lines import LineNews, Lines
 
 log: Final = logging.getLogger("albireo.client")
-log.addHandler(logging.NullHandler())  # A program that has set up no logging gets nothing on its standard error.
+log.addHandler(logging.NullHandler())  # A program that has set up no logging is not written over.
 
 CALLS_MAX: Final = 1_000
 """Calls that wait for the thread, which takes all of them in each turn."""

@@ -337,7 +337,8 @@ class Hellos:
         reason, objection = self._objection(hello, principal)
         if objection:
             turn.send(sender, _refused_for_good(hello, reason, objection))
-            turn.note("warning", "hello_refused", producer=hello.producer[:NAME_CHARS_MAX], reason=objection)
+            name = hello.producer[:NAME_CHARS_MAX]
+            turn.note("limited", "hello_refused", key=name, producer=name, reason=objection)
             return None
         if any(one.sender == sender and one.hello == hello for one in self._declaring):
             return None  # Asked again out of impatience: its welcome is on the way.

@@ -77,6 +77,7 @@ class Note(msgspec.Struct, frozen=True):
     """A line for the structured log."""
 
     level: str
+    """Method of the journal; `limited`, with a `key`, for what a peer can cause at any rate."""
     event: str
     fields: dict[str, object] = {}
 

@@ -306,10 +306,15 @@ class Core:
                 continue
             own.append((self._peers.sender_of(one), one.message, one.raw, one.principal))
         if self.private is not None:
-            own = self.private.hold(own, self._actor.wall_ns(), is_open=not self.root.admission.closed_because)
+            own = self.private.hold(own, self._actor.wall_ns(), self._is_admitted)
         if own:
             self._tell_letters(own)
         self._end_turn()
+
+    def _is_admitted(self, letter: OneLetter) -> bool:
+        """True: neither the log nor the sender's role keeps batches of this letter out."""
+        _, message, _, principal = letter
+        return not self.root.admission.closed_because and not self.root.access.lacks(principal, message)
 
     def _tell_letters(self, letters: Sequence[OneLetter]) -> None:
         is_described = any(isinstance(one, Ask) and one.what == "status" for _, one, _, _ in letters)

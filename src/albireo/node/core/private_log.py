@@ -116,17 +116,19 @@ class PrivateLog:
 
         self.log.start(synced, failed)
 
-    def hold(self, letters: Sequence[OneLetter], node_ns: int, *, is_open: bool) -> list[OneLetter]:
+    def hold(
+        self, letters: Sequence[OneLetter], node_ns: int, is_admitted: Callable[[OneLetter], bool]
+    ) -> list[OneLetter]:
         """Store the payloads that letters bring; returns the letters that need not wait for them.
 
         Args:
-            is_open: batches are admitted; otherwise there is nothing to store.
+            is_admitted: tells whether the batches of a letter may be taken now; otherwise there is nothing to store.
         """
         free: list[OneLetter] = []
         senders = {waiting[0] for _, waiting in self._waiting}
         for one in letters:
             sender, message, raw, _ = one
-            if is_open and isinstance(message, Append) and len(raw) == len(message.entries):
+            if isinstance(message, Append) and len(raw) == len(message.entries) and is_admitted(one):
                 if self._store(message.entries, raw, node_ns):
                     senders.add(sender)
             if sender in senders:

@@ -73,9 +73,9 @@ def _repairs_nothing(self: PeerRepair, piece: bytes | memoryview) -> None:
     self._core.log._stored.reader.found.clear()
 
 
-def _waits_for_nothing(self: PrivateLog, letters: Sequence[OneLetter], node_ns: int, *, is_open: bool) -> Any:
+def _waits_for_nothing(self: PrivateLog, letters: Sequence[OneLetter], *told: Any) -> Any:
     """Store a batch and admit it at once, without waiting for the sync of its payload."""
-    _hold(self, letters, node_ns, is_open=is_open)
+    _hold(self, letters, *told)
     self._waiting.clear()
     return letters
 

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
+
 from albireo.codec.frame import body_crc
 from albireo.codec.message import (
     Answer,
@@ -115,3 +117,17 @@ def test_ten_thousand_short_lived_clients_leave_nothing_behind(tmp_path: Path) -
                 assert isinstance(await asyncio.to_thread(early.asked, question), Answer)
 
     asyncio.run(story())
+
+
+def test_refused_hellos_do_not_push_other_lines_out_of_the_journal(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def story() -> None:
+        core = create(ARGUMENTS)
+        async with running(core, tmp_path) as context:
+            guests = context.bind("guests")
+            hello = ProducerHello(producer="core", run=1)
+            core.drained([Letter(guests, b"stranger", hello, []) for _ in range(200)])
+
+    asyncio.run(story())
+    assert capfd.readouterr().err.count("hello_refused") == 1

@@ -53,6 +53,10 @@ def draft(number: int, content: SampleBatch) -> Draft:
     return Draft(int(Stream.SAMPLES), int(Kind.FLOAT64), len(content), body, crc32c(body), 7, number, content)
 
 
+def admitted(_: OneLetter) -> bool:
+    return True
+
+
 def records(*content: record.Record) -> Draft:
     body = record.encode_records(0, 0, list(content))
     return Draft(int(Stream.STATE), int(Kind.RECORDS), len(content), body, crc32c(body), 0, 0, content)
@@ -190,7 +194,7 @@ def test_nothing_is_private_before_the_log_has_the_level_of_references(tmp_path:
     store = Store(tmp_path)
     store.level = REFERENCE_LEVEL - 1
     one = letter(b"p", draft(1, batch(1.0)))
-    assert store.private.hold([one], T0, is_open=True) == [one]
+    assert store.private.hold([one], T0, admitted) == [one]
     store.append(draft(1, batch(1.0)))
     assert [frame.header.kind for frame in store.pair.replay(0, 1)] == [Kind.FLOAT64]
     store.level = REFERENCE_LEVEL
@@ -203,7 +207,7 @@ def test_nothing_is_private_before_the_log_has_the_level_of_references(tmp_path:
 def test_a_payload_that_waits_stays_whatever_overtakes_it(tmp_path: Path) -> None:
     store = Store(tmp_path)
     waiting = draft(1, batch(7.0))
-    store.private.hold([letter(b"p", waiting)], T0, is_open=True)
+    store.private.hold([letter(b"p", waiting)], T0, admitted)
     store.sync()
     for number in range(1, 150):
         store.append(draft(number, batch(*[float(number)] * 5)))
@@ -231,7 +235,7 @@ def test_a_letter_waits_for_its_payload_and_the_senders_next_one_behind_it(tmp_p
     first = letter(b"p", draft(1, batch(1.0)))
     behind: OneLetter = (b"p", question, [], "local:0")
     other: OneLetter = (b"q", question, [], "local:0")
-    assert store.private.hold([first, behind, other], T0, is_open=True) == [other]
+    assert store.private.hold([first, behind, other], T0, admitted) == [other]
     told: list[OneLetter] = []
     assert not store.private.release(told.extend) and not told, "not on the disk"
     store.own.flush()
@@ -244,7 +248,7 @@ def test_a_letter_waits_for_its_payload_and_the_senders_next_one_behind_it(tmp_p
 def test_what_is_drafted_of_a_letter_is_stored_once(tmp_path: Path) -> None:
     store = Store(tmp_path)
     one, refused = draft(1, batch(1.0)), draft(9, batch(9.0))
-    store.private.hold([letter(b"p", one, refused)], T0, is_open=True)
+    store.private.hold([letter(b"p", one, refused)], T0, admitted)
     store.own.flush()
     told: list[OneLetter] = []
 
@@ -269,8 +273,8 @@ def test_nothing_is_stored_of_what_can_be_no_batch(tmp_path: Path) -> None:
         (AppendEntry(good.stream, good.kind, 1, good.body_crc), []),
     ]
     letters: list[OneLetter] = [(b"p", Append(entries=(entry,)), raw, "local:0") for entry, raw in wrong]
-    assert store.private.hold(letters, T0, is_open=True) == letters, "admission says why"
-    assert store.private.hold([letter(b"p", good)], T0, is_open=False), "nothing is admitted"
+    assert store.private.hold(letters, T0, admitted) == letters, "admission says why"
+    assert store.private.hold([letter(b"p", good)], T0, lambda _: False), "nothing is admitted"
     assert store.own.end.sequence == 0
     store.close()
 

@@ -11,8 +11,9 @@ import pytest
 
 from albireo.client import Acknowledged, BatchRefused, SampleProducer
 from albireo.codec import record, reference, samples
-from albireo.codec.frame import Frame, frames
-from albireo.codec.record import REFERENCE_LEVEL, Kind
+from albireo.codec.frame import Frame, body_crc, frames
+from albireo.codec.message import Append, AppendEntry
+from albireo.codec.record import REFERENCE_LEVEL, Kind, Stream
 from albireo.machine.node.answers import status_of
 from albireo.model import quality
 from albireo.model.case import Case
@@ -23,6 +24,7 @@ from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.node.history.hot import HotTail
+from albireo.runtime import Letter
 from albireo.runtime.actor.clock import boot_ns
 from tests.parts.core_pair import aside, private_plant, until
 from tests.parts.producing import producing
@@ -178,5 +180,25 @@ def test_the_member_that_took_them_finds_them_again_after_a_restart(tmp_path: Pa
                 producer.offer([batch(4)])
                 await aside(lambda: told(producer, 4))
                 assert values(primary, "p") == [1, 2, 3, 4], "its number goes on"
+
+    asyncio.run(story())
+
+
+def test_who_may_only_view_fills_no_disk(tmp_path: Path) -> None:
+    """A letter that is refused for want of a role stores nothing, and is not waited with."""
+
+    async def story() -> None:
+        async with private_plant(tmp_path, **PATIENT) as made:
+            await made.start(1)
+            await made.wait_for("active", "ready")
+            core = made.cores[0]
+            await until(lambda: core.root.folds.feature_level >= REFERENCE_LEVEL, "references are known to both")
+            assert core.private is not None
+            end = core.private.log.end
+            body = samples.encode_body(1, 1, batch(1))
+            append = Append(entries=(AppendEntry(Stream.SAMPLES, Kind.INT64, 1, body_crc(body)),))
+            clients = core._membership._links.clients  # type: ignore[attr-defined]  # It is a pair's.
+            core.drained([Letter(clients, b"x", append, [body], principal) for principal in ("rosa@desk", "")])
+            assert core.private.log.end.sequence == end.sequence + 1, "of the second, which has no key"
 
     asyncio.run(story())
