@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show, show_table
-from albireo.cli.place import data_option, find_data
+from albireo.cli.place import data_option, find_data, is_pair
 from albireo.pipeline import errors
 
 
@@ -26,7 +26,8 @@ def run(data: Path | None, out: Path | None, master: str | None, as_json: bool) 
 
     Writes Delta tables to OUT/tables and a self-contained page to OUT/report.html. The node may be running meanwhile.
     """
-    directory = find_data(data)
+    # A copied history needs no log beside it.
+    directory = find_data(data) if data is None or is_pair(data) else data
     answer = _run(directory / "history", out or directory / "pipeline", master)
     if as_json:
         emit(answer)
