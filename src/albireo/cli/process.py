@@ -11,8 +11,9 @@ from albireo.runtime.errors import DataLocked, DirectoryUnsafe, EndpointRefused,
 from albireo.runtime.link.curve import check
 from albireo.runtime.link.keys import Keys
 
-MISPLACED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT})
-"""Errors of a directory that was named wrongly, or belongs to somebody else: trying again does not help."""
+MISPLACED: Final = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.ENOENT})
+"""Errors of a directory that was named wrongly, or belongs to somebody else: trying again does not help. A disk that
+takes no writes is none of them: it may be mounted anew."""
 
 
 def run_until_stopped(kind: str, name: str, directory: Path, run: Callable[[], int], *, as_json: bool = False) -> int:
