@@ -35,8 +35,6 @@ def test_same_seed_same_story() -> None:
 RARE: Final = {
     "serves before its folds are those of its log": 8,
     "the batches of a life that is over are taken": 9,
-    "snapshot without the retained frames": 35,
-    "in the set before a restart could go on": 35,
 }
 """First of the seeds that are tried, where the ones before it only take time."""
 
