@@ -51,7 +51,7 @@ def sites_file() -> Path:
 
 
 def load_sites() -> SavedSites:
-    """What is saved; nothing without a file.
+    """Read the sites; none without a file.
 
     Raises:
         Failure: the file can't be read.

@@ -38,7 +38,7 @@ def command(seconds: float | None, place: Place, as_json: bool) -> None:
 
 
 def _scenarios_of(place: Place) -> BeginScenario | None:
-    """What begins a scenario of the simulated plant; None: there is none here."""
+    """Beginner of scenarios of the simulated plant; None: there is none here."""
     if isinstance(place, FarNode):
         return None
     site = site_of(place)
