@@ -42,6 +42,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "cases": ("albireo.cli.node.cases", "Alarm cases: list, acknowledge, shelve."),
     "keys": ("albireo.cli.site.keys", "Keys of the TCP links: make, list, trust, rotate, revoke."),
     "access": ("albireo.cli.site.access", "Who may do what: list, grant, revoke."),
+    "site": ("albireo.cli.site.sites", "Save nodes under a name, to reach them from here."),
     "topology": ("albireo.cli.site.topology", "Write or check a topology file."),
     "pipeline": ("albireo.cli.pipeline", "Turn the history into tables and a report with Spark."),
     "simulate": ("albireo.cli.proof.simulate", "Play the pair in seeded worlds full of faults."),

@@ -1,20 +1,16 @@
-"""Which node a command means: `--data DIR`, else the only one in `./var`, or of several the only one that runs.
+"""Which node of this machine a command means: `--data DIR`, else the only one in `./var`, or the only one that runs.
 
 The client is imported where it is used: a command that runs a node or a witness must not keep it in memory.
 """
 
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from albireo.cli.output import ExitCode, Failure, say
 from albireo.runtime.actor.directory import holder
-
-if TYPE_CHECKING:
-    from albireo.client import Client
 
 VAR: Final = Path("var")
 MEMBERS: Final = ("primary", "backup")
@@ -104,18 +100,3 @@ def is_pair(directory: Path) -> bool:
 
 def is_store(directory: Path) -> bool:
     return (directory / "log").is_dir()
-
-
-@contextlib.contextmanager
-def node_client(data: Path | None) -> "Iterator[Client]":
-    """A client of the node that is meant; its errors become failures with a remedy."""
-    from albireo.client import NodeRefused, NodeUnreachable, connect
-
-    directory = find_data(data)
-    try:
-        with connect(directory, is_pinned=True) as client:
-            yield client
-    except NodeUnreachable as error:
-        raise Failure(str(error), f"start it: albireo node run --data {directory} ...", ExitCode.UNREACHABLE) from error
-    except NodeRefused as error:
-        raise Failure(error.reason) from error

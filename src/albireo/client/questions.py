@@ -120,7 +120,8 @@ class Questions:
             if self._target.is_pinned and to.is_local and 0 not in self.machine.up:
                 check_listens(to.endpoint, to.link)
             return member, {}
-        if request.what in HANDED_ON:
+        is_far = not self._target.lines[0].is_local
+        if request.what in HANDED_ON or (is_far and request.what == "stats"):
             return member, {"of": request.of}
         if member is None:
             member = self.machine.chosen

@@ -44,7 +44,9 @@ def target_of(target: AnyTarget, keys: AnyKeys, *, is_pinned: bool = False) -> T
             if not one.is_local:
                 curve.check(one.endpoint, loaded)
         except EndpointRefused as error:
-            raise TargetRefused(str(error), "give tcp://HOST:PORT, and keys=DIRECTORY for another machine") from error
+            raise TargetRefused(
+                str(error), "give tcp://HOST:PORT, and the keys (keys=DIRECTORY, --keys) for another machine"
+            ) from error
     return Target(lines[:1] if is_pinned else lines, loaded, is_pinned)
 
 

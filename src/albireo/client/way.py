@@ -95,6 +95,6 @@ class Way(Lines):
             return f"at the node: albireo keys trust {keys.name} {keys.public} --data ITS_DIRECTORY"
         if fate in (ConnectionEvent.REFUSED.value, ConnectionEvent.BROKEN_OFF.value):
             if keys is None:
-                return "is it a node? If it wants keys: connect(..., keys=DIRECTORY), see docs/keys.md"
+                return "is it a node? If it wants keys, name yours (keys=DIRECTORY, --keys): docs/keys.md"
             return f"is it a node? If so trust its present key: albireo keys trust {name!r} KEY --keys {keys.directory}"
         return ""

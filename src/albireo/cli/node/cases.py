@@ -2,14 +2,13 @@
 
 import getpass
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from albireo.cli.display import time_text, value_text
 from albireo.cli.output import emit, json_option, show, show_table
-from albireo.cli.place import data_option, node_client
+from albireo.cli.target import Place, node_client, place_option
 from albireo.model.case import Action, Shelving
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -22,11 +21,11 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--all", "include_closed", is_flag=True, help="Closed cases as well, as long as they are remembered.")
-@data_option
+@place_option
 @json_option
-def list_cases(include_closed: bool, data: Path | None, as_json: bool) -> None:
+def list_cases(include_closed: bool, place: Place, as_json: bool) -> None:
     """List open cases, the most severe first."""
-    with node_client(data) as client:
+    with node_client(place) as client:
         cases: Any = client.ask("cases", include_closed=include_closed)
     cases.sort(key=lambda case: (-case["severity"], -case["case_id"]))
     if as_json:
@@ -68,19 +67,19 @@ def _action(name: str, text: str, *, has_duration: bool = False) -> None:
     @click.argument("case_ids", nargs=-1, type=int, required=True)
     @click.option("--comment", default="", help="Why; kept in the journal.")
     @click.option("--user", default=getpass.getuser, help="Who acts; the login name by default.")
-    @data_option
+    @place_option
     @json_option
     @_duration_option(has_duration)
     def act(
         case_ids: tuple[int, ...],
         comment: str,
         user: str,
-        data: Path | None,
+        place: Place,
         as_json: bool,
         duration_s: float | None = None,
     ) -> None:
         changed: list[Any] = []
-        with node_client(data) as client:
+        with node_client(place) as client:
             for case_id in case_ids:
                 asked: dict[str, Any] = {"action": name, "case_id": case_id, "user": user, "comment": comment}
                 if duration_s is not None:

@@ -1,13 +1,12 @@
 """`albireo forget`: take names that are no more out of the tables of a node."""
 
 import getpass
-from pathlib import Path
 from typing import Any
 
 import click
 
 from albireo.cli.output import emit, json_option, show
-from albireo.cli.place import data_option, node_client
+from albireo.cli.target import Place, node_client, place_option
 
 
 @click.command("forget")
@@ -15,15 +14,15 @@ from albireo.cli.place import data_option, node_client
 @click.argument("names", nargs=-1, required=True)
 @click.option("--reason", default="", help="Why; kept in the audit journal.")
 @click.option("--user", default=getpass.getuser, help="Who orders; the login name by default.")
-@data_option
+@place_option
 @json_option
-def command(kind: str, names: tuple[str, ...], reason: str, user: str, data: Path | None, as_json: bool) -> None:
+def command(kind: str, names: tuple[str, ...], reason: str, user: str, place: Place, as_json: bool) -> None:
     """Forget producers or items by their names: all that are given, or none.
 
     Neither is forgotten while it is alive or configured, nor an item with an open case. Stored values stay, under the
     name and the id that the item had. A program of a forgotten producer that comes back has to be started again.
     """
-    with node_client(data) as client:
+    with node_client(place) as client:
         arguments: dict[str, Any] = {"producers": names} if kind == "producer" else {"items": names}
         done = client.ask("forget", user=user, reason=reason, **arguments)
     if as_json:

@@ -2,14 +2,13 @@
 
 import fnmatch
 import time
-from pathlib import Path
 from typing import Any
 
 import click
 
 from albireo.cli.display import quality_text, time_text, value_text
 from albireo.cli.output import Failure, emit, json_option, show_table
-from albireo.cli.place import data_option, node_client
+from albireo.cli.target import Place, node_client, place_option
 from albireo.cli.view.state import is_diagnostic, natural
 from albireo.client import Client
 
@@ -18,15 +17,15 @@ WATCH_S = 1.0
 
 @click.command("items")
 @click.argument("patterns", nargs=-1)
-@data_option
+@place_option
 @json_option
 @click.option("--watch", is_flag=True, help="Show again every second until Ctrl-C.")
-def command(patterns: tuple[str, ...], data: Path | None, as_json: bool, watch: bool) -> None:
+def command(patterns: tuple[str, ...], place: Place, as_json: bool, watch: bool) -> None:
     """List items, the plant's first. PATTERNS are names with * and ?, such as `co_*`; without one all are listed.
 
     Names with a slash, such as plc/connected, are what the node, its adapters and its machine say of themselves.
     """
-    with node_client(data) as client:
+    with node_client(place) as client:
         while True:
             rows = _rows(client, patterns)
             if not rows and patterns:

@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from albireo.cli.output import ExitCode, Failure, say, show
-from albireo.cli.place import VAR, data_option, node_client, topology_option
+from albireo.cli.place import VAR, data_option, find_data, topology_option
 from albireo.cli.process import own_keys, run_until_stopped
 from albireo.cli.site.topology import read_topology
+from albireo.cli.target import node_client
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from albireo.model.topology import NodeConfig, Topology, UnknownPlace, find_place, places
 from albireo.node import boot
@@ -80,6 +81,6 @@ def _endpoints(topology: Topology, node: NodeConfig) -> Iterator[str]:
 @data_option
 def stop(data: Path | None) -> None:
     """Ask a running node to stop cleanly."""
-    with node_client(data) as client:
+    with node_client(find_data(data)) as client:
         client.ask("stop", of="boot")
     show("asked to stop")

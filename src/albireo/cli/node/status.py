@@ -1,7 +1,6 @@
 """`albireo status`: the node in one look; with -v, all that it says of itself."""
 
 import time
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,7 +9,7 @@ import msgspec
 from albireo.cli.display import time_text
 from albireo.cli.node.page import page_of
 from albireo.cli.output import emit, json_option, say, show, show_table
-from albireo.cli.pair.reach import ReachedMember, other_member, untrusted
+from albireo.cli.pair.reach import REMOTE_S, ReachedMember, other_member, pair_of, untrusted
 from albireo.cli.pair.table import (
     COLUMNS,
     VOTER_COLUMNS,
@@ -24,26 +23,25 @@ from albireo.cli.pair.table import (
     rows_of,
     voter_cells,
 )
-from albireo.cli.place import data_option, find_data, node_client
+from albireo.cli.target import FarNode, Place, node_client, place_option
 from albireo.client import Client, ClientError
 
 WATCH_S = 1.0
 
 
 @click.command("status")
-@data_option
+@place_option
 @json_option
 @click.option("--verbose", "-v", is_flag=True, help="Members, voters, actors, adapters, producers, followers too.")
 @click.option("--watch", is_flag=True, help="Show again every second until Ctrl-C.")
-def command(data: Path | None, as_json: bool, verbose: bool, watch: bool) -> None:
+def command(place: Place, as_json: bool, verbose: bool, watch: bool) -> None:
     """Show who leads, whether what is recorded is safe, what is wrong, and what to do.
 
     The other member of a pair is asked too, by its client endpoint; if it does not answer, it is shown as last heard.
     """
-    directory = find_data(data)
-    with node_client(directory) as client:
+    with node_client(place) as client:
         while True:
-            status = gather(client, directory)
+            status = gather(client, place)
             if watch and not as_json:
                 click.clear()
             if as_json:
@@ -66,31 +64,39 @@ def _asked(client: Client) -> dict[str, Any]:
     return answer
 
 
-def gather(client: Client, data: Path) -> dict[str, Any]:
+def gather(client: Client, place: Place) -> dict[str, Any]:
     """Answers of CORE, boot, history and the other member; a part that does not answer is null, not a failure."""
     status: dict[str, Any] = _asked(client)
-    status["data"] = str(data)
+    status["data"] = str(place)
     for part, what in (("boot", "actors"), ("history", "stats")):
         try:
             status[what] = client.ask(what, of=part, timeout_s=2.0)
         except ClientError:
             status[what] = None
     if status["pair"] is not None:
-        status["untrusted"] = untrusted(status["pair"], data)
-        status["members"] = msgspec.to_builtins(rows_of(_views(client, status["pair"], data)))
+        status["untrusted"] = [] if isinstance(place, FarNode) else untrusted(status["pair"], place)
+        status["members"] = msgspec.to_builtins(rows_of(_views(client, status["pair"], place)))
     status["summary"] = msgspec.to_builtins(page_of(status))
     return status
 
 
-def _views(client: Client, pair: dict[str, Any], data: Path) -> list[dict[str, Any]]:
+def _views(client: Client, pair: dict[str, Any], place: Place) -> list[dict[str, Any]]:
     """The pair as this member sees it, and as the other does if it answers."""
-    own = ReachedMember(place=pair["place"], ask=client.ask, pair=pair)
     try:
-        with other_member(own, data) as other:
-            # Another version of the program may say less; then what was heard of it has to do.
-            return [pair, other.pair] if set(pair) <= set(other.pair) else [pair]
+        other = _others_view(client, pair, place)
     except ClientError:
         return [pair]
+    # Another version of the program may say less; then what was heard of it has to do.
+    return [pair, other] if set(pair) <= set(other) else [pair]
+
+
+def _others_view(client: Client, pair: dict[str, Any], place: Place) -> dict[str, Any]:
+    """The pair as the other member sees it. Raises ClientError: it does not answer."""
+    if not isinstance(place, FarNode):
+        with other_member(ReachedMember(place=pair["place"], ask=client.ask, pair=pair), place) as other:
+            return other.pair
+    asked: Any = client.ask("status", member=0 if client.acting else 1, timeout_s=REMOTE_S)
+    return pair_of(asked, pair["other"]["place"])
 
 
 def _show(status: dict[str, Any]) -> None:

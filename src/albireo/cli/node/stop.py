@@ -8,7 +8,8 @@ import click
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, show
 from albireo.cli.pair.reach import ReachedMember, other_member, own_member
-from albireo.cli.place import find_data, node_client
+from albireo.cli.place import find_data
+from albireo.cli.target import node_client
 from albireo.client import NodeUnreachable
 from albireo.model.position import Position
 

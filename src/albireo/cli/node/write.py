@@ -4,14 +4,13 @@ import contextlib
 import getpass
 import re
 import uuid
-from pathlib import Path
 from typing import Any
 
 import click
 
 from albireo.cli.display import value_text
 from albireo.cli.output import Failure, emit, json_option, show
-from albireo.cli.place import data_option, node_client
+from albireo.cli.target import Place, node_client, place_option
 from albireo.model.command import Outcome
 from albireo.model.value import Value, ValueType
 
@@ -35,14 +34,14 @@ class NegativeNumbers(click.Command):
 @click.option("--reason", default="", help="Why; kept in the audit journal.")
 @click.option("--user", default=getpass.getuser, help="Who orders; the login name by default.")
 @click.option("--expires", "expires_s", default=10.0, show_default=True, help="Seconds after which it is not sent.")
-@data_option
+@place_option
 @json_option
-def command(item: str, value: str, reason: str, user: str, expires_s: float, data: Path | None, as_json: bool) -> None:
+def command(item: str, value: str, reason: str, user: str, expires_s: float, place: Place, as_json: bool) -> None:
     """Set ITEM to VALUE: a number, true or false (on, off), or text, as the item's type asks.
 
     Exit code 0 only if the device took the value (verified, or executed where there is no read-back).
     """
-    with node_client(data) as client:
+    with node_client(place) as client:
         known: Any = client.ask("items", names=[item])
         receipt: Any = client.ask(
             "write",

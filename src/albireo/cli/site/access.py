@@ -5,13 +5,12 @@ Spec: docs/access.md.
 
 import getpass
 import shlex
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from albireo.cli.output import emit, json_option, say, show, show_table
-from albireo.cli.place import data_option, node_client
+from albireo.cli.target import Place, node_client, place_option
 from albireo.model.access import ROLE_WORDS
 
 SOURCES: Final = {True: "on record", False: "with its key"}
@@ -28,11 +27,11 @@ def command() -> None:
 
 
 @command.command("list")
-@data_option
+@place_option
 @json_option
-def list_access(data: Path | None, as_json: bool) -> None:
+def list_access(place: Place, as_json: bool) -> None:
     """List everybody who has a role, and where it comes from."""
-    with node_client(data) as client:
+    with node_client(place) as client:
         rows: Any = client.ask("access_list")
     if as_json:
         emit({"access": rows})
@@ -57,35 +56,35 @@ def list_access(data: Path | None, as_json: bool) -> None:
 @click.argument("role", type=click.Choice(ROLE_WORDS))
 @click.option("--node", default="", help=NODE_HELP)
 @click.option("--user", default=getpass.getuser, help="Who acts; the login name by default.")
-@data_option
+@place_option
 @json_option
-def grant(name: str, role: str, node: str, user: str, data: Path | None, as_json: bool) -> None:
+def grant(name: str, role: str, node: str, user: str, place: Place, as_json: bool) -> None:
     """Give the holder of the key trusted as NAME a role.
 
     It takes the place of the role that NAME was given at the same node. Without anything on record NAME has the role of
     its key; from the first change on only what is on record counts.
     """
-    _change(data, as_json, "access_grant", principal=name, role=role, node=node, user=user)
+    _change(place, as_json, "access_grant", principal=name, role=role, node=node, user=user)
 
 
 @command.command("revoke")
 @click.argument("name")
 @click.option("--node", default="", help="Only the role given at this node; without it every role.")
 @click.option("--user", default=getpass.getuser, help="Who acts; the login name by default.")
-@data_option
+@place_option
 @json_option
-def revoke(name: str, node: str, user: str, data: Path | None, as_json: bool) -> None:
+def revoke(name: str, node: str, user: str, place: Place, as_json: bool) -> None:
     """Take roles from NAME; what is left to it is to view.
 
     An order that NAME has under way goes on to its receipt; the next one is refused. To keep NAME out altogether revoke
     its keys: `albireo keys revoke NAME`.
     """
-    _change(data, as_json, "access_revoke", principal=name, node=node, user=user)
+    _change(place, as_json, "access_revoke", principal=name, node=node, user=user)
 
 
-def _change(data: Path | None, as_json: bool, what: str, **arguments: Any) -> None:
+def _change(place: Place, as_json: bool, what: str, **arguments: Any) -> None:
     name = arguments["principal"]
-    with node_client(data) as client:
+    with node_client(place) as client:
         client.ask(what, **arguments)
         rows: Any = client.ask("access_list")
     row = next(one for one in rows if one["principal"] == name)

@@ -20,7 +20,6 @@ import time
 import tty
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -28,10 +27,11 @@ from rich.console import Console
 from rich.live import Live
 
 from albireo.cli.output import say
+from albireo.cli.target import Place, opened
 from albireo.cli.view.render import Clock, Size, page_of, plain_line, render
 from albireo.cli.view.screen import CaseActed, Quit, ScenarioBegun, Screen, Wish, WriteOrdered, pressed
 from albireo.cli.view.state import LiveState
-from albireo.client import Client, ClientError, NodeRefused, StateChange, connect
+from albireo.client import Client, ClientError, NodeRefused, StateChange
 from albireo.model.command import Outcome
 from albireo.plant.tunnel.processes import TunnelError
 from albireo.plant.tunnel.scenario import Scenario
@@ -79,9 +79,9 @@ News = StateChange | StatusKnown | OrderEnded | OperatorLine
 
 
 class LiveView:
-    """The live view of the node in `data`. `run` returns when the operator leaves or `is_over` says so."""
+    """The live view of the node that `where` names. `run` returns when the operator leaves or `is_over` says so."""
 
-    def __init__(self, where: Callable[[], Path], begin: BeginScenario | None = None) -> None:
+    def __init__(self, where: Callable[[], Place], begin: BeginScenario | None = None) -> None:
         """`begin` is there when a simulated plant can be reached."""
         self._where = where
         self._begin = begin
@@ -209,7 +209,7 @@ class LiveView:
         while not self._stop.is_set():
             try:
                 where = self._where()
-                with connect(where, is_pinned=True) as client:
+                with opened(where) as client:
                     for change in client.follow_state():
                         if self._stop.is_set():
                             return
@@ -224,7 +224,7 @@ class LiveView:
         while not self._stop.is_set():
             try:
                 where = self._where()
-                with connect(where, timeout_s=2.0, is_pinned=True) as client:
+                with opened(where) as client:
                     while not self._stop.is_set() and self._where() == where:
                         self._put(StatusKnown(_asked_status(client)))
                         self._stop.wait(STATUS_S)
@@ -256,7 +256,7 @@ class LiveView:
             case WriteOrdered():
                 return self._written(command_id, wish)
             case CaseActed():
-                with connect(self._where(), is_pinned=True) as client:
+                with opened(self._where()) as client:
                     client.ask(
                         "case_action",
                         action=wish.action.value,
@@ -269,7 +269,7 @@ class LiveView:
                 return OperatorLine("")
 
     def _written(self, command_id: str, wish: WriteOrdered) -> OrderEnded:
-        with connect(self._where(), is_pinned=True) as client:
+        with opened(self._where()) as client:
             receipt: Any = client.ask(
                 "write",
                 timeout_s=WRITE_S + 5.0,

@@ -9,15 +9,13 @@ import msgspec
 
 from albireo.cli.display import quality_text
 from albireo.cli.output import ExitCode, Failure, emit, json_option
-from albireo.cli.pair.acting import ActingDirectory
-from albireo.cli.place import data_option, find_data
+from albireo.cli.target import FarNode, Place, node_client, place_option
 from albireo.cli.view.state import LiveState
-from albireo.cli.view.view import LiveView
-from albireo.client import Client, ClientError, connect
+from albireo.cli.view.view import BeginScenario, LiveView
+from albireo.client import Client
 from albireo.plant.tunnel.processes import begin
 from albireo.plant.tunnel.wire import SOCKET_NAME
 from albireo.runtime.actor.clock import boot_ns
-from albireo.runtime.errors import RuntimeFault
 
 SITE = "site"
 """Folder in a demo's data directory, with topology, item tables, and the plant's socket."""
@@ -26,25 +24,25 @@ FIRST_STATE_S = 5.0
 
 @click.command("watch")
 @click.option("--for", "seconds", type=float, default=None, help="End after so many seconds.")
-@data_option
+@place_option
 @json_option
-def command(seconds: float | None, data: Path | None, as_json: bool) -> None:
+def command(seconds: float | None, place: Place, as_json: bool) -> None:
     """Live view of items and cases; ? shows the keys. With --json: the state as it is now, and the end."""
-    directory = find_data(data)
-    try:
-        with connect(directory, timeout_s=2.0, is_pinned=True) as client:
-            client.ask("status")
-            if as_json:
-                emit(snapshot(_first_state(client)))
-                return
-    except (ClientError, RuntimeFault) as error:
-        remedy = f"start it: albireo node run --data {directory}"
-        raise Failure(str(error), remedy, ExitCode.UNREACHABLE) from error
-    site = site_of(directory)
-    has_plant = (site / SOCKET_NAME).exists()
+    with node_client(place) as client:
+        client.ask("status")
+        if as_json:
+            emit(snapshot(_first_state(client)))
+            return
     ends = time.monotonic() + seconds if seconds is not None else float("inf")
-    view = LiveView(ActingDirectory([directory]), (lambda scenario: begin(site, scenario)) if has_plant else None)
-    view.run(lambda _live: time.monotonic() >= ends)
+    LiveView(lambda: place, _scenarios_of(place)).run(lambda _live: time.monotonic() >= ends)
+
+
+def _scenarios_of(place: Place) -> BeginScenario | None:
+    """Beginner of scenarios of the simulated plant; None: there is none here."""
+    if isinstance(place, FarNode):
+        return None
+    site = site_of(place)
+    return (lambda scenario: begin(site, scenario)) if (site / SOCKET_NAME).exists() else None
 
 
 def site_of(directory: Path) -> Path:
