@@ -67,16 +67,6 @@ def pieces(what: str, arguments: dict[str, Any]) -> Conversation["pa.Table"]:
             return _joined(tables, complete_to_ns)
 
 
-def first_row(arguments: dict[str, Any]) -> Conversation["pa.Table"]:
-    """The first row of the answer to `history_piece`, or none."""
-    cursor = ""
-    while True:
-        reply = yield from _piece("history_piece", {**arguments, "cursor": cursor, "rows_max": 1})
-        table, cursor = _table("history_piece", reply.raw), understood("history_piece", reply.result, _Piece).next
-        if len(table) or not cursor:
-            return table
-
-
 def _piece(what: str, arguments: dict[str, Any]) -> Conversation[NodeReply]:
     """One piece, asked for again while what is wrong may pass."""
     for tries in range(TRIES_MAX):

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -64,14 +65,18 @@ def test_a_terminal_gets_lines_for_people_and_no_json(tmp_path: Path) -> None:
     node = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
     os.close(theirs)
     said, is_stopping = b"", False
-    with contextlib.suppress(OSError):  # EIO: every process of the node has closed the terminal.
-        while piece := os.read(ours, 65_536):
-            said += piece
-            if not is_stopping and b"node root runs; in another terminal" in said:
-                is_stopping = True
-                node.send_signal(signal.SIGINT)
-    os.close(ours)
-    assert node.wait() == 0
+    try:
+        with contextlib.suppress(OSError):  # EIO: every process of the node has closed the terminal.
+            while select.select([ours], [], [], PATIENCE_S)[0] and (piece := os.read(ours, 65_536)):
+                said += piece
+                if not is_stopping and b"node root runs; in another terminal" in said:
+                    is_stopping = True
+                    node.send_signal(signal.SIGINT)
+        assert is_stopping and node.wait(PATIENCE_S) == 0, said.decode()
+    finally:
+        os.close(ours)
+        node.kill()
+        node.wait()
     text = said.decode()
     assert "boot node_started" in text and "node_stopped" in text
     assert '{"at"' not in text
