@@ -477,6 +477,21 @@ def test_at_its_stop_it_says_so_behind_everything_else(tmp_path: Path) -> None:
     in_loop(story)
 
 
+class RefusingCore(MemberCore):
+    """Refuses each hello."""
+
+    def __init__(self, word: dict[str, Any]) -> None:
+        super().__init__(leads=True)
+        self._word = word
+
+    def _take(self, letter: Letter) -> None:
+        if isinstance(letter.message, ProducerHello):
+            refused = AppendRefused(producer_sequence=0, run=letter.message.run, **self._word)
+            self.link.send(refused, to=letter.sender)
+        else:
+            super()._take(letter)
+
+
 @pytest.mark.parametrize(
     ("word", "says"),
     [
@@ -495,13 +510,9 @@ def test_an_adapter_that_is_refused_for_good_ends_and_says_why(tmp_path: Path, w
     """Its supervisor starts it anew, as another life."""
 
     async def story() -> None:
-        core = MemberCore(leads=True)
-        async with plc() as device, running(core, tmp_path):
+        async with plc() as device, running(RefusingCore(word), tmp_path):
             with pytest.RaisesGroup(pytest.RaisesExc(ActorFailed, match=says)):
                 async with running(adapter(device.port), tmp_path):
-                    await until(lambda: core.hellos, "a hello")
-                    refused = AppendRefused(producer_sequence=0, run=core.hellos[-1].run, **word)
-                    core.link.send(refused, to=core._sender)
                     await asyncio.Event().wait()
 
     in_loop(story)
