@@ -5,7 +5,6 @@ import json
 import os
 import pty
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -71,7 +70,7 @@ def test_a_terminal_gets_lines_for_people_and_no_json(tmp_path: Path) -> None:
                 said += piece
                 if not is_stopping and b"node root runs; in another terminal" in said:
                     is_stopping = True
-                    node.send_signal(signal.SIGINT)
+                    node.terminate()  # In the background SIGINT may be ignored, by the node too.
         assert is_stopping and node.wait(PATIENCE_S) == 0, said.decode()
     finally:
         os.close(ours)

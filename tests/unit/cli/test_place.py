@@ -75,7 +75,7 @@ def test_the_pipeline_takes_the_directory_of_a_pair_as_other_commands_do() -> No
     """The directory above both members, as for `status`; without a history it fails there, and not at the directory."""
     stores("demo/primary", "demo/backup")
     result = CliRunner().invoke(cli, ["pipeline", "run", "--data", "var/nothing"])
-    assert result.exit_code == ExitCode.USAGE and "var/nothing holds no node" in result.stderr
+    assert result.exit_code == ExitCode.FAILED and "var/nothing/history" in result.stderr
     result = CliRunner().invoke(cli, ["pipeline", "run", "--data", "var/demo"])
     assert "var/demo/primary" in result.stderr, result.stderr
 
