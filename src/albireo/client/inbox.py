@@ -4,6 +4,7 @@ engine --put--> inbox --take--> reader       the reader waits for `arrival`, a f
 """
 
 import threading
+from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
@@ -12,7 +13,7 @@ from albireo.client.errors import ClientError
 _Taken = TypeVar("_Taken")
 
 
-class Inbox(Generic[_Taken]):
+class Inbox(ABC, Generic[_Taken]):
     """Base of the inboxes: subclasses say what is kept, and what is left out when the reader is slow."""
 
     def __init__(self) -> None:
@@ -20,11 +21,13 @@ class Inbox(Generic[_Taken]):
         self._arrivals: list[Future[None]] = []
         self._error: ClientError | None = None
 
+    @abstractmethod
     def _is_empty(self) -> bool:
-        raise NotImplementedError
+        """Nothing is there to be taken."""
 
+    @abstractmethod
     def _taken(self) -> _Taken:
-        raise NotImplementedError
+        """Hand everything over, and keep nothing of it."""
 
     def take(self) -> _Taken:
         """Everything that is there, perhaps nothing.
