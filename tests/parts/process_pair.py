@@ -177,23 +177,49 @@ class Pair:
 
         def is_taken_over() -> bool:
             self.wait_for(**{active: "active", survivor: "ready"})
-            self.kill(active, *others)
-            taken, not_in_set = (
-                {f"root[{active}]": "silent", f"root[{survivor}]": state} for state in ("solo", "joining")
-            )
-            seen: list[dict[str, str]] = []
-
-            def has_ended() -> bool:
-                seen.append(self.states())
-                return seen[-1] in (taken, not_in_set)
-
-            until(has_ended, lambda: str(seen[-1]))
-            if seen[-1] == taken:
-                return True
-            self.start(active, *others)
-            return False
+            return self._takes_over(survivor, active, *others)
 
         until(is_taken_over, lambda: f"{self.states()}: no takeover")
+
+    def lose_acting(self) -> str:
+        """The same with whichever member is active; the one that was killed."""
+        lost: list[str] = []
+
+        def is_taken_over() -> bool:
+            lost[:] = [self.acting()]
+            (survivor,) = set(MEMBERS) - set(lost)
+            return self._takes_over(survivor, *lost)
+
+        until(is_taken_over, lambda: f"{self.states()}: no takeover")
+        return lost[0]
+
+    def acting(self) -> str:
+        """The member that leads, as soon as one does and the other is ready."""
+        found: list[str] = []
+
+        def is_whole() -> bool:
+            states = self.states()
+            found[:] = [name for name in MEMBERS if states.get(f"root[{name}]") == "active"]
+            return sorted(states.values()) == ["active", "ready"]
+
+        until(is_whole, lambda: f"{self.states()}: nobody leads")
+        return found[0]
+
+    def _takes_over(self, survivor: str, active: str, *others: str) -> bool:
+        """Whether it takes over once these are killed; if not, they are started again."""
+        self.kill(active, *others)
+        taken, not_in_set = ({f"root[{active}]": "silent", f"root[{survivor}]": state} for state in ("solo", "joining"))
+        seen: list[dict[str, str]] = []
+
+        def has_ended() -> bool:
+            seen.append(self.states())
+            return seen[-1] in (taken, not_in_set)
+
+        until(has_ended, lambda: str(seen[-1]))
+        if seen[-1] == taken:
+            return True
+        self.start(active, *others)
+        return False
 
     def is_voting(self, voter: str) -> bool:
         """Its process answers."""
