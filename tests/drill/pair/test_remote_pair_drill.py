@@ -198,7 +198,7 @@ def has_all(client: Client, member: int) -> bool:
     with contextlib.suppress(NodeRefused):
         (part,) = client.ask_parts("history_piece", of="history", member=member, **asked).raw
         counts: list[Any] = pa.ipc.open_stream(pa.py_buffer(part)).read_all().column("rows").to_pylist()
-        return sum(counts) == ROWS
+        return bool(sum(counts) == ROWS)
     return False
 
 
