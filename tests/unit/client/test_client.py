@@ -33,7 +33,7 @@ from albireo.client import (
     connect,
 )
 from albireo.client.conversation import understood
-from albireo.client.questions import OPEN_MAX, Request
+from albireo.client.questions import LOCKED_OUT_S, OPEN_MAX, Request
 from albireo.codec import samples
 from albireo.codec.message import ProducerHello, WriteOrder
 from albireo.codec.record import Kind
@@ -323,13 +323,16 @@ def test_one_member_tells_where_the_other_one_is_and_both_directories_do_as_well
 def test_keys_that_are_not_trusted_are_named_with_the_command_that_changes_it(tmp_path: Path) -> None:
     stranger = Keys.new(tmp_path / "stranger", "stranger@desk")
 
-    def refused(made: Plant, keys: Keys | None) -> ClientError:
+    def refused(made: Plant, keys: Keys | None, timeout_s: float = PATIENCE_S) -> ClientError:
+        """Told at once where only keys are in the way, and nobody else may come."""
         with pytest.raises(ClientError) as raised:
-            connect([one.endpoint for one in made.lines], keys=keys, timeout_s=2.0)
+            connect([one.endpoint for one in made.lines], keys=keys, timeout_s=timeout_s)
+        assert f"within {min(timeout_s, LOCKED_OUT_S):g} s" in raised.value.cause
         return raised.value
 
     async def story() -> None:
         async with keyed_plant(tmp_path, "mes-1") as made:
+            await made.start(1)
             here = await aside(lambda: refused(made, stranger))
             assert isinstance(here, KeyNotTrusted)
             assert "albireo keys trust" in here.remedy and str(stranger.directory) in here.remedy
@@ -338,7 +341,7 @@ def test_keys_that_are_not_trusted_are_named_with_the_command_that_changes_it(tm
             there = await aside(lambda: refused(made, stranger))
             assert isinstance(there, KeyNotTrusted)
             assert f"albireo keys trust stranger@desk {stranger.public}" in there.remedy
-            without = await aside(lambda: refused(made, None))
+            without = await aside(lambda: refused(made, None, 2.0))
             assert isinstance(without, KeyNotTrusted) and "keys=" in without.remedy
             with await aside(lambda: connect(made.lines[0].endpoint, keys=made.keys["mes-1"])) as client:
                 assert (await aside(client.status))["node"] == "root"
