@@ -296,7 +296,7 @@ class Root:
         is_serving = self.role.is_serving
         if self._hellos and is_serving:
             return self._last_append
-        due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline())
+        due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline(self.folded_to))
         return self._tick_at if due is None else min(due, self._tick_at)
 
     def _log_due(self) -> Instant | None:
