@@ -3,7 +3,6 @@
 import pytest
 
 from albireo.codec.message import FeedAck, FeedHello, FeedState
-from albireo.machine.feed import Leader
 from albireo.machine.feed.leader import (
     CREDIT_BYTES_MAX,
     FOLLOWERS_MAX,
@@ -11,6 +10,7 @@ from albireo.machine.feed.leader import (
     HOLDS_RETENTION,
     PULL_BYTES,
     UNDER_WAY_MAX,
+    Leader,
 )
 from albireo.machine.feed.state import TICK_NS, StateFeed
 from albireo.machine.node.turn import Turn
