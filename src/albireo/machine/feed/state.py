@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from albireo.codec import message as codec
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello, FeedState
-from albireo.machine.feed.leader import ALIVE_NS, FOLLOWERS_MAX, GONE_NS, Credit, LogFacts
+from albireo.machine.feed.leader import ALIVE_NS, GONE_NS, Credit, LogFacts, crowded
 from albireo.machine.node.turn import Turn
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import MS, Instant
@@ -68,8 +68,9 @@ class StateFeed:
         who = (principal, hello.follower)
         for other in [sender for sender, viewer in self._viewers.items() if viewer.who == who]:
             del self._viewers[other]
-        if len(self._viewers) >= FOLLOWERS_MAX:
-            return FeedAnswer(verdict="refused", reason=f"{FOLLOWERS_MAX} viewers are served already; close one")
+        full = crowded([one.who[0] for one in self._viewers.values()], principal)
+        if full:
+            return FeedAnswer(verdict="refused", reason=full)
         self._viewers[to] = viewer = _Viewer(who, hello.credit_bytes, now)
         self.credit_cut += viewer.credit.given != hello.credit_bytes
         return FeedAnswer(verdict="snapshot", log_id=facts.log_id, history=facts.history.entries)

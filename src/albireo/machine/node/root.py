@@ -144,7 +144,7 @@ class Root:
         self.access_changes = AccessChanges(self.access)
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission, self.config.limits)
-        self.forgetting = Forgetting(self.config, self.folds, self.registry, moment.now)
+        self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders, moment.now)
         self.admission.closed_because = self.role.cause
         self._raised_to = 0  # Feature level whose record is on its way in this tenure.
 
