@@ -170,13 +170,11 @@ class LimitOracle:
             self.judged, self.due = self.raw, NEVER
 
     def sample(self, value: float, quality: int, now_ms: int) -> None:
-        if quality >= 0x8000_0000:
+        if quality >= 0x8000_0000 or math.isnan(value):
             if self.due != NEVER:
                 self.raw, self.due = self.judged, NEVER
             return
-        if math.isnan(value):
-            return
-        slack = self.alarm.hysteresis if self.raw else 0.0
+        slack = self.alarm.hysteresis if self.judged else 0.0
         beyond = value > self.limit - slack if self.is_upper else value < self.limit + slack
         if beyond != self.raw:
             self.raw = beyond
