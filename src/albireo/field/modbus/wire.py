@@ -375,7 +375,7 @@ class Wire:
 
     @staticmethod
     def _tolerate_nonsense(client: AsyncModbusTcpClient) -> None:
-        """Let bytes that can't be read be nonsense to whoever waits, not an error in asyncio's handler, as pymodbus would."""
+        """Let what can't be read be nonsense to whoever waits; pymodbus would make it an error in asyncio's handler."""
         receive = client.ctx.callback_data
 
         def checked(data: bytes, addr: tuple[str, int] | None = None) -> int:
