@@ -31,7 +31,7 @@ def text(data: bytes) -> list[int]:
     return list(struct.unpack(">4H", data.ljust(8, b"\0")))
 
 
-CASES: list[tuple[dict[str, str], Value, list[int], Outcome, Value]] = [
+CASES: list[tuple[dict[str, str], Value, list[int], Outcome, object]] = [
     (COIL, True, [1], VERIFIED, True),
     (COIL, True, [0], MISMATCHED, False),
     (COIL, False, [0], VERIFIED, False),
@@ -87,7 +87,7 @@ CASES: list[tuple[dict[str, str], Value, list[int], Outcome, Value]] = [
 
 @pytest.mark.parametrize(("cells", "value", "held", "outcome", "read_back"), CASES)
 def test_a_read_back_compares_what_was_written(
-    cells: dict[str, str], value: Value, held: list[int], outcome: Outcome, read_back: Value
+    cells: dict[str, str], value: Value, held: list[int], outcome: Outcome, read_back: object
 ) -> None:
     def respond(unit: int, function: int, request: bytes) -> bytes:
         if function == 1:

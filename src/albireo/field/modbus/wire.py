@@ -39,6 +39,7 @@ from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, Send
 from albireo.field.modbus.items import TableKind
 
 DEFAULT_PORT: Final = 502
+_ADDRESS_REMEDY: Final = "write tcp://HOST:PORT, such as tcp://10.0.2.5:502"
 CLOSING_TURNS_MAX: Final = 100
 """Rounds of the loop within which an aborted socket is closed; it takes two."""
 _RST_ON_CLOSE: Final = struct.pack("ii", 1, 0)
@@ -143,13 +144,20 @@ def parse_url(url: str) -> Address:
     Raises:
         ConfigurationError: it is none.
     """
-    parts = urlsplit(url)
     try:
-        port = parts.port or DEFAULT_PORT
-    except ValueError:
-        port = 0
-    if parts.scheme != "tcp" or not parts.hostname or not 0 < port < 65536 or parts.path not in ("", "/"):
-        raise ConfigurationError(f"url is {url!r}; write tcp://HOST:PORT, such as tcp://10.0.2.5:502")
+        parts = urlsplit(url)
+        port = DEFAULT_PORT if parts.port is None else parts.port
+    except ValueError as error:
+        raise ConfigurationError(f"url is {url!r}: {error}; {_ADDRESS_REMEDY}") from error
+    # NB: what is left out silently is what somebody relies on.
+    beyond = {
+        "a user": "@" in parts.netloc, "a path": parts.path not in ("", "/"), "a query": "?" in url,
+        "a fragment": "#" in url, "port 0": port == 0,
+    }  # fmt: skip
+    if named := [name for name, is_there in beyond.items() if is_there]:
+        raise ConfigurationError(f"url is {url!r}: it has {' and '.join(named)}; {_ADDRESS_REMEDY}")
+    if parts.scheme != "tcp" or not parts.hostname:
+        raise ConfigurationError(f"url is {url!r}; {_ADDRESS_REMEDY}")
     return Address(parts.hostname, port)
 
 
