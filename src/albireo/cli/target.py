@@ -182,9 +182,11 @@ def node_client(place: Place, name: str | None = None) -> "Iterator[Client]":
 
 def failure_of(error: "ClientError", place: Place) -> Failure:
     """An error of the client as the failure of a command."""
-    from albireo.client import NodeRefused, NodeUnreachable, OutcomeUnknown, TargetRefused
+    from albireo.client import AccessRefused, NodeRefused, NodeUnreachable, OutcomeUnknown, TargetRefused
     from albireo.client.errors import WHAT_TO_DO
 
+    if isinstance(error, AccessRefused):
+        return Failure(error.reason.removesuffix(f"; {error.remedy}"), error.remedy)
     if isinstance(error, NodeRefused):
         reason, _, remedy = error.reason.partition(WHAT_TO_DO)
         return Failure(reason, remedy)

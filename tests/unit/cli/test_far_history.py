@@ -68,7 +68,10 @@ def produce(lone: LoneNode) -> None:
             text: list[Sample] = [(1, BEGIN, "auto", 0), (1, BEGIN + 70 * SECOND, "hand", 0)]
             producer.offer([batch_of(text, ValueType.STRING, BEGIN + 70 * SECOND)])
             assert producer.flush(PATIENCE_S)
-        for name, count in (("co", COUNT), ("mode", 2)):
+        with client.producer("boiler", [CO, MODE]) as producer:  # A second life: something is missing since the first.
+            producer.offer([batch_of([(1, BEGIN + 90 * SECOND, "auto", 0)], ValueType.STRING, BEGIN + 90 * SECOND)])
+            assert producer.flush(PATIENCE_S)
+        for name, count in (("co", COUNT), ("mode", 3)):
             wait_for(count, partial(client.history, name, BEGIN - SECOND))
 
 
@@ -98,10 +101,12 @@ def test_answers_are_the_same_beside_the_node_and_through_its_door(tmp_path: Pat
             here, far = both(lone, "history", "co", *SPAN, *options)
             assert far == here
             assert len(far["rows"]) > 10
-        here, far = both(lone, "history", "root:mode", *SPAN, "--aggregate", "raw")
+        to_now = ["--from", iso(BEGIN), "--to", iso(BEGIN + 4_000 * SECOND)]
+        here, far = both(lone, "history", "root:mode", *to_now, "--aggregate", "raw")
         assert far == here
-        assert [row["value"] for row in far["rows"]] == ["auto", "hand"]
-        here, far = both(lone, "events", "--from", iso(BEGIN), "--to", iso(BEGIN + 4_000 * SECOND))
+        assert [row["value"] for row in far["rows"]] == ["auto", "hand", "auto"]
+        assert [gap["source"] for gap in far["gaps"]] == ["boiler"]
+        here, far = both(lone, "events", *to_now)
         assert far == here
         assert {"case", "control"} <= {row["kind"] for row in far["events"]}
         cases = both(lone, "events", "--kind", "case", "--item", "co", "--limit", "3")[1]["events"]
