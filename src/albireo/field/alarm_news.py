@@ -31,7 +31,7 @@ _UNBOUNDED_NS: Final = np.iinfo(np.int64).max
 
 
 class AlarmNews:
-    """Sides of the limits on which the last sent values lie, and the last poll of items with a rate."""
+    """Sides of the limits on which the last sent values lie, and the last usable poll of items with a rate."""
 
     def __init__(self, items: Sequence[DataItem]) -> None:
         count = len(items)
@@ -46,8 +46,9 @@ class AlarmNews:
         self._polled_quality = np.full(count, BAD_WAITING_FOR_INITIAL_DATA, np.uint32)
         self._polled_ns, self._polled_node_ns = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self._is_sent = np.ones(count, np.bool_)
-        """The last poll was sent."""
+        """The last usable poll was sent."""
         self._was_steep = np.zeros(count, np.bool_)
+        """The value moved too fast when that could be judged last."""
         self.moves_ns = np.array(
             [_UNBOUNDED_NS if one.frozen_s is None else int(one.frozen_s * SECOND / 4) for one in alarms], np.int64
         )
@@ -78,33 +79,41 @@ class AlarmNews:
         places: Rows,
     ) -> SampleBatch | None:
         rows, number, times = columns.rows[places], value[places], source_ns[places]
-        quality = columns.quality[places]
         polled = self._polled_float if columns.value_type is ValueType.FLOAT64 else self._polled_int
+        is_known = self._polled_quality[rows] < BAD
+        is_usable = (columns.quality[places] < BAD) & ~np.isnan(number)
         is_later = times > self._polled_ns[rows]
         # As CORE does, but for the counters that begin again: they are sent, and CORE finds that they are no step.
         with np.errstate(invalid="ignore", over="ignore"):
             change = np.abs(number.astype(np.float64) - polled[rows])
             steep_ns = change / self._rate[rows] * SECOND
-            is_steep = is_later & (steep_ns > (times - self._polled_ns[rows]).astype(np.float64))
-        news[places] |= is_steep | self._was_steep[rows]
-        has_moved = (number != polled[rows]) | (quality != self._polled_quality[rows])
-        is_first = ~self._is_sent[rows] & (self._polled_quality[rows] < BAD)
-        before = rows[news[places] & has_moved & is_first & is_later]
-        found = None
-        if len(before):
-            found = SampleBatch(
-                value_type=columns.value_type,
-                item_id=before.astype(np.uint32),
-                source_ns=self._polled_ns[before],
-                node_ns=self._polled_node_ns[before],
-                value=polled[before],
-                quality=self._polled_quality[before],
-            )
+            is_steep = steep_ns > (times - self._polled_ns[rows]).astype(np.float64)
+        can_judge = is_known & is_usable & is_later & ~np.isnan(change)
+        is_steep = np.where(can_judge, is_steep, self._was_steep[rows])
+        # Polls with the node's own time are judged as they come: behind a clock that was set back, against this one.
+        is_own = columns.source_ns is None
+        news[places] |= is_usable & (is_steep | self._was_steep[rows] | (is_own & is_known & ~is_later))
+        has_moved = (number != polled[rows]) | ~is_usable
+        is_before = news[places] & has_moved & is_known & ~self._is_sent[rows] & (is_own | is_later)
+        found = self._batch(columns.value_type, rows[is_before], polled) if is_before.any() else None
+        self._is_sent[rows] = np.where(is_usable, news[places], self._is_sent[rows] | is_before)
         self._was_steep[rows] = is_steep
-        polled[rows], self._polled_quality[rows] = number, quality
-        self._polled_ns[rows], self._polled_node_ns[rows] = times, node_ns
-        self._is_sent[rows] = news[places]
+        places = places[is_usable]
+        rows = rows[is_usable]
+        polled[rows], self._polled_quality[rows] = value[places], columns.quality[places]
+        self._polled_ns[rows], self._polled_node_ns[rows] = source_ns[places], node_ns
         return found
+
+    def _batch(self, value_type: ValueType, rows: Rows, polled: NDArray[np.float64] | NDArray[np.int64]) -> SampleBatch:
+        """The last usable poll of these items."""
+        return SampleBatch(
+            value_type=value_type,
+            item_id=rows.astype(np.uint32),
+            source_ns=self._polled_ns[rows],
+            node_ns=self._polled_node_ns[rows],
+            value=polled[rows],
+            quality=self._polled_quality[rows],
+        )
 
     def sent(self, rows: Rows, value: Numbers) -> None:
         """These values are sent: find between which edges each lies."""

@@ -2,6 +2,7 @@
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -172,7 +173,7 @@ def alarmed(width: float = 0.0, value_type: ValueType = F, **alarm: float) -> De
     return band_of(DataItem(name="a", value_type=value_type, alarm=msgspec.convert(alarm, AlarmSettings)), width=width)
 
 
-def sent(one: DeadBand, *numbers: float, quality: int = GOOD, from_s: int = 0) -> list[list[tuple[int, float]]]:
+def sent(one: DeadBand, *numbers: float, quality: int = GOOD, from_s: int = 0) -> list[list[tuple[int, Value]]]:
     """Poll once a second; what each poll sends, as (second of the poll, value)."""
     found = []
     for at, number in enumerate(numbers, start=from_s):
@@ -181,7 +182,7 @@ def sent(one: DeadBand, *numbers: float, quality: int = GOOD, from_s: int = 0) -
             [
                 (ns // SECOND, value)
                 for batch in batches
-                for ns, value in zip(batch.source_ns.tolist(), batch.value.tolist(), strict=True)
+                for ns, value in zip(batch.source_ns.tolist(), batch.values(), strict=True)
             ]
         )
     return found
@@ -211,10 +212,17 @@ def test_poll_before_a_bad_one_is_sent_with_it_where_there_is_a_rate() -> None:
     assert sent(one, 20, from_s=4) == [[(4, 20)]], "a bad poll is no value to come from"
 
 
-def test_no_poll_before_is_sent_when_the_clock_stood_or_went_back() -> None:
+@pytest.mark.parametrize(("is_device_time", "expected"), [(True, 1), (False, 2)])
+def test_poll_before_is_sent_over_the_nodes_clock_set_back_and_not_over_a_devices(
+    is_device_time: bool, expected: int
+) -> None:
+    """A device's time decides which sample is live: the poll before would be the newer one."""
     one = alarmed(rate_per_s=2.0)
-    sent(one, 20, 20, 20)
-    assert [len(batch) for batch in take(one, floats(30.0), at=3, wall=SECOND).batches] == [1]
+    for at, number in enumerate([20.0, 20.0, 20.0, 30.0]):
+        times = np.array([(1 if at == 3 else at) * SECOND], np.int64)
+        column = msgspec.structs.replace(floats(number), source_ns=times if is_device_time else None)
+        news = take(one, column, at=at, wall=int(times[0]))
+    assert sum(map(len, news.batches)) == expected
 
 
 def test_whatever_crosses_a_limit_or_its_band_is_sent_within_the_dead_band() -> None:
