@@ -7,7 +7,8 @@ each gateway is written to. Held:
 
 - no value is good and wrong, nor good where the unit can't have given one;
 - each honest unit is good all the time, and polled at least as often as POLLS_SHARE of the polls that there could be;
-- each order is verified, and the device holds it;
+- each order ends as it is told: verified is in the device, rejected is not. One is verified, of three at most: a write
+  that meets a device which hangs up is never sent twice, and may be unknown;
 - no process of the node ends.
 
 Spec: docs/drill.md; ADR-0166.
@@ -25,6 +26,7 @@ from albireo.client import Client, ClientError, connect
 from albireo.drill.ground import DrillError
 from albireo.drill.process import Group
 from albireo.drill.serving import ServingThread
+from albireo.model.command import Outcome
 from albireo.model.item import Reading
 from albireo.model.quality import GOOD
 from albireo.plant.unruly.cases import ADDRESSES, UnrulyCase, cases
@@ -62,10 +64,11 @@ LOOK_S: Final = 0.5
 WRITTEN: Final = 45
 """Address that is written to, of the last unit of each device."""
 ORDER_S: Final = 20.0
+ORDERS_MAX: Final = 3
 
 
 class GatewayAccount(msgspec.Struct, kw_only=True):
-    """What was seen of one device in one round."""
+    """Account of one device in one round."""
 
     device: str
     polls: int = 0
@@ -77,12 +80,17 @@ class GatewayAccount(msgspec.Struct, kw_only=True):
     """Readings of honest units that were not good."""
     lost: int = 0
     """Times that the whole device was told to be lost."""
+    orders: int = 0
+    """Orders given, up to the one that was verified."""
     written: bool = False
-    """The order was verified, and the device holds its value."""
+    """The last one was verified."""
+    untrue: int = 0
+    """Orders of which the device says otherwise than the receipt."""
 
     @property
     def held(self) -> bool:
-        return self.written and self.polls >= self.polls_min and not (self.wrong or self.not_good or self.lost)
+        is_seen_well = self.polls >= self.polls_min and not (self.wrong or self.not_good or self.lost)
+        return is_seen_well and self.written and not self.untrue
 
 
 class GatewayRound(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,12 +258,15 @@ class GatewayDrill:
             readings = dict(zip(self._places, client.read([*self._places]), strict=True))
             wrong = [
                 name for name, place in self._places.items()
-                if (readings[name].quality == GOOD) is self._is_bad(place)
+                if (readings[name].quality == GOOD) is self._is_bad(place) or self._is_unseen(place, readings[name])
             ]  # fmt: skip
             if not wrong:
                 return
             time.sleep(LOOK_S)
         raise DrillError(f"{len(wrong)} items are not as they have to be, such as {', '.join(wrong[:5])}")
+
+    def _is_unseen(self, place: _Place, reading: Reading) -> bool:
+        return reading.quality == GOOD and self._is_wrong(place, reading.value)
 
     def _is_bad(self, place: _Place) -> bool:
         return place.unit in UNRULY and place.address in self._gateways.cases[place.device].bad
@@ -270,20 +281,19 @@ class GatewayDrill:
         before = self._polls(client)
         began = time.monotonic()
         self._gateways.carry_out(self._gateways.reset())
-        is_written = False
-        # NB: the first changes tell everything as it is; an order changes what is right, so it comes at the end.
         for changes in client.watch(timeout_s=LOOK_S):
             for reading in changes.readings:
                 self._judge(reading, accounts)
             if time.monotonic() - began >= ROUND_S:
-                is_written = True
                 break
-        assert is_written
         took_s = time.monotonic() - began
         for name, polls in self._polls(client).items():
             accounts[name].polls = polls - before[name]
             accounts[name].polls_min = int(POLLS_SHARE * took_s * 1_000 / POLL_MS)
-            accounts[name].written = self._order(client, name)
+        # NB: an order changes what is right, so that nothing is judged until every one of them is seen.
+        for account in accounts.values():
+            self._order(client, account)
+        self._until_learnt(client)
         return GatewayRound(devices=tuple(accounts.values()), restarts=self._restarts(client))
 
     def _judge(self, reading: Reading, accounts: dict[str, GatewayAccount]) -> None:
@@ -297,22 +307,28 @@ class GatewayDrill:
         account = accounts[place.device]
         if reading.quality != GOOD:
             account.not_good += place.unit in HONEST
-        elif self._is_bad(place) or self._is_wrong(place, reading.value):
+        elif self._is_bad(place) or self._is_unseen(place, reading):
             account.wrong += 1
 
     def _polls(self, client: Client) -> dict[str, int]:
-        """How often the last unit of each device was read, as the node shows it."""
+        """How often the last unit of each device was read, as the node shows it; 0 before the first time."""
         names = [_Place(device, HONEST[-1], COUNTER).name for device in WORST]
         values = [one.value for one in client.read(names)]
-        return {device: int(value) for device, value in zip(WORST, values, strict=True) if isinstance(value, int)}
+        return {device: int(value or 0) for device, value in zip(WORST, values, strict=True)}
 
-    def _order(self, client: Client, device: str) -> bool:
-        """Whether an order to the last unit is verified, and the device holds the value."""
-        self._orders = self._orders % 1_000 + 1
-        place = _Place(device, HONEST[-1], WRITTEN)
-        receipt = client.write(place.name, self._orders, f"drill {NAME}", expires_s=ORDER_S)
-        holds = self._gateways.devices[device].holds(place.unit, place.address)
-        return receipt.outcome.value == "verified" and holds == self._orders
+    def _order(self, client: Client, account: GatewayAccount) -> None:
+        """Order a value of the last unit, until one is verified or ORDERS_MAX were given."""
+        place = _Place(account.device, HONEST[-1], WRITTEN)
+        device = self._gateways.devices[account.device]
+        while account.orders < ORDERS_MAX and not account.written:
+            account.orders += 1
+            self._orders = self._orders % 1_000 + 1
+            receipt = client.write(place.name, self._orders, f"drill {NAME}", expires_s=ORDER_S)
+            is_there = device.holds(place.unit, place.address) == self._orders
+            account.written = receipt.outcome is Outcome.VERIFIED
+            account.untrue += is_there if receipt.outcome is Outcome.REJECTED else account.written and not is_there
+            if not account.written:
+                self._tell(f"{account.device}: order {self._orders}: {receipt.outcome.value}: {receipt.detail}")
 
     def _restarts(self, client: Client) -> int:
         actors: Any = client.ask("actors", of="boot")
