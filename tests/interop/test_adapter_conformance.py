@@ -22,14 +22,14 @@ from albireo.model.item import NAME_PATTERN
 from albireo.model.quality import GOOD
 from albireo.model.samples import Strings
 from albireo.model.value import Value
-from albireo.plant.unruly.cases import ADDRESSES, CASES
+from albireo.plant.unruly.cases import ADDRESSES, cases
 from albireo.plant.unruly.manners import honest
 from albireo.runtime.actor.actor import running
 from albireo.runtime.actor.clock import boot_ns
 from tests.parts.field import LONG_MS, Plc, RecordingCore, comm, in_loop, until
 from tests.parts.port import free_port
 from tests.parts.steady import run_steadily
-from tests.parts.unruly import UnrulySite
+from tests.parts.unruly import TIMEOUT_S, UnrulySite
 
 FIELD = Path(__file__).resolve().parents[2] / "src" / "albireo" / "field"
 
@@ -348,6 +348,7 @@ def test_a_poll_can_be_given_up(world: World, tmp_path: Path) -> None:
     in_loop(story)
 
 
+CASES = cases(TIMEOUT_S)
 POLLS = 24
 """Polls, a second apart, within which everything about a device is learnt."""
 

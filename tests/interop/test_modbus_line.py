@@ -12,7 +12,6 @@ from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.reader import AWAY_REST, AWAY_RETRY_NS, REFUSED_RETRY_NS
 from albireo.field.modbus.wire import Address, Silence, Wire
 from albireo.model.instant import MS, SECOND
-from albireo.plant.unruly.cases import SLOW_S, TIMEOUT_S
 from albireo.plant.unruly.device import COUNTER, Manner, UnrulyDevice
 from albireo.plant.unruly.manners import (
     as_other_function,
@@ -27,7 +26,7 @@ from albireo.plant.unruly.manners import (
 )
 from tests.parts.field import in_loop
 from tests.parts.steady import run_steadily
-from tests.parts.unruly import UnrulySite
+from tests.parts.unruly import TIMEOUT_S, UnrulySite
 from tests.parts.waiting import PATIENCE_S
 
 SIXTY = tuple(range(60))
@@ -73,7 +72,7 @@ def test_thirty_silent_units_take_no_more_than_their_share_of_the_time() -> None
     run_steadily(story())
 
 
-@pytest.mark.parametrize("manner", [silent, refuses(11, SLOW_S)], ids=["silent", "refused"])
+@pytest.mark.parametrize("manner", [silent, refuses(11, TIMEOUT_S / 2)], ids=["silent", "refused"])
 def test_a_unit_that_is_back_is_seen_within_its_retry(manner: Manner) -> None:
     async def story() -> None:
         async with UnrulySite({1: manner, 2: honest}) as site:
@@ -95,7 +94,7 @@ def test_a_gateway_that_is_slow_to_refuse_is_not_asked_for_every_block(code: int
 
     async def story() -> None:
         addresses = tuple(range(0, 240, 20))
-        async with UnrulySite({1: refuses(code, SLOW_S), 2: honest}, dict.fromkeys((1, 2), addresses)) as site:
+        async with UnrulySite({1: refuses(code, TIMEOUT_S / 2), 2: honest}, dict.fromkeys((1, 2), addresses)) as site:
             for _ in range(20):
                 shown = await site.poll()
                 assert {place[0] for place, value in shown.items() if value is not None} == {2}

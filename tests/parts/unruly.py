@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from albireo.field.contract import DeviceLost, PolledColumns
 from albireo.field.kinds import Surroundings
@@ -12,8 +12,11 @@ from albireo.field.modbus.adapter import Modbus, create
 from albireo.model.instant import SECOND, Instant
 from albireo.model.quality import GOOD
 from albireo.model.samples import Strings
-from albireo.plant.unruly.cases import ADDRESSES, TIMEOUT_S
+from albireo.plant.unruly.cases import ADDRESSES
 from albireo.plant.unruly.device import COUNTER, Manner, UnrulyDevice
+
+TIMEOUT_S: Final = 0.1
+"""Longest wait of the adapter for one answer, by the loop's clock."""
 
 
 def rows_of(units: Mapping[int, Sequence[int]]) -> list[dict[str, str]]:

@@ -74,9 +74,10 @@ class Modbus:
         )
         laid = plan(table, limits)
         self._layout = Layout(table, laid)
-        # NB: a voter's line stands for one connection, so that one is never made anew behind its back.
-        reconnect = self._reconnect if config.voter_address is None else None
-        self._reader = LineReader(self._wire, laid, config.retries, now, reconnect)
+        self._reader = LineReader(self._wire, laid, config.retries, now)
+        if config.voter_address is None:
+            # NB: a voter's line stands for one connection, so that one is never made again behind its back.
+            self._wire.redial(self._outputs.closed)
         self._requests = 0
         self._errors = 0
 
@@ -100,10 +101,6 @@ class Modbus:
     async def connect(self) -> None:
         await self._wire.connect()
         self._reader.connected()
-
-    async def _reconnect(self) -> None:
-        await self.hang_up()
-        await self._wire.connect()
 
     async def close(self) -> None:
         await self.hang_up()

@@ -18,6 +18,7 @@ from albireo.field.modbus.decode import Unencodable, decode_one, encode_one
 from albireo.field.modbus.items import ModbusItem, RegisterType, TableKind
 from albireo.field.modbus.wire import (
     DataReply,
+    DeviceUnreachable,
     ExceptionCode,
     ExceptionReply,
     Nonsense,
@@ -130,14 +131,18 @@ async def verified(wire: Wire, item: ModbusItem, wanted: Sequence[int]) -> Writt
             await asyncio.sleep(READ_BACK_PAUSE_S)
         try:
             answer = await wire.read(item.kind, item.device_id, item.address, item.words)
-        except DeviceLost:
+        except DeviceUnreachable:
             answer = Silence()
+        except DeviceLost:
+            continue  # The next look makes a new connection, where that may be.
         if not isinstance(answer, DataReply):
             return Written(outcome=Outcome.EXECUTED, detail="the device confirmed it, but gives no read-back")
         found = _found(item, answer.data)
         read_back = _value_of(item, found)
         if _is_as_wanted(item, wanted, found):
             return Written(outcome=Outcome.VERIFIED, read_back=read_back)
+    if read_back is None:
+        return Written(outcome=Outcome.EXECUTED, detail="the device confirmed it, and hangs up when it is read back")
     return Written(outcome=Outcome.MISMATCHED, detail=f"read back {read_back!r}", read_back=read_back)
 
 

@@ -14,7 +14,7 @@ little.
 Spec: MODBUS Application Protocol V1.1b3, 7; MODBUS Messaging on TCP/IP V1.0b, 4.2; ADR-0166.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -23,7 +23,7 @@ import numpy as np
 from albireo.field.contract import DeviceLost
 from albireo.field.modbus.learnt import BlockPart, BlockRefusal, LearntBlock
 from albireo.field.modbus.plan import Block, PollPlan
-from albireo.field.modbus.wire import Answer, DataReply, ExceptionCode, ExceptionReply, Silence, Wire
+from albireo.field.modbus.wire import Answer, DataReply, DeviceUnreachable, ExceptionCode, ExceptionReply, Silence, Wire
 from albireo.model.instant import SECOND, Instant
 from albireo.model.quality import (
     BAD_CONFIGURATION_ERROR,
@@ -109,17 +109,11 @@ class LineReader:
         plan: PollPlan,
         retries: int,
         now: Callable[[], Instant],
-        reconnect: Callable[[], Awaitable[None]] | None,
     ) -> None:
-        """
-        Args:
-            retries: how often a part is asked for again, the first time that one is silent in a poll.
-            reconnect: ends the connection and makes another one, or raises DeviceLost; None: never.
-        """
+        """`retries`: how often a part is asked for again, the first time that one is silent in a poll."""
         self._wire = wire
         self._retries = retries
         self._now = now
-        self._reconnect = reconnect
         self._blocks = [LearntBlock(one) for one in plan.blocks]
         by_id: dict[int, list[LearntBlock]] = {}
         for block in self._blocks:
@@ -309,7 +303,7 @@ class LineReader:
         return answer
 
     async def _read(self, block: Block) -> Answer:
-        """Read one block; over a new connection if the device hangs up, and once more if it does again.
+        """Read one block; again if the device hangs up, over a new connection, and silence if it does so again.
 
         Raises:
             DeviceLost: there is no connection, and none can be made.
@@ -317,12 +311,13 @@ class LineReader:
         for _ in range(2):
             try:
                 answer = await self._wire.read(block.kind, block.device_id, block.address, block.count)
+            except DeviceUnreachable:
+                raise
             except DeviceLost:
-                if self._reconnect is None or (self._hang_ups >= HANG_UPS_MAX and not self._is_proven):
+                if not self._wire.redials or (self._hang_ups >= HANG_UPS_MAX and not self._is_proven):
                     raise
                 self._hang_ups += 1
                 self.errors += 1
-                await self._reconnect()
                 continue
             self._is_proven |= not isinstance(answer, Silence)
             return answer

@@ -14,6 +14,9 @@ It keeps pymodbus from doing on its own what must not be done here:
 Exchanges are one at a time, first come first served: many devices answer a second request before the first wrongly or
 not at all. A request that comes during a poll waits for one block, not for the poll.
 
+A connection that the device ended may be made again before the next request, by whoever has the turn: nothing was sent
+on it yet. One that was ended here never is.
+
 A connection ends by RST, never by FIN: what the kernel still holds of it is thrown away, and a device with few
 connections has this one free at once.
 
@@ -21,11 +24,12 @@ Spec: MODBUS Application Protocol V1.1b3, 6 and 7; MODBUS Messaging on TCP/IP V1
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 import struct
 import sys
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple, NoReturn
 from urllib.parse import urlsplit
@@ -161,6 +165,10 @@ def parse_url(url: str) -> Address:
     return Address(parts.hostname, port)
 
 
+class DeviceUnreachable(DeviceLost):
+    """There is no connection, and none could be made."""
+
+
 class Wire:
     """One connection, one exchange at a time."""
 
@@ -174,15 +182,20 @@ class Wire:
         self._waiting = False
         self._may_come_late = False
         """A request of this connection was not answered in time; its answer may still come."""
+        self._on_redial: Callable[[], object] | None = None
+        self._is_wanted = False
+        """It was connected, and nobody here has ended it since."""
+        self._attempt = 0
         logging.getLogger("pymodbus").setLevel(logging.CRITICAL)
 
     async def connect(self) -> None:
         """Open the connection.
 
         Raises:
-            DeviceLost: refused, unreachable, or no answer within the timeout.
+            DeviceUnreachable: refused, unreachable, no answer within the timeout, or closed meanwhile.
         """
         self.close()
+        attempt = self._attempt
         client = AsyncModbusTcpClient(
             self._address.host,
             port=self._address.port,
@@ -195,10 +208,11 @@ class Wire:
             client.register(reply)
         self._tolerate_nonsense(client)
         client.ctx.max_until_disconnect = sys.maxsize
-        if not await client.connect():
+        if not await client.connect() or attempt != self._attempt:
             client.close()
-            raise DeviceLost("no connection")
+            raise DeviceUnreachable("no connection")
         self._client = client
+        self._is_wanted = True
         self._may_come_late = False
         assert isinstance(client.ctx.transport, asyncio.Transport)
         self._transport = client.ctx.transport
@@ -207,6 +221,19 @@ class Wire:
 
     def close(self) -> None:
         """End the connection by RST. The socket closes a moment later; whoever waits for an answer learns it now."""
+        self._attempt += 1
+        self._is_wanted = False
+        self._end()
+
+    def redial(self, on_redial: Callable[[], object]) -> None:
+        """From now on make a connection that the device ended again, before the next request; `on_redial` hears it."""
+        self._on_redial = on_redial
+
+    @property
+    def redials(self) -> bool:
+        return self._on_redial is not None
+
+    def _end(self) -> None:
         client, self._client = self._client, None
         if client is None:
             return
@@ -258,6 +285,7 @@ class Wire:
             DeviceLost: the connection is gone.
         """
         async with self._turn:
+            await self._ready()
             client = self._connected()
             match kind:
                 case TableKind.COIL:
@@ -284,7 +312,7 @@ class Wire:
     ) -> WriteAnswer:
         """Write holding registers, once: function 6 for one, 16 for more."""
         async with self._turn:
-            if reason := self._refusal(may_send):
+            if reason := await self._refusal(may_send):
                 return NotSent(reason)
             client = self._connected()
             if len(registers) == 1:
@@ -296,7 +324,7 @@ class Wire:
     async def write_bit(self, device_id: int, address: int, bit: int, value: bool, may_send: SendGuard) -> WriteAnswer:
         """Change one bit of a holding register, once: function 22, which the device does in one step."""
         async with self._turn:
-            if reason := self._refusal(may_send):
+            if reason := await self._refusal(may_send):
                 return NotSent(reason)
             request = self._connected().mask_write_register(
                 address=address,
@@ -309,13 +337,25 @@ class Wire:
     async def write_coil(self, device_id: int, address: int, value: bool, may_send: SendGuard) -> WriteAnswer:
         """Switch one coil, once: function 5."""
         async with self._turn:
-            if reason := self._refusal(may_send):
+            if reason := await self._refusal(may_send):
                 return NotSent(reason)
             request = self._connected().write_coil(address, value, device_id=device_id)
             return await self._write_exchange(5, request)
 
-    def _refusal(self, may_send: SendGuard) -> str:
-        """Why a write must not leave now. Nothing is awaited between this and the bytes."""
+    async def _ready(self) -> None:
+        """Connect again if the device has hung up.
+
+        Raises:
+            DeviceUnreachable: that failed.
+        """
+        if self._on_redial is not None and self._is_wanted and not self.is_connected:
+            self._on_redial()
+            await self.connect()
+
+    async def _refusal(self, may_send: SendGuard) -> str:
+        """Why a write must not leave now. Nothing is awaited between the guard's word and the bytes."""
+        with contextlib.suppress(DeviceUnreachable):
+            await self._ready()
         reason = may_send()
         if reason == GOES_ON and not self.is_connected:
             return "the device is not connected"
@@ -323,7 +363,7 @@ class Wire:
 
     def _connected(self) -> AsyncModbusTcpClient:
         if self._client is None or not self._client.connected:
-            raise DeviceLost("connection closed")
+            raise DeviceUnreachable("connection closed")
         return self._client
 
     async def _write_exchange(
@@ -366,7 +406,7 @@ class Wire:
         Raises:
             DeviceLost: always.
         """
-        self.close()
+        self._end()
         raise DeviceLost(reason)
 
     def _connection_changed(self, is_connected: bool) -> None:

@@ -1,7 +1,7 @@
 """Cases: every way of misbehaving by name, and what may be seen of a unit that does it.
 
 Each unit of a case has the registers of `ADDRESSES`, which lie in three blocks, so that one can be wrong and the others
-right. Times are those for an adapter that waits TIMEOUT_S for an answer.
+right.
 """
 
 from typing import Final
@@ -11,9 +11,6 @@ import msgspec
 from albireo.plant.unruly import manners
 from albireo.plant.unruly.device import COUNTER, Manner
 
-TIMEOUT_S: Final = 0.1
-TOO_LATE_S: Final = 1.5 * TIMEOUT_S
-SLOW_S: Final = 0.5 * TIMEOUT_S
 ADDRESSES: Final = (*range(6), *range(40, 46), COUNTER)
 LACKED: Final = 3
 """Address that a unit lacks, or does not like."""
@@ -31,14 +28,14 @@ class UnrulyCase(msgspec.Struct, frozen=True):
     """It ends connections, or leaves the adapter no other choice."""
 
 
-CASES: Final[dict[str, UnrulyCase]] = {
+def cases(timeout_s: float) -> dict[str, UnrulyCase]:
+    """All of them, for an adapter that waits `timeout_s` for an answer."""
+    slow_s, too_late_s = 0.5 * timeout_s, 1.5 * timeout_s
+    return {**_QUICK, **_slow(slow_s, too_late_s)}
+
+
+_QUICK: Final[dict[str, UnrulyCase]] = {
     "silent": UnrulyCase("nobody is there", manners.silent),
-    "gateway-says-silent": UnrulyCase(
-        "the gateway says after a while that nobody is there (11)", manners.refuses(11, SLOW_S)
-    ),
-    "gateway-has-no-path": UnrulyCase(
-        "the gateway says after a while that it has no path (10)", manners.refuses(10, SLOW_S)
-    ),
     "lacks-an-address": UnrulyCase("one address is refused (2)", manners.lacks(LACKED), (LACKED,)),
     "lacks-two-addresses": UnrulyCase("two addresses are refused (3)", manners.lacks(1, 43, code=3), (1, 43)),
     "reads-few-registers": UnrulyCase("no more than 4 registers at once (3)", manners.reads_at_most(4), ()),
@@ -54,10 +51,6 @@ CASES: Final[dict[str, UnrulyCase]] = {
     "lacks-the-function": UnrulyCase("no such function (1)", manners.refuses(1)),
     "busy": UnrulyCase("always busy (6)", manners.refuses(6)),
     "unknown-exception": UnrulyCase("an exception that no standard knows", manners.refuses(0x77)),
-    "late": UnrulyCase("right answers, too late", manners.late(TOO_LATE_S)),
-    "late-without-number": UnrulyCase(
-        "right answers, too late, with transaction number 0", manners.late_without_number(TOO_LATE_S), hangs_up=True
-    ),
     "without-number": UnrulyCase("transaction number 0 in each answer", manners.without_number, ()),
     "with-other-number": UnrulyCase("another transaction number", manners.with_other_number),
     "as-other-unit": UnrulyCase("another unit's number", manners.as_other_unit),
@@ -67,7 +60,6 @@ CASES: Final[dict[str, UnrulyCase]] = {
     "too-short": UnrulyCase("a register less than was asked for", manners.too_short),
     "too-long": UnrulyCase("a register more than was asked for", manners.too_long),
     "miscounted": UnrulyCase("a wrong count of bytes", manners.miscounted),
-    "in-halves": UnrulyCase("half of a frame in time, the rest too late", manners.in_halves(TOO_LATE_S), hangs_up=True),
     "half-only": UnrulyCase("half of a frame, and no more", manners.half_only, hangs_up=True),
     "behind-another-frame": UnrulyCase("an old frame before the right one", manners.behind_another_frame, ()),
     "within-another-frame": UnrulyCase(
@@ -80,3 +72,22 @@ CASES: Final[dict[str, UnrulyCase]] = {
         "the answer of a web server", manners.noise(b"HTTP/1.1 400 Bad Request\r\n\r\n"), hangs_up=True
     ),
 }
+
+
+def _slow(slow_s: float, too_late_s: float) -> dict[str, UnrulyCase]:
+    """Those that depend on the time limit: answers that come slowly, and that come too late."""
+    return {
+        "gateway-says-silent": UnrulyCase(
+            "the gateway says after a while that nobody is there (11)", manners.refuses(11, slow_s)
+        ),
+        "gateway-has-no-path": UnrulyCase(
+            "the gateway says after a while that it has no path (10)", manners.refuses(10, slow_s)
+        ),
+        "late": UnrulyCase("right answers, too late", manners.late(too_late_s)),
+        "late-without-number": UnrulyCase(
+            "right answers, too late, with transaction number 0", manners.late_without_number(too_late_s), hangs_up=True
+        ),
+        "in-halves": UnrulyCase(
+            "half of a frame in time, the rest too late", manners.in_halves(too_late_s), hangs_up=True
+        ),
+    }

@@ -55,16 +55,18 @@ class UnitAsked(msgspec.Struct, frozen=True):
 class UnrulyDevice:
     """The device; runs in the event loop of its caller."""
 
-    def __init__(self, manners: Mapping[int, "Manner"], port: int = 0) -> None:
+    def __init__(self, manners: Mapping[int, "Manner"], *, keeps_requests: bool = True) -> None:
         """
         Args:
             manners: of each unit that is there.
-            port: 0 takes a free one.
+            keeps_requests: False for one that runs long.
         """
         self.manners = dict(manners)
-        self.port = port
+        self.port = 0
+        """Given by the kernel at the start."""
         self.asked: list[UnitAsked] = []
-        """Every request so far; grows while it runs."""
+        """Every request so far, if they are kept."""
+        self._keeps_requests = keeps_requests
         self.connections = 0
         self._written: dict[tuple[int, int], int] = {}
         self._reads: dict[int, int] = {}
@@ -127,7 +129,8 @@ class UnrulyDevice:
                     head = await reader.readexactly(_HEAD_BYTES)
                     body = await reader.readexactly(int.from_bytes(head[4:6], "big") - 1)
                     asked = UnitAsked(int.from_bytes(head[:2], "big"), head[6], body[0], body[1:])
-                    self.asked.append(asked)
+                    if self._keeps_requests:
+                        self.asked.append(asked)
                     manner = self.manners.get(asked.unit)
                     if manner is not None:
                         await manner(asked, line)
