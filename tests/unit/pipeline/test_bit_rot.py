@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from albireo.codec.history import FileEntry, FileKind, Manifest, encode_manifest
@@ -20,7 +19,7 @@ from albireo.node.history.files.intact import WHOLE_BYTES_MAX
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.sql import Database
 from albireo.pipeline.errors import SourceDamaged
-from albireo.pipeline.source import check, frame, open_history
+from albireo.pipeline.source import check, frame, named_failures, open_history
 from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
 
 FLIPS = 200
@@ -86,7 +85,7 @@ def test_sql_names_a_flipped_bit_too(tmp_path: Path) -> None:
 
 def large_file(tmp_path: Path) -> tuple[Path, FileEntry]:
     """A file that is too large to be checked whole by each question."""
-    store = some_history(tmp_path / "node", rows=60_000)
+    store = some_history(tmp_path / "node", rows=130_000)
     entry = store.manifest.of_kind(FileKind.SAMPLES)[0]
     assert entry.size_bytes > WHOLE_BYTES_MAX
     return store.root, entry
@@ -128,7 +127,8 @@ def test_spark_looks_at_page_checksums(spark: SparkSession, tmp_path: Path) -> N
     place = begin + meta.total_compressed_size // 2
     assert meta.path_in_schema == "value_f64"
     flipped(store.root / entry.path, store.root / entry.path, place, 2)
-    with pytest.raises(PySparkException):
+    with pytest.raises(SourceDamaged) as caught, named_failures(history, tmp_path / "spark.log"):
         frame(spark, history, FileKind.SAMPLES).selectExpr("sum(value_f64)").collect()
+    assert caught.value.path == store.root / entry.path
     unchecked = spark.read.parquet(str(store.root / entry.path)).selectExpr("sum(value_f64)")
     assert unchecked.collect() != right, "without the option another sum comes out, and nothing is said"
