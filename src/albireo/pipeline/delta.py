@@ -31,7 +31,7 @@ from pyspark.sql.types import StructType
 
 from albireo.pipeline.errors import OutputUnusable
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Grows when a table's meaning changes: an older table is then built anew from the whole history."""
 WATERMARK_KEY: Final = "albireo"
 COMMITS_LOOKED_AT: Final = 50

@@ -24,6 +24,8 @@ from pyspark.sql import functions as F
 
 from albireo.codec import history as stored
 from albireo.codec.history import FileKind
+from albireo.model.instant import WALL_NS_MAX
+from albireo.model.value import ValueType
 from albireo.pipeline import delta, rollup, tables
 from albireo.pipeline.config import spark_config
 from albireo.pipeline.errors import OutputBusy, OutputUnusable
@@ -152,7 +154,7 @@ def _stage_seconds(work: _Work, steps: _Steps) -> dict[str, list[delta.StagedFil
     steps.begin("seconds")
     points = _sample_points(work).unionByName(_around(work))
     seconds = rollup.rollup(
-        rollup.held(points, work.plan.known_to_ns),
+        _held(work, points),
         tables.SECOND_NS,
         tables.ROLLUP_1S,
         from_ns=work.plan.from_ns,
@@ -165,7 +167,7 @@ def _stage_minutes(work: _Work, steps: _Steps) -> dict[str, list[delta.StagedFil
     """Minutes from stored partials, hours from minutes, days from hours."""
     steps.begin("minutes")
     minutes = rollup.rollup(
-        rollup.held(_minute_points(work), work.plan.known_to_ns),
+        _held(work, _minute_points(work)),
         tables.MINUTE_NS,
         tables.ROLLUP_1MIN,
         from_ns=work.plan.from_ns,
@@ -190,6 +192,7 @@ def _stage_whole(work: _Work, steps: _Steps) -> dict[str, list[delta.StagedFile]
     rates = alarms.rate(changes, _first_known_ns(work), known_to_ns).persist()
     frames = {
         tables.ITEMS: coverage.item_table(items),
+        tables.ITEMS_SCD: coverage.item_versions(items),
         tables.GAPS: coverage.gap_table(gaps, items),
         tables.ALARM_CASES: cases,
         tables.ALARM_RATE: rates,
@@ -201,6 +204,11 @@ def _stage_whole(work: _Work, steps: _Steps) -> dict[str, list[delta.StagedFile]
     return {table.name: _stage(work, one.coalesce(1), table) for table, one in frames.items()}
 
 
+def _held(work: _Work, points: DataFrame) -> DataFrame:
+    limited = rollup.with_limits(points, frame(work.spark, work.history, FileKind.ITEMS))
+    return rollup.held(limited, work.plan.known_to_ns)
+
+
 def _around(work: _Work) -> DataFrame:
     """Points that are no rows: holes where gaps begin, and what held at the midnight before."""
     items = frame(work.spark, work.history, FileKind.ITEMS)
@@ -210,12 +218,22 @@ def _around(work: _Work) -> DataFrame:
         return holes
     day_before = stored.day_of(work.plan.from_ns - tables.DAY_NS)
     hours = _table_frame(work, path, tables.ROLLUP_1H, day_before)
-    return holes.unionByName(rollup.points_of_rollup(hours, work.plan.from_ns))
+    return holes.unionByName(rollup.points_of_rollup(hours, _begun(work), work.plan.from_ns))
+
+
+def _begun(work: _Work) -> DataFrame:
+    """Ids of the items that had a row before the days of this pass."""
+    days = delta.opened_table(_table_path(work.out, tables.AVAILABILITY))
+    earlier = [("day", "<", work.plan.from_day)]
+    found = [] if days is None else days.to_pyarrow_table(columns=["item_id"], filters=earlier)["item_id"].unique()
+    return work.spark.createDataFrame([(int(one.as_py()),) for one in found], "item_id bigint")
 
 
 def _sample_points(work: _Work) -> DataFrame:
     rows = frame(work.spark, work.history, FileKind.SAMPLES, work.plan.samples)
-    return rollup.points_of_samples(rows.where(F.col("source_ns") >= work.plan.from_ns))
+    # Times beyond the bounds are moved to them: then nothing is before the first midnight.
+    is_all = work.plan.from_ns <= -WALL_NS_MAX
+    return rollup.points_of_samples(rows if is_all else rows.where(F.col("source_ns") >= work.plan.from_ns))
 
 
 def _minute_points(work: _Work) -> DataFrame:
@@ -226,8 +244,10 @@ def _minute_points(work: _Work) -> DataFrame:
     stored_rows = frame(work.spark, work.history, FileKind.PARTIALS, work.plan.partials)
     partials = rollup.points_of_partials(stored_rows.where(F.col("first_ns") >= work.plan.from_ns))
     whole = partials.unionByName(rollup.with_inside(around))
+    integers = frame(work.spark, work.history, FileKind.ITEMS).where(F.col("value_type") == int(ValueType.INT64))
     # Item ids, never samples: at most as many as there are items.
-    late = [row.item_id for row in rollup.interleaved(whole).collect()]
+    found = rollup.useless(whole, work.plan.known_to_ns, integers.select("item_id").distinct())
+    late = [row.item_id for row in found.collect()]
     if not late:
         return whole
     # A literal list of thousands makes a slow plan; a small broadcast join does not.

@@ -71,7 +71,7 @@ def test_rollup_of_samples_is_what_duckdb_computes(
 
 def test_rollup_is_what_the_historian_answers(spark: SparkSession) -> None:
     """The numpy kernels of machine.history.intervals and Spark agree on every minute of every item."""
-    rows = [row for row in samples_of(3) if row["source_ns"] < KNOWN_TO]
+    rows = samples_of(3)
     points = rollup.points_of_samples(on_spark(spark, FileKind.SAMPLES, rows))
     frame = rollup.rollup(
         rollup.held(points, KNOWN_TO), tables.MINUTE_NS, tables.ROLLUP_1MIN, from_ns=DAY_BEFORE, is_dense=True
@@ -109,7 +109,8 @@ def test_rollup_of_partials_is_that_of_samples(spark: SparkSession, late: bool) 
     files = [rows[:third], rows[third : 2 * third], rows[2 * third :]]
     partials = [row for file in files for row in kernel_partials(file)]
     points = rollup.points_of_partials(on_spark(spark, FileKind.PARTIALS, partials))
-    useless = {row.item_id for row in rollup.interleaved(points).collect()}
+    integers = on_spark(spark, FileKind.ITEMS, ITEMS).select("item_id")
+    useless = {row.item_id for row in rollup.useless(points, rows[-1]["node_ns"], integers).collect()}
     assert bool(useless) == late
     usable = points.where(~F.col("item_id").isin(*useless, -1))
     wanted = rollup.points_of_samples(
