@@ -40,24 +40,26 @@ class HistoryFolder(msgspec.Struct, frozen=True, kw_only=True):
     manifest: Manifest
     intact: set[str] = msgspec.field(default_factory=set)
     """Paths of the files whose checksum was looked at."""
+    pins: Path | None = None
+    """Folder in which the files are that a run reads, under the same paths (pipeline.pins)."""
 
     def entries(self, kind: FileKind) -> list[FileEntry]:
         return self.manifest.of_kind(kind)
 
     def path(self, entry: FileEntry) -> Path:
-        return self.directory / entry.path
+        return (self.pins or self.directory) / entry.path
 
 
-def open_history(directory: Path) -> HistoryFolder:
-    """The history in `directory`, each listed file looked at (size only).
+def read_manifest(directory: Path) -> Manifest:
+    """The manifest of the history in `directory`.
 
     Raises:
-        HistoryMissing: no manifest, or a listed file is not there.
-        HistoryDamaged: the manifest can't be read, or a file has another size than listed.
+        SourceMissing: there is none.
+        SourceDamaged: it can't be read.
     """
     path = directory / stored.MANIFEST_NAME
     try:
-        manifest = stored.decode_manifest(path.read_bytes())
+        return stored.decode_manifest(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError) as error:
         raise SourceMissing(
             path, "there is no history here", "run a node on this data directory first, or name another with --data"
@@ -70,6 +72,15 @@ def open_history(directory: Path) -> HistoryFolder:
             f"the manifest can't be read ({error.reason})",
             f"a start of the node repairs it from {stored.PREVIOUS_NAME}; then run the pipeline again",
         ) from error
+
+
+def open_history(directory: Path, manifest: Manifest) -> HistoryFolder:
+    """The history in `directory`, each listed file looked at (size only).
+
+    Raises:
+        SourceMissing: a listed file is not there.
+        SourceDamaged: a file has another size than listed.
+    """
     history = HistoryFolder(directory=directory, manifest=manifest)
     for entry in manifest.files:
         _check(history.path(entry), entry)
@@ -150,9 +161,10 @@ def _py4j_errors() -> tuple[type[Exception], ...]:
 def _named(text: str, history: HistoryFolder, log: Path) -> SourceDamaged | OutputUnusable | SparkFailed:
     found = _NAMED_FILE.search(text)
     path = Path("/" + found["path"].lstrip("/")) if found else None
-    if path is not None and path.is_relative_to(history.directory.absolute()):
+    root = (history.pins or history.directory).absolute()
+    if path is not None and path.is_relative_to(root):
         return SourceDamaged(
-            path,
+            history.directory.absolute() / path.relative_to(root),
             "the file can't be read as Parquet of its kind",
             _RESTORE,
         )
