@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 import albireo
 from albireo.codec.history import FileKind
+from albireo.machine.history.trace import HOLD_NS
 from albireo.pipeline import delta, pins, tables
 from albireo.pipeline.commit import Change, TableFiles, check, commit, tended
 from albireo.pipeline.config import spark_config
@@ -33,7 +34,7 @@ from albireo.pipeline.session import spark_session
 from albireo.pipeline.source import HistoryFolder, named_failures, read_manifest
 from albireo.pipeline.staging import StagingWork, stage_all
 from albireo.pipeline.tables import Table
-from albireo.pipeline.touched import days_of
+from albireo.pipeline.touched import days_of, longest_hold_ns
 
 Progress = Callable[[int, int, str], None]
 """Called at the start of each step with steps done, steps in all, and what begins now."""
@@ -140,11 +141,14 @@ def _begun(history: HistoryFolder, out: Path) -> _Begun:
     if is_known(manifest, marks.values()) and {one.run for one in states.values()} == {runs.newest}:
         return begun
     base, days, folder = base_of(manifest, marks.values()), {}, out / pins.FOLDER
+    hold_ns = HOLD_NS
     if base is not None:
         found = news(manifest, base)
-        history = pins.pin(history, with_partials(manifest, [one.entry for one in found]), folder)
+        entries = [one.entry for one in found]
+        history = pins.pin(history, [*with_partials(manifest, entries), *manifest.of_kind(FileKind.ITEMS)], folder)
+        hold_ns = longest_hold_ns(history)
         days = days_of(history, found, open_from_ns(base))
-    todo = plan(manifest, base, days)
+    todo = plan(manifest, base, days, hold_ns)
     others = [one for one in manifest.files if one.kind not in (FileKind.SAMPLES, FileKind.PARTIALS)]
     return msgspec.structs.replace(
         begun,

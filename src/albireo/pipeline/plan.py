@@ -22,10 +22,10 @@ import msgspec
 
 from albireo.codec import history as stored
 from albireo.codec.history import FileEntry, FileKind, Hole, Manifest
+from albireo.machine.history.trace import HOLD_NS
 from albireo.model.instant import WALL_NS_MAX
 from albireo.model.position import EpochHistory
 from albireo.pipeline.delta import FORMAT, Watermark
-from albireo.pipeline.rollup import HOLD_NS_MAX
 from albireo.pipeline.tables import DAY_NS
 
 PARTS_MAX: Final = 8
@@ -136,20 +136,23 @@ def open_from_ns(base: Watermark) -> int:
     return midnight(base.complete_to_ns)
 
 
-def plan(manifest: Manifest, base: Watermark | None, days: Mapping[str, Collection[int]]) -> WorkPlan:
+def plan(
+    manifest: Manifest, base: Watermark | None, days: Mapping[str, Collection[int]], hold_ns: int = HOLD_NS
+) -> WorkPlan:
     """The work after which every table has taken in `manifest`.
 
     Args:
         base: from `base_of`.
         days: midnights of the new rows in each file of `news`, by path; a file that is not there has none before
             `open_from_ns`.
+        hold_ns: longest hold of any item.
     """
     mark = mark_of(manifest)
     if base is None:
         ranges: list[tuple[int, int | None]] = [(_firstmidnight(manifest), None)]
     else:
         midnights = {midnight(ns) for ns in _ended_or_new(base.holes, manifest.holes)}.union(*days.values())
-        ranges = _touched(midnights, open_from_ns(base))
+        ranges = _touched(midnights, open_from_ns(base), hold_ns)
     return WorkPlan(
         mark=mark,
         parts=tuple(_part(manifest, from_ns, to_ns) for from_ns, to_ns in ranges),
@@ -189,11 +192,11 @@ def _was_copied(entry: FileEntry, hole: Hole) -> bool:
     return not was_there and entry.first_sequence <= hole.last_sequence and entry.last_sequence >= hole.first_sequence
 
 
-def _touched(midnights: Collection[int], open_ns: int) -> list[tuple[int, int | None]]:
+def _touched(midnights: Collection[int], open_ns: int, hold_ns: int) -> list[tuple[int, int | None]]:
     """Runs of touched days, oldest first: each of these days, and as many more as a hold can reach."""
     ends: list[list[int]] = []
     for begin in sorted(one for one in midnights if one < open_ns):
-        end = begin + DAY_NS + -(-HOLD_NS_MAX // DAY_NS) * DAY_NS
+        end = begin + DAY_NS + -(-hold_ns // DAY_NS) * DAY_NS
         if ends and begin <= ends[-1][1]:
             ends[-1][1] = end
         else:

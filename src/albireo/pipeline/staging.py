@@ -19,6 +19,8 @@ from pyspark.sql import functions as F
 
 from albireo.codec import history as stored
 from albireo.codec.history import FileKind
+from albireo.model.instant import WALL_NS_MAX
+from albireo.model.value import ValueType
 from albireo.pipeline import delta, rollup, tables
 from albireo.pipeline.delta import StagedFile, TableState
 from albireo.pipeline.plan import WorkPart, WorkPlan
@@ -68,7 +70,7 @@ def stage_seconds(work: StagingWork, begin: Callable[[str], None]) -> dict[str, 
         return {}
     frames = [
         rollup.rollup(
-            rollup.held(_sample_points(work, part).unionByName(_around(work, part)), _known_to_ns(work, part)),
+            _held(work, part, _sample_points(work, part).unionByName(_around(work, part))),
             tables.SECOND_NS,
             tables.ROLLUP_1S,
             from_ns=part.from_ns,
@@ -86,7 +88,7 @@ def stage_minutes(work: StagingWork, begin: Callable[[str], None]) -> dict[str, 
         return {}
     frames = [
         rollup.rollup(
-            rollup.held(_minute_points(work, part), _known_to_ns(work, part)),
+            _held(work, part, _minute_points(work, part)),
             tables.MINUTE_NS,
             tables.ROLLUP_1MIN,
             from_ns=part.from_ns,
@@ -113,6 +115,7 @@ def stage_whole(work: StagingWork, begin: Callable[[str], None]) -> dict[str, li
     rates = alarms.rate(changes, _first_known_ns(work), known_to_ns).persist()
     frames = {
         tables.ITEMS: coverage.item_table(items),
+        tables.ITEMS_SCD: coverage.item_versions(items),
         tables.GAPS: coverage.gap_table(gaps, items),
         tables.ALARM_CASES: cases,
         tables.ALARM_RATE: rates,
@@ -129,6 +132,11 @@ def _joined(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionByName, frames)
 
 
+def _held(work: StagingWork, part: WorkPart, points: DataFrame) -> DataFrame:
+    limited = rollup.with_limits(points, frame(work.spark, work.history, FileKind.ITEMS))
+    return rollup.held(limited, _known_to_ns(work, part))
+
+
 def _known_to_ns(work: StagingWork, part: WorkPart) -> int:
     """End of what is known within a part: a hold goes on behind it, in days that stay as they are."""
     return work.plan.known_to_ns if part.to_ns is None else min(part.to_ns, work.plan.known_to_ns)
@@ -142,12 +150,23 @@ def _around(work: StagingWork, part: WorkPart) -> DataFrame:
         return holes
     day_before = stored.day_of(part.from_ns - tables.DAY_NS)
     hours = _table_frame(work, tables.ROLLUP_1H, day_before)
-    return holes.unionByName(rollup.points_of_rollup(hours, part.from_ns))
+    return holes.unionByName(rollup.points_of_rollup(hours, _items_begun(work, part), part.from_ns))
+
+
+def _items_begun(work: StagingWork, part: WorkPart) -> DataFrame:
+    """Ids of the items that had a row before the part."""
+    days = delta.opened_table(work.tables / tables.AVAILABILITY.name)
+    earlier = [("day", "<", part.from_day)]
+    found = [] if days is None else days.to_pyarrow_table(columns=["item_id"], filters=earlier)["item_id"].unique()
+    return work.spark.createDataFrame([(int(one.as_py()),) for one in found], "item_id bigint")
 
 
 def _sample_points(work: StagingWork, part: WorkPart) -> DataFrame:
     rows = frame(work.spark, work.history, FileKind.SAMPLES, part.samples)
-    return rollup.points_of_samples(_within(rows.where(F.col("source_ns") >= part.from_ns), "source_ns", part))
+    # Times beyond the bounds are moved to them: then nothing is before the first midnight.
+    is_all = part.from_ns <= -WALL_NS_MAX
+    begun = rows if is_all else rows.where(F.col("source_ns") >= part.from_ns)
+    return rollup.points_of_samples(_within(begun, "source_ns", part))
 
 
 def _within(rows: DataFrame, name: str, part: WorkPart) -> DataFrame:
@@ -164,8 +183,10 @@ def _minute_points(work: StagingWork, part: WorkPart) -> DataFrame:
     wanted = _within(stored_rows.where(F.col("first_ns") >= part.from_ns), "first_ns", part)
     partials = rollup.points_of_partials(wanted)
     whole = partials.unionByName(rollup.with_inside(around))
+    integers = frame(work.spark, work.history, FileKind.ITEMS).where(F.col("value_type") == int(ValueType.INT64))
     # Item ids, never samples: at most as many as there are items.
-    late = [row.item_id for row in rollup.interleaved(whole).collect()]
+    found = rollup.useless(whole, _known_to_ns(work, part), integers.select("item_id").distinct())
+    late = [row.item_id for row in found.collect()]
     if not late:
         return whole
     # A literal list of thousands makes a slow plan; a small broadcast join does not.

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from albireo.codec import history as stored
 from albireo.codec.history import FileKind, Manifest
+from albireo.machine.history.trace import HOLD_NS, hold_limit_ns
 from albireo.pipeline.errors import SourceDamaged
 from albireo.pipeline.plan import News, midnight
 from albireo.pipeline.source import HistoryFolder
@@ -37,6 +38,23 @@ def days_of(history: HistoryFolder, found: list[News], open_ns: int) -> dict[str
         if midnight(one.entry.min_source_ns) < open_ns:
             days[one.entry.path] = {ns for ns in _days(history, one) if ns < open_ns}
     return days
+
+
+def longest_hold_ns(history: HistoryFolder) -> int:
+    """Longest hold of any item: what a new sample may change behind it.
+
+    Raises:
+        SourceDamaged: the list of items can't be read.
+    """
+    longest = HOLD_NS
+    for entry in history.entries(FileKind.ITEMS):
+        path = history.path(entry)
+        try:
+            stale_ns = pq.read_table(path, columns=["stale_ns"], schema=stored.ITEMS)["stale_ns"]
+        except (pa.ArrowException, OSError) as error:
+            raise SourceDamaged(path, f"can't be read ({error})", "restore it from a backup") from error
+        longest = max([longest, *(hold_limit_ns(one.as_py()) for one in stale_ns.unique())])
+    return longest
 
 
 def _days(history: HistoryFolder, one: News) -> set[int]:
