@@ -165,6 +165,27 @@ def test_one_illegal_address_among_sixty_costs_one_request_more(manner: Manner, 
     run_steadily(story())
 
 
+@pytest.mark.parametrize("address", [0, 3, 37, 59])
+@pytest.mark.parametrize("manner", [silent_about, hangs_up_at])
+def test_a_device_whose_only_block_has_a_silent_address_is_found_out(
+    address: int, manner: Callable[..., Manner]
+) -> None:
+    """Nothing tells it from a device that is away, but that it answers a shorter request."""
+
+    async def story() -> None:
+        async with UnrulySite({1: manner(address)}, {1: SIXTY}) as site:
+            for _ in range(20):
+                await site.poll()
+            assert site.losses <= 8
+            losses = site.losses
+            for _ in range(20):
+                shown = await site.poll()
+                assert {place[1] for place, value in shown.items() if value is None} == {address}
+            assert site.losses == losses
+
+    run_steadily(story())
+
+
 def test_a_device_that_refused_everything_is_read_again_soon_after_it_has_its_program() -> None:
     async def story() -> None:
         async with UnrulySite({1: lacks(*range(256)), 2: honest}, {1: SIXTY, 2: (0,)}) as site:
