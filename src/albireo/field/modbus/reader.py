@@ -152,6 +152,10 @@ class LineReader:
     def blind_items(self) -> int:
         return sum(one.blind_items for one in self._blocks)
 
+    @property
+    def units_away(self) -> int:
+        return sum(one.is_away for one in self._units.values())
+
     def connected(self) -> None:
         """It may be another device, or another program in it: what was learnt is tried again, a little in each poll."""
         self._rest_until = Instant(0)
