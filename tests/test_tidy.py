@@ -362,7 +362,6 @@ PUBLIC: dict[str, list[str]] = {
         "connect",
         "members_of",
     ],
-    "machine/feed": ["Follower", "FollowerConfig", "Leader", "LogFacts", "Pull"],
     "machine/fold": [
         "ActionAsked",
         "ActionRefused",

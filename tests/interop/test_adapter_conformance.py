@@ -184,7 +184,7 @@ def test_a_poll_gives_every_item_once_in_one_column_per_type(world: World, tmp_p
                 if not isinstance(column.value, Strings):
                     assert np.isfinite(column.value[column.quality == GOOD]).all()
         band = DeadBand(
-            [one.value_type for one in adapter.items],
+            adapter.items,
             adapter.dead_bands,
             np.full(len(adapter.items), 10**9),
             WallTime(1),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from albireo.cli.display import time_text, value_text
 from albireo.cli.output import emit, json_option, show, show_table
@@ -26,8 +27,7 @@ def command() -> None:
 def list_cases(include_closed: bool, place: Place, as_json: bool) -> None:
     """List open cases, the most severe first."""
     with node_client(place) as client:
-        cases: Any = client.ask("cases", include_closed=include_closed)
-    cases.sort(key=lambda case: (-case["severity"], -case["case_id"]))
+        cases: Any = msgspec.to_builtins(client.cases(include_closed=include_closed))
     if as_json:
         emit({"cases": cases})
         return
@@ -60,16 +60,16 @@ def state_text(case: dict[str, Any]) -> str:
     return " ".join(word.replace("_", " ") for word in words)
 
 
-def _action(name: str, text: str, *, has_duration: bool = False) -> None:
+def _action(action: Action, text: str) -> None:
     """One operator action as a subcommand."""
 
-    @command.command(name.replace("_", "-"), help=text)
+    @command.command(action.replace("_", "-"), help=text)
     @click.argument("case_ids", nargs=-1, type=int, required=True)
     @click.option("--comment", default="", help="Why; kept in the journal.")
     @click.option("--user", default=getpass.getuser, help="Who acts; the login name by default.")
     @place_option
     @json_option
-    @_duration_option(has_duration)
+    @_duration_option(action is Action.SHELVE)
     def act(
         case_ids: tuple[int, ...],
         comment: str,
@@ -79,15 +79,9 @@ def _action(name: str, text: str, *, has_duration: bool = False) -> None:
         duration_s: float | None = None,
     ) -> None:
         changed: list[Any] = []
-        with node_client(place) as client:
+        with node_client(place, user) as client:
             for case_id in case_ids:
-                asked: dict[str, Any] = {"action": name, "case_id": case_id, "user": user, "comment": comment}
-                if duration_s is not None:
-                    asked["duration_ms"] = round(duration_s * 1000)
-                elif name == Action.SHELVE:
-                    asked["action"] = Action.SHELVE_ONCE
-                answer: Any = client.ask("case_action", **asked)
-                changed += answer
+                changed += msgspec.to_builtins(client.act(action, case_id, comment, duration_s))
         if as_json:
             emit({"cases": changed})
             return
@@ -101,10 +95,10 @@ def _duration_option(wanted: bool) -> Callable[[_Function], _Function]:
     return click.option("--for", "duration_s", type=float, default=None, help="Seconds; without: until it next clears.")
 
 
-_action("ack", "Acknowledge CASE_IDS: somebody has seen them.")
-_action("reset", "Reset latched CASE_IDS once their cause is gone.")
-_action("shelve", "Shelve CASE_IDS for a time, or until they clear.", has_duration=True)
-_action("unshelve", "Bring shelved CASE_IDS back.")
-_action("out_of_service", "Take the alarms of CASE_IDS out of service.")
-_action("in_service", "Put the alarms of CASE_IDS back into service.")
-_action("comment", "Add a comment to CASE_IDS.")
+_action(Action.ACK, "Acknowledge CASE_IDS: somebody has seen them.")
+_action(Action.RESET, "Reset latched CASE_IDS once their cause is gone.")
+_action(Action.SHELVE, "Shelve CASE_IDS for a time, or until they clear.")
+_action(Action.UNSHELVE, "Bring shelved CASE_IDS back.")
+_action(Action.OUT_OF_SERVICE, "Take the alarms of CASE_IDS out of service.")
+_action(Action.IN_SERVICE, "Put the alarms of CASE_IDS back into service.")
+_action(Action.COMMENT, "Add a comment to CASE_IDS.")

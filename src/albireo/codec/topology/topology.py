@@ -24,6 +24,7 @@ from albireo.codec.topology.item_table import (
     ItemRow,
     Judged,
     cells_of,
+    check_alarms,
     check_columns,
     check_doubts,
     check_row,
@@ -186,6 +187,7 @@ class _Loading:
                 good.append((row, judged))
         check_spans(good, found)
         check_doubts(good, found)
+        check_alarms(good, adapter.poll_ms, found)
         return [row for row, _ in good]
 
     def _check_names(self, node: NodeConfig, seen: Mapping[str, "_FirstRow"]) -> None:

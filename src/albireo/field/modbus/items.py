@@ -82,6 +82,9 @@ DTYPES: Final[dict[RegisterType, str]] = {
 WORDS: Final = {RegisterType.BOOL: 1} | {one: int(dtype[-1]) // 2 for one, dtype in DTYPES.items()}
 """Registers of one value; a string says its own length."""
 
+COUNTER_VALUES: Final = {RegisterType.UINT16: 2.0**16, RegisterType.UINT32: 2.0**32, RegisterType.UINT64: 2.0**64}
+"""Values that registers without a sign can hold; a counter begins again behind the last."""
+
 WORD_ORDERS: Final[dict[str, tuple[bool, bool]]] = {
     "": (False, False),
     "big": (False, False),
@@ -97,9 +100,9 @@ WORD_ORDERS: Final[dict[str, tuple[bool, bool]]] = {
 
 COLUMNS: Final = (
     "name", "kind", "address", "type", "word_order", "scale", "offset", "unit", "dead_band",
-    "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms", "off_delay_ms", "rate_per_s", "stale_s", "off_normal",
-    "severity", "latched", "suppressed_by", "writable", "minimum", "maximum", "description", "length", "bit",
-    "device_id", "target",
+    "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms", "off_delay_ms", "rate_per_s", "stale_s", "frozen_s",
+    "off_normal", "severity", "latched", "suppressed_by", "writable", "minimum", "maximum", "description", "length",
+    "bit", "device_id", "target",
 )  # fmt: skip
 """Every column of a table; only name, kind and address are always needed."""
 
@@ -238,7 +241,7 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
     if cells.mistakes or item is None:
         return cells.mistakes
     return ModbusItem(
-        item=item,
+        item=_counting(item, register_type, scale),
         kind=kind,
         address=address,
         words=words,
@@ -357,21 +360,30 @@ def _declared(cells: _Row, adapter: str, value_type: ValueType, *, is_writable_k
     )
 
 
+def _counting(item: DataItem, register_type: RegisterType, scale: float) -> DataItem:
+    """The item with the range of its registers, if it has a rate and they have no sign: it may be a counter."""
+    values = COUNTER_VALUES.get(register_type)
+    if values is None or item.alarm is None or item.alarm.rate_per_s is None:
+        return item
+    return msgspec.structs.replace(item, alarm=msgspec.structs.replace(item.alarm, counter_range=scale * values))
+
+
 def _alarm(cells: _Row, value_type: ValueType) -> AlarmSettings | None:
     """Alarm settings of the row; None when it says none."""
     limits = {column: cells.limit(column) for column in ("hi_hi", "hi", "lo", "lo_lo")}
-    rate, stale = cells.limit("rate_per_s"), cells.limit("stale_s")
+    rate, stale, frozen = cells.limit("rate_per_s"), cells.limit("stale_s"), cells.limit("frozen_s")
     off_normal = cells.truth("off_normal")
     is_number = value_type in (ValueType.FLOAT64, ValueType.INT64)
     for column in (
         *(one for one, limit in limits.items() if limit is not None),
         *(["rate_per_s"] * (rate is not None)),
+        *(["frozen_s"] * (frozen is not None)),
     ):
         if not is_number:
             cells.wrong(column, f"{column} at an item that is no number", "leave it empty")
     if off_normal is not None and value_type is not ValueType.BOOL:
         cells.wrong("off_normal", "off_normal at an item that is no bool", "leave it empty")
-    judged = [*limits.values(), rate, stale, off_normal]
+    judged = [*limits.values(), rate, stale, frozen, off_normal]
     try:
         settings = AlarmSettings(
             hi_hi=limits["hi_hi"],
@@ -383,6 +395,7 @@ def _alarm(cells: _Row, value_type: ValueType) -> AlarmSettings | None:
             off_delay_ms=cells.whole("off_delay_ms", 0, 0, 86_400_000),
             rate_per_s=rate,
             stale_s=stale,
+            frozen_s=frozen,
             off_normal=off_normal,
             severity=cells.whole("severity", 500, 1, 1000),
             is_latched=cells.truth("latched") or False,

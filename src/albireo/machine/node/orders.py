@@ -68,6 +68,12 @@ class Orders:
         self._accepting: set[str] = set()
         """Commands whose `accepted` is appended and not yet committed: it must not be appended twice."""
         self._finishing: set[str] = set()
+        self._asked: dict[str, int] = {}
+        """Item of each command that was taken in this tenure and is not finished, on record already or not."""
+
+    def items_ordered(self) -> set[int]:
+        """Ids of the items of unfinished commands."""
+        return self.commands.items_ordered() | set(self._asked.values())
 
     def ask(self, question: Question, asked: WriteAsked, item: KnownItem | None, turn: Turn) -> WriteRefusal | None:
         """Take a request, or say why not. A known command id is answered with what became of it."""
@@ -95,6 +101,7 @@ class Orders:
             principal=question.principal,
         )
         self._waiters.wait(asked.command_id, sender, request_id, due)
+        self._asked[asked.command_id] = item.item_id
         turn.record(Stream.COMMAND, [CommandRequested(command=command)])
         self._audit("write", command, f"{asked.value!r}", asked.reason, moment, turn)
         return None
@@ -172,6 +179,7 @@ class Orders:
         """Answer everybody who waits, as `CommandFinished` is committed."""
         self._accepting.discard(receipt.command_id)
         self._finishing.discard(receipt.command_id)
+        self._asked.pop(receipt.command_id, None)
         self._waiters.answer(receipt, turn)
 
 

@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from albireo.machine.history.trace import AggregateSettings, Intervals, averages, qualities
+from albireo.machine.history.declared import Row
+from albireo.machine.history.intervals import Intervals, averages, qualities
+from albireo.machine.history.trace import AggregateSettings
 from albireo.model.value import ValueType
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files import parquet
-from albireo.node.history.hot import Row, value_type_of
 from albireo.node.history.query import StoredHistory, TimeRange
+from albireo.node.history.rows import value_type_of
 
 Column = NDArray[Any]
 

@@ -252,7 +252,9 @@ def test_history_without_any_manifest_is_moved_aside_never_deleted(tmp_path: Pat
 def test_a_damaged_file_is_named_and_never_read_as_data(tmp_path: Path, damage: str) -> None:
     log = MemoryLog()
     chance = np.random.default_rng(1)
-    log.samples([(1, DAY_ZERO + i * SECOND, float(v), 0) for i, v in enumerate(chance.random(5000))], DAY_ZERO)
+    log.samples(
+        [(1, DAY_ZERO + i * SECOND, float(v), 0) for i, v in enumerate(chance.random(5000))], DAY_ZERO + 5000 * SECOND
+    )
     store = sealed(tmp_path, log)
     path = store.manifest.of_kind(FileKind.SAMPLES)[0].path
     data = bytearray((store.root / path).read_bytes())

@@ -119,6 +119,7 @@ class _Taker:
             last_sequence=max(last for _, last in self._sequences),
             size_bytes=written.size_bytes,
             content_crc=written.crc,
+            footer_crc=written.footer_crc,
             level=level if level in LEVELS else 0,
         )
 
@@ -160,7 +161,7 @@ def _check_bytes(aside: Path, entry: FileEntry) -> None:
 
 
 def _opened(aside: Path, entry: FileEntry) -> pq.ParquetFile:
-    file = parquet.open_file(aside.parent, aside.name)
+    file = parquet.open_file(aside.parent, msgspec.structs.replace(entry, path=aside.name))
     fault = _shape_fault(file, entry)
     if fault:
         file.close()
