@@ -19,8 +19,8 @@ Rules of judgement
                          itself while judged normal, the limit less the hysteresis while judged active.
     rate                 change between two samples over the difference of their source times, for each two that follow
                          one another in a batch too. Between samples the value is taken as held: the verdict falls when
-                         the mean rate since the sample before has fallen to the limit. Samples that are not later than
-                         the one before judge nothing.
+                         the mean rate since the sample before has fallen to the limit, and not before two samples more
+                         should have come. Samples that are not later than the one before judge nothing.
     stale                no sample of the item came for `stale_s` of log time.
     frozen               samples came, and told the same number for `frozen_s` of log time. Judged when one comes: an
                          item that is silent is stale.

@@ -225,6 +225,10 @@ def is_beyond(
     return verdict
 
 
+INTERVALS_HELD: Final = 2
+"""Times between two samples for which a rate holds at least: a steady ramp just beyond the limit is one alarm."""
+
+
 class Chain(msgspec.Struct, frozen=True, eq=False):
     """Samples in the sequence in which they are judged, those of one item side by side, at least one."""
 
@@ -270,11 +274,14 @@ def rate_verdicts(rules: Rules, chain: Chain) -> RateVerdicts:
         size = np.fmin(np.abs(change), np.abs(change + rules.off[row]))
         # The mean rate falls to the limit this long after the sample before.
         steep_ns = size / rules.on[row] * SECOND
+    elapsed = time_between(source_ns, before_ns).astype(np.float64)
     can_judge = (source_ns > before_ns) & ~np.isnan(size)
-    is_steep = can_judge & (steep_ns > time_between(source_ns, before_ns))
+    is_steep = can_judge & (steep_ns > elapsed)
     last_ns = np.repeat(source_ns[ends], ends - starts + 1)
     held = time_between(np.maximum(last_ns, before_ns), before_ns)
-    left = np.where(is_steep, np.clip(steep_ns - held, 0, LONGEST_NS), 0)
+    # Until then a sample after the same time would show that the value goes on, even if it came late.
+    holds_ns = np.maximum(steep_ns, (1 + INTERVALS_HELD) * elapsed)
+    left = np.where(is_steep, np.clip(holds_ns - held, 0, LONGEST_NS), 0)
     rows = row[ends]
     rules.before[rows], rules.before_ns[rows] = number[ends], source_ns[ends]
     return RateVerdicts(
