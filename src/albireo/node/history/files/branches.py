@@ -37,7 +37,7 @@ class CutFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Files of the rows of that branch, in FOLDER."""
 
 
-class Cutter:
+class BranchCutter:
     """Cuts the files of one manifest at one sequence."""
 
     def __init__(self, root: Path, files: FileSystem, make_folder: Callable[[Path], None], generation: int) -> None:

@@ -48,7 +48,7 @@ from albireo.node.history import hot as content_of
 from albireo.node.history import rows as rows_of
 from albireo.node.history.errors import HistoryDamaged, MergeAbandoned
 from albireo.node.history.files import parquet
-from albireo.node.history.files.branches import CutFiles, Cutter
+from albireo.node.history.files.branches import BranchCutter, CutFiles
 from albireo.node.history.files.entries import entry_of
 from albireo.node.history.hot import HotContent
 
@@ -120,7 +120,7 @@ class HistoryStore:
         declared = self.declared.with_news(content.items)
         holes = [self._placed(hole) for hole in content.holes]
         entries: list[FileEntry] = []
-        cutter = Cutter(self.root, self._files, self.make_folder, self.manifest.generation + 1)
+        cutter = BranchCutter(self.root, self._files, self.make_folder, self.manifest.generation + 1)
         try:
             for entry in chain(self._write_content(content, declared), self._write_gaps(holes)):
                 entries.append(msgspec.structs.replace(entry, log_id=log_id))  # noqa: PERF401  # Kept when it fails.
@@ -147,7 +147,7 @@ class HistoryStore:
         self.declared = declared
         return self.manifest
 
-    def _cut(self, cutter: Cutter, forks: Sequence[int]) -> CutFiles:
+    def _cut(self, cutter: BranchCutter, forks: Sequence[int]) -> CutFiles:
         """Take the rows of branches that the log left out of the files. Gaps of holes are no records of a log."""
         if not forks:
             return CutFiles()
