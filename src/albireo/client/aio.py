@@ -93,9 +93,10 @@ class AsyncClient:
         """Open cases, the most severe first."""
         return await self.converse(requests.cases(include_closed=include_closed))
 
-    async def ack(self, case_id: int, comment: str = "") -> list[Case]:
-        """Acknowledge a case."""
-        return await self._act(Action.ACK, case_id, comment)
+    async def ack(self, case: Case | int, comment: str = "", *, activation: int | None = None) -> list[Case]:
+        """Acknowledge the activation that somebody saw, as `Client.ack` does."""
+        case_id, seen = requests.seen_activation(case, activation)
+        return await self.converse(requests.act(Action.ACK, case_id, self._core.user, comment, activation=seen))
 
     async def reset(self, case_id: int, comment: str = "") -> list[Case]:
         """End the latch of a case."""

@@ -130,9 +130,17 @@ class Client:
         """Open cases, the most severe first."""
         return self.converse(requests.cases(include_closed=include_closed))
 
-    def ack(self, case_id: int, comment: str = "") -> list[Case]:
-        """Acknowledge: somebody has seen it. Gives the cases that changed, as all actions do."""
-        return self._act(Action.ACK, case_id, comment)
+    def ack(self, case: Case | int, comment: str = "", *, activation: int | None = None) -> list[Case]:
+        """Acknowledge the activation that somebody saw. Gives the cases that changed, as all actions do.
+
+        Args:
+            case: the case as it was shown; a number alone means its first activation.
+            activation: number of the activation (`Case.activations`), if it is not that of `case`.
+        Raises:
+            NodeRefused: another activation is the present one; the words say which.
+        """
+        case_id, seen = requests.seen_activation(case, activation)
+        return self.converse(requests.act(Action.ACK, case_id, self._core.user, comment, activation=seen))
 
     def reset(self, case_id: int, comment: str = "") -> list[Case]:
         """End the latch of a case whose cause is gone."""

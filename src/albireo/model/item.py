@@ -92,12 +92,15 @@ class DataItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     alarm: AlarmSettings | None = None
 
 
-class KnownItem(msgspec.Struct, frozen=True, kw_only=True):
+class KnownItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An item with the id that CORE allotted."""
 
     item_id: ItemId
     node: str
     item: DataItem
+    is_retired: bool = False
+    """True: nobody declares it any more. It keeps its id and its history, and has no rules; left out of its bytes else,
+    and in a log below feature level 3."""
 
     @property
     def full_name(self) -> str:

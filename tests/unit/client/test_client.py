@@ -208,7 +208,17 @@ def test_cases_are_acknowledged_and_shelved_by_name(tmp_path: Path) -> None:
             (case,) = client.cases()
             assert (case.item, case.condition, case.severity, case.is_acked) == ("root:level", "hi", 700, False)
             assert watched.cases[0].case_id == case.case_id
-            (acked,) = client.ack(case.case_id, "seen")
+            for later, value in ((20, 1), (30, 11)):
+                producer.offer([msgspec.structs.replace(batch(value), source_ns=batch(later).source_ns)])
+                assert producer.flush(PATIENCE_S)
+                changed(
+                    client, "level", lambda one, is_high=value > 10: any(now.is_active == is_high for now in one.cases)
+                )
+            for shown in (case, case.case_id):
+                with pytest.raises(NodeRefused, match=f"acknowledge {case.case_id}.2"):
+                    client.ack(shown)
+            (now,) = client.cases()
+            (acked,) = client.ack(now, "seen")
             assert (acked.is_acked, acked.actor, acked.comment) == (True, "anna", "seen")
             (shelved,) = client.shelve(case.case_id, duration_s=600)
             assert shelved.shelving == "timed"

@@ -32,6 +32,7 @@ from albireo.cli.view.render import Clock, Size, page_of, plain_line, render
 from albireo.cli.view.screen import CaseActed, Quit, ScenarioBegun, Screen, Wish, WriteOrdered, pressed
 from albireo.cli.view.state import LiveState
 from albireo.client import Client, ClientError, NodeRefused, StateChange
+from albireo.client.requests import activation_argument
 from albireo.model.command import Outcome
 from albireo.plant.tunnel.processes import TunnelError
 from albireo.plant.tunnel.scenario import Scenario
@@ -263,6 +264,7 @@ class LiveView:
                         case_id=wish.case_id,
                         user=getpass.getuser(),
                         duration_ms=wish.duration_ms,
+                        **activation_argument(wish.activation),
                     )
                 return OperatorLine(f"{wish.action.value} case {wish.case_id}: done")
             case Quit():

@@ -24,7 +24,7 @@ Rules of judgement
     bad quality          the last judgement stays: nothing is raised, nothing cleared, a delay under way is dropped and
                          begins anew with the next usable value. NaN counts as bad.
     Bad_NoCommunication  does not become stale: the device's own case tells it.
-    suppression          while the bool item `suppressed_by` was last usable and true.
+    suppression          while the bool item `suppressed_by` is true, and neither bad, nor old, nor stale.
 
 Invariants
     due = NEVER    <=>  raw == judged                        (no delay under way)
@@ -62,6 +62,7 @@ from albireo.machine.fold.rules import (
     WatchedItems,
     fold_bands,
     is_sound,
+    judge_suppression,
     limits_of,
     vacate,
 )
@@ -313,10 +314,10 @@ class Conditions:
     def _fold_flagged(self, fresh: Fresh, flags: NDArray[np.uint8], present: int, log_time: LogTime) -> None:
         if present & HAS_RATE:
             self._judge_rates(fresh, np.flatnonzero((flags & HAS_RATE != 0) & fresh.is_usable), log_time)
-        if present & IS_SUPPRESSOR:
-            self.judge_suppression()
         if present & IS_STALE:
             self._refresh(fresh.index[flags & IS_STALE != 0], log_time)
+        if present & IS_SUPPRESSOR:
+            self.judge_suppression()
         if present & IS_SIGN_OF_LIFE:
             self._hear(self.watched.adapter[fresh.index[flags & IS_SIGN_OF_LIFE != 0]], log_time)
 
@@ -398,16 +399,7 @@ class Conditions:
         self.changes += 1
 
     def judge_suppression(self) -> None:
-        watched = self.watched
-        items = np.flatnonzero(watched.suppressor >= 0)
-        verdict = np.zeros(len(watched.is_suppressed), np.bool_)
-        by = watched.suppressor[items]
-        verdict[items] = self._dim.live.number[by] != 0
-        watched.flags &= ~np.uint8(IS_SUPPRESSOR)
-        watched.flags[by] |= IS_SUPPRESSOR
-        if (verdict != watched.is_suppressed).any():
-            watched.is_suppressed = verdict
-            self.changes += 1
+        self.changes += judge_suppression(self._dim.live, self.watched)
 
     def time_passed(self, log_time: LogTime, node_ns: WallTime) -> None:
         """End delays, find stale items and calm rules, up to the log time of a frame (its node time is `node_ns`)."""
@@ -450,6 +442,7 @@ class Conditions:
         rows = rows[at <= log_time]
         self._turn(rows, log_time)
         self.watched.flags[self.rules.item[rows]] |= IS_STALE
+        self._freshness_changed(self.rules.item[rows])
         self._stale_at = self._next_stale()
 
     def _refresh(self, index: Rows, log_time: LogTime) -> None:
@@ -457,6 +450,12 @@ class Conditions:
         self.watched.flags[index] &= ~np.uint8(IS_STALE)
         rows: Rows = self.watched.rule_of[index, STALE].astype(np.intp)
         self._turn(rows[self.rules.raw[rows]], log_time)
+        self._freshness_changed(index)
+
+    def _freshness_changed(self, items: NDArray[np.integer]) -> None:
+        """Judge suppression anew if one of these items suppresses."""
+        if (self.watched.flags[items] & IS_SUPPRESSOR).any():
+            self.judge_suppression()
 
     def _hear(self, adapters: NDArray[np.int32], log_time: LogTime) -> None:
         """Take these adapters as alive, and with them every item that they poll."""
