@@ -20,6 +20,7 @@ Spec: ADR-0052; OPC UA Part 9, 5.8.
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -85,6 +86,8 @@ class Cases:
         """Rest of an ACK_ALL: its request, and the case ids with their activations that are still to be done."""
         self._redefined: set[int] = set()
         """Rows whose open case may differ from the settings of its item."""
+        self.messages: dict[int, str] = {}
+        """What the node says of an item, by its id, for cases that become active."""
         self.level = FEATURE_LEVEL
         """Feature level of the log: below 3 a case has no facts that the older software would lose."""
         self._unshelve_at = NEVER
@@ -300,12 +303,13 @@ class Cases:
         )
 
     def _activated(self, row: int) -> t.Activated:
-        settings = self._settings_at(row)
+        settings, item_id = self._settings_at(row), int(self._conditions.item_at(row).item_id)
         return t.Activated(
             value=self._conditions.value_at(row),
             severity=settings.severity,
             is_latched=settings.is_latched,
             is_chattering=bool(self._conditions.chatter.flips.is_chattering[row]),
+            message=self.messages.get(item_id, msgspec.UNSET),
         )
 
     def _settings_at(self, row: int) -> AlarmSettings:
@@ -434,7 +438,8 @@ class Cases:
             flood=self._flood.snapshot(),
             counters=msgspec.structs.replace(self.counters),
         )
-        return _slices(head, [self._open[row] for row in rows], list(self.closed()))
+        cases = [self._open[row] for row in rows]
+        return chain([sliced(head)], list_slices(cases), list_slices(list(self.closed())))
 
     def snapshot(self) -> bytes:
         """All slices; equal folds give equal bytes."""
@@ -465,12 +470,6 @@ class Cases:
         self._redefined.update(self._open)
         self._closed.extend(zip(head.closed_at, cases[len(head.changed_at) :], strict=True))
         return self
-
-
-def _slices(head: _CasesHead, cases: list[Case], closed: list[Case]) -> Iterator[bytes]:
-    yield sliced(head)
-    yield from list_slices(cases)
-    yield from list_slices(closed)
 
 
 _NO_ALARMS: Final = AlarmSettings()

@@ -57,6 +57,8 @@ class Activated(msgspec.Struct, frozen=True):
     severity: int
     is_latched: bool
     is_chattering: bool
+    message: str | msgspec.UnsetType = msgspec.UNSET
+    """What the node says of it."""
 
 
 class Cleared(msgspec.Struct, frozen=True):
@@ -194,6 +196,7 @@ def raised(
         raised_ns=at_ns,
         changed_ns=at_ns,
         value=event.value,
+        message=event.message,
     )
     return CaseChanged(case=case, cause=Cause.RAISED)
 
@@ -271,6 +274,7 @@ def _followed(case: Case, event: Event) -> tuple[Cause, Changes]:
                 "activations": case.activations + 1,
                 "severity": event.severity,
                 "value": event.value,
+                "message": event.message,
             }
         case Cleared():
             shelf = _UNSHELVED if case.shelving is Shelving.ONE_SHOT else {}

@@ -22,7 +22,8 @@ from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
 from albireo.machine.node.admission import Admission
-from albireo.machine.node.diagnostics import CommitTimes
+from albireo.machine.node.diagnostics.adapters import AdapterWatch
+from albireo.machine.node.diagnostics.own import CommitTimes
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import ForgetAsked, Forgetting
 from albireo.machine.node.orders import Orders, WriteAsked
@@ -61,6 +62,7 @@ class AnsweringRoot(Protocol):
     forgetting: Forgetting
     role: Role
     feeds: Feeds
+    adapters: AdapterWatch
     commit_times: CommitTimes
     samples_committed: int
     cases_raised: int
@@ -329,6 +331,7 @@ def _adapters(root: AnsweringRoot, moment: Moment) -> list[dict[str, object]]:
                 "heard": is_heard,
                 "device": device,
                 "silent_ms": max(0, moment.now - one.heard_at) // MS,
+                "trouble": root.adapters.trouble_of(one.name),
             }
         )
     return rows
