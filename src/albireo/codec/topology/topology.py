@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
+from albireo.codec.topology.host_name import host_mistake
 from albireo.codec.topology.item_table import (
     OWNER_COLUMN,
     AdapterKind,
@@ -334,6 +335,9 @@ def _address(endpoint: str, path: KeyPath, found: Findings) -> tuple[str, str] |
     match = _ENDPOINT.match(endpoint)
     if match is None or not 1 <= int(match["port"]) <= _PORT_MAX:
         found.add(path, f"{shown(endpoint)} is no address", "Write it as tcp://HOST:PORT, with a port of 1..65535.")
+        return None
+    if mistake := host_mistake(match["host"]):
+        found.add(path, f"{shown(endpoint)}: {mistake}", "Write the name as the network knows it, or the address.")
         return None
     return match["host"].lower(), match["port"].lstrip("0")
 
