@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
+from albireo.codec.topology.host_name import host_mistake
 from albireo.codec.topology.item_table import (
     OWNER_COLUMN,
     AdapterKind,
@@ -337,6 +338,9 @@ def _address(endpoint: str, path: KeyPath, found: Findings) -> tuple[str, str] |
     if match is None or not 1 <= int(match["port"]) <= _PORT_MAX:
         text = f"{shown(endpoint)} is no address{_beyond(endpoint)}"
         found.add(path, text, "Write it as tcp://HOST:PORT, with a port of 1..65535.")
+        return None
+    if mistake := host_mistake(match["host"]):
+        found.add(path, f"{shown(endpoint)}: {mistake}", "Write the name as the network knows it, or the address.")
         return None
     return match["host"].lower(), match["port"].lstrip("0")
 

@@ -253,6 +253,11 @@ class Registry:
                 self._senders.pop(life, None)
         self._adapters.pop(name, None)
 
+    def heard_at(self, name: str) -> Instant | None:
+        """Instant at which a producer that owns items was last heard; None: not in this tenure."""
+        adapter = self._adapters.get(name)
+        return None if adapter is None or adapter.sender is None else adapter.heard_at
+
     def is_present(self, name: str) -> bool:
         """True: a producer that owns items, or takes orders, is there."""
         adapter = self._adapters.get(name)
