@@ -6,6 +6,7 @@ Python object per sample.
 
 import itertools
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -47,6 +48,16 @@ class Strings(msgspec.Struct, frozen=True, eq=False):
 Column = NDArray[np.float64] | NDArray[np.int64] | NDArray[np.uint8] | Strings
 
 
+EXACT: Final = 2.0**53
+"""From this magnitude on a float64 is not every integer."""
+
+
+def narrowed(edge: NDArray[np.float64], towards: float) -> NDArray[np.float64]:
+    """Edges of intervals, moved inward where an integer beyond an edge may be the edge itself as a float."""
+    is_inexact = (np.abs(edge) >= EXACT) & np.isfinite(edge)
+    return np.where(is_inexact, np.nextafter(edge, towards), edge)
+
+
 class SampleBatch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """n samples of one value type, in the order of acquisition.
 
@@ -59,7 +70,8 @@ class SampleBatch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     source_ns: NDArray[np.int64]
     """Wall time of the device, or of the poll where the device gives none."""
     node_ns: NDArray[np.int64]
-    """Wall time of the node when the value arrived."""
+    """Wall time of the node when the value arrived. Equal to `source_ns`: no other clock has stamped the value, so it
+    counts in the order of arrival."""
     value: Column
     """Values as float64, int64, bool as u8 (0 or 1), or strings. Under a bad quality a value means nothing: it is the
     last known one, or 0."""

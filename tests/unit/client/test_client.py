@@ -78,6 +78,10 @@ def produce(client: Client, first: int, last: int) -> None:
         assert producer.flush(PATIENCE_S)
 
 
+def tells_of_a_case(one: Changes, *, is_active: bool) -> bool:
+    return any(now.is_active == is_active for now in one.cases)
+
+
 def test_items_values_and_changes_of_a_lone_node(tmp_path: Path) -> None:
     def story() -> None:
         with connect(tmp_path, timeout_s=PATIENCE_S) as client:
@@ -208,7 +212,15 @@ def test_cases_are_acknowledged_and_shelved_by_name(tmp_path: Path) -> None:
             (case,) = client.cases()
             assert (case.item, case.condition, case.severity, case.is_acked) == ("root:level", "hi", 700, False)
             assert watched.cases[0].case_id == case.case_id
-            (acked,) = client.ack(case.case_id, "seen")
+            for later, value in ((20, 1), (30, 11)):
+                producer.offer([msgspec.structs.replace(batch(value), source_ns=batch(later).source_ns)])
+                assert producer.flush(PATIENCE_S)
+                changed(client, "level", partial(tells_of_a_case, is_active=value > 10))
+            for shown in (case, case.case_id):
+                with pytest.raises(NodeRefused, match=f"acknowledge {case.case_id}.2"):
+                    client.ack(shown)
+            (now,) = client.cases()
+            (acked,) = client.ack(now, "seen")
             assert (acked.is_acked, acked.actor, acked.comment) == (True, "anna", "seen")
             (shelved,) = client.shelve(case.case_id, duration_s=600)
             assert shelved.shelving == "timed"

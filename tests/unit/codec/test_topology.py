@@ -163,7 +163,15 @@ def test_a_table_of_the_whole_node_names_the_owner_of_each_row() -> None:
         (CLUSTER + ONE + '  poll_ms = "1"\n', "node[0].adapter[0].poll_ms", 10, "whole number", "quotes"),
         (CLUSTER + ONE + "  backoff_max_ms = 10\n", "node[0].adapter[0]", 5, "backoff_min_ms", "Change one"),
         (CLUSTER + ONE.replace("tcp://10.0.2.5:502", "10.0.2.5"), "node[0].adapter[0].url", 8, "no address", "tcp://"),
+        (CLUSTER + ONE.replace("10.0.2.5", "plc..hall"), "node[0].adapter[0].url", 8, "an empty part", "as the"),
+        (CLUSTER + ONE.replace("10.0.2.5", ".hall"), "node[0].adapter[0].url", 8, "an empty part", "as the network"),
+        (CLUSTER + ONE.replace("10.0.2.5", "p" * 64 + ".hall"), "node[0].adapter[0].url", 8, "63 characters", "as the"),
+        (CLUSTER + ONE.replace("10.0.2.5", "plc." * 63 + "hall"), "node[0].adapter[0].url", 8, "253 characters", "as"),
         (CLUSTER + ONE.replace(":502", ":70000"), "node[0].adapter[0].url", 8, "no address", "65535"),
+        (CLUSTER + ONE.replace(":502", ":0"), "node[0].adapter[0].url", 8, "it has port 0", "65535"),
+        (CLUSTER + ONE.replace("10.0.2.5", "me:x@10.0.2.5"), "node[0].adapter[0].url", 8, "it has a user", "tcp://"),
+        (CLUSTER + ONE.replace(":502", ":502?unit=3"), "node[0].adapter[0].url", 8, "it has a query", "tcp://"),
+        (CLUSTER + ONE.replace(":502", ":502/#3"), "node[0].adapter[0].url", 8, "a fragment and a path", "tcp://"),
         (CLUSTER + ONE.replace('  url = "tcp://10.0.2.5:502"\n', ""), "node[0].adapter[0]", 5, "has no url", "url ="),
         (CLUSTER + ONE.replace('  items = "p1.csv"\n', ""), "node[0].adapter[0]", 5, "has no items", "items ="),
         (CLUSTER + ONE.replace("p1.csv", "p9.csv"), "node[0].adapter[0].items", 9, "no such file", "relative"),
@@ -184,6 +192,11 @@ def test_each_mistake_of_the_file_is_told_with_its_place_and_its_remedy(
     assert (mistake.file, mistake.key_path) == ("topology.toml", path)
     assert line is None or mistake.line == line
     assert said in mistake.text and remedy in mistake.remedy and not mistake.is_warning
+
+
+@pytest.mark.parametrize("host", ["plc", "plc.hall", "plc.hall.", "p" * 63 + ".hall", "10.0.2.5", "[fe80::1]"])
+def test_a_host_name_that_a_resolver_takes_is_no_mistake(host: str) -> None:
+    assert loaded(CLUSTER + ONE.replace("10.0.2.5", host)).warnings == ()
 
 
 @pytest.mark.parametrize(

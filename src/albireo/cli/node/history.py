@@ -32,9 +32,9 @@ from albireo.model.instant import SECOND
 from albireo.model.value import Value, ValueType
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.errors import HistoryError, QueryRefused, UnknownItem
-from albireo.node.history.hot import value_type_of
 from albireo.node.history.per_interval import AGGREGATES, RAW, Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
+from albireo.node.history.rows import value_type_of
 from albireo.node.history.sql import connect
 
 RAW_ROWS_MAX: Final = 1_000_000

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from albireo.codec.message import AppendRefused, ProducerHello, ProducerWelcome
-from albireo.codec.record import Audited, GapFound, ItemDeclared, Record, Stream
+from albireo.codec.record import FROZEN_LEVEL, Audited, GapFound, ItemDeclared, Record, Stream, item_at
 from albireo.machine.fold.dim import ITEM_ID_MAX
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.producers import Standing
@@ -85,6 +85,8 @@ class Registry:
         """Items of the appended view, by local name."""
         self.owners = Owners(self._declared.values(), adapters)
         self.starts = LatestStarts(adapters)
+        self._held_back: dict[str, DataItem] = {}
+        """Items with settings that the log's feature level does not take yet, as their adapter says them, by name."""
         self._next_id = 1 + folds.dim.highest_item_id
         self._senders: dict[int, bytes] = {}
         self._adapters: dict[str, RegisteredAdapter] = {
@@ -206,7 +208,11 @@ class Registry:
         records: list[Record] = []
         ids = []
         for item in items:
-            owned = item if item.adapter == adapter else msgspec.structs.replace(item, adapter=adapter)
+            said = item if item.adapter == adapter else msgspec.structs.replace(item, adapter=adapter)
+            owned = item_at(said, self._folds.feature_level)
+            self._held_back.pop(said.name, None)
+            if owned != said:
+                self._held_back[said.name] = said
             known = self._declared.get(owned.name)
             if known is None or known.item != owned:
                 item_id = self._next_id if known is None else known.item_id
@@ -220,6 +226,12 @@ class Registry:
             turn.record(Stream.STATE, records)
         return tuple(ids)
 
+    def _declare_held_back(self, turn: Turn) -> None:
+        """Declare items in full, a slice of them, once the log's feature level takes their settings."""
+        if self._held_back and self._folds.feature_level >= FROZEN_LEVEL:
+            for item in list(self._held_back.values())[:DECLARED_MAX]:
+                self.declare(item.adapter, (item,), turn)
+
     def item(self, name: str) -> KnownItem | None:
         """A declared item of the appended view, by its full or local name."""
         return self._declared.get(name.removeprefix(f"{self._node}:"))
@@ -227,6 +239,7 @@ class Registry:
     def item_forgotten(self, known: KnownItem) -> None:
         """Take an item out of the appended view. The program that has declared it, if it lives, says hello again."""
         del self._declared[known.item.name]
+        self._held_back.pop(known.item.name, None)
         self.owners.forgotten(known)
         producer = self._folds.producers.present(known.item.adapter)
         if producer is not None:
@@ -240,6 +253,11 @@ class Registry:
                 self._senders.pop(life, None)
         self._adapters.pop(name, None)
 
+    def heard_at(self, name: str) -> Instant | None:
+        """Instant at which a producer that owns items was last heard; None: not in this tenure."""
+        adapter = self._adapters.get(name)
+        return None if adapter is None or adapter.sender is None else adapter.heard_at
+
     def is_present(self, name: str) -> bool:
         """True: a producer that owns items, or takes orders, is there."""
         adapter = self._adapters.get(name)
@@ -248,6 +266,8 @@ class Registry:
     def _retire(self, adapter: str, names: set[str], moment: Moment, turn: Turn) -> None:
         """Mark items that the adapter no longer has as out of service: not for ever at their last good value."""
         gone = [k for k in self._declared.values() if k.item.adapter == adapter and k.item.name not in names]
+        for known in gone:
+            self._held_back.pop(known.item.name, None)
         self._mark(gone, quality.BAD_OUT_OF_SERVICE, moment, turn)
 
     def heard(self, sender: bytes, now: Instant) -> None:
@@ -263,6 +283,7 @@ class Registry:
 
     def find_silent(self, moment: Moment, silent_ns: int, turn: Turn) -> None:
         """Mark the items of every adapter that said nothing for `silent_ns`: its last values are not live."""
+        self._declare_held_back(turn)
         for adapter in self._adapters.values():
             if adapter.is_silent or moment.now - adapter.heard_at < silent_ns:
                 continue

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from albireo.codec.message import FeedAck, FeedAnswer, FeedHello, FeedState
-from albireo.machine.feed import Leader
 from albireo.machine.feed.leader import (
     CREDIT_BYTES_MAX,
     FOLLOWERS_MAX,
@@ -13,6 +12,7 @@ from albireo.machine.feed.leader import (
     HOLDS_RETENTION,
     PULL_BYTES,
     UNDER_WAY_MAX,
+    Leader,
 )
 from albireo.machine.feed.state import TICK_NS, StateFeed
 from albireo.machine.node.turn import Turn

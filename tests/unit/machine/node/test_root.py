@@ -26,10 +26,11 @@ from albireo.codec.message import (
     WriteDone,
     WriteOrder,
 )
-from albireo.codec.record import GapFound, Kind, Record, Stream
+from albireo.codec.record import FROZEN_LEVEL, GapFound, Kind, Record, Stream
 from albireo.machine.fold.commands import OPEN_MAX
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.command_waiters import WAITING_MAX
+from albireo.machine.node.diagnostics.adapters import DEAD_NS
 from albireo.machine.node.events import (
     AdmissionChanged,
     Answered,
@@ -38,6 +39,7 @@ from albireo.machine.node.events import (
     FramesAppended,
     Granted,
     LettersDrained,
+    LevelAgreed,
     Measured,
     PeerLost,
     Served,
@@ -48,7 +50,7 @@ from albireo.machine.node.pending import FOLD_COST_MAX, fold_cost
 from albireo.machine.node.receipts import ANSWERS_MAX
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
-from albireo.machine.node.root import SILENT_NS, Root
+from albireo.machine.node.root import Root
 from albireo.machine.node.turn import RECORDS_BYTES, Moment
 from albireo.model import quality
 from albireo.model.command import Outcome, Receipt
@@ -74,6 +76,7 @@ class World:
         epoch: int = 1,
         now: Instant = NOW,
         segment_bytes: int = 1 << 26,
+        adapters: frozenset[str] = frozenset(),
     ) -> None:
         self.frames = frames or []
         self.now = now
@@ -84,7 +87,7 @@ class World:
         self.committed = self.end
         first = self.end.sequence + 1
         self.history = EpochHistory(tuple(EpochEntry(n, 1 if n == 1 else first, n) for n in range(1, epoch + 1)))
-        config = RootConfig(node="root", log_id=LOG, segment_bytes=segment_bytes)
+        config = RootConfig(node="root", log_id=LOG, segment_bytes=segment_bytes, adapters=adapters)
         self.root = Root(config, folds or Folds(), self.end, self.moment())
         self.step(Granted("standalone start"))
         self.step(Served())
@@ -339,7 +342,7 @@ def test_items_of_a_silent_adapter_are_without_communication() -> None:
     welcome = hello(world)
     append(world, welcome, 1, [1.0])
     world.sync()
-    for _ in range(SILENT_NS // SECOND + 1):
+    for _ in range(DEAD_NS // SECOND + 1):
         world.pass_time(SECOND)
     readings = world.ask("read", names=["co_1", "root:door"]).result
     assert isinstance(readings, list)
@@ -350,6 +353,42 @@ def test_items_of_a_silent_adapter_are_without_communication() -> None:
     readings = world.ask("read", names=["co_1"]).result
     assert isinstance(readings, list)
     assert (readings[0]["quality"], readings[0]["value"]) == (quality.GOOD, 2.0)
+
+
+def declared(world: World) -> list[DataItem]:
+    return [one.item for one in world.records(record.ItemDeclared) if one.item.adapter == "p1"]  # type: ignore[union-attr]  # As asked for.
+
+
+def test_settings_that_a_log_of_lower_level_does_not_take_are_declared_once_it_is_raised() -> None:
+    """Software of the level before can't decode an item with `frozen_s`."""
+    world = World()
+    full = AlarmSettings(hi=50.0, rate_per_s=2.0, frozen_s=60.0, counter_range=65_536.0)
+    item = DataItem(name="count", value_type=ValueType.INT64, adapter="p1", alarm=full)
+    world.letter(b"plc", ProducerHello(producer="p1", items=(item, *ITEMS), run=1))
+    world.sync()
+    held_back = msgspec.structs.replace(item, alarm=AlarmSettings(hi=50.0, rate_per_s=2.0))
+    assert declared(world)[0] == held_back
+    for level in range(2, FROZEN_LEVEL + 1):
+        world.pass_time(SECOND)
+        assert declared(world)[-1] != item
+        world.step(LevelAgreed(level))
+        world.sync()
+    world.pass_time(SECOND)
+    world.pass_time(SECOND)
+    assert [one for one in declared(world) if one.name == "count"] == [held_back, item]
+
+
+def test_item_that_left_the_table_before_the_level_was_raised_is_not_declared_again() -> None:
+    world = World()
+    item = DataItem(name="count", value_type=ValueType.INT64, adapter="p1", alarm=AlarmSettings(frozen_s=60.0))
+    for run, items in enumerate([(item, *ITEMS), ITEMS], start=1):
+        world.letter(b"plc", ProducerHello(producer="p1", items=items, run=run))
+        world.sync()
+    for level in range(2, FROZEN_LEVEL + 1):
+        world.step(LevelAgreed(level))
+        world.sync()
+    world.pass_time(2 * SECOND)
+    assert len([one for one in declared(world) if one.name == "count"]) == 1
 
 
 def test_an_item_that_left_the_table_is_out_of_service() -> None:
@@ -846,7 +885,7 @@ def test_an_item_that_left_the_table_stays_out_of_service_when_its_adapter_falls
     hello(world)
     world.letter(b"plc", ProducerHello(producer="p1", items=ITEMS[:2], run=2))
     world.sync()
-    for _ in range(SILENT_NS // SECOND + 1):
+    for _ in range(DEAD_NS // SECOND + 1):
         world.pass_time(SECOND)
     readings = world.ask("read", names=["co_1", "door"]).result
     assert isinstance(readings, list)

@@ -25,9 +25,8 @@ from albireo.log import FileSystem, LogConfig, OsFileSystem, StoreIdentity
 from albireo.log.log import Log
 from albireo.log.store.inspection import quarantined
 from albireo.log.write.appending import Entry
-from albireo.machine.feed import Follower, FollowerConfig, Leader
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, TellLeader
-from albireo.machine.feed.leader import Followed, Pull
+from albireo.machine.feed.follower import Deliver, Digested, Follower, FollowerConfig, LinkUp, Received, TellLeader
+from albireo.machine.feed.leader import Followed, Leader, Pull
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import OrdersGiven
 from albireo.machine.node.pending import FOLD_COST_MAX, RECORD_COST
