@@ -114,4 +114,10 @@ def test_every_type_of_register_can_be_named() -> None:
 
 
 def test_the_columns_are_those_of_the_manual() -> None:
-    assert len(set(COLUMNS)) == len(COLUMNS) == 30
+    assert len(set(COLUMNS)) == len(COLUMNS) == 31
+
+
+def test_a_row_says_under_which_name_its_item_was_known() -> None:
+    item = parse_row({**ROW, "was": "old"})
+    assert isinstance(item, ModbusItem)
+    assert item.item.was == "old"
