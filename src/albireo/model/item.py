@@ -101,6 +101,9 @@ class DataItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     maximum: float | None = None
     """Largest value of a set point; a write above it is refused."""
     alarm: AlarmSettings | None = None
+    was: str = ""
+    """Local name that the item had before. If nobody declares that any more its id goes over, and with it history and
+    cases. Said by whoever declares the item, and never on record, where the id says it."""
 
 
 class KnownItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -28,6 +28,7 @@ from albireo.codec.topology.item_table import (
     check_alarms,
     check_columns,
     check_doubts,
+    check_former_name,
     check_row,
     check_spans,
     check_suppression,
@@ -197,6 +198,7 @@ class _Loading:
         adapters = {adapter.name for adapter in node.adapter}
         for name, one in seen.items():
             check_suppression([(one.row, one.judged)], known, self._tables[one.file])
+            check_former_name(one.row, one.judged, known, self._tables[one.file])
             owner, slash, _ = name.partition("/")
             if slash and owner in adapters:
                 # An adapter publishes `p1/connected` and the like beside its items.

@@ -81,12 +81,13 @@ from albireo.machine.node.events import (
 )
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import Forgetting
+from albireo.machine.node.hellos import Hellos
 from albireo.machine.node.orders import Orders
 from albireo.machine.node.outputs import OutputOrders
 from albireo.machine.node.owners import OWN_ADAPTER
 from albireo.machine.node.pending import Pending
 from albireo.machine.node.receipts import Receipts
-from albireo.machine.node.registry import Hellos, Registry
+from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import OWN_PRODUCER, Described, Draft, Moment, Question, Turn
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
@@ -270,6 +271,7 @@ class Root:
             self.folds.forget_pending()
             watched = self.adapters.declare(turn, moment.now)
             self.diagnostics.declare(self.registry, self.config, watched, moment, turn)
+            self._hellos.leave(self.config.adapters)
             self.orders.restarted(moment, turn)
         self.admission.body_bytes_max = min(BODY_BYTES_MAX, self.config.segment_bytes - HEADER_BYTES)
         self.admission.closed_because = self._log_reason

@@ -166,10 +166,15 @@ class Diagnostics:
         self._clock = ClockWatch()
 
     def declare(self, registry: Registry, config: RootConfig, more: Sequence[int], moment: Moment, turn: Turn) -> None:
-        """Declare the items. `more`: ids of CORE's other items, which had no samples while the node was down either."""
+        """Declare the items, and retire those of CORE's own that there are no longer.
+
+        Args:
+            more: ids of CORE's other items, which had no samples while the node was down either.
+        """
         items = (*_items(config.segment_bytes), *(_PAIR_ITEMS if config.is_paired else ()))
         ids = registry.declare(OWN_ADAPTER, items, turn)
         registry.gap_of_own_items((*ids, *more), moment, turn)
+        registry.retire(registry.own_left_behind((*ids, *more)), moment, turn)
         self._ids = np.array(ids, np.uint32)
 
     def measured(self, seen: Measured, p99: float, fill: Sequence[float], moment: Moment, turn: Turn) -> None:
