@@ -206,6 +206,23 @@ def test_a_device_that_refused_everything_is_read_again_soon_after_it_has_its_pr
     run_steadily(story())
 
 
+def test_each_refused_address_has_its_turn_to_be_tried_again() -> None:
+    """Also those of the last unit, while the first one has more than there are polls in a minute."""
+
+    async def story() -> None:
+        everything = lacks(*range(256))
+        units = {1: tuple(range(110)), 2: SIXTY, 3: (0,)}
+        async with UnrulySite({1: everything, 2: everything, 3: honest}, units) as site:
+            for _ in range(10):
+                await site.poll()
+            site.device.manners[2] = honest
+            for _ in range(180):
+                shown = await site.poll()
+            assert {place[0] for place, value in shown.items() if value is not None} == {2, 3}
+
+    run_steadily(story())
+
+
 def test_a_connection_that_the_device_closed_between_two_polls_is_no_loss() -> None:
     """Some devices close what was idle for a while; every poll would find the device lost."""
 
