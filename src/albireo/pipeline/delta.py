@@ -176,7 +176,7 @@ def opened_table(table: Path) -> Any | None:
         return DeltaTable(str(table)) if DeltaTable.is_deltatable(str(table)) else None
     except (DeltaError, OSError, ValueError) as error:
         raise OutputUnusable(
-            f"the table {table} can't be read ({error})", "remove it; the next pass builds it anew from the history"
+            f"the table {table} can't be read ({error})", "remove it; the next run builds it anew from the history"
         ) from error
 
 

@@ -3,7 +3,7 @@
 PipelineError
 ├── JavaMissing          no Java that can run Spark
 ├── SparkFailed          Spark did not start, or a job of it failed for a reason of its own
-├── OutputBusy           another pass is at work on the same output directory
+├── OutputBusy           another run is at work on the same output directory
 ├── OutputUnusable       the output directory or a table in it can't be written or read
 │   ├── SchemaDiffers    a table has other columns than this version writes
 │   └── TableChanged     somebody else has written a table while the run was at work
@@ -45,7 +45,7 @@ class SparkFailed(PipelineError):
 
 
 class OutputBusy(PipelineError):
-    """Another pass holds the output directory."""
+    """Another run holds the output directory."""
 
 
 class OutputUnusable(PipelineError):

@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 from pyspark.sql import SparkSession
 
+import albireo
 from albireo.codec.history import FileKind
 from albireo.machine.history.trace import HOLD_NS
 from albireo.pipeline import delta, pins, tables
@@ -28,7 +29,6 @@ from albireo.pipeline.config import spark_config
 from albireo.pipeline.delta import StagedFile, TableState, Watermark
 from albireo.pipeline.errors import OutputBusy, OutputUnusable
 from albireo.pipeline.plan import WorkPlan, base_of, is_known, news, open_from_ns, plan, with_partials
-from albireo.pipeline.report.report import write_report
 from albireo.pipeline.runs import RUNS, RunsTable, number_of, read_runs, staged_runs
 from albireo.pipeline.session import spark_session
 from albireo.pipeline.source import HistoryFolder, named_failures, read_manifest
@@ -40,12 +40,14 @@ Progress = Callable[[int, int, str], None]
 """Called at the start of each step with steps done, steps in all, and what begins now."""
 
 STEPS: Final = 8
+REPORT_HEAD_BYTES: Final = 2_000
+"""Bytes of the page in which its mark stands."""
 SHORT_ROWS_MAX: Final = 3_000_000
-"""Samples up to which a pass counts as short: about a minute of work on two cores."""
+"""Samples up to which a run counts as short: about a minute of work on two cores."""
 
 
 class _Steps:
-    """Counts the steps of one pass and says them; two lanes of work may do so at once."""
+    """Counts the steps of one run and says them; two lanes of work may do so at once."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -106,9 +108,27 @@ def run(
             rows = _brought_up_to_date(begun, out, master, session, steps)
         finally:
             pins.unpin(out / pins.FOLDER)
-        steps.begin("report")
-        report = write_report(out / "report.html", out / "tables", begun.history.manifest, rows)
+        report = out / "report.html"
+        if begun.plan is not None or not _is_made(report, begun.run):
+            steps.begin("report")
+            # Drawing takes longer to load than all else here, and a run without news draws nothing.
+            from albireo.pipeline.report.report import write_report
+
+            write_report(report, out / "tables", begun.history.manifest, rows, _report_mark(begun.run))
     return {"tables": rows, "seconds": round(time.monotonic() - began, 3), "report": str(report)}
+
+
+def _report_mark(run: int) -> str:
+    return f"albireo {albireo.__version__}, run {run}"
+
+
+def _is_made(report: Path, run: int) -> bool:
+    """Whether the report is this version's page on this run."""
+    try:
+        with report.open("rb") as page:
+            return f'content="{_report_mark(run)}"'.encode() in page.read(REPORT_HEAD_BYTES)
+    except OSError:
+        return False
 
 
 def _begun(history: HistoryFolder, out: Path) -> _Begun:

@@ -298,20 +298,24 @@ def rollup(points: DataFrame, width_ns: int, table: Table, *, from_ns: int, is_d
     start = F.greatest(F.col("last_ns"), F.lit(from_ns))
     last = F.greatest(F.col("hold_end_ns") - 1, start)
     first_bucket, last_bucket = floored(start, width_ns), floored(last, width_ns)
-    if is_dense:
-        buckets = F.sequence(first_bucket, last_bucket, F.lit(width_ns))
-    else:
-        buckets = F.array_distinct(F.array(first_bucket, last_bucket))
+    between = first_bucket + width_ns
+    # Buckets that a hold fills alone are all alike: the first of them is summed, and stands for those up to the last.
+    buckets = [first_bucket, F.least(between, last_bucket), last_bucket] if is_dense else [first_bucket, last_bucket]
     is_wanted = (F.col("is_row") & (F.col("first_ns") >= from_ns)) | (F.col("hold_end_ns") > from_ns)
     cut = (
         inside.where(is_wanted)
-        .withColumn("start_ns", start)
-        .withColumn("bucket_ns", F.explode(buckets))
+        .withColumns({"start_ns": start, "between_ns": between, "last_bucket_ns": last_bucket})
+        .withColumn("bucket_ns", F.explode(F.array_distinct(F.array(*buckets))))
         .withColumns(_share(width_ns))
     )
-    summed = cut.groupBy("item_id", "bucket_ns").agg(*_sums())
+    stands_for = F.greatest(
+        "bucket_ns", F.when(F.col("bucket_ns") == F.col("between_ns"), F.col("last_bucket_ns") - width_ns)
+    )
+    summed = cut.groupBy("item_id", "bucket_ns").agg(*_sums(), F.max(stands_for).alias("alike_to_ns"))
     kept = summed.where("rows > 0" if not is_dense else "rows > 0 OR good_ns + uncertain_ns + bad_ns > 0")
-    return conforming(_finished(kept, width_ns), table)
+    if is_dense:
+        kept = kept.withColumn("bucket_ns", F.explode(F.sequence("bucket_ns", "alike_to_ns", F.lit(width_ns))))
+    return conforming(_finished(kept.drop("alike_to_ns"), width_ns), table)
 
 
 def coarser(rollup: DataFrame, width_ns: int, table: Table) -> DataFrame:

@@ -226,7 +226,7 @@ def _stage(work: StagingWork, rows: DataFrame, table: Table) -> list[StagedFile]
 
 
 def _staged_frame(work: StagingWork, table: Table) -> DataFrame:
-    """Rows that this pass has staged for `table`."""
+    """Rows that this run has staged for `table`."""
     folder = work.staging / table.name
     if not any(folder.rglob("*.parquet")):
         return work.spark.createDataFrame([], table.schema)

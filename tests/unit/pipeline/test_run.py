@@ -222,7 +222,7 @@ def test_a_run_that_was_ended_between_two_commits_is_gone_on_with(
     assert set(together(out)) == {1}
     run(tmp_path / "history", out, session=spark, progress=written_to)
     done = versions(out)
-    assert {name: done[name] for name in tables_before("gaps")} == {name: 1 for name in tables_before("gaps")}
+    assert {name: done[name] for name in tables_before("gaps")} == dict.fromkeys(tables_before("gaps"), 1)
     assert done["gaps"] == 2
     assert together(out)[2] == done
     assert "seconds" in steps
