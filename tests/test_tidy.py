@@ -341,6 +341,7 @@ PUBLIC: dict[str, list[str]] = {
         "ClientBusy",
         "ClientClosed",
         "ClientError",
+        "CommandIdReused",
         "Delivered",
         "HistoryCutShort",
         "ItemCase",

@@ -353,6 +353,7 @@ POLLS = 24
 """Polls, a second apart, within which everything about a device is learnt."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_unit_that_misbehaves_costs_itself_only(case: str) -> None:
     """Goal: its neighbours on the line are good in every poll, and no value is ever good and wrong.

@@ -29,6 +29,8 @@ from tests.parts.steady import run_steadily
 from tests.parts.unruly import TIMEOUT_S, UnrulySite
 from tests.parts.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 SIXTY = tuple(range(60))
 
 
@@ -49,6 +51,7 @@ def test_three_silent_units_in_a_row_cost_themselves_only(retries: int, manner: 
                     await site.lose()
                 shown = await site.poll()
                 assert {place[0] for place, value in shown.items() if value is not None} == {4, 5}
+                assert site.adapter.counters()["units_away"] == 3
             assert (site.losses, site.device.connections) == (0, 5)
             # Each of the four that follow a new connection asks one of them; else it is one each five seconds.
             assert site.recent_s(36) < 40 / 5 * TIMEOUT_S * 4
@@ -63,7 +66,7 @@ def test_thirty_silent_units_take_no_more_than_their_share_of_the_time() -> None
             assert (await site.poll())[31, 0] is not None
             began = site.now()
             asked = asked_of(site, set(range(1, 31)))
-            for _ in range(100):
+            for _ in range(60):
                 assert (await site.poll(period_s=0.2))[31, 0] is not None
             waited_s = (asked_of(site, set(range(1, 31))) - asked) * TIMEOUT_S
             assert 0 < waited_s <= (site.now() - began) / SECOND / AWAY_REST
@@ -165,6 +168,27 @@ def test_one_illegal_address_among_sixty_costs_one_request_more(manner: Manner, 
     run_steadily(story())
 
 
+@pytest.mark.parametrize("address", [0, 3, 37, 59])
+@pytest.mark.parametrize("manner", [silent_about, hangs_up_at])
+def test_a_device_whose_only_block_has_a_silent_address_is_found_out(
+    address: int, manner: Callable[..., Manner]
+) -> None:
+    """Nothing tells it from a device that is away, but that it answers a shorter request."""
+
+    async def story() -> None:
+        async with UnrulySite({1: manner(address)}, {1: SIXTY}) as site:
+            for _ in range(20):
+                await site.poll()
+            assert site.losses <= 8
+            losses = site.losses
+            for _ in range(20):
+                shown = await site.poll()
+                assert {place[1] for place, value in shown.items() if value is None} == {address}
+            assert site.losses == losses
+
+    run_steadily(story())
+
+
 def test_a_device_that_refused_everything_is_read_again_soon_after_it_has_its_program() -> None:
     async def story() -> None:
         async with UnrulySite({1: lacks(*range(256)), 2: honest}, {1: SIXTY, 2: (0,)}) as site:
@@ -192,6 +216,7 @@ def test_a_connection_that_the_device_closed_between_two_polls_is_no_loss() -> N
                 site.device.reset()
                 await asyncio.sleep(0.01)
             assert (site.losses, site.device.connections) == (0, 5)
+            assert site.adapter.counters()["redials"] == 4
 
     run_steadily(story())
 

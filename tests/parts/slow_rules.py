@@ -243,10 +243,10 @@ class SlowItem:
                 sizes.append(abs(change + self.alarm.counter_range))
             if any(math.isnan(one) for one in sizes):
                 continue
-            held_ns = min(sizes) / limit * SECOND
-            verdicts.append(held_ns > sample.source_ns - before[1])
+            steep_ns, elapsed_ns = min(sizes) / limit * SECOND, sample.source_ns - before[1]
+            verdicts.append(steep_ns > elapsed_ns)
             if verdicts[-1]:
-                falls.append(held_ns - max(last_ns - before[1], 0))
+                falls.append(max(steep_ns, 3.0 * elapsed_ns) - max(last_ns - before[1], 0))
         if not verdicts:
             return
         falls_in = max(falls)

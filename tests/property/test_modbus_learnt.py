@@ -103,7 +103,7 @@ def test_a_reconnect_tries_again_and_forgets_nothing() -> None:
 ADDRESSES = st.lists(st.integers(0, 90), min_size=1, max_size=40, unique=True).map(sorted)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(ADDRESSES, st.sets(st.integers(0, 90), max_size=12), st.integers(1, 91))
 def test_whatever_the_device_lacks_every_other_item_is_read_with_the_fewest_requests(
     addresses: list[int], absent: set[int], most: int
@@ -130,7 +130,7 @@ def test_whatever_the_device_lacks_every_other_item_is_read_with_the_fewest_requ
     assert learnt.blind_items == len(addresses) - len(wanted)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(ADDRESSES, st.sets(st.integers(0, 90), max_size=12), st.sets(st.integers(0, 90), max_size=12))
 def test_a_device_that_changes_is_learnt_anew(addresses: list[int], before: set[int], after: set[int]) -> None:
     learnt = LearntBlock(block_at(addresses))

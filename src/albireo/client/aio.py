@@ -94,9 +94,10 @@ class AsyncClient:
         """Open cases, the most severe first."""
         return await self.converse(requests.cases(include_closed=include_closed))
 
-    async def ack(self, case_id: int, comment: str = "") -> list[Case]:
-        """Acknowledge a case."""
-        return await self.act(Action.ACK, case_id, comment)
+    async def ack(self, case: Case | int, comment: str = "", *, activation: int | None = None) -> list[Case]:
+        """Acknowledge the activation that somebody saw, as `Client.ack` does."""
+        case_id, seen = requests.seen_activation(case, activation)
+        return await self.act(Action.ACK, case_id, comment, activation=seen)
 
     async def reset(self, case_id: int, comment: str = "") -> list[Case]:
         """End the latch of a case."""
@@ -122,9 +123,11 @@ class AsyncClient:
         """Add a comment to a case."""
         return await self.act(Action.COMMENT, case_id, comment)
 
-    async def act(self, action: Action, case_id: int, comment: str, duration_s: float | None = None) -> list[Case]:
+    async def act(
+        self, action: Action, case_id: int, comment: str, duration_s: float | None = None, activation: int = 1
+    ) -> list[Case]:
         """Any of these actions by its name."""
-        return await self.converse(requests.act(action, case_id, self._core.user, comment, duration_s))
+        return await self.converse(requests.act(action, case_id, self._core.user, comment, duration_s, activation))
 
     async def history(
         self,

@@ -131,9 +131,17 @@ class Client:
         """Open cases, the most severe first."""
         return self.converse(requests.cases(include_closed=include_closed))
 
-    def ack(self, case_id: int, comment: str = "") -> list[Case]:
-        """Acknowledge: somebody has seen it. Gives the cases that changed, as all actions do."""
-        return self.act(Action.ACK, case_id, comment)
+    def ack(self, case: Case | int, comment: str = "", *, activation: int | None = None) -> list[Case]:
+        """Acknowledge the activation that somebody saw. Gives the cases that changed, as all actions do.
+
+        Args:
+            case: the case as it was shown; a number alone means its first activation.
+            activation: number of the activation (`Case.activations`), if it is not that of `case`.
+        Raises:
+            NodeRefused: another activation is the present one; the words say which.
+        """
+        case_id, seen = requests.seen_activation(case, activation)
+        return self.act(Action.ACK, case_id, comment, activation=seen)
 
     def reset(self, case_id: int, comment: str = "") -> list[Case]:
         """End the latch of a case whose cause is gone."""
@@ -159,12 +167,14 @@ class Client:
         """Add a comment to a case."""
         return self.act(Action.COMMENT, case_id, comment)
 
-    def act(self, action: Action, case_id: int, comment: str, duration_s: float | None = None) -> list[Case]:
-        """Any of these actions by its name.
+    def act(
+        self, action: Action, case_id: int, comment: str, duration_s: float | None = None, activation: int = 1
+    ) -> list[Case]:
+        """Any of these actions by its name. `activation`: the one that is acknowledged.
 
         Raises: as `write`.
         """
-        return self.converse(requests.act(action, case_id, self._core.user, comment, duration_s))
+        return self.converse(requests.act(action, case_id, self._core.user, comment, duration_s, activation))
 
     # History.
 

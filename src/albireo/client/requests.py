@@ -139,11 +139,20 @@ def cases(*, include_closed: bool) -> Conversation[list[ItemCase]]:
     return sorted(found, key=lambda one: (-one.severity, -one.case_id))
 
 
+def seen_activation(case: Case | int, activation: int | None) -> tuple[int, int]:
+    """Case id, and the activation that somebody saw: that of the case at hand, unless another is named."""
+    if isinstance(case, Case):
+        return case.case_id, case.activations if activation is None else activation
+    return case, 1 if activation is None else activation
+
+
 def act(
-    action: Action, case_id: int, user: str, comment: str, duration_s: float | None = None
+    action: Action, case_id: int, user: str, comment: str, duration_s: float | None = None, activation: int = 1
 ) -> Conversation[list[Case]]:
     """Act on a case; the cases that changed."""
     arguments: dict[str, Any] = {"action": action.value, "case_id": case_id, "user": user, "comment": comment}
+    if action is Action.ACK and activation > 1:  # The first needs no name, so that a node of 0.1.0 takes it.
+        arguments["activation"] = activation
     if duration_s is not None:
         arguments["duration_ms"] = round(duration_s * 1000)
     elif action is Action.SHELVE:

@@ -268,8 +268,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[FileEntry, ...] = ()
     retired: tuple[Retired, ...] = ()
     holes: tuple[Hole, ...] = ()
+    cut_off: tuple[FileEntry, ...] = ()
+    """Files of rows whose branch of the log was left; they are kept, and part of no answer."""
     filled: int = 0
-    """Grows when rows below `position` are added, or a hole goes; whoever has read files up to there reads anew."""
+    """Grows when rows below `position` are added or cut off, or a hole goes; whoever has read files up to there reads
+    anew."""
     crc: int = 0
     """CRC-32C of this manifest's JSON with crc 0."""
 
@@ -311,7 +314,7 @@ def decode_manifest(buffer: bytes) -> Manifest:
     # Over the bytes as they stand: a later version's fields, which this one does not know, must not look like damage.
     if crc32c(_CRC_FIELD.sub(b'"crc":0', buffer, count=1)) != manifest.crc:
         raise DecodeError(0, "the manifest's checksum does not fit its content")
-    paths = [entry.path for entry in manifest.files] + [one.path for one in manifest.retired]
+    paths = [entry.path for entry in (*manifest.files, *manifest.cut_off)] + [one.path for one in manifest.retired]
     for path in paths + [hole.gap for hole in manifest.holes]:
         if not is_inside(path):
             raise DecodeError(0, f"path {path!r} leads out of the history folder")

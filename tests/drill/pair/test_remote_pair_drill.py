@@ -132,6 +132,8 @@ def test_every_command_goes_on_at_the_other_member_once_the_first_was_killed(pla
     lost, survivor = plant.lose_acting()
     until(plant.is_polled, lambda: str(plant.run("items", "out")))
     assert plant.done("status")["pair"]["place"] == PLACES[survivor]
+    by_topology = ["--topology", str(plant.pair.topology), "--id", "root", "--keys", str(plant.keys)]
+    assert plant.desk.run("status", *by_topology).answer["pair"]["place"] == PLACES[survivor]
     check_everything(plant, 70)
     values = plant.values()
     assert values.index(60) < values.index(70), "the history of both tenures, in one answer"

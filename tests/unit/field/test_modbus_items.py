@@ -114,7 +114,7 @@ def test_every_type_of_register_can_be_named() -> None:
 
 
 def test_the_columns_are_those_of_the_manual() -> None:
-    assert len(set(COLUMNS)) == len(COLUMNS) == 31
+    assert len(set(COLUMNS)) == len(COLUMNS) == 32
 
 
 @pytest.mark.parametrize(
@@ -147,3 +147,9 @@ def test_a_coil_with_a_manuals_number_is_refused_and_the_address_named(number: s
 @pytest.mark.parametrize("text", ["1_000", "०१", "-1", "1.0", "٣"])
 def test_only_plain_digits_are_an_address(text: str) -> None:
     assert isinstance(parse_row({"name": "x", "kind": "holding", "address": text}), list)
+
+
+def test_a_row_says_under_which_name_its_item_was_known() -> None:
+    item = parse_row({**ROW, "was": "old"})
+    assert isinstance(item, ModbusItem)
+    assert item.item.was == "old"

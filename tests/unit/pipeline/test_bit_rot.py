@@ -19,7 +19,7 @@ from albireo.node.history.files.intact import WHOLE_BYTES_MAX
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.sql import Database
 from albireo.pipeline.errors import SourceDamaged
-from albireo.pipeline.source import check, frame, named_failures, open_history
+from albireo.pipeline.source import check, frame, named_failures, open_history, read_manifest
 from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
 
 FLIPS = 200
@@ -67,7 +67,7 @@ def test_every_flipped_bit_is_named(tmp_path: Path, kind: FileKind) -> None:
         with pytest.raises(HistoryDamaged) as by_historian:
             parquet.read(root, [entry], pq.read_schema(whole).names)
         with pytest.raises(SourceDamaged) as by_pipeline:
-            check(open_history(root), [entry])
+            check(open_history(root, read_manifest(root)), [entry])
         named += by_historian.value.path == entry.path and by_pipeline.value.path == root / entry.path
         shutil.rmtree(root)
     assert named == FLIPS
@@ -120,7 +120,7 @@ def test_spark_looks_at_page_checksums(spark: SparkSession, tmp_path: Path) -> N
     """Of a file that rots after it was checked: the reader of columns honours the option, value by value."""
     store = some_history(tmp_path)
     (entry,) = store.manifest.of_kind(FileKind.SAMPLES)
-    history = open_history(store.root)
+    history = open_history(store.root, store.manifest)
     right = frame(spark, history, FileKind.SAMPLES).selectExpr("sum(value_f64)").collect()
     meta = pq.read_metadata(store.root / entry.path).row_group(0).column(3)
     begin = min(one for one in (meta.data_page_offset, meta.dictionary_page_offset) if one is not None)

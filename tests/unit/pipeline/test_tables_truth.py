@@ -73,7 +73,8 @@ class Source:
 
 
 def read(out: Path, name: str) -> list[dict[str, Any]]:
-    return DeltaTable(str(out / "tables" / name)).to_pyarrow_table().to_pylist()
+    rows: list[dict[str, Any]] = DeltaTable(str(out / "tables" / name)).to_pyarrow_table().to_pylist()
+    return rows
 
 
 def total(rows: Sequence[dict[str, Any]], item_id: int, name: str) -> int:

@@ -257,7 +257,7 @@ class LiveView:
             case CaseActed():
                 with opened(self._where()) as client:
                     duration_s = None if wish.duration_ms is None else wish.duration_ms / 1_000
-                    client.act(wish.action, wish.case_id, "", duration_s)
+                    client.act(wish.action, wish.case_id, "", duration_s, wish.activation)
                 return OperatorLine(f"{wish.action.value} case {wish.case_id}: done")
             case Quit():
                 return OperatorLine("")

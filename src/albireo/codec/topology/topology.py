@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
+from albireo.codec.topology.host_name import host_mistake
 from albireo.codec.topology.item_table import (
     OWNER_COLUMN,
     AdapterKind,
@@ -27,6 +28,7 @@ from albireo.codec.topology.item_table import (
     check_alarms,
     check_columns,
     check_doubts,
+    check_former_name,
     check_row,
     check_spans,
     check_suppression,
@@ -196,6 +198,7 @@ class _Loading:
         adapters = {adapter.name for adapter in node.adapter}
         for name, one in seen.items():
             check_suppression([(one.row, one.judged)], known, self._tables[one.file])
+            check_former_name(one.row, one.judged, known, self._tables[one.file])
             owner, slash, _ = name.partition("/")
             if slash and owner in adapters:
                 # An adapter publishes `p1/connected` and the like beside its items.
@@ -337,6 +340,9 @@ def _address(endpoint: str, path: KeyPath, found: Findings) -> tuple[str, str] |
     if match is None or not 1 <= int(match["port"]) <= _PORT_MAX:
         text = f"{shown(endpoint)} is no address{_beyond(endpoint)}"
         found.add(path, text, "Write it as tcp://HOST:PORT, with a port of 1..65535.")
+        return None
+    if mistake := host_mistake(match["host"]):
+        found.add(path, f"{shown(endpoint)}: {mistake}", "Write the name as the network knows it, or the address.")
         return None
     return match["host"].lower(), match["port"].lstrip("0")
 

@@ -95,6 +95,8 @@ class Modbus:
             "errors": self._errors + reader.errors,
             "requests": self._requests + reader.requests,
             "refused_items": reader.blind_items,
+            "units_away": reader.units_away,
+            "redials": self._wire.redialled,
         }
         return {**own, **self._outputs.counters()}
 

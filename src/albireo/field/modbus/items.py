@@ -102,7 +102,7 @@ COLUMNS: Final = (
     "name", "kind", "address", "type", "word_order", "scale", "offset", "unit", "dead_band",
     "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms", "off_delay_ms", "rate_per_s", "stale_s", "frozen_s",
     "off_normal", "severity", "latched", "suppressed_by", "writable", "minimum", "maximum", "description", "length",
-    "bit", "device_id", "target",
+    "bit", "device_id", "target", "was",
 )  # fmt: skip
 """Every column of a table; only name, kind and address are always needed."""
 
@@ -357,6 +357,7 @@ def _declared(cells: _Row, adapter: str, value_type: ValueType, *, is_writable_k
         minimum=minimum,
         maximum=maximum,
         alarm=alarm,
+        was=cells.text("was"),
     )
 
 

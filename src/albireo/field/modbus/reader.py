@@ -49,6 +49,15 @@ _REFUSED: Final = (ExceptionCode.ILLEGAL_ADDRESS, ExceptionCode.ILLEGAL_VALUE)
 _AWAY: Final = (ExceptionCode.GATEWAY_PATH_UNAVAILABLE, ExceptionCode.GATEWAY_TARGET_SILENT)
 
 
+class _Question(msgspec.Struct, frozen=True, eq=False):
+    """Items `begin` to `end` of a block, in requests of `longest` items at first."""
+
+    block: LearntBlock
+    begin: int
+    end: int
+    longest: int
+
+
 class LineUnit:
     """One unit of a connection, and whether it answers."""
 
@@ -60,15 +69,24 @@ class LineUnit:
         self.asked_at = Instant(0)
         self._tries = 0
 
-    def next_questions(self) -> list[tuple[LearntBlock, int]]:
-        """Its blocks, each with the most items of the first request.
+    def next_questions(self) -> list[_Question]:
+        """Its blocks, to be read one after the other.
 
-        While it is away each try begins with another block, and with a shorter part: it may answer that.
+        While it is away each try begins with another block, and with a shorter part of it, the first or the last one:
+        it may answer that.
         """
-        self._tries = self._tries + 1 if self.is_away else 0
+        if not self.is_away:
+            self._tries = 0
+            return [_Question(one, 0, len(one), len(one)) for one in self.blocks]
+        self._tries += 1
         turn = self._tries % len(self.blocks)
-        blocks = [*self.blocks[turn:], *self.blocks[:turn]]
-        return [(one, len(one) >> self._tries % len(one).bit_length()) for one in blocks]
+        found = []
+        for one in (*self.blocks[turn:], *self.blocks[:turn]):
+            cycle, step = divmod(self._tries, len(one).bit_length())
+            longest = len(one) >> step
+            begin = (len(one) - longest) * (cycle % 2)
+            found += [_Question(one, begin, len(one), longest), _Question(one, 0, begin, longest)]
+        return found
 
     def gone(self, now: Instant) -> None:
         self.is_away = True
@@ -134,6 +152,10 @@ class LineReader:
     def blind_items(self) -> int:
         return sum(one.blind_items for one in self._blocks)
 
+    @property
+    def units_away(self) -> int:
+        return sum(one.is_away for one in self._units.values())
+
     def connected(self) -> None:
         """It may be another device, or another program in it: what was learnt is tried again, a little in each poll."""
         self._rest_until = Instant(0)
@@ -192,20 +214,20 @@ class LineReader:
         one = _UnitPoll(unit=unit, silences_left=1 if unit.is_away else SILENCES_PER_UNIT_MAX)
         silences = one.silences_left
         unit.asked_at = self._now()
-        for block, longest in unit.next_questions():
-            await self._poll_block(block, longest, one, line)
+        for question in unit.next_questions():
+            await self._poll_items(question, one, line)
         if one.silences_left < silences and not one.has_answered:
             self._gone(unit)
         else:
             unit.is_away = False
 
-    async def _poll_block(self, block: LearntBlock, longest: int, one: _UnitPoll, line: _LinePoll) -> None:
-        at = 0
-        while at < len(block):
+    async def _poll_items(self, question: _Question, one: _UnitPoll, line: _LinePoll) -> None:
+        block, at, end, longest = question.block, question.begin, question.end, question.longest
+        while at < end:
             if not one.silences_left:
-                self.quality[block.rows[at:]] = BAD_NO_COMMUNICATION
+                self.quality[block.rows[at:end]] = BAD_NO_COMMUNICATION
                 return
-            part = block.next(at, longest)
+            part = block.next(at, min(longest, end - at))
             if isinstance(part, BlockRefusal):
                 self.quality[block.rows[at]] = part.quality
                 at += 1
@@ -216,7 +238,7 @@ class LineReader:
                 line.refusals_left -= 1
                 longest = 1 if part.first == part.last else longest
                 if line.refusals_left <= 0:
-                    self.quality[block.rows[at:]] = BAD_CONFIGURATION_ERROR
+                    self.quality[block.rows[at:end]] = BAD_CONFIGURATION_ERROR
                     return
                 continue
             self._heard(answer, block, part, one, line)

@@ -183,6 +183,7 @@ class Wire:
         self._may_come_late = False
         """A request of this connection was not answered in time; its answer may still come."""
         self._on_redial: Callable[[], object] | None = None
+        self.redialled = 0
         self._is_wanted = False
         """It was connected, and nobody here has ended it since."""
         self._attempt = 0
@@ -350,6 +351,7 @@ class Wire:
         """
         if self._on_redial is not None and self._is_wanted and not self.is_connected:
             self._on_redial()
+            self.redialled += 1
             await self.connect()
 
     async def _refusal(self, may_send: SendGuard) -> str:

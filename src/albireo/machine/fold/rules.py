@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, Packed, time_between
+from albireo.machine.fold.live import Live
+from albireo.model import quality as q
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, Condition
 from albireo.model.samples import EXACT, narrowed
@@ -225,6 +227,10 @@ def is_beyond(
     return verdict
 
 
+INTERVALS_HELD: Final = 2
+"""Times between two samples for which a rate holds at least: a steady ramp just beyond the limit is one alarm."""
+
+
 class Chain(msgspec.Struct, frozen=True, eq=False):
     """Samples in the sequence in which they are judged, those of one item side by side, at least one."""
 
@@ -270,11 +276,14 @@ def rate_verdicts(rules: Rules, chain: Chain) -> RateVerdicts:
         size = np.fmin(np.abs(change), np.abs(change + rules.off[row]))
         # The mean rate falls to the limit this long after the sample before.
         steep_ns = size / rules.on[row] * SECOND
+    elapsed = time_between(source_ns, before_ns).astype(np.float64)
     can_judge = (source_ns > before_ns) & ~np.isnan(size)
-    is_steep = can_judge & (steep_ns > time_between(source_ns, before_ns))
+    is_steep = can_judge & (steep_ns > elapsed)
     last_ns = np.repeat(source_ns[ends], ends - starts + 1)
     held = time_between(np.maximum(last_ns, before_ns), before_ns)
-    left = np.where(is_steep, np.clip(steep_ns - held, 0, LONGEST_NS), 0)
+    # Until then a sample after the same time would show that the value goes on, even if it came late.
+    holds_ns = np.maximum(steep_ns, (1 + INTERVALS_HELD) * elapsed)
+    left = np.where(is_steep, np.clip(holds_ns - held, 0, LONGEST_NS), 0)
     rows = row[ends]
     rules.before[rows], rules.before_ns[rows] = number[ends], source_ns[ends]
     return RateVerdicts(
@@ -299,6 +308,33 @@ def frozen_verdicts(rules: Rules, chain: Chain, log_time: int) -> tuple[NDArray[
     return rows, is_frozen
 
 
+def judge_suppression(live: Live, watched: WatchedItems) -> bool:
+    """Find the items whose alarms are suppressed now; True: it is not as it was."""
+    items = np.flatnonzero(watched.suppressor >= 0)
+    verdict = np.zeros(len(watched.is_suppressed), np.bool_)
+    by = watched.suppressor[items]
+    verdict[items] = _is_off(live, watched, by)
+    watched.flags &= ~np.uint8(IS_SUPPRESSOR)
+    watched.flags[by] |= IS_SUPPRESSOR
+    if not (verdict != watched.is_suppressed).any():
+        return False
+    watched.is_suppressed = verdict
+    return True
+
+
+def _is_off(live: Live, watched: WatchedItems, by: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Mark the items of `by` that say, by a value which can be believed now, that the equipment is off.
+
+    A bad, a last usable or a stale value is no evidence. An item that waits for its first value, as all do after a
+    restart of their adapter, is as it was: that ends with the first poll, or when the adapter is not heard in time.
+    """
+    code = live.quality[by] & _CODE
+    is_bad = (q.severity(code) == q.BAD_CLASS) & (code != q.BAD_WAITING_FOR_INITIAL_DATA)
+    is_old = (code == q.UNCERTAIN_LAST_USABLE_VALUE) | (watched.flags[by] & IS_STALE != 0)
+    verdict: NDArray[np.bool_] = (live.number[by] != 0) & ~is_bad & ~is_old
+    return verdict
+
+
 def vacate(rules: Rules, watched: WatchedItems, indexes: Sequence[int]) -> NDArray[np.intp]:
     """Make the rules of these items new rows, and give them back; they wait for the items that take the indexes."""
     rule_of = watched.rule_of[list(indexes)]
@@ -309,6 +345,9 @@ def vacate(rules: Rules, watched: WatchedItems, indexes: Sequence[int]) -> NDArr
     watched.clear(np.array(indexes, np.intp))
     watched.rule_of[list(indexes)] = rule_of
     return rows
+
+
+_CODE: Final = np.uint32(0xFFFF_0000)
 
 
 def is_sound(rules: Rules, watched: WatchedItems) -> bool:

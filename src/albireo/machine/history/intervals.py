@@ -75,6 +75,8 @@ class Intervals(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Time of the minimum, at the earliest the interval's start."""
     maximum: Floats
     maximum_ns: Ints
+    start_value: Floats
+    """Value that holds at the start of the interval for more than an instant, if usable; else NaN."""
     last_value: Floats
     """Value that holds at the end of the interval, NaN where none does; its quality and time follow."""
     last_quality: Ints
@@ -317,6 +319,7 @@ def _assembled(
         minimum_ns=minimum_ns,
         maximum=maximum,
         maximum_ns=maximum_ns,
+        start_value=weights.start_value,
         last_value=weights.last_value,
         last_quality=weights.last_quality,
         last_ns=weights.last_ns,

@@ -234,8 +234,8 @@ class Historian:
     def _went_another_way(self, position: Position) -> None:
         """The log has lost records that were committed, and goes on in a new epoch from `position`.
 
-        Stored rows were true when they were recorded, and stay; (epoch, sequence) tells the branches apart. Without a
-        common point a second copy of every row would come: then nothing more is taken.
+        Rows of the branch that was left are kept aside (files/branches.py) by a seal at once. Without a common point a
+        second copy of every row would come: then nothing more is taken.
         """
         if position.sequence == 0:
             self._problem = "the log and this history have nothing in common; restore the log or start a new history"
@@ -244,6 +244,8 @@ class Historian:
             return
         self._actor.log.error("log_went_another_way", at=str(position), had=str(self._hot.position))
         self._hot.fork(position)
+        self._pace.asked(self._actor.now())
+        self._arm()
 
     def _take(self, letter: Letter) -> None:
         """Take the frames of one delivery; damaged bytes are asked for again."""

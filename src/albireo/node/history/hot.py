@@ -68,6 +68,9 @@ class HotContent(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     events: Sequence[Row] = ()
     items: Sequence[Row] = ()
     """Items declared, changed or forgotten since the last seal, in order (declared.item_row, end_row)."""
+    forks: Sequence[int] = ()
+    """Sequences behind which the log went another way since the last seal: what files have above is of the branch that
+    was left."""
     holes: Sequence[Hole] = ()
     """Holes found since the last seal; their gap rows are not among `gaps`."""
 
@@ -133,6 +136,9 @@ class HotTail:
         self._adapter_items: dict[str, tuple[int, ...]] = {}
         """Items of the adapters that lost samples lately, as they are declared now."""
         self._holes: list[Hole] = []
+        self._forks: list[int] = []
+        self._cut: list[tuple[Chunk, Chunk]] = []
+        """Chunks that were cut by a fork, with what they were: a seal may be writing them."""
         self._gap_elsewhere: Row | None = None
         """Last of the gaps, while it can still grow: nobody has seen it, and no sample and no gap came since."""
 
@@ -250,13 +256,32 @@ class HotTail:
         self.size_bytes += ROW_BYTES
 
     def fork(self, position: Position) -> None:
-        """Record that the log went another way after `position`, and take later records from there."""
+        """Record that the log went another way after `position`, and take later records from there.
+
+        What is in no file yet of the branch that was left is dropped: its log has it no more either.
+        """
         detail = f"records after {position} up to {self.position} are here, and no longer in the log"
         row: Row = {"at_ns": self.complete_to_ns, "kind": "control", "action": "log_forked", "user": "", "subject": ""}
         place: Row = {"detail": detail, "node_ns": self.complete_to_ns, "epoch": self.position.epoch}
+        self._chunks = [
+            self._until(position.sequence, one) for one in self._chunks if one.first_sequence <= position.sequence
+        ]
+        self._gaps = [one for one in self._gaps if not _is_above(one, position.sequence)]
+        self._events = [one for one in self._events if not _is_above(one, position.sequence)]
         self._events.append(row | place | {"sequence": self.position.sequence})
+        self._forks.append(position.sequence)
+        self._gap_elsewhere = None
         self.rows += 1
         self.position = position
+
+    def _until(self, sequence: int, chunk: Chunk) -> Chunk:
+        """The chunk without the rows behind a sequence."""
+        kept = sequence - chunk.first_sequence + 1
+        if kept >= len(chunk.batch):
+            return chunk
+        part = msgspec.structs.replace(chunk, batch=chunk.batch.take(np.arange(kept)))
+        self._cut.append((part, chunk))
+        return part
 
     def content(self) -> HotContent:
         """Every row taken so far; later rows do not change it."""
@@ -268,6 +293,7 @@ class HotTail:
             gaps=tuple(self._gaps),
             events=tuple(self._events),
             items=tuple(self._items),
+            forks=tuple(self._forks),
             holes=tuple(self._holes),
         )
 
@@ -275,16 +301,30 @@ class HotTail:
         """Forget the rows of `sealed`, an earlier `content`."""
         self._gap_elsewhere = None
         self._fold_items()
-        del self._chunks[: len(sealed.chunks)]
-        del self._gaps[: len(sealed.gaps)]
-        del self._events[: len(sealed.events)]
+        # By identity: a fork may have taken some out of the middle since.
+        whole = [*sealed.chunks, *(part for part, chunk in self._cut if any(chunk is one for one in sealed.chunks))]
+        self._chunks = _without(self._chunks, whole)
+        self._cut.clear()
+        self._gaps = _without(self._gaps, sealed.gaps)
+        self._events = _without(self._events, sealed.events)
         del self._items[: len(sealed.items)]
+        del self._forks[: len(sealed.forks)]
         del self._holes[: len(sealed.holes)]
         named = sum(len(ids) for row in self._gaps if isinstance(ids := row["item_ids"], list))
         records = len(self._gaps) + len(self._events) + len(self._items) + len(self._holes)
         self.rows = sum(len(chunk.batch) for chunk in self._chunks) + records
         self.size_bytes = sum(40 * len(chunk.batch) for chunk in self._chunks) + ROW_BYTES * records
         self.size_bytes += ID_BYTES * named
+
+
+def _is_above(row: Row, sequence: int) -> bool:
+    own = row["sequence"]
+    return isinstance(own, int) and own > sequence and row.get("action") != "log_forked"
+
+
+def _without(rows: Sequence[Any], sealed: Sequence[Any]) -> list[Any]:
+    gone = {id(one) for one in sealed}
+    return [one for one in rows if id(one) not in gone]
 
 
 class _Part(msgspec.Struct, frozen=True, eq=False):

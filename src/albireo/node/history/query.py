@@ -179,6 +179,11 @@ class StoredHistory:
         table = self.raw([item_id], TimeRange(found, found + 1))
         return table.slice(max(0, len(table) - 1))  # None, if its time is one that no range reaches.
 
+    def raw_around(self, item_id: int, span: TimeRange) -> pa.Table:
+        """The rows of an item in the range, and the one before it."""
+        start = self._row_before(item_id, span.from_ns)
+        return self.raw([item_id], TimeRange(span.from_ns if start is None else start, span.to_ns))
+
     def gaps(self, span: TimeRange, item_id: int | None = None) -> list[Row]:
         """Gap records that touch the range (and the item), by start."""
         return self._gap_index().rows(span.from_ns, span.to_ns, item_id)
@@ -254,8 +259,7 @@ class StoredHistory:
             which nothing is known; of an interval in which knowledge ends, its end counts as the interval's.
         """
         edges = span.edges(every_ns)
-        start = self._row_before(item_id, span.from_ns)
-        table = self.raw([item_id], TimeRange(span.from_ns if start is None else start, span.to_ns))
+        table = self.raw_around(item_id, span)
         times = parquet.ints(table, "source_ns")
         index = np.searchsorted(times, edges[1:], side="left") - 1
         if len(times) == 0:

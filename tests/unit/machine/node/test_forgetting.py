@@ -16,7 +16,7 @@ from albireo.codec.message import (
 )
 from albireo.codec.record import Audited, ItemForgotten, Kind, ProducerForgotten, Record
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.diagnostics import TABLE_FILL_HIGH
+from albireo.machine.node.diagnostics.own import TABLE_FILL_HIGH
 from albireo.machine.node.events import Deposed, LevelAgreed, Measured
 from albireo.machine.node.forgetting import AGED_MAX, DAY_MS, HEARD_MS, LOOK_NS, ORDERED_MAX, TEXT_CHARS_MAX
 from albireo.machine.node.turn import Moment

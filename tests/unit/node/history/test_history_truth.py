@@ -149,6 +149,25 @@ def test_the_stale_time_is_that_of_the_time_of_the_sample(tmp_path: Path) -> Non
     assert found.good_ns.tolist() == [HOUR, 2 * HOUR]
 
 
+@pytest.mark.parametrize("only_raw", [True, False])
+def test_large_integers_keep_their_digits(tmp_path: Path, only_raw: bool) -> None:
+    """A counter beyond 2^53: smallest and largest value of each minute, the value held from before included."""
+    large = 2**53
+    log = MemoryLog()
+    log.records(Stream.STATE, [declared(1, "p1", of=ValueType.INT64)], DAY_ZERO)
+    rows = [(0, large + 1), (30, large + 3), (70, large + 5), (200, 7)]
+    log.samples([(1, DAY_ZERO + at * SECOND, value, 0) for at, value in rows], DAY_ZERO + 240 * SECOND, ValueType.INT64)
+    reader = read(tmp_path, log)
+    span, item = TimeRange(DAY_ZERO, DAY_ZERO + 4 * BUCKET_NS), reader.item("i_1")
+    found = {
+        name: interval_table(reader, item, span, Aggregation(name=name, every_ns=BUCKET_NS, only_raw=only_raw))
+        for name in ("min", "max")
+    }
+    assert found["min"].column("value_i64").to_pylist() == [large + 1, large + 3, large + 5, None]
+    assert found["max"].column("value_i64").to_pylist() == [large + 3, large + 5, large + 5, large + 5]
+    assert found["min"].column("value").to_pylist()[3] == 7.0
+
+
 @pytest.mark.parametrize("is_sealed", [True, False])
 def test_a_gap_stays_with_the_items_of_its_time(tmp_path: Path, is_sealed: bool) -> None:
     """Item 1 moves from p1 to p2 after a gap of p1: the gap stays its own, and is not that of who comes to p1 later."""

@@ -46,8 +46,9 @@ from albireo.model.instant import SECOND
 from albireo.model.position import EpochEntry
 from albireo.node.history import hot as content_of
 from albireo.node.history import rows as rows_of
-from albireo.node.history.errors import HistoryDamaged
+from albireo.node.history.errors import HistoryDamaged, MergeAbandoned
 from albireo.node.history.files import parquet
+from albireo.node.history.files.branches import BranchCutter, CutFiles
 from albireo.node.history.files.entries import entry_of
 from albireo.node.history.hot import HotContent
 
@@ -119,14 +120,17 @@ class HistoryStore:
         declared = self.declared.with_news(content.items)
         holes = [self._placed(hole) for hole in content.holes]
         entries: list[FileEntry] = []
+        cutter = BranchCutter(self.root, self._files, self.make_folder, self.manifest.generation + 1)
         try:
             for entry in chain(self._write_content(content, declared), self._write_gaps(holes)):
                 entries.append(msgspec.structs.replace(entry, log_id=log_id))  # noqa: PERF401  # Kept when it fails.
+            cut = self._cut(cutter, content.forks)
         except OSError:
-            self.discard(entries)
+            self.discard([*entries, *cutter.made])
             raise
+        entries += cut.living
         manifest = self.manifest
-        gone = manifest.of_kind(FileKind.ITEMS) if declared is not self.declared else []
+        gone = [*(manifest.of_kind(FileKind.ITEMS) if declared is not self.declared else []), *cut.gone]
         changed = msgspec.structs.replace(
             manifest,
             log_id=log_id,
@@ -136,18 +140,31 @@ class HistoryStore:
             files=(*(entry for entry in manifest.files if entry not in gone), *entries),
             retired=(*manifest.retired, *(Retired(path=entry.path, since_ns=wall_ns) for entry in gone)),
             holes=(*manifest.holes, *holes),
+            cut_off=(*manifest.cut_off, *cut.dead),
+            filled=manifest.filled + bool(cut.gone),
         )
-        self._replace_manifest(changed, entries, wall_ns)
+        self._replace_manifest(changed, [*entries, *cut.dead], wall_ns)
         self.declared = declared
         return self.manifest
+
+    def _cut(self, cutter: BranchCutter, forks: Sequence[int]) -> CutFiles:
+        """Take the rows of branches that the log left out of the files. Gaps of holes are no records of a log."""
+        if not forks:
+            return CutFiles()
+        of_holes = {hole.gap for hole in self.manifest.holes}
+        return cutter.cut([one for one in self.manifest.files if one.path not in of_holes], min(forks))
 
     def replace(self, inputs: Sequence[FileEntry], outputs: Sequence[FileEntry], wall_ns: int) -> Manifest:
         """List `outputs` (already durable) instead of `inputs`.
 
         Raises:
             OSError: of the disk; the history is as it was, the outputs are removed.
+            MergeAbandoned: an input is not listed any more; as above.
         """
         gone = {entry.path for entry in inputs}
+        if not gone <= {entry.path for entry in self.manifest.files}:
+            self.discard(outputs)
+            raise MergeAbandoned
         retired = (Retired(path=entry.path, since_ns=wall_ns) for entry in inputs)
         changed = msgspec.structs.replace(
             self.manifest,
@@ -357,9 +374,9 @@ class HistoryStore:
 
     def _remove_leftovers(self) -> int:
         """Remove files that no manifest lists; returns how many."""
-        listed = {entry.path for entry in self.manifest.files} | {one.path for one in self.manifest.retired}
-        if self._previous is not None:
-            listed |= {entry.path for entry in self._previous.files}
+        kept = [self.manifest] if self._previous is None else [self.manifest, self._previous]
+        listed = {entry.path for manifest in kept for entry in (*manifest.files, *manifest.cut_off)}
+        listed |= {one.path for one in self.manifest.retired}
         removed = 0
         for pattern in ("*.parquet", "*.tmp"):
             for path in self.root.rglob(pattern):
