@@ -33,6 +33,7 @@ CONFIG = AlarmConfig(
     shelve_max_ms=20_000,
 )
 TYPES = {"own": ValueType.FLOAT64, "device": ValueType.FLOAT64, "count": ValueType.INT64}
+RANGES = {"count": 65_536.0}
 EXAMPLES = 100
 
 delays = st.sampled_from([0, 0, 500, 3_000])
@@ -52,7 +53,6 @@ integers = floats | {
     "hi": st.sampled_from([None, 2.0**53]),
     "hi_hi": st.sampled_from([None, 2.0**60]),
     "rate_per_s": st.sampled_from([None, 16.0]),
-    "counter_range": st.sampled_from([None, 65_536.0]),
     "frozen_s": st.none(),
 }
 """Frozen numbers and rates are judged as floats (docs/limits.md), so `frozen` is left to float items."""
@@ -89,8 +89,11 @@ class BothRules:
         self.clock_ms = dict.fromkeys(TYPES, 0)
         """Difference of the clock that stamps each item from that of the log."""
         for name, alarm in first.items():
-            self.node.declare(name, alarm, TYPES[name])
-            self.slow[name] = SlowItem(alarm, CHATTER, self.node.now_ms)
+            self.declare(name, alarm)
+            self.slow[name] = SlowItem(alarm, CHATTER, self.node.now_ms, RANGES.get(name))
+
+    def declare(self, name: str, alarm: AlarmSettings) -> None:
+        self.node.declare(name, alarm, TYPES[name], counter_range=RANGES.get(name))
 
     def play(self, step: tuple[object, ...]) -> None:
         match step:
@@ -102,7 +105,7 @@ class BothRules:
             case ("jump", str(name), int(ms)):
                 self.clock_ms[name] += ms
             case ("edit", str(name), dict(drawn)):
-                self.node.declare(name, drawn[name], TYPES[name])
+                self.declare(name, drawn[name])
                 self.slow[name].edit(drawn[name], self.node.now_ms)
             case ("restart", float(part)):
                 self.node.folds = self.node.replayed(int(part * len(self.node.frames)))
@@ -177,6 +180,19 @@ NONE = {name: AlarmSettings() for name in TYPES}
 @example(
     NONE | {"count": AlarmSettings(hi=2.0**53)},
     [("arrive", 0, [("count", 0.0, 2**53, 0, 0)]), ("arrive", 0, [("count", 0.0, 2**53 + 1, 0, 0)])],
+)
+@example(
+    NONE | {"count": AlarmSettings(rate_per_s=16.0)},
+    [("arrive", 0, [("count", 0.0, 65_535, 0, 0)]), ("arrive", 1_000, [("count", 0.0, 5, 0, 0)])],
+)
+@example(
+    NONE | {"own": AlarmSettings(frozen_s=3.0)},
+    [
+        ("arrive", 0, [("own", 2.0, 0, 0, 0)]),
+        ("arrive", 1_000, [("own", 2.0, 0, int(q.BAD), 0)]),
+        ("arrive", 2_500, [("own", 2.0, 0, 0, 0)]),
+        ("arrive", 3_000, [("own", 2.0, 0, 0, 0)]),
+    ],
 )
 @example(
     NONE | {"own": AlarmSettings(hi=6.0, on_delay_ms=3_000)},

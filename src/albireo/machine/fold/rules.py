@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, Packed, time_between
 from albireo.model.instant import MS, SECOND
-from albireo.model.item import AlarmSettings, Condition
+from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.samples import EXACT, narrowed
 from albireo.model.value import ValueType
 
@@ -190,11 +190,12 @@ def _time(seconds: float) -> float:
     return math.ceil(min(seconds * SECOND, LONGEST_NS) / MS) * MS
 
 
-def off_of(slot: int, limit: float, settings: AlarmSettings) -> float:
-    """`Rules.off` of a rule with this limit (times sign)."""
+def off_of(slot: int, limit: float, item: DataItem) -> float:
+    """`Rules.off` of a rule of `item` with this limit (times sign)."""
     if slot == RATE:
-        return math.nan if settings.counter_range is None else settings.counter_range
-    return limit - settings.hysteresis if SLOTS[slot] in LIMITS else limit
+        return math.nan if item.counter_range is None else item.counter_range
+    hysteresis = item.alarm.hysteresis if item.alarm is not None and SLOTS[slot] in LIMITS else 0.0
+    return limit - hysteresis
 
 
 def fold_bands(rules: Rules, watched: WatchedItems, index: NDArray[np.intp]) -> None:
