@@ -341,6 +341,7 @@ PUBLIC: dict[str, list[str]] = {
         "ClientBusy",
         "ClientClosed",
         "ClientError",
+        "CommandIdReused",
         "Delivered",
         "HistoryCutShort",
         "ItemCase",
@@ -362,7 +363,6 @@ PUBLIC: dict[str, list[str]] = {
         "connect",
         "members_of",
     ],
-    "machine/feed": ["Follower", "FollowerConfig", "Leader", "LogFacts", "Pull"],
     "machine/fold": [
         "ActionAsked",
         "ActionRefused",

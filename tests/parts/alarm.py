@@ -63,6 +63,7 @@ class AlarmFolds:
                 self.cases.fold(one, frame.first_sequence + offset)
         if declared:
             self.conditions.fold_items(declared, log_time)
+            self.cases.redefined(one.item_id for one in declared)
 
     def deadline(self) -> int | None:
         due = [one for one in (self.conditions.deadline(), self.cases.deadline()) if one is not None]
@@ -109,6 +110,21 @@ class AlarmNode:
         item = DataItem(name=name, value_type=value_type, adapter=adapter, counter_range=counter_range, alarm=alarm)
         self.append_records([ItemDeclared(item_id=ItemId(item_id), node="root", item=item)])
         return item_id
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Declare an item under another name, with the same id."""
+        item_id = self.ids[new_name] = self.ids.pop(name)
+        known = self.folds.dim.by_id(item_id)
+        assert known is not None
+        item = msgspec.structs.replace(known.item, name=new_name)
+        self.append_records([ItemDeclared(item_id=known.item_id, node="root", item=item)])
+
+    def retire(self, name: str) -> None:
+        """Declare, as CORE does, that nobody declares an item any more."""
+        known = self.folds.dim.by_id(self.ids[name])
+        assert known is not None
+        item = msgspec.structs.replace(known.item, alarm=None)
+        self.append_records([ItemDeclared(item_id=known.item_id, node="root", item=item, is_retired=True)])
 
     def forget(self, *names: str) -> None:
         """Forget items, whatever they have; a later declaration is another item's."""

@@ -23,9 +23,9 @@ from albireo.codec.message import (
     WritesEnded,
 )
 from albireo.machine.fold.producers import EARLIER_MAX
+from albireo.machine.node.hellos import DECLARING_MAX
 from albireo.machine.node.outputs import SENDERS_MAX
 from albireo.machine.node.receipts import ANSWERS_MAX
-from albireo.machine.node.registry import DECLARING_MAX
 from albireo.machine.node.role import STANDING_BY_MAX
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND

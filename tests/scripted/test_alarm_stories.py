@@ -3,7 +3,9 @@
     declare NAME TYPE key=value...   an item and its alarm settings (and its adapter)
     NAME = VALUE [QUALITY]           one committed sample
     +2s +1m +1h                      log time passes; a mark frame at each deadline
-    USER: ACTION NAME CONDITION [DURATION] [COMMENT]
+    rename NAME NAME                 the item is declared under another name, as `was` asks for
+    retire NAME                      nobody declares the item any more
+    USER: ACTION NAME CONDITION [xN] [DURATION] [COMMENT]     xN: the activation that the user saw, else the present one
     cut                              from here on proposals are handed out and never committed
     restart                          the node dies: replay, by way of a snapshot halfway, then it goes on
     -> TIME CAUSE NAME CONDITION: STATE       what was noted since the line before, all of it, in order
@@ -20,6 +22,7 @@ import pytest
 
 from albireo.codec.record import CaseChanged
 from albireo.machine.fold import ActionAsked, ActionRefused
+from albireo.machine.fold.transitions import asks
 from albireo.model import quality as q
 from albireo.model.case import Action, Case, LifecycleStatus, Shelving
 from albireo.model.item import AlarmSettings, Condition
@@ -28,7 +31,15 @@ from tests.parts.alarm import AlarmNode
 
 STORIES = sorted((Path(__file__).parent / "alarms").glob("*.txt"))
 UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
-QUALITIES = {q.name(int(one)): int(one) for one in (q.GOOD, q.UNCERTAIN, q.BAD, q.BAD_NO_COMMUNICATION)}
+_QUALITIES = (
+    q.GOOD,
+    q.UNCERTAIN,
+    q.UNCERTAIN_LAST_USABLE_VALUE,
+    q.BAD,
+    q.BAD_NO_COMMUNICATION,
+    q.BAD_WAITING_FOR_INITIAL_DATA,
+)
+QUALITIES = {q.name(int(one)): int(one) for one in _QUALITIES}
 
 
 def ms_of(text: str) -> int:
@@ -41,7 +52,7 @@ def state_of(case: Case) -> str:
     words = [
         "closed" if case.lifecycle_status is LifecycleStatus.CLOSED else "",
         "active" if case.is_active else "",
-        "" if case.is_acked else "unacked",
+        "" if case.is_acked else "unacked" if asks(case) else "unasked",
         "latched" if case.is_latched else "",
         "" if case.shelving is Shelving.UNSHELVED else case.shelving.value,
         "suppressed" if case.is_suppressed else "",
@@ -71,6 +82,12 @@ class Story:
             self.node.pass_time(ms_of(words[0][1:]))
         elif words[0].endswith(":"):
             self.act(words[0][:-1], words[1:])
+        elif words[0] == "rename":
+            self.ids[words[2]] = self.ids.pop(words[1])
+            self.types[words[2]] = self.types.pop(words[1])
+            self.node.rename(words[1], words[2])
+        elif words[0] == "retire":
+            self.node.retire(words[1])
         elif words[0] == "cut":
             self.is_cut = True
         elif words[0] == "restart":
@@ -94,6 +111,10 @@ class Story:
 
     def act(self, user: str, words: list[str]) -> None:
         action, name, condition, *rest = words
+        shown = self.node.folds.cases.find_rule(self.ids[name], Condition(condition))
+        activation = None if shown is None else shown.activations
+        if rest and re.fullmatch(r"x\d+", rest[0]):
+            activation = int(rest.pop(0)[1:])
         duration_ms = ms_of(rest.pop(0)) if rest and re.fullmatch(r"\d+(ms|s|m|h)", rest[0]) else None
         found = self.node.act(
             ActionAsked(
@@ -103,6 +124,7 @@ class Story:
                 item_id=self.ids[name],
                 condition=Condition(condition),
                 duration_ms=duration_ms,
+                activation=activation,
             )
         )
         if isinstance(found, ActionRefused):

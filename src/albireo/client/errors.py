@@ -9,6 +9,7 @@ ClientError
   |    +- OutcomeUnknown   an order went out, and its answer did not come: nobody here knows whether it was done
   +- NodeRefused         the node answered no, with the reason and the remedy
   |    +- AccessRefused    the role of our key does not suffice
+  |    +- CommandIdReused  the id of an order names another order already; nothing of this one is done
   |    +- QuestionUnknown  the node does not know the question: it is older than this client
   +- AnswerNotUnderstood the answer has another form than this version knows: the node is newer, or much older
   +- HistoryCutShort     a long answer ended before its end; says how far it came
@@ -23,6 +24,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from albireo.codec.message import Successor
+from albireo.model.command import ID_REUSED
 from albireo.model.instant import SECOND
 
 WHAT_TO_DO: Final = "; what to do: "
@@ -88,6 +90,10 @@ class NodeRefused(ClientError):
 
 class AccessRefused(NodeRefused):
     """The role of the key does not suffice."""
+
+
+class CommandIdReused(NodeRefused):
+    """An order came under the id of another order, with another item, value or principal."""
 
 
 class QuestionUnknown(NodeRefused):
@@ -172,4 +178,6 @@ def refusal(what: str, reason: str) -> NodeRefused:
         return AccessRefused(what, reason)
     if reason.startswith("unknown question "):
         return QuestionUnknown(what, reason)
+    if reason.startswith("command id ") and f" {ID_REUSED} " in reason:
+        return CommandIdReused(what, reason)
     return NodeRefused(what, reason)

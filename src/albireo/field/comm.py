@@ -368,8 +368,7 @@ def _heartbeat_ns(item: DataItem, heartbeat_ms: int) -> int:
     item, or confirm the same number for ever."""
     alarm = item.alarm
     limits = () if alarm is None else (alarm.stale_s, alarm.frozen_s)
-    within = [int(one * SECOND / SAMPLES_WITHIN) for one in limits if one is not None]
-    return min([heartbeat_ms * MS, *within])
+    return min([heartbeat_ms * MS, *(int(one * SECOND / SAMPLES_WITHIN) for one in limits if one is not None)])
 
 
 def create(arguments: Mapping[str, object]) -> Comm:

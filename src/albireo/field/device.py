@@ -111,7 +111,10 @@ class Device:
             self.line.lost("closed")
 
     async def _connect(self) -> None:
-        await self._adapter.connect()
+        try:
+            await self._adapter.connect()
+        except UnicodeError as error:  # No resolver takes the name: the device can't be reached, and we are not broken.
+            raise DeviceLost(f"its address is no name of a host: {error}") from error
         if self.line is not None:
             self.line.connected()
 

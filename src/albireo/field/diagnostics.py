@@ -20,13 +20,10 @@ import msgspec
 import numpy as np
 
 from albireo.model.instant import WallTime
-from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.item import LOST_SEVERITY, AlarmSettings, DataItem
 from albireo.model.quality import BAD_WAITING_FOR_INITIAL_DATA, GOOD
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
-
-LOST_SEVERITY: Final = 700
-"""A lost device hides everything behind it: above the usual 500, below what people's safety hangs on."""
 
 _COUNTS: Final = {
     "acquired": "samples handed on since the start, this one included",

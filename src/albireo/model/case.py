@@ -58,6 +58,28 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # Holds no ref
     actor: str = ""
     """Operator who made the last transition of an operator."""
     comment: str = ""
+    is_unasked: bool | msgspec.UnsetType = msgspec.UNSET
+    """True: suppressed since it became active, so nobody was asked to acknowledge it. Else unset, and left out of its
+    bytes: a log below feature level 3 has no such case."""
+    message: str | msgspec.UnsetType = msgspec.UNSET
+    """Text of the node on the last activation, such as why an adapter is lost. Unset: none; always so below level 3."""
+
+
+def case_label(case_id: int, activations: int) -> str:
+    """Name of an activation of a case, as people read and type it: `12`, and `12.2` at its second activation."""
+    return str(case_id) if activations <= 1 else f"{case_id}.{activations}"
+
+
+def label_parts(label: str) -> tuple[int, int]:
+    """Case id and activation of a label.
+
+    Raises:
+        ValueError: it is none.
+    """
+    case_id, dot, activation = label.partition(".")
+    if not (case_id.isdecimal() and (activation.isdecimal() if dot else True)):
+        raise ValueError(f"{label!r} is no case: write 12, or 12.2 for its second activation")
+    return int(case_id), int(activation) if dot else 1
 
 
 class Cause(StrEnum):
@@ -74,6 +96,10 @@ class Cause(StrEnum):
     CALMED = "calmed"
     SHELVE_ENDED = "shelve_ended"
     """The time of a timed shelve was over."""
+    REDEFINED = "redefined"
+    """Severity or latching of the rule was changed in the settings."""
+    RETIRED = "retired"
+    """Nobody declares the item any more: the case is closed as it stands."""
     ACKED = "acked"
     RESET = "reset"
     SHELVED = "shelved"

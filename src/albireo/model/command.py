@@ -4,10 +4,14 @@ A command ends in exactly one of the named outcomes; `unknown` is one of them an
 """
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from albireo.model.value import Value
+
+ID_REUSED: Final = "was given to an order with another"
+"""Words of the refusal of an id that names an order already; a client knows the refusal by them."""
 
 
 class Outcome(StrEnum):

@@ -2,6 +2,7 @@
 
 import math
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -11,6 +12,8 @@ NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.\-]{0,63}(/[A-Za-z][A-Za-z0-9_.\-]{0,63})?
 """Local name of an item; the diagnostics items of an adapter have its name before a slash (`p1/connected`)."""
 
 
+LOST_SEVERITY: Final = 700
+"""A lost device hides everything behind it: above the usual 500, below what people's safety hangs on."""
 DELAY_MS_MAX = 7 * 86_400_000
 """Longest delay of a condition, one week: an alarm that comes later is none."""
 
@@ -96,14 +99,20 @@ class DataItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Values that it can count before it begins again, in engineering units; negative if its scale is. A change that
     passing the end explains within `rate_per_s` is no rate."""
     alarm: AlarmSettings | None = None
+    was: str = ""
+    """Local name that the item had before. If nobody declares that any more its id goes over, and with it history and
+    cases. Said by whoever declares the item, and never on record, where the id says it."""
 
 
-class KnownItem(msgspec.Struct, frozen=True, kw_only=True):
+class KnownItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An item with the id that CORE allotted."""
 
     item_id: ItemId
     node: str
     item: DataItem
+    is_retired: bool = False
+    """True: nobody declares it any more. It keeps its id and its history, and has no rules; left out of its bytes else,
+    and in a log below feature level 3."""
 
     @property
     def full_name(self) -> str:

@@ -259,6 +259,13 @@ def test_a_case_is_acted_on_only_where_it_is_seen_selected(live: LiveState) -> N
     assert wishes == [CaseActed(action=Action.SHELVE, case_id=7, duration_ms=SHELVE_MS)]
 
 
+def test_the_activation_that_is_shown_is_the_one_that_is_acknowledged(live: LiveState) -> None:
+    again = msgspec.structs.replace(case(7), activations=3)
+    live.apply(state(201, cases=(again,)), [], CLOCK.now)
+    _, wishes = typed(live, Screen(pane=Pane.CASES), "a")
+    assert wishes == [CaseActed(action=Action.ACK, case_id=7, activation=3)]
+
+
 def test_the_cursor_stays_on_its_case_when_a_worse_one_comes(live: LiveState) -> None:
     live.apply(state(201, cases=(case(7),)), [], CLOCK.now)
     screen, _ = typed(live, Screen(), ["tab"])

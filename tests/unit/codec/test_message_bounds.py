@@ -15,7 +15,7 @@ from albireo.codec.bounds import OPEN_BYTES_MAX
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import OPEN, Answer, AnyMessage, Ask, FeedAck, decode, encode
 from albireo.codec.record import Audited
-from albireo.machine.fold.cases import ActionAsked
+from albireo.machine.fold import ActionAsked
 from albireo.machine.node.answers import CasesAsked, ItemsAsked, Nothing
 from albireo.machine.node.orders import WriteAsked
 from albireo.model.bounded import INT64_MAX

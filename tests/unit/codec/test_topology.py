@@ -66,12 +66,12 @@ def judge(cells: Mapping[str, str]) -> Judged | list[RowMistake]:
     except ValueError as error:
         return [RowMistake("hi", str(error), "")]
     value_type = ValueType.BOOL if cells.get("type") == "bool" else ValueType.FLOAT64
-    item = DataItem(name=cells["name"], value_type=value_type, alarm=alarm)
+    item = DataItem(name=cells["name"], value_type=value_type, alarm=alarm, was=cells.get("was", ""))
     return Judged(item, AddressSpan("registers", int(cells["address"]), int(cells.get("count", "1"))))
 
 
 KINDS = {
-    "test": AdapterKind(columns=("name", "address", "count", "hi", "type", "suppressed_by"), judge=judge),
+    "test": AdapterKind(columns=("name", "address", "count", "hi", "type", "suppressed_by", "was"), judge=judge),
     "host": AdapterKind(needs_url=False, needs_items=False),
 }
 
@@ -163,7 +163,15 @@ def test_a_table_of_the_whole_node_names_the_owner_of_each_row() -> None:
         (CLUSTER + ONE + '  poll_ms = "1"\n', "node[0].adapter[0].poll_ms", 10, "whole number", "quotes"),
         (CLUSTER + ONE + "  backoff_max_ms = 10\n", "node[0].adapter[0]", 5, "backoff_min_ms", "Change one"),
         (CLUSTER + ONE.replace("tcp://10.0.2.5:502", "10.0.2.5"), "node[0].adapter[0].url", 8, "no address", "tcp://"),
+        (CLUSTER + ONE.replace("10.0.2.5", "plc..hall"), "node[0].adapter[0].url", 8, "an empty part", "as the"),
+        (CLUSTER + ONE.replace("10.0.2.5", ".hall"), "node[0].adapter[0].url", 8, "an empty part", "as the network"),
+        (CLUSTER + ONE.replace("10.0.2.5", "p" * 64 + ".hall"), "node[0].adapter[0].url", 8, "63 characters", "as the"),
+        (CLUSTER + ONE.replace("10.0.2.5", "plc." * 63 + "hall"), "node[0].adapter[0].url", 8, "253 characters", "as"),
         (CLUSTER + ONE.replace(":502", ":70000"), "node[0].adapter[0].url", 8, "no address", "65535"),
+        (CLUSTER + ONE.replace(":502", ":0"), "node[0].adapter[0].url", 8, "it has port 0", "65535"),
+        (CLUSTER + ONE.replace("10.0.2.5", "me:x@10.0.2.5"), "node[0].adapter[0].url", 8, "it has a user", "tcp://"),
+        (CLUSTER + ONE.replace(":502", ":502?unit=3"), "node[0].adapter[0].url", 8, "it has a query", "tcp://"),
+        (CLUSTER + ONE.replace(":502", ":502/#3"), "node[0].adapter[0].url", 8, "a fragment and a path", "tcp://"),
         (CLUSTER + ONE.replace('  url = "tcp://10.0.2.5:502"\n', ""), "node[0].adapter[0]", 5, "has no url", "url ="),
         (CLUSTER + ONE.replace('  items = "p1.csv"\n', ""), "node[0].adapter[0]", 5, "has no items", "items ="),
         (CLUSTER + ONE.replace("p1.csv", "p9.csv"), "node[0].adapter[0].items", 9, "no such file", "relative"),
@@ -184,6 +192,11 @@ def test_each_mistake_of_the_file_is_told_with_its_place_and_its_remedy(
     assert (mistake.file, mistake.key_path) == ("topology.toml", path)
     assert line is None or mistake.line == line
     assert said in mistake.text and remedy in mistake.remedy and not mistake.is_warning
+
+
+@pytest.mark.parametrize("host", ["plc", "plc.hall", "plc.hall.", "p" * 63 + ".hall", "10.0.2.5", "[fe80::1]"])
+def test_a_host_name_that_a_resolver_takes_is_no_mistake(host: str) -> None:
+    assert loaded(CLUSTER + ONE.replace("10.0.2.5", host)).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -377,6 +390,9 @@ def test_every_mistake_is_told_at_once_errors_first() -> None:
         ("name,address,suppressed_by\na,1,z\n", "suppressed_by", 2, "'z' that suppresses it is not there"),
         ("name,address,suppressed_by\na,1,b\nb,2,\n", "suppressed_by", 2, "b cannot suppress"),
         ("name,address,hi\na,1,nan\n", "hi", 2, "finite"),
+        ("name,address,was\na,1,b\nb,2,\n", "was", 2, "a was b, which is there still"),
+        ("name,address,was\na,1,a\n", "was", 2, "a was a, which is there still"),
+        ("name,address,was\na,1,1x\n", "was", 2, "no item name"),
         ("name,address\np1/connected,1\n", "name", 2, "diagnostics item of the adapter p1"),
     ],
 )
@@ -386,6 +402,14 @@ def test_each_mistake_of_an_item_table_is_told_with_its_line(
     mistake = the_mistake(CLUSTER + ONE, {"p1.csv": table})
     assert (mistake.file, mistake.key_path, mistake.line) == ("p1.csv", path, line)
     assert said in mistake.text and mistake.remedy
+
+
+def test_a_row_says_what_its_item_was_called_and_no_two_were_called_the_same() -> None:
+    answer = loaded(CLUSTER + ONE, {"p1.csv": "name,address,was\na,1,old_a\nb,2,\n"})
+    assert answer.arguments["root"][0]["items"][0]["was"] == "old_a"
+    twice = load(CLUSTER + ONE, {"p1.csv": "name,address,was\na,1,c\nb,2,c\n"})
+    assert isinstance(twice, list)
+    assert ["not the only item that was c" in one.text for one in twice] == [True, True]
 
 
 def test_an_item_without_owner_is_told() -> None:

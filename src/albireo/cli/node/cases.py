@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from albireo.cli.display import time_text, value_text
 from albireo.cli.output import emit, json_option, show, show_table
 from albireo.cli.target import Place, node_client, place_option
-from albireo.model.case import Action, Shelving
+from albireo.model.case import Action, Shelving, case_label, label_parts
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -24,18 +25,17 @@ def command() -> None:
 @place_option
 @json_option
 def list_cases(include_closed: bool, place: Place, as_json: bool) -> None:
-    """List open cases, the most severe first."""
+    """List open cases, the most severe first. 12.2 is case 12 at its second activation."""
     with node_client(place) as client:
-        cases: Any = client.ask("cases", include_closed=include_closed)
-    cases.sort(key=lambda case: (-case["severity"], -case["case_id"]))
+        cases: Any = msgspec.to_builtins(client.cases(include_closed=include_closed))
     if as_json:
         emit({"cases": cases})
         return
     show_table(
-        ("case", "severity", "item", "condition", "state", "value", "raised (UTC)", "times"),
+        ("case", "severity", "item", "condition", "state", "value", "raised (UTC)", "times", "said"),
         [
             (
-                case["case_id"],
+                case_label(case["case_id"], case["activations"]),
                 case["severity"],
                 case["item"],
                 case["condition"],
@@ -43,6 +43,7 @@ def list_cases(include_closed: bool, place: Place, as_json: bool) -> None:
                 value_text(case.get("value")),
                 time_text(case["raised_ns"]),
                 case["activations"],
+                case.get("message", ""),
             )
             for case in cases
         ],
@@ -51,7 +52,8 @@ def list_cases(include_closed: bool, place: Place, as_json: bool) -> None:
 
 def state_text(case: dict[str, Any]) -> str:
     """The state in words, as ISA-18.2 names it."""
-    words = ["active" if case["is_active"] else "normal", "acked" if case["is_acked"] else "unacked"]
+    asked = "unasked" if case.get("is_unasked") else "unacked"
+    words = ["active" if case["is_active"] else "normal", "acked" if case["is_acked"] else asked]
     if case["is_latched"]:
         words.append("latched")
     if case["shelving"] != Shelving.UNSHELVED:
@@ -60,18 +62,30 @@ def state_text(case: dict[str, Any]) -> str:
     return " ".join(word.replace("_", " ") for word in words)
 
 
-def _action(name: str, text: str, *, has_duration: bool = False) -> None:
+class CaseLabel(click.ParamType[tuple[int, int]]):
+    """A case as `list` shows it: 12, or 12.2 at its second activation."""
+
+    name = "case"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        try:
+            return value if isinstance(value, tuple) else label_parts(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _action(action: Action, text: str) -> None:
     """One operator action as a subcommand."""
 
-    @command.command(name.replace("_", "-"), help=text)
-    @click.argument("case_ids", nargs=-1, type=int, required=True)
+    @command.command(action.replace("_", "-"), help=text)
+    @click.argument("case_ids", nargs=-1, type=CaseLabel(), required=True)
     @click.option("--comment", default="", help="Why; kept in the journal.")
     @click.option("--user", default=getpass.getuser, help="Who acts; the login name by default.")
     @place_option
     @json_option
-    @_duration_option(has_duration)
+    @_duration_option(action is Action.SHELVE)
     def act(
-        case_ids: tuple[int, ...],
+        case_ids: tuple[tuple[int, int], ...],
         comment: str,
         user: str,
         place: Place,
@@ -79,20 +93,14 @@ def _action(name: str, text: str, *, has_duration: bool = False) -> None:
         duration_s: float | None = None,
     ) -> None:
         changed: list[Any] = []
-        with node_client(place) as client:
-            for case_id in case_ids:
-                asked: dict[str, Any] = {"action": name, "case_id": case_id, "user": user, "comment": comment}
-                if duration_s is not None:
-                    asked["duration_ms"] = round(duration_s * 1000)
-                elif name == Action.SHELVE:
-                    asked["action"] = Action.SHELVE_ONCE
-                answer: Any = client.ask("case_action", **asked)
-                changed += answer
+        with node_client(place, user) as client:
+            for case_id, activation in case_ids:
+                changed += msgspec.to_builtins(client.act(action, case_id, comment, duration_s, activation))
         if as_json:
             emit({"cases": changed})
             return
         for case in changed:
-            show(f"case {case['case_id']}: {state_text(case)}")
+            show(f"case {case_label(case['case_id'], case['activations'])}: {state_text(case)}")
 
 
 def _duration_option(wanted: bool) -> Callable[[_Function], _Function]:
@@ -101,10 +109,10 @@ def _duration_option(wanted: bool) -> Callable[[_Function], _Function]:
     return click.option("--for", "duration_s", type=float, default=None, help="Seconds; without: until it next clears.")
 
 
-_action("ack", "Acknowledge CASE_IDS: somebody has seen them.")
-_action("reset", "Reset latched CASE_IDS once their cause is gone.")
-_action("shelve", "Shelve CASE_IDS for a time, or until they clear.", has_duration=True)
-_action("unshelve", "Bring shelved CASE_IDS back.")
-_action("out_of_service", "Take the alarms of CASE_IDS out of service.")
-_action("in_service", "Put the alarms of CASE_IDS back into service.")
-_action("comment", "Add a comment to CASE_IDS.")
+_action(Action.ACK, "Acknowledge CASE_IDS as they were shown: 12, or 12.2 if its second activation was.")
+_action(Action.RESET, "Reset latched CASE_IDS once their cause is gone.")
+_action(Action.SHELVE, "Shelve CASE_IDS for a time, or until they clear.")
+_action(Action.UNSHELVE, "Bring shelved CASE_IDS back.")
+_action(Action.OUT_OF_SERVICE, "Take the alarms of CASE_IDS out of service.")
+_action(Action.IN_SERVICE, "Put the alarms of CASE_IDS back into service.")
+_action(Action.COMMENT, "Add a comment to CASE_IDS.")

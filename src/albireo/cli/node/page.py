@@ -122,7 +122,9 @@ def _wrong(status: dict[str, Any], rows: list[MemberRow]) -> Iterator[Trouble]:
 
 def _devices(status: dict[str, Any]) -> Iterator[Trouble]:
     for one in status["adapters"]:
-        if one.get("device") is False:
+        if one.get("trouble"):
+            yield Trouble(f"the adapter {one['name']} {one['trouble']}", "albireo status -v, and the node's log")
+        elif one.get("device") is False:
             remedy = "is it on, its cable in, its address right? It is tried again by itself"
             yield Trouble(f"the device of {one['name']} does not answer", remedy)
         elif not one.get("heard", one["connected"]) and status["role"] not in FOLLOWS:

@@ -58,15 +58,9 @@ def command(place: Place, as_json: bool, verbose: bool, watch: bool) -> None:
             time.sleep(WATCH_S)
 
 
-def _asked(client: Client) -> dict[str, Any]:
-    answer = client.ask("status")
-    assert isinstance(answer, dict)
-    return answer
-
-
 def gather(client: Client, place: Place) -> dict[str, Any]:
     """Answers of CORE, boot, history and the other member; a part that does not answer is null, not a failure."""
-    status: dict[str, Any] = _asked(client)
+    status = client.status()
     status["data"] = str(place)
     for part, what in (("boot", "actors"), ("history", "stats")):
         try:

@@ -76,6 +76,8 @@ class CaseActed(msgspec.Struct, frozen=True, kw_only=True):
 
     action: Action
     case_id: int
+    activation: int = 1
+    """Acknowledgement: the activation that was shown."""
     duration_ms: int | None = None
 
 
@@ -260,7 +262,9 @@ def _acted(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[Wish
         return _told(chosen, f"choose the case with the arrows, then {key}"), []
     case = selected_case(live, screen)
     action = {"a": Action.ACK, "s": Action.SHELVE, "r": Action.RESET, "u": Action.UNSHELVE}[key]
-    wish = CaseActed(action=action, case_id=case.case_id, duration_ms=SHELVE_MS if action is Action.SHELVE else None)
+    duration_ms = SHELVE_MS if action is Action.SHELVE else None
+    activation = case.activations if action is Action.ACK else 1
+    wish = CaseActed(action=action, case_id=case.case_id, activation=activation, duration_ms=duration_ms)
     return _told(screen, f"{action.value} case {case.case_id}"), [wish]
 
 

@@ -253,6 +253,21 @@ def _span(alarm: AlarmSettings) -> float | None:
     return abs(upper[-1] - upper[0]) if len(upper) == 2 else abs(lower[-1] - lower[0]) if len(lower) == 2 else None
 
 
+def check_former_name(row: ItemRow, one: Judged, known: Mapping[str, Judged], found: Findings) -> None:
+    """Check that `was` names what no row of the node has, and no other row either had: an item has one past."""
+    was = one.item.was
+    if not was:
+        return
+    if not _NAME.match(was):
+        found.add(("was",), f"{shown(was)} is no item name", _NAME_REMEDY, line=row.line)
+    elif was in known:
+        text = f"{row.name} was {was}, which is there still"
+        found.add(("was",), text, "Take the cell away: an item that is there keeps its history.", line=row.line)
+    elif any(other.item.was == was and name != row.name for name, other in known.items()):
+        text = f"{row.name} is not the only item that was {was}"
+        found.add(("was",), text, "Only one of them has its history: take the other cells away.", line=row.line)
+
+
 def cells_of(row: ItemRow) -> dict[str, str]:
     """Cells of a row as its adapter gets them."""
     return {key: cell for key, cell in row.cells.items() if key != OWNER_COLUMN}

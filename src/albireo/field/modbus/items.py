@@ -10,6 +10,7 @@ Spec: MODBUS Application Protocol V1.1b3, 4.3 (data model), 4.4 (addressing); do
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -63,6 +64,9 @@ FIRST_IN_MANUALS: Final = {TableKind.DISCRETE: 10_001, TableKind.INPUT: 30_001, 
 """Number that manuals with one numbering for all tables give the first address of each; coils begin at 1 there."""
 MANUAL_COUNT: Final = 9_999
 """Addresses of a table in such a numbering."""
+_NUMBERED_FROM_ZEROS: Final = frozenset({"coil"})
+"""Kinds whose first digit is a zero in that numbering: there zeros before a number may say that it is a manual's."""
+_PADDED_NUMBER: Final = re.compile(r"0\d{4,5}")
 
 DTYPES: Final[dict[RegisterType, str]] = {
     RegisterType.INT16: ">i2",
@@ -98,7 +102,7 @@ COLUMNS: Final = (
     "name", "kind", "address", "type", "word_order", "scale", "offset", "unit", "dead_band",
     "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms", "off_delay_ms", "rate_per_s", "stale_s", "frozen_s",
     "off_normal", "severity", "latched", "suppressed_by", "writable", "minimum", "maximum", "description", "length",
-    "bit", "device_id", "target",
+    "bit", "device_id", "target", "was",
 )  # fmt: skip
 """Every column of a table; only name, kind and address are always needed."""
 
@@ -169,7 +173,7 @@ class _Row:
 
     def whole(self, column: str, absent: int, lowest: int, highest: int) -> int:
         remedy = f"write a whole number from {lowest} to {highest} (0x.. for hexadecimal)"
-        return self.read(column, lambda text: _within(int(text, 0), lowest, highest), absent, remedy)
+        return self.read(column, lambda text: _within(_whole(text), lowest, highest), absent, remedy)
 
     def truth(self, column: str) -> bool | None:
         return self.read(column, lambda text: _TRUTHS[text.lower()], None, "write true or false, or leave it empty")
@@ -187,6 +191,13 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(text)
     return number
+
+
+def _whole(text: str) -> int:
+    """A whole number; zeros before it, as tables exported from elsewhere have them, mean nothing."""
+    if not text.isascii() or "_" in text:
+        raise ValueError(text)
+    return int(text, 10 if text.isdecimal() else 0)
 
 
 def _within(number: int, lowest: int, highest: int) -> int:
@@ -251,7 +262,16 @@ def _address(cells: _Row) -> int:
         f"write the protocol address, a whole number from 0 to {ADDRESS_MAX} (0x.. for hexadecimal); the manual's "
         "40001 or 400001 is kind holding, address 0"
     )
-    return cells.read("address", lambda text: _within(int(text, 0), 0, ADDRESS_MAX), 0, remedy)
+    digits = cells.text("address")
+    if cells.text("kind").lower() in _NUMBERED_FROM_ZEROS and _PADDED_NUMBER.fullmatch(digits):
+        meant = "0" if int(digits) < 1 else str(int(digits) - 1)
+        cells.wrong(
+            "address",
+            f"address {digits!r} looks like a manual's number, which counts coils from 00001",
+            f"write the protocol address, from 0, without zeros before it: {meant} if it is the manual's number",
+        )
+        return 0
+    return cells.read("address", lambda text: _within(_whole(text), 0, ADDRESS_MAX), 0, remedy)
 
 
 def numbering_doubt(item: ModbusItem) -> RowMistake | None:
@@ -337,6 +357,7 @@ def _declared(cells: _Row, adapter: str, value_type: ValueType, *, is_writable_k
         minimum=minimum,
         maximum=maximum,
         alarm=alarm,
+        was=cells.text("was"),
     )
 
 

@@ -5,6 +5,7 @@ All folds see committed frames only, in log order. For each frame CORE calls, in
     conditions.time_passed(log_time, node_ns)       before anything of the frame is folded
     dim.fold_item(record, sequence)                 each ItemDeclared, then once
     conditions.fold_items(records, log_time)
+    cases.redefined(item_ids)
     dim.fold_samples(batch, last_sequence, log_time) -> fresh
     conditions.fold_samples(fresh, log_time)
     cases.fold(record, sequence)                    each CaseChanged
@@ -14,11 +15,11 @@ CORE appends a mark frame at the earliest `deadline()` of the folds, so that log
 frames are folded together where that is the same (`stretch`).
 """
 
-from albireo.machine.fold.cases import ActionAsked, Cases
+from albireo.machine.fold.cases import Cases
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.dim import Dim, Fresh
 from albireo.machine.fold.flood import FloodMetrics
 from albireo.machine.fold.settings import AlarmConfig
-from albireo.machine.fold.transitions import ActionRefused
+from albireo.machine.fold.transitions import ActionAsked, ActionRefused
 
 __all__ = ["ActionAsked", "ActionRefused", "AlarmConfig", "Cases", "Conditions", "Dim", "FloodMetrics", "Fresh"]

@@ -19,7 +19,8 @@ Spec: ADR-0052; OPC UA Part 9, 5.8.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -34,31 +35,20 @@ from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.flood import Flood, FloodMetrics, FloodSnapshot
 from albireo.machine.fold.rules import NotedRules
 from albireo.machine.fold.settings import AlarmConfig
-from albireo.machine.fold.transitions import ActionRefused
-from albireo.model.bounded import Signed, Text
+from albireo.machine.fold.transitions import ActionAsked, ActionRefused
 from albireo.model.case import Action, Case, LifecycleStatus
-from albireo.model.instant import MS, LogTime, WallTime
+from albireo.model.feature import FEATURE_LEVEL
+from albireo.model.instant import LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition
 
 PROPOSED_MAX: Final = 500
 """Records per call of `propose` or `act`: what one turn of CORE can make and encode within a few milliseconds."""
+EDITS_MAX: Final = 2_000
+"""Open cases that one call of `propose` compares with their settings, of those whose item was declared anew."""
 CLOSED_MAX: Final = 10_000
 """Closed cases remembered for state followers; one further behind takes a snapshot."""
 
 Rows = NDArray[np.intp]
-
-
-class ActionAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An operator's action as it comes from outside: at a case, or at a rule by item and condition."""
-
-    action: Action
-    user: Text
-    comment: Text = ""
-    case_id: Signed | None = None
-    item_id: Signed | None = None
-    condition: Condition | None = None
-    duration_ms: Signed | None = None
-    """Length of a shelve. SHELVE needs one; SHELVE_ONCE without one takes the longest."""
 
 
 class CaseCounters(msgspec.Struct):
@@ -92,8 +82,14 @@ class Cases:
         self._ahead: dict[int, Case] = {}
         """Cases of the appended view, by rows of the rules with records on their way."""
         self._closed: deque[tuple[int, Case]] = deque(maxlen=CLOSED_MAX)
-        self._acking: tuple[t.OperatorAsked, deque[int]] | None = None
-        """Rest of an ACK_ALL: its request, and the case ids still to be done."""
+        self._acking: tuple[t.OperatorAsked, deque[tuple[int, int]]] | None = None
+        """Rest of an ACK_ALL: its request, and the case ids with their activations that are still to be done."""
+        self._redefined: set[int] = set()
+        """Rows whose open case may differ from the settings of its item."""
+        self.messages: dict[int, str] = {}
+        """What the node says of an item, by its id, for cases that become active."""
+        self.level = FEATURE_LEVEL
+        """Feature level of the log: below 3 a case has no facts that the older software would lose."""
         self._unshelve_at = NEVER
         self._flood = Flood()
         self._looked_at = -1
@@ -170,6 +166,11 @@ class Cases:
         self._looked_at = -1
         return case
 
+    def redefined(self, item_ids: Iterable[int]) -> None:
+        """These items are declared anew, after `Conditions.fold_items`: their open cases follow the settings."""
+        rows = (row for item_id in item_ids for row in self._conditions.rows_of(item_id).tolist())
+        self._redefined.update(row for row in rows if row in self._open or row in self._ahead)
+
     def concerns(self, item_id: int) -> bool:
         """True: a case of this item is open, on its way, or about to be raised; in the appended view."""
         self._grow()
@@ -185,6 +186,7 @@ class Cases:
             if case is not None:
                 self._row_of.pop(case.case_id, None)
             self._ahead.pop(row, None)
+            self._redefined.discard(row)
         self._noted.clear(rows)
         self._unshelve_at = int(self._noted.unshelve_at.min())
         self._flood.forget(rows)
@@ -238,7 +240,7 @@ class Cases:
         rows, is_rest = self._differing(log_time, limit - len(found))
         for row in rows.tolist():
             found.append(self._handed_out(row, self._next(row, log_time, wall_ns)))
-        if not is_rest:
+        if not (is_rest or len(self._redefined) > EDITS_MAX):
             self._looked_at = self._conditions.changes
         return found
 
@@ -251,8 +253,24 @@ class Cases:
         differs |= is_open & (conditions.is_suppressed() != noted.is_suppressed[:count])
         differs |= is_open & (conditions.is_chattering() != noted.is_chattering[:count])
         differs |= noted.unshelve_at[:count] <= log_time
+        differs[self._edited()] = True
         rows = np.flatnonzero(differs & (noted.on_way[:count] == 0))
         return rows[:limit], len(rows) > limit
+
+    def _edited(self) -> list[int]:
+        """Rows, of EDITS_MAX looked at, whose open case differs from the settings of its item."""
+        looked_at = [row for row in sorted(self._redefined)[:EDITS_MAX] if row not in self._ahead]
+        edited = [row for row in looked_at if self._edit_at(row) is not None]
+        self._redefined.difference_update(set(looked_at).difference(edited))
+        return edited
+
+    def _edit_at(self, row: int) -> t.Redefined | t.ItemRetired | None:
+        """Event that brings the open case of a rule to the settings of its item; None: none is needed."""
+        case, conditions = self._open.get(row), self._conditions
+        if case is None or row not in self._redefined:
+            return None
+        is_retired = conditions.item_at(row).is_retired
+        return t.edit_of(case, self._settings_at(row) if conditions.is_enabled_at(row) else None, is_retired=is_retired)
 
     def _next(self, row: int, log_time: LogTime, wall_ns: WallTime) -> CaseChanged:
         """The next record of this rule: silences before activity, so that they hold for a new alarm."""
@@ -262,7 +280,9 @@ class Cases:
             return self._raised(row)
         is_chattering = bool(conditions.chatter.flips.is_chattering[row])
         event: t.Event
-        if case.unshelve_at is not None and case.unshelve_at <= log_time:
+        if (edit := self._edit_at(row)) is not None:
+            event = edit
+        elif case.unshelve_at is not None and case.unshelve_at <= log_time:
             event = t.ShelveEnded()
         elif case.is_suppressed != self._is_suppressed_at(row):
             event = t.SuppressionEnded() if case.is_suppressed else t.SuppressionBegan()
@@ -283,12 +303,13 @@ class Cases:
         )
 
     def _activated(self, row: int) -> t.Activated:
-        settings = self._settings_at(row)
+        settings, item_id = self._settings_at(row), int(self._conditions.item_at(row).item_id)
         return t.Activated(
             value=self._conditions.value_at(row),
             severity=settings.severity,
             is_latched=settings.is_latched,
             is_chattering=bool(self._conditions.chatter.flips.is_chattering[row]),
+            message=self.messages.get(item_id, msgspec.UNSET),
         )
 
     def _settings_at(self, row: int) -> AlarmSettings:
@@ -308,6 +329,8 @@ class Cases:
 
     def _handed_out(self, row: int, changed: CaseChanged) -> CaseChanged:
         """Take `changed` into the appended view."""
+        if self.level < t.UNASKED_LEVEL:
+            changed = t.in_old_form(changed)
         self._ahead[row] = changed.case
         self._noted.on_way[row] += 1
         self._note(row, changed.case)
@@ -322,6 +345,7 @@ class Cases:
             self._noted.on_way[row] = 0
             self._note(row, self._open.get(row))
         self._ahead.clear()
+        self._redefined.update(self._open)
         self._acking = None
         self._looked_at = -1
 
@@ -330,11 +354,11 @@ class Cases:
 
         ACK_ALL gives its first slice; `propose` yields the rest (forgotten by a crash: the operator sees what is left).
         """
-        refused = _text_refused(asked)
+        refused = t.text_refused(asked)
         if refused is not None:
             return refused
         if asked.action is Action.ACK_ALL:
-            waiting = deque(case.case_id for case in self if not case.is_acked)
+            waiting = deque((case.case_id, case.activations) for case in self if t.asks(case))
             self._acking = (t.OperatorAsked(action=asked.action, user=asked.user, comment=asked.comment), waiting)
             acked = self._propose_acks(wall_ns, PROPOSED_MAX)
             return acked or ActionRefused("no case waits to be acknowledged", "nothing is left to do")
@@ -343,7 +367,9 @@ class Cases:
         if isinstance(found, ActionRefused):
             return found
         row, case = found
-        unshelve_at = self._unshelve_time(asked, log_time)
+        if (passed := t.activation_passed(case, asked)) is not None:
+            return passed
+        unshelve_at = t.unshelve_time(asked, self._config.shelve_max_ms, log_time)
         if isinstance(unshelve_at, ActionRefused):
             return unshelve_at
         event = t.OperatorAsked(action=asked.action, user=asked.user, comment=asked.comment, unshelve_at=unshelve_at)
@@ -384,20 +410,6 @@ class Cases:
             at_ns=wall_ns,
         )
 
-    def _unshelve_time(self, asked: ActionAsked, log_time: LogTime) -> LogTime | ActionRefused | None:
-        longest_ms = self._config.shelve_max_ms
-        if asked.action is Action.SHELVE_ONCE:
-            duration_ms = longest_ms if asked.duration_ms is None else asked.duration_ms
-        elif asked.action is Action.SHELVE:
-            if asked.duration_ms is None:
-                return ActionRefused("a timed shelve needs a duration", f"give one of at most {longest_ms} ms")
-            duration_ms = asked.duration_ms
-        else:
-            return None
-        if not 0 < duration_ms <= longest_ms:
-            return ActionRefused(f"{duration_ms} ms is no time to shelve", f"give 1..{longest_ms} ms")
-        return LogTime(log_time + duration_ms * MS)
-
     def _propose_acks(self, wall_ns: WallTime, limit: int) -> list[CaseChanged]:
         found: list[CaseChanged] = []
         while self._acking is not None and len(found) < limit:
@@ -405,10 +417,13 @@ class Cases:
             if not waiting:
                 self._acking = None
                 break
-            row = self._row_of.get(waiting.popleft())
+            case_id, activations = waiting.popleft()
+            row = self._row_of.get(case_id)
             case = None if row is None else self._ahead.get(row) or self._open.get(row)
-            if row is None or case is None or case.is_acked or case.lifecycle_status is LifecycleStatus.CLOSED:
+            if row is None or case is None or case.lifecycle_status is LifecycleStatus.CLOSED:
                 continue
+            if case.activations != activations or not t.asks(case):
+                continue  # Nobody who asked has seen a later activation.
             changed = t.step(case, event, wall_ns)
             if isinstance(changed, CaseChanged):
                 found.append(self._handed_out(row, changed))
@@ -423,7 +438,8 @@ class Cases:
             flood=self._flood.snapshot(),
             counters=msgspec.structs.replace(self.counters),
         )
-        return _slices(head, [self._open[row] for row in rows], list(self.closed()))
+        cases = [self._open[row] for row in rows]
+        return chain([sliced(head)], list_slices(cases), list_slices(list(self.closed())))
 
     def snapshot(self) -> bytes:
         """All slices; equal folds give equal bytes."""
@@ -451,24 +467,9 @@ class Cases:
                 raise DecodeError(0, f"cases snapshot: case {case.case_id} has no rule, or not alone")
             self._note_committed(row, case, changed_at)
             self._note(row, case)
+        self._redefined.update(self._open)
         self._closed.extend(zip(head.closed_at, cases[len(head.changed_at) :], strict=True))
         return self
 
 
-def _slices(head: _CasesHead, cases: list[Case], closed: list[Case]) -> Iterator[bytes]:
-    yield sliced(head)
-    yield from list_slices(cases)
-    yield from list_slices(closed)
-
-
 _NO_ALARMS: Final = AlarmSettings()
-
-
-def _text_refused(asked: ActionAsked) -> ActionRefused | None:
-    if not asked.user or len(asked.user) > t.USER_CHARS_MAX:
-        return ActionRefused("no user, or too long a name", f"give a name of 1..{t.USER_CHARS_MAX} characters")
-    if len(asked.comment) > t.COMMENT_CHARS_MAX:
-        return ActionRefused("the comment is too long", f"at most {t.COMMENT_CHARS_MAX} characters")
-    if asked.action is Action.COMMENT and not asked.comment:
-        return ActionRefused("the comment is empty", "say something")
-    return None

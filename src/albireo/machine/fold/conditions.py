@@ -27,7 +27,7 @@ Rules of judgement
     bad quality          the last judgement stays: nothing is raised, nothing cleared, a delay under way is dropped and
                          begins anew with the next usable value, as the time of a number. NaN counts as bad.
     Bad_NoCommunication  does not become stale: the device's own case tells it.
-    suppression          while the bool item `suppressed_by` was last usable and true.
+    suppression          while the bool item `suppressed_by` is true, and neither bad, nor old, nor stale.
 
 Invariants
     due = NEVER    <=>  raw == judged                        (no delay under way)
@@ -68,6 +68,7 @@ from albireo.machine.fold.rules import (
     frozen_verdicts,
     is_beyond,
     is_sound,
+    judge_suppression,
     limits_of,
     off_of,
     rate_verdicts,
@@ -310,10 +311,10 @@ class Conditions:
             self._judge_rates(self._chain(fresh, flags & HAS_RATE != 0, RATE), log_time)
         if present & HAS_FROZEN:
             self._judge_frozen(self._chain(fresh, flags & HAS_FROZEN != 0, FROZEN), log_time)
-        if present & IS_SUPPRESSOR:
-            self.judge_suppression()
         if present & IS_STALE:
             self._refresh(fresh.index[flags & IS_STALE != 0], log_time)
+        if present & IS_SUPPRESSOR:
+            self.judge_suppression()
 
     def _judge_thresholds(self, index: Rows, number: NDArray[np.float64], log_time: LogTime) -> None:
         if not len(index):
@@ -396,16 +397,7 @@ class Conditions:
         self.changes += 1
 
     def judge_suppression(self) -> None:
-        watched = self.watched
-        items = np.flatnonzero(watched.suppressor >= 0)
-        verdict = np.zeros(len(watched.is_suppressed), np.bool_)
-        by = watched.suppressor[items]
-        verdict[items] = self._dim.live.number[by] != 0
-        watched.flags &= ~np.uint8(IS_SUPPRESSOR)
-        watched.flags[by] |= IS_SUPPRESSOR
-        if (verdict != watched.is_suppressed).any():
-            watched.is_suppressed = verdict
-            self.changes += 1
+        self.changes += judge_suppression(self._dim.live, self.watched)
 
     def time_passed(self, log_time: LogTime, node_ns: WallTime) -> None:
         """End delays, find stale items and calm rules, up to the log time of a frame (its node time is `node_ns`)."""
@@ -439,6 +431,7 @@ class Conditions:
         rows = rows[at <= log_time]
         self._turn(rows, log_time)
         self.watched.flags[self.rules.item[rows]] |= IS_STALE
+        self._freshness_changed(self.rules.item[rows])
         self._stale_at = self._next_stale()
 
     def _refresh(self, index: Rows, log_time: LogTime) -> None:
@@ -446,6 +439,12 @@ class Conditions:
         self.watched.flags[index] &= ~np.uint8(IS_STALE)
         rows: Rows = self.watched.rule_of[index, STALE].astype(np.intp)
         self._turn(rows[self.rules.raw[rows]], log_time)
+        self._freshness_changed(index)
+
+    def _freshness_changed(self, items: NDArray[np.integer]) -> None:
+        """Judge suppression anew if one of these items suppresses."""
+        if (self.watched.flags[items] & IS_SUPPRESSOR).any():
+            self.judge_suppression()
 
     def snapshot_slices(self) -> Iterator[bytes]:
         """The fold as it stands now, encoded slice by slice as the iterator is drawn on."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from albireo.codec.errors import DecodeError
 from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, Packed
 from albireo.machine.fold.conditions import Conditions
-from albireo.machine.fold.transitions import is_silent
+from albireo.machine.fold.transitions import asks, is_silent
 from albireo.model.case import Case, Cause, LifecycleStatus
 from albireo.model.instant import SECOND, LogTime
 
@@ -116,7 +116,7 @@ class Flood:
         is_quiet = is_silent(case)
         is_open = case.lifecycle_status is not LifecycleStatus.CLOSED
         load.is_silent[row] = is_open and is_quiet
-        load.is_unacked[row] = is_open and not case.is_acked
+        load.is_unacked[row] = is_open and asks(case)
         if not case.is_active:
             load.active_since[row] = NEVER
         elif load.active_since[row] == NEVER:
@@ -165,7 +165,7 @@ class Flood:
 
     @property
     def unacked_count(self) -> int:
-        """Open cases that nobody has acknowledged. Cost: one sum over a column, for `status` asks for it often."""
+        """Open cases that wait for an acknowledgement. Cost: one sum over a column, for `status` asks for it often."""
         return int(self._load.is_unacked.sum())
 
     def _bad_actors(self, days: int, conditions: Conditions) -> tuple[BadActor, ...]:

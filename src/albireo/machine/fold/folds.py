@@ -42,13 +42,13 @@ from albireo.codec.record import (
 from albireo.machine.access.fold import AccessFold
 from albireo.machine.fold import stretch
 from albireo.machine.fold.audit import AuditChain
-from albireo.machine.fold.cases import ActionAsked, Cases
+from albireo.machine.fold.cases import Cases
 from albireo.machine.fold.commands import Commands
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.elsewhere import Elsewhere
 from albireo.machine.fold.producers import Producers
-from albireo.machine.fold.transitions import ActionRefused
+from albireo.machine.fold.transitions import ActionAsked, ActionRefused
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.item import KnownItem, Reading
@@ -81,7 +81,7 @@ class Folds:
         self.audit = AuditChain()
         self.access = AccessFold()
         self.log_time_ms = 0
-        self.feature_level = FIRST_LEVEL
+        self.feature_level = self.cases.level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
         self.unreadable = 0
         """Frames of a kind that this version does not know: the log keeps them, no fold takes them."""
@@ -155,6 +155,7 @@ class Folds:
         declared = [record for record in content if isinstance(record, ItemDeclared)]
         if declared:
             self.conditions.fold_items(declared, log_time)
+            self.cases.redefined(one.item_id for one in declared)
 
     def _fold_record(self, record: Record, sequence: int, header: FrameHeader, log_time: LogTime) -> None:
         match record:
@@ -175,7 +176,7 @@ class Folds:
             case ProducerForgotten():
                 self.producers.fold_forgotten(record)
             case FeatureRaised(level=level):
-                self.feature_level = max(self.feature_level, level)
+                self.feature_level = self.cases.level = max(self.feature_level, level)
             case Audited():
                 self.audit.fold(record, Position(header.epoch, sequence), header.log_id)
             case AccessGranted() | AccessRevoked():
@@ -290,6 +291,7 @@ class Folds:
         self.access = AccessFold.restore(sections.get(_ACCESS, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
+        self.cases.level = self.feature_level
         self.log_time_ms = log_time_ms
         return self
 

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, Packed, time_between
+from albireo.machine.fold.live import Live
+from albireo.model import quality as q
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.samples import EXACT, narrowed
@@ -307,6 +309,33 @@ def frozen_verdicts(rules: Rules, chain: Chain, log_time: int) -> tuple[NDArray[
     return rows, is_frozen
 
 
+def judge_suppression(live: Live, watched: WatchedItems) -> bool:
+    """Find the items whose alarms are suppressed now; True: it is not as it was."""
+    items = np.flatnonzero(watched.suppressor >= 0)
+    verdict = np.zeros(len(watched.is_suppressed), np.bool_)
+    by = watched.suppressor[items]
+    verdict[items] = _is_off(live, watched, by)
+    watched.flags &= ~np.uint8(IS_SUPPRESSOR)
+    watched.flags[by] |= IS_SUPPRESSOR
+    if not (verdict != watched.is_suppressed).any():
+        return False
+    watched.is_suppressed = verdict
+    return True
+
+
+def _is_off(live: Live, watched: WatchedItems, by: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Mark the items of `by` that say, by a value which can be believed now, that the equipment is off.
+
+    A bad, a last usable or a stale value is no evidence. An item that waits for its first value, as all do after a
+    restart of their adapter, is as it was: that ends with the first poll, or when the adapter is not heard in time.
+    """
+    code = live.quality[by] & _CODE
+    is_bad = (q.severity(code) == q.BAD_CLASS) & (code != q.BAD_WAITING_FOR_INITIAL_DATA)
+    is_old = (code == q.UNCERTAIN_LAST_USABLE_VALUE) | (watched.flags[by] & IS_STALE != 0)
+    verdict: NDArray[np.bool_] = (live.number[by] != 0) & ~is_bad & ~is_old
+    return verdict
+
+
 def vacate(rules: Rules, watched: WatchedItems, indexes: Sequence[int]) -> NDArray[np.intp]:
     """Make the rules of these items new rows, and give them back; they wait for the items that take the indexes."""
     rule_of = watched.rule_of[list(indexes)]
@@ -317,6 +346,9 @@ def vacate(rules: Rules, watched: WatchedItems, indexes: Sequence[int]) -> NDArr
     watched.clear(np.array(indexes, np.intp))
     watched.rule_of[list(indexes)] = rule_of
     return rows
+
+
+_CODE: Final = np.uint32(0xFFFF_0000)
 
 
 def is_sound(rules: Rules, watched: WatchedItems) -> bool:

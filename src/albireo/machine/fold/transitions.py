@@ -16,8 +16,13 @@ acknowledge; when the silence ends and the condition holds, the case asks again.
        +--------------------- closed ----------------------------------+
                               unless latched (until reset), shelved, out of service or chattering
 
+A case that became active while it was suppressed is *unasked*: nobody acknowledged it, and nobody had to. It asks when
+the suppression ends before its condition does, and closes by itself otherwise. The case of a retired item closes as it
+stands: there is nothing left to ask.
+
 Invariants (of every case that leaves here)
-    closed       <=>  inactive, acked, not latched, unshelved, in service, not chattering
+    closed       <=>  inactive, acked or unasked, not latched, unshelved, in service, not chattering; or just retired
+    unasked       =>  not acked
     one_shot or timed  <=>  unshelve_at is set
     case_id, item_id, condition and raised_ns never change
 
@@ -32,11 +37,14 @@ from typing import Final, assert_never
 import msgspec
 
 from albireo.codec.record import CaseChanged
-from albireo.model.case import Action, Case, Cause, LifecycleStatus, Shelving
-from albireo.model.instant import LogTime, WallTime
-from albireo.model.item import Condition
+from albireo.model.bounded import Signed, Text
+from albireo.model.case import Action, Case, Cause, LifecycleStatus, Shelving, case_label
+from albireo.model.instant import MS, LogTime, WallTime
+from albireo.model.item import AlarmSettings, Condition
 from albireo.model.value import Value
 
+UNASKED_LEVEL: Final = 3
+"""Feature level from which a case may be unasked, and have a message."""
 COMMENT_CHARS_MAX: Final = 1_000
 USER_CHARS_MAX: Final = 100
 _NOTHING_LEFT: Final = "nothing is left to do"
@@ -49,6 +57,8 @@ class Activated(msgspec.Struct, frozen=True):
     severity: int
     is_latched: bool
     is_chattering: bool
+    message: str | msgspec.UnsetType = msgspec.UNSET
+    """What the node says of it."""
 
 
 class Cleared(msgspec.Struct, frozen=True):
@@ -75,6 +85,17 @@ class ShelveEnded(msgspec.Struct, frozen=True):
     """The time of the shelve is over."""
 
 
+class Redefined(msgspec.Struct, frozen=True):
+    """The settings of the rule have changed."""
+
+    severity: int
+    is_latched: bool
+
+
+class ItemRetired(msgspec.Struct, frozen=True):
+    """The item is retired: nobody declares it any more, so nothing judges it."""
+
+
 class OperatorAsked(msgspec.Struct, frozen=True, kw_only=True):
     """An operator's action, already checked for its rights and its text."""
 
@@ -93,8 +114,25 @@ Event = (
     | ChatterBegan
     | ChatterEnded
     | ShelveEnded
+    | Redefined
+    | ItemRetired
     | OperatorAsked
 )
+
+
+class ActionAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An operator's action as it comes from outside: at a case, or at a rule by item and condition."""
+
+    action: Action
+    user: Text
+    comment: Text = ""
+    case_id: Signed | None = None
+    item_id: Signed | None = None
+    condition: Condition | None = None
+    activation: Signed | None = None
+    """ACK: number of the activation that the operator saw; None: the first."""
+    duration_ms: Signed | None = None
+    """Length of a shelve. SHELVE needs one; SHELVE_ONCE without one takes the longest."""
 
 
 class ActionRefused(msgspec.Struct, frozen=True):
@@ -118,10 +156,23 @@ def is_silent(case: Case) -> bool:
     return case.shelving is not Shelving.UNSHELVED or case.is_suppressed or case.is_out_of_service
 
 
+def asks(case: Case) -> bool:
+    """True: the present activation waits for an acknowledgement."""
+    return not case.is_acked and case.is_unasked is not True
+
+
+def in_old_form(changed: CaseChanged) -> CaseChanged:
+    """The record as software below UNASKED_LEVEL has it: there what nobody was asked about counts as acknowledged."""
+    case = changed.case
+    is_acked = case.is_acked or case.is_unasked is True
+    old = msgspec.structs.replace(case, is_acked=is_acked, is_unasked=msgspec.UNSET, message=msgspec.UNSET)
+    return CaseChanged(case=old, cause=changed.cause)
+
+
 def is_closable(case: Case) -> bool:
     return not (
         case.is_active
-        or not case.is_acked
+        or not (case.is_acked or case.is_unasked is True)
         or case.is_latched
         or case.shelving is not Shelving.UNSHELVED
         or case.is_out_of_service
@@ -132,19 +183,20 @@ def is_closable(case: Case) -> bool:
 def raised(
     item_id: int, condition: Condition, event: Activated, *, is_suppressed: bool, at_ns: WallTime
 ) -> CaseChanged:
-    """Record of a new case. A case raised while suppressed is shown to nobody, so it needs no acknowledgement."""
+    """Record of a new case. One that is raised while suppressed is shown to nobody: it is unasked, not acknowledged."""
     case = Case(
         case_id=0,
         item_id=item_id,
         condition=condition,
         severity=event.severity,
-        is_acked=is_suppressed,
+        is_unasked=is_suppressed or msgspec.UNSET,
         is_latched=event.is_latched,
         is_suppressed=is_suppressed,
         is_chattering=event.is_chattering,
         raised_ns=at_ns,
         changed_ns=at_ns,
         value=event.value,
+        message=event.message,
     )
     return CaseChanged(case=case, cause=Cause.RAISED)
 
@@ -197,7 +249,7 @@ def _can_happen(case: Case, event: Event) -> bool:
             return case.is_chattering
         case ShelveEnded():
             return case.shelving is not Shelving.UNSHELVED
-        case OperatorAsked():
+        case Redefined() | ItemRetired() | OperatorAsked():
             return True
         case _:
             assert_never(event)
@@ -211,13 +263,18 @@ def _followed(case: Case, event: Event) -> tuple[Cause, Changes]:
     """Cause and changes of an event of the node itself."""
     match event:
         case Activated():
+            is_kept_silent = case.shelving is not Shelving.UNSHELVED or case.is_out_of_service
             return Cause.ACTIVATED, {
                 "is_active": True,
-                "is_acked": case.is_acked and is_silent(case),
+                "is_acked": case.is_acked and is_kept_silent,
+                "is_unasked": (case.is_acked and case.is_suppressed and not is_kept_silent)
+                or (case.is_unasked is True and is_silent(case))
+                or msgspec.UNSET,
                 "is_latched": case.is_latched or event.is_latched,
                 "activations": case.activations + 1,
                 "severity": event.severity,
                 "value": event.value,
+                "message": event.message,
             }
         case Cleared():
             shelf = _UNSHELVED if case.shelving is Shelving.ONE_SHOT else {}
@@ -232,6 +289,10 @@ def _followed(case: Case, event: Event) -> tuple[Cause, Changes]:
             return Cause.CALMED, {"is_chattering": False}
         case ShelveEnded():
             return Cause.SHELVE_ENDED, _UNSHELVED
+        case Redefined():
+            return Cause.REDEFINED, {"severity": event.severity, "is_latched": event.is_latched}
+        case ItemRetired():
+            return Cause.RETIRED, {"is_active": False}
         case OperatorAsked():
             raise InvalidTransition(case, event)
         case _:
@@ -243,7 +304,7 @@ def _obeyed(case: Case, event: OperatorAsked) -> tuple[Cause, Changes]:
     signed: Changes = {"actor": event.user, "comment": event.comment or case.comment}
     match event.action:
         case Action.ACK | Action.ACK_ALL:
-            return Cause.ACKED, {"is_acked": True, **signed}
+            return Cause.ACKED, {"is_acked": True, "is_unasked": msgspec.UNSET, **signed}
         case Action.RESET:
             return Cause.RESET, {"is_latched": False, **signed}
         case Action.SHELVE:
@@ -266,10 +327,26 @@ def _settled(case: Case, cause: Cause, changes: Changes, at_ns: WallTime) -> Cas
     """The next case: it asks again if the condition holds after a silence, and closes when nothing keeps it."""
     after = msgspec.structs.replace(case, **changes, changed_ns=at_ns, lifecycle_status=LifecycleStatus.UPDATED)
     if is_silent(case) and not is_silent(after) and after.is_active:
-        after = msgspec.structs.replace(after, is_acked=False)
-    if is_closable(after):
+        after = msgspec.structs.replace(after, is_acked=False, is_unasked=msgspec.UNSET)
+    if cause is Cause.RETIRED or is_closable(after):
         after = msgspec.structs.replace(after, lifecycle_status=LifecycleStatus.CLOSED)
     return CaseChanged(case=after, cause=cause)
+
+
+def edit_of(case: Case, settings: AlarmSettings | None, *, is_retired: bool) -> Redefined | ItemRetired | None:
+    """Event that brings an open case to what is declared of its item; None: none is needed.
+
+    Args:
+        settings: of the item; None: they do not ask for the rule any more, so its condition is gone.
+    """
+    if is_retired:
+        return ItemRetired()
+    if settings is None:
+        return None
+    # A reset has ended the latch of an inactive case; only an activation sets it again.
+    is_latched = settings.is_latched and (case.is_latched or case.is_active)
+    is_same = (settings.severity, is_latched) == (case.severity, case.is_latched)
+    return None if is_same else Redefined(settings.severity, is_latched)
 
 
 def refusal_of(case: Case, action: Action) -> ActionRefused | None:
@@ -303,6 +380,49 @@ def _reset_refusal(case: Case) -> ActionRefused | None:
         return ActionRefused("it is not latched", _NOTHING_LEFT)
     if case.is_active:
         return ActionRefused("its condition still holds", "remove the cause, then reset")
-    if not case.is_acked:
+    if asks(case):
         return ActionRefused("it is not acknowledged", "acknowledge it, then reset")
     return None
+
+
+def text_refused(asked: ActionAsked) -> ActionRefused | None:
+    """Why the texts of an action can't be recorded; None: they can."""
+    if not asked.user or len(asked.user) > USER_CHARS_MAX:
+        return ActionRefused("no user, or too long a name", f"give a name of 1..{USER_CHARS_MAX} characters")
+    if len(asked.comment) > COMMENT_CHARS_MAX:
+        return ActionRefused("the comment is too long", f"at most {COMMENT_CHARS_MAX} characters")
+    if asked.action is Action.COMMENT and not asked.comment:
+        return ActionRefused("the comment is empty", "say something")
+    return None
+
+
+def activation_passed(case: Case, asked: ActionAsked) -> ActionRefused | None:
+    """Why an acknowledgement is none of the present activation: whoever acknowledges the one before has not seen it.
+
+    None: it is, or another action is asked for.
+    """
+    seen = 1 if asked.activation is None else asked.activation
+    if asked.action is not Action.ACK or seen == max(case.activations, 1):
+        return None
+    state = f"{'active' if case.is_active else 'normal again'}, {'acknowledged' if case.is_acked else 'unacknowledged'}"
+    label = case_label(case.case_id, case.activations)
+    return ActionRefused(
+        f"activation {seen} of case {case.case_id} is not the present one: it became active for the "
+        f"{case.activations}. time (value {case.value}), and is {state}",
+        f"look at it, then acknowledge {label}",
+    )
+
+
+def unshelve_time(asked: ActionAsked, longest_ms: int, log_time: LogTime) -> LogTime | ActionRefused | None:
+    """Log time at which the shelve asked for ends; None: another action is asked for."""
+    if asked.action is Action.SHELVE_ONCE:
+        duration_ms = longest_ms if asked.duration_ms is None else asked.duration_ms
+    elif asked.action is Action.SHELVE:
+        if asked.duration_ms is None:
+            return ActionRefused("a timed shelve needs a duration", f"give one of at most {longest_ms} ms")
+        duration_ms = asked.duration_ms
+    else:
+        return None
+    if not 0 < duration_ms <= longest_ms:
+        return ActionRefused(f"{duration_ms} ms is no time to shelve", f"give 1..{longest_ms} ms")
+    return LogTime(log_time + duration_ms * MS)

@@ -18,12 +18,12 @@ from albireo.codec.record import AccessGranted, Audited, Stream
 from albireo.machine.access.changes import AccessChanges, ChangeRefusal, GrantAsked, RevokeAsked
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.refusals import refusal_of
-from albireo.machine.fold.cases import ActionAsked
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
-from albireo.machine.fold.transitions import ActionRefused
+from albireo.machine.fold.transitions import ActionAsked, ActionRefused
 from albireo.machine.node.admission import Admission
-from albireo.machine.node.diagnostics import CommitTimes
+from albireo.machine.node.diagnostics.adapters import AdapterWatch
+from albireo.machine.node.diagnostics.own import CommitTimes
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import ForgetAsked, Forgetting
 from albireo.machine.node.orders import Orders, WriteAsked
@@ -32,6 +32,7 @@ from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Described, Moment, Question, Turn
 from albireo.model import quality
 from albireo.model.bounded import NAME_CHARS_MAX, Name
+from albireo.model.case import case_label
 from albireo.model.instant import MS, LogTime
 from albireo.model.item import KnownItem
 from albireo.model.log_view import LogView
@@ -61,6 +62,7 @@ class AnsweringRoot(Protocol):
     forgetting: Forgetting
     role: Role
     feeds: Feeds
+    adapters: AdapterWatch
     commit_times: CommitTimes
     samples_committed: int
     cases_raised: int
@@ -176,7 +178,7 @@ class Answers:
         root = self._root
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now, so nothing is written: {root.admission.closed_because}")
-        item = root.registry.find(asked.item)
+        item = root.registry.item(asked.item)  # One that is being forgotten is known no more.
         refusal = root.orders.ask(question, asked, item, turn)
         if refusal is not None:
             raise NotAnswered(refusal.reason)
@@ -325,13 +327,19 @@ def _adapters(root: AnsweringRoot, moment: Moment) -> list[dict[str, object]]:
         rows.append(
             {
                 "name": one.name,
-                "connected": is_heard and device is not False,
+                "connected": is_heard and (device is True or not _tells_device(root, one.name)),
                 "heard": is_heard,
                 "device": device,
                 "silent_ms": max(0, moment.now - one.heard_at) // MS,
+                "trouble": root.adapters.trouble_of(one.name),
             }
         )
     return rows
+
+
+def _tells_device(root: AnsweringRoot, adapter: str) -> bool:
+    """True: it has an item for whether its device answers; a program that only sends samples has none."""
+    return root.registry.find(f"{adapter}/connected") is not None
 
 
 def _device(root: AnsweringRoot, adapter: str) -> bool | None:
@@ -392,7 +400,7 @@ def _known(value: float) -> float | None:
 
 def _subject(asked: ActionAsked) -> str:
     if asked.case_id is not None:
-        return f"case {asked.case_id}"
+        return f"case {case_label(asked.case_id, asked.activation or 1)}"
     return f"item {asked.item_id} {asked.condition}" if asked.item_id is not None else "all cases"
 
 

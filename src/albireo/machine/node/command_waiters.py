@@ -12,7 +12,7 @@ import msgspec
 from albireo.codec.message import Answer
 from albireo.machine.fold.commands import Commands
 from albireo.machine.node.turn import Turn
-from albireo.model.command import Outcome, Receipt
+from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import SECOND, Instant
 
 WAITING_MAX: Final = 16
@@ -36,16 +36,20 @@ class CommandWaiters:
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[CommandWaiter]] = {}
+        self._commands: dict[str, Command] = {}
+        """The commands waited for; the record of one may not be committed yet, or be cut."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def __contains__(self, command_id: str) -> bool:
-        return command_id in self._waiting
+    def command(self, command_id: str) -> Command | None:
+        """The command with this id, if anybody waits for it."""
+        return self._commands.get(command_id)
 
-    def wait(self, command_id: str, sender: bytes, request_id: int, due: Instant) -> bool:
+    def wait(self, command: Command, sender: bytes, request_id: int, due: Instant) -> bool:
         """Have a question wait for a command; False: too many wait for it already."""
-        waiting = self._waiting.setdefault(command_id, [])
+        self._commands.setdefault(command.command_id, command)
+        waiting = self._waiting.setdefault(command.command_id, [])
         if len(waiting) >= WAITING_MAX:
             return False
         waiting.append(CommandWaiter(sender, request_id, due))
@@ -53,6 +57,7 @@ class CommandWaiters:
 
     def answer(self, receipt: Receipt, turn: Turn) -> None:
         """Send the receipt to everybody who waits for it."""
+        self._commands.pop(receipt.command_id, None)
         for one in self._waiting.pop(receipt.command_id, []):
             turn.send(one.sender, Answer(request_id=one.request_id, result=msgspec.to_builtins(receipt)))
 

@@ -190,6 +190,26 @@ class Measured(msgspec.Struct, frozen=True):
     """Figures of the pair; None: this node stands alone."""
 
 
+class ActorTold(msgspec.Struct, frozen=True, kw_only=True):
+    """An actor of this node, as boot sees it."""
+
+    name: str
+    state: str
+    """waiting, starting, running, ending, ended"""
+    last_end: str = ""
+    """Cause of its last death; empty: it has not died since the node started."""
+    ends_lately: int = 0
+    """Deaths within the last minute."""
+    was_killed: bool = False
+    """True: its last death was that of a process that answered no more, or never became ready."""
+
+
+class ActorsTold(msgspec.Struct, frozen=True):
+    """Boot's word on the actors of this node, which the root machine wants while an adapter is not heard."""
+
+    actors: Sequence[ActorTold]
+
+
 class DamagePassed(msgspec.Struct, frozen=True):
     """A named follower, such as the history, went past committed records that can't be read any more."""
 
@@ -217,4 +237,14 @@ class Stopping(msgspec.Struct, frozen=True):
 OfTheLog = FramesAppended | FramesFollowed | LogCut | Committed | Answered | Durable | Restored
 OfTheHouse = AdmissionChanged | Measured | DamagePassed | OrdersGiven | KeysListed | Stopping
 OfTheRole = Granted | Served | Suspended | HandoverBegun | Deposed | PairChanged | Permitted | LevelAgreed
-Event = OfTheLog | OfTheHouse | OfTheRole | LettersDrained | WakeUpEnded | FollowersServed | PeerLost | TimePassed
+Event = (
+    OfTheLog
+    | OfTheHouse
+    | OfTheRole
+    | LettersDrained
+    | ActorsTold
+    | WakeUpEnded
+    | FollowersServed
+    | PeerLost
+    | TimePassed
+)

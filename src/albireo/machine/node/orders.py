@@ -27,9 +27,10 @@ from albireo.machine.fold.dim import Dim
 from albireo.machine.node.command_waiters import LATE_NS, WAITING_MAX, CommandWaiters
 from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.model.bounded import INT64_MAX, INT64_MIN, Signed
-from albireo.model.command import Command, Outcome, Receipt
+from albireo.model.command import ID_REUSED, Command, Outcome, Receipt
 from albireo.model.instant import MS, Instant, LogTime
 from albireo.model.item import KnownItem
+from albireo.model.principal import ANYBODY, UNKEYED, kind_of
 from albireo.model.value import Value, ValueType
 
 EXPIRES_MS_MAX: Final = 3_600_000
@@ -68,17 +69,26 @@ class Orders:
         self._accepting: set[str] = set()
         """Commands whose `accepted` is appended and not yet committed: it must not be appended twice."""
         self._finishing: set[str] = set()
+        self._asked: dict[str, int] = {}
+        """Item of each command that was taken in this tenure and is not finished, on record already or not."""
+
+    def items_ordered(self) -> set[int]:
+        """Ids of the items of unfinished commands."""
+        return self.commands.items_ordered() | set(self._asked.values())
 
     def ask(self, question: Question, asked: WriteAsked, item: KnownItem | None, turn: Turn) -> WriteRefusal | None:
-        """Take a request, or say why not. A known command id is answered with what became of it."""
+        """Take a request, or say why not. The same order again is answered with what became of it."""
         sender, request_id, moment = question.sender, question.request_id, question.moment
         known = self.commands.find(asked.command_id)
+        earlier = self._waiters.command(asked.command_id) if known is None else known.command
+        if earlier is not None and (other := _difference(earlier, asked, item, question.principal)):
+            return WriteRefusal(f"command id {asked.command_id!r} {ID_REUSED} {other}, and {_ID_REMEDY}")
         if known is not None and known.receipt is not None:
             turn.send(sender, Answer(request_id=request_id, result=msgspec.to_builtins(known.receipt)))
             return None
         due = Instant(moment.now + min(max(asked.expires_ms, 0), EXPIRES_MS_MAX) * MS + LATE_NS)
-        if known is not None or asked.command_id in self._waiters:
-            is_heard = self._waiters.wait(asked.command_id, sender, request_id, due)
+        if earlier is not None:
+            is_heard = self._waiters.wait(earlier, sender, request_id, due)
             return None if is_heard else WriteRefusal(f"{WAITING_MAX} questions wait for this command already")
         is_full = max(self.commands.open_count, len(self._waiters)) >= OPEN_MAX
         refusal = WriteRefusal(_TOO_MANY) if is_full else _refusal(asked, item)
@@ -94,7 +104,8 @@ class Orders:
             expires_ms=asked.expires_ms,
             principal=question.principal,
         )
-        self._waiters.wait(asked.command_id, sender, request_id, due)
+        self._waiters.wait(command, sender, request_id, due)
+        self._asked[asked.command_id] = item.item_id
         turn.record(Stream.COMMAND, [CommandRequested(command=command)])
         self._audit("write", command, f"{asked.value!r}", asked.reason, moment, turn)
         return None
@@ -172,10 +183,39 @@ class Orders:
         """Answer everybody who waits, as `CommandFinished` is committed."""
         self._accepting.discard(receipt.command_id)
         self._finishing.discard(receipt.command_id)
+        self._asked.pop(receipt.command_id, None)
         self._waiters.answer(receipt, turn)
 
 
 _TOO_MANY: Final = f"{OPEN_MAX} commands are on their way already; wait for some to finish"
+
+
+_ID_REMEDY: Final = "nothing of this order is done; what to do: give every order an id of its own (a UUID)"
+
+
+def _difference(earlier: Command, asked: WriteAsked, item: KnownItem | None, principal: str) -> str:
+    """Part of an order that differs from the earlier one of the same id, as a word; empty: it is the same order.
+
+    An order of 0.1.0 does not tell its principal, and without keys it depends on the way of the order.
+    """
+    if item is None or item.item_id != earlier.item_id:
+        return "item"
+    if not _is_equal(asked.value, earlier.value):
+        return "value"
+    known = earlier.principal
+    return "" if known in (msgspec.UNSET, principal) or _may_be_one(known, principal) else "principal"
+
+
+def _may_be_one(first: str, second: str) -> bool:
+    """True: one has a name and the other none, and neither has a key, so one program may be both."""
+    return ANYBODY in (first, second) and {kind_of(first), kind_of(second)} <= UNKEYED
+
+
+def _is_equal(asked: Value, recorded: Value) -> bool:
+    """True: the value that is asked for is the recorded one, which has the type of its item."""
+    if isinstance(asked, str) or isinstance(recorded, str):
+        return asked == recorded
+    return (float(asked) if isinstance(recorded, float) else asked) == recorded
 
 
 def _recordable(receipt: Receipt, moment: Moment) -> Receipt:

@@ -75,11 +75,12 @@ class Owners:
 
     def objection(self, hello: ProducerHello) -> str:
         """First item of `hello` that another name owns, and the remedy; empty: it may have them all."""
+        names = (*(one.name for one in hello.items), *self._former(hello))
         if hello.producer in self._adapters:
-            found = (one.name for one in hello.items if self._owner_of.get(one.name) == OWN_ADAPTER)
+            found = (name for name in names if self._owner_of.get(name) == OWN_ADAPTER)
         else:
             free = (None, "", hello.producer)
-            found = (one.name for one in hello.items if self._owner_of.get(one.name) not in free)
+            found = (name for name in names if self._owner_of.get(name) not in free)
         name = next(found, None)
         if name is None:
             return ""
@@ -88,9 +89,15 @@ class Owners:
             "another name, or start its owner without it, or move it to an adapter of this node's topology"
         )
 
+    def _former(self, hello: ProducerHello) -> list[str]:
+        """Names that items of `hello` had before, and give up with it."""
+        return [one.was for one in hello.items if one.was and one.name not in self._owner_of]
+
     def claim(self, hello: ProducerHello) -> None:
         """Give the items of a hello that was taken to its producer, and set those free that it has no longer."""
         kept = {one.name for one in hello.items}
+        for name in self._former(hello):
+            self._owner_of.pop(name, None)
         for name in [name for name, owner in self._owner_of.items() if owner == hello.producer and name not in kept]:
             del self._owner_of[name]
         self._owner_of |= dict.fromkeys(kept, hello.producer)
@@ -112,7 +119,8 @@ class Owners:
     def declared(self, known: KnownItem) -> None:
         """An item is declared: batches of this owner may carry it, those of others no longer."""
         item_id, owner = int(known.item_id), known.item.adapter
-        if owner == OWN_ADAPTER or known.item.name not in self._owner_of:  # Others were entered by their claim.
+        is_new = owner == OWN_ADAPTER or known.item.name not in self._owner_of  # Others were entered by their claim.
+        if is_new and not known.is_retired:
             self._owner_of[known.item.name] = owner
         if item_id >= len(self._by_id) - 1:
             table = np.zeros(max(2 * len(self._by_id), item_id + 2), np.int32)

@@ -7,19 +7,17 @@ writes the gap. The life before it is told that it is superseded, once that is c
 Spec: docs/ARCHITECTURE.md, Names and files; design/log-and-feed.md, Producers.
 """
 
-from collections import deque
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from albireo.codec.message import AppendRefused, ProducerHello, ProducerWelcome
+from albireo.codec.message import ProducerHello
 from albireo.codec.record import FROZEN_LEVEL, Audited, GapFound, ItemDeclared, Record, Stream, item_at
 from albireo.machine.fold.dim import ITEM_ID_MAX
 from albireo.machine.fold.folds import Folds
-from albireo.machine.fold.producers import Standing
-from albireo.machine.node.admission import CREDIT_BYTES, Admission, superseded
-from albireo.machine.node.owners import NAME_CHARS_MAX, OWN_ADAPTER, Owners, bad_name
+from albireo.machine.node.owners import OWN_ADAPTER, Owners, bad_name
 from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.producer.starts import LatestStarts
 from albireo.model import quality
@@ -32,8 +30,8 @@ from albireo.model.value import ItemId, ValueType
 
 DECLARED_MAX: Final = 250
 """Most declarations in one turn and frame: a node with 100,000 items starts in many short turns."""
-DECLARING_MAX: Final = 64
-"""Most hellos being worked off; the sender of one too many says hello again."""
+RETIRED_LEVEL: Final = 3
+"""Feature level from which a record tells that an item is retired. Below, it has no rules all the same."""
 TEXT_CHARS_MAX: Final = 10_000
 """Most characters in all texts of one item or producer; a record has to fit into a frame."""
 
@@ -47,10 +45,12 @@ class Declaring(msgspec.Struct, kw_only=True):
     principal: str
     """Principal that said it (model.principal)."""
     item_ids: list[int] = []
+    leaving: list[KnownItem] | None = None
+    """Items that the producer no longer has, and that are still to be retired; None: they are not looked for yet."""
 
     @property
     def is_done(self) -> bool:
-        return len(self.item_ids) == len(self.hello.items)
+        return self.leaving == []
 
 
 class RegisteredAdapter(msgspec.Struct, kw_only=True):
@@ -91,7 +91,7 @@ class Registry:
         self._senders: dict[int, bytes] = {}
         self._adapters: dict[str, RegisteredAdapter] = {
             name: RegisteredAdapter(name=name, heard_at=now)
-            for name in sorted({one.item.adapter for one in self._declared.values()} - {OWN_ADAPTER, ""})
+            for name in sorted({one.item.adapter for one in folds.dim if not one.is_retired} - {OWN_ADAPTER, ""})
         }
 
     def not_owner(self, hello: ProducerHello, principal: str) -> str:
@@ -102,7 +102,8 @@ class Registry:
 
     def objection(self, hello: ProducerHello) -> str:
         """Reason why a hello is not even recorded; empty: it may be."""
-        for name in (hello.producer, *(one.name for one in hello.items)):
+        former = (one.was for one in hello.items if one.was)
+        for name in (hello.producer, *(one.name for one in hello.items), *former):
             if found := bad_name(name):
                 return found
         if any(_text_chars(one) > TEXT_CHARS_MAX for one in hello.items):
@@ -160,10 +161,39 @@ class Registry:
         """Declare the next slice of a hello's items; after the last, retire items that the producer no longer has."""
         done, hello = len(declaring.item_ids), declaring.hello
         items = hello.items[done : done + DECLARED_MAX]
+        self._rename(declaring, items, moment, turn)
         self._audit_handovers(declaring, items, moment, turn)
         declaring.item_ids += self.declare(hello.producer, items, turn)
-        if declaring.is_done:
-            self._retire(hello.producer, {one.name for one in hello.items}, moment, turn)
+        if len(declaring.item_ids) < len(hello.items):
+            return
+        if declaring.leaving is None:
+            names = {one.name for one in hello.items}
+            mine = [one for one in self._declared.values() if one.item.adapter == hello.producer]
+            declaring.leaving = [one for one in mine if one.item.name not in names]
+        first, declaring.leaving = declaring.leaving[:DECLARED_MAX], declaring.leaving[DECLARED_MAX:]
+        self.retire(first, moment, turn)
+
+    def _rename(self, by: Declaring, items: tuple[DataItem, ...], moment: Moment, turn: Turn) -> None:
+        """Give items that say what they were called until now the ids, and with them the history, of those names."""
+        renamed: list[Record] = []
+        for item in items:
+            known = self._declared.get(item.was)
+            if known is None or item.name in self._declared or self.owners.owner_of(item.was):
+                continue
+            # What is declared under the new name still says the old one, so that it is declared anew.
+            self._declared[item.name] = self._declared.pop(item.was)
+            renamed.append(
+                Audited(
+                    at_ns=moment.wall,
+                    user=OWN_ADAPTER,
+                    action="item_renamed",
+                    subject=f"{self._node}:{item.name}",
+                    detail=f"was {item.was!r}, id {known.item_id}",
+                    principal=by.principal,
+                )
+            )
+        if renamed:
+            turn.record(Stream.AUDIT, renamed)
 
     def _audit_handovers(self, by: Declaring, items: tuple[DataItem, ...], moment: Moment, turn: Turn) -> None:
         """Put on record which items another name had until now."""
@@ -208,13 +238,15 @@ class Registry:
         records: list[Record] = []
         ids = []
         for item in items:
-            said = item if item.adapter == adapter else msgspec.structs.replace(item, adapter=adapter)
+            # NB: a record has no `was`: the name is changed under the same id.
+            is_as_said = item.adapter == adapter and not item.was
+            said = item if is_as_said else msgspec.structs.replace(item, adapter=adapter, was="")
             owned = item_at(said, self._folds.feature_level)
             self._held_back.pop(said.name, None)
             if owned != said:
                 self._held_back[said.name] = said
             known = self._declared.get(owned.name)
-            if known is None or known.item != owned:
+            if known is None or known.item != owned or known.is_retired:
                 item_id = self._next_id if known is None else known.item_id
                 self._next_id = max(self._next_id, item_id + 1)
                 known = KnownItem(item_id=ItemId(item_id), node=self._node, item=owned)
@@ -253,17 +285,43 @@ class Registry:
                 self._senders.pop(life, None)
         self._adapters.pop(name, None)
 
+    def heard_at(self, name: str) -> Instant | None:
+        """Instant at which a producer that owns items was last heard; None: not in this tenure."""
+        adapter = self._adapters.get(name)
+        return None if adapter is None or adapter.sender is None else adapter.heard_at
+
     def is_present(self, name: str) -> bool:
         """True: a producer that owns items, or takes orders, is there."""
         adapter = self._adapters.get(name)
         return adapter is not None and adapter.is_present
 
-    def _retire(self, adapter: str, names: set[str], moment: Moment, turn: Turn) -> None:
-        """Mark items that the adapter no longer has as out of service: not for ever at their last good value."""
-        gone = [k for k in self._declared.values() if k.item.adapter == adapter and k.item.name not in names]
+    def retire(self, gone: Sequence[KnownItem], moment: Moment, turn: Turn) -> None:
+        """Take the rules of items that nobody declares any more, and mark them as out of service: they are not for ever
+        at their last good value, and not for ever in alarm."""
         for known in gone:
             self._held_back.pop(known.item.name, None)
         self._mark(gone, quality.BAD_OUT_OF_SERVICE, moment, turn)
+        is_retired = turn.level >= RETIRED_LEVEL
+        records: list[Record] = []
+        for one in gone:
+            bare = msgspec.structs.replace(one.item, alarm=None)
+            if (one.item, one.is_retired) != (bare, is_retired):
+                self._declared[bare.name] = msgspec.structs.replace(one, item=bare, is_retired=is_retired)
+                records.append(ItemDeclared(item_id=one.item_id, node=one.node, item=bare, is_retired=is_retired))
+        if records:
+            turn.record(Stream.STATE, records)
+
+    def own_left_behind(self, ids: Collection[int]) -> list[KnownItem]:
+        """CORE's own items beside these: of a part of the node, or of an adapter, that there is no more."""
+        return [k for k in self._declared.values() if k.item.adapter == OWN_ADAPTER and k.item_id not in ids]
+
+    def leave_behind(self, adapters: Collection[str]) -> list[str]:
+        """Former adapters, which are none of these: their names had an item that said whether their device answers."""
+        names = sorted({one.item.adapter for one in self._declared.values()}.difference(adapters, ("", OWN_ADAPTER)))
+        former = [name for name in names if _is_of_device(self._declared.get(f"{name}/connected"))]
+        for name in former:
+            self._adapters.pop(name, None)
+        return former
 
     def heard(self, sender: bytes, now: Instant) -> None:
         for adapter in self._adapters.values():
@@ -288,7 +346,7 @@ class Registry:
             self._mark(mine, quality.BAD_NO_COMMUNICATION, moment, turn)
             turn.note("warning", "adapter_silent", adapter=adapter.name)
 
-    def _mark(self, items: list[KnownItem], code: int, moment: Moment, turn: Turn) -> None:
+    def _mark(self, items: Sequence[KnownItem], code: int, moment: Moment, turn: Turn) -> None:
         """Draft one batch per value type that gives every item not yet so marked the bad quality `code`."""
         for value_type in ValueType:
             ids = [k.item_id for k in items if k.item.value_type is value_type]
@@ -323,107 +381,15 @@ class Registry:
         return list(self._adapters.values())
 
 
-class Hellos:
-    """Producers of one tenure that open, one after another, their items declared in slices; a welcome ends each."""
-
-    def __init__(self, registry: Registry, admission: Admission, limits: LimitSettings) -> None:
-        self._registry = registry
-        self._admission = admission
-        self._limits = limits
-        self._declaring: deque[Declaring] = deque()
-
-    def __bool__(self) -> bool:
-        return bool(self._declaring)
-
-    def take(
-        self, sender: bytes, hello: ProducerHello, principal: str, moment: Moment, turn: Turn
-    ) -> tuple[bytes, AppendRefused] | None:
-        """Refuse a hello, or put it in the queue; `more` works it off.
-
-        Returns:
-            Word to a program that is superseded, to be said once `turn.end` commits: its successor may be cut before.
-        """
-        producers = self._admission.producers
-        known = producers.present(hello.producer)
-        if self._admission.closed_because:
-            turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="admission"))
-            return None
-        if producers.is_being_forgotten(hello.producer):
-            return None  # What is true of it depends on a record that may be cut; it says hello again.
-        reason, objection = self._objection(hello, principal)
-        if objection:
-            turn.send(sender, _refused_for_good(hello, reason, objection))
-            name = hello.producer[:NAME_CHARS_MAX]
-            turn.note("limited", "hello_refused", key=name, producer=name, reason=objection)
-            return None
-        if any(one.sender == sender and one.hello == hello for one in self._declaring):
-            return None  # Asked again out of impatience: its welcome is on the way.
-        standing = producers.standing(hello.producer, hello.run, hello.life)
-        is_late = self._registry.starts.is_late(hello.producer, hello.run)
-        if known is not None and (standing is Standing.SUPERSEDED or is_late):
-            self._admission.counters.superseded += 1
-            return sender, superseded(hello.life, hello.run, known)
-        if len(self._declaring) >= DECLARING_MAX:
-            return None
-        self._registry.starts.heard(hello.producer, hello.run, moment.now)
-        self._declaring.append(self._registry.hello(sender, hello, principal, moment, turn))
-        by = producers.present(hello.producer)
-        before = None if known is None or standing is Standing.PRESENT else self._registry.sender_of(known.producer_id)
-        if known is None or by is None or before is None or before == sender:
-            return None
-        turn.note("warning", "producer_superseded", producer=by.name, life=known.producer_id, by=by.producer_id)
-        return before, superseded(known.producer_id, known.run, by)
-
-    def _objection(self, hello: ProducerHello, principal: str) -> tuple[str, str]:
-        """Reason why this hello is refused for good, as a word and in words; both empty: it may be taken."""
-        producers = self._admission.producers
-        if producers.standing(hello.producer, hello.run, hello.life) is Standing.FORGOTTEN:
-            return "forgotten", (
-                f"{hello.producer!r} was forgotten with this program, by age or by order; of what the program has "
-                "under way a first part may be recorded; what to do: start it again"
-            )
-        for reason, found in (
-            ("malformed", self._registry.objection(hello)),
-            ("full", self._registry.too_much(hello, self._limits)),
-            ("not_owner", self._registry.not_owner(hello, principal)),
-        ):
-            if found:
-                return reason, found
-        return "", ""
-
-    def more(self, moment: Moment, turn: Turn) -> tuple[bytes, ProducerWelcome] | None:
-        """Declare a slice of the first hello; the last returns the welcome, to be said once `turn.end` commits."""
-        while self._declaring and self._is_superseded(self._declaring[0]):
-            self._declaring.popleft()
-        if not self._declaring:
-            return None
-        declaring = self._declaring[0]
-        self._registry.declare_more(declaring, moment, turn)
-        if not declaring.is_done:
-            return None
-        self._declaring.popleft()
-        welcome = ProducerWelcome(
-            producer_id=declaring.producer_id,
-            last_sequence=self._admission.producers.last_appended(declaring.producer_id) or 0,
-            item_ids=tuple(declaring.item_ids),
-            epoch=turn.epoch,
-            credit_bytes=CREDIT_BYTES,
-            run=declaring.hello.run,
-        )
-        return declaring.sender, welcome
-
-    def _is_superseded(self, declaring: Declaring) -> bool:
-        by = self._admission.producers.present(declaring.hello.producer)
-        return by is not None and by.producer_id != declaring.producer_id
-
-
-def _refused_for_good(hello: ProducerHello, reason: str, detail: str) -> AppendRefused:
-    return AppendRefused(producer_id=0, producer_sequence=0, reason=reason, run=hello.run, detail=detail)
+def _is_of_device(known: KnownItem | None) -> bool:
+    return known is not None and known.item.alarm is not None and known.item.alarm.is_device_state
 
 
 def _text_chars(item: DataItem) -> int:
     suppressed_by = item.alarm.suppressed_by if item.alarm is not None else ""
-    return len(item.name) + len(item.adapter) + len(item.unit) + len(item.description) + len(suppressed_by)
+    return (
+        len(item.was) + len(item.name) + len(item.adapter) + len(item.unit) + len(item.description) + len(suppressed_by)
+    )
 
 
 def bad_samples(item_ids: list[ItemId], value_type: ValueType, code: int, wall: int) -> SampleBatch:

@@ -24,8 +24,6 @@ Spec: design/log-and-feed.md, The loop of CORE.
 import itertools
 from typing import Final
 
-from msgspec.structs import astuple
-
 from albireo.codec.frame import HEADER_BYTES, FrameHeader
 from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, WriteDone, WritesEnded
 from albireo.codec.record import (
@@ -46,8 +44,10 @@ from albireo.machine.fold.folds import Folds
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.answers import Answers
 from albireo.machine.node.command_waiters import CommandWaiters
-from albireo.machine.node.diagnostics import CommitTimes, Diagnostics
+from albireo.machine.node.diagnostics.adapters import DEAD_NS, AdapterWatch
+from albireo.machine.node.diagnostics.own import CommitTimes, Diagnostics
 from albireo.machine.node.events import (
+    ActorsTold,
     AdmissionChanged,
     Answered,
     Committed,
@@ -81,12 +81,13 @@ from albireo.machine.node.events import (
 )
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import Forgetting
+from albireo.machine.node.hellos import Hellos
 from albireo.machine.node.orders import Orders
 from albireo.machine.node.outputs import OutputOrders
 from albireo.machine.node.owners import OWN_ADAPTER
 from albireo.machine.node.pending import Pending
 from albireo.machine.node.receipts import Receipts
-from albireo.machine.node.registry import Hellos, Registry
+from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import OWN_PRODUCER, Described, Draft, Moment, Question, Turn
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
@@ -97,9 +98,6 @@ from albireo.model.samples import SampleBatch
 
 IDLE_MARK_NS: Final = 50 * MS
 """Time without an append after which a mark records the last commit."""
-SILENT_NS: Final = 12 * SECOND
-"""Time after which the items of an adapter that says nothing are without communication. One whose items all stand still
-says its diagnostics every 5 s, and one of these may be late or lost."""
 CLOSED_MARK_NS: Final = SECOND
 """Shortest time between marks that carry log time forward while nothing is admitted: what is due may have to wait."""
 
@@ -144,7 +142,8 @@ class Root:
         self.access_changes = AccessChanges(self.access)
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission, self.config.limits)
-        self.forgetting = Forgetting(self.config, self.folds, self.registry, moment.now)
+        self.adapters = AdapterWatch(self.config.adapters, self.registry, self.folds.cases.messages, moment.now)
+        self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders, moment.now)
         self.admission.closed_because = self.role.cause
         self._raised_to = 0  # Feature level whose record is on its way in this tenure.
 
@@ -167,6 +166,8 @@ class Root:
                 for one in (self.feeds, self.registry, self.role, self.outputs):
                     one.lost(sender)
                 self.outputs.not_taken(unsent)
+            case ActorsTold(actors):
+                self.adapters.told(actors)
             case AdmissionChanged() | Measured() | DamagePassed() | OrdersGiven() | KeysListed() | Stopping():
                 self._of_the_house(event, moment, turn)
             case _:
@@ -221,11 +222,8 @@ class Root:
         match event:
             case Measured():
                 if not self.admission.closed_because:
-                    p99 = self.commit_times.quantile(0.99)
-                    values = (event.turn_ms, p99, event.log_bytes, event.corrupt_ranges)
-                    pair = () if event.pair is None else astuple(event.pair)
-                    rest = (event.room_bytes, *self.forgetting.fill_percent(), *pair)
-                    self.diagnostics.measured(values, rest, moment, turn)
+                    p99, fill = self.commit_times.quantile(0.99), self.forgetting.fill_percent()
+                    self.diagnostics.measured(event, p99, fill, moment, turn)
             case DamagePassed(from_ns, to_ns):
                 gap = GapFound(source=OWN_ADAPTER, reason="log_damage", from_ns=min(from_ns, to_ns), to_ns=to_ns)
                 turn.record(Stream.SAMPLES, [gap])
@@ -271,8 +269,9 @@ class Root:
         if self.role.is_new_tenure():
             self._begin_afresh(moment)
             self.folds.forget_pending()
-            is_paired, segment_bytes = self.config.is_paired, self.config.segment_bytes
-            self.diagnostics.declare(self.registry, segment_bytes, moment, turn, is_paired=is_paired)
+            watched = self.adapters.declare(turn, moment.now)
+            self.diagnostics.declare(self.registry, self.config, watched, moment, turn)
+            self._hellos.leave(self.config.adapters)
             self.orders.restarted(moment, turn)
         self.admission.body_bytes_max = min(BODY_BYTES_MAX, self.config.segment_bytes - HEADER_BYTES)
         self.admission.closed_because = self._log_reason
@@ -296,7 +295,7 @@ class Root:
         is_serving = self.role.is_serving
         if self._hellos and is_serving:
             return self._last_append
-        due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline())
+        due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline(self.folded_to))
         return self._tick_at if due is None else min(due, self._tick_at)
 
     def _log_due(self) -> Instant | None:
@@ -445,8 +444,9 @@ class Root:
             self._tick_at = Instant(now + SECOND)
             self._waiters.time_passed(now, self.folds.commands if is_serving else None, turn)
             if is_serving:
-                self.registry.find_silent(moment, SILENT_NS, turn)
+                self.registry.find_silent(moment, DEAD_NS, turn)
                 if not self.admission.closed_because:
+                    self.adapters.time_passed(moment, turn)
                     self.forgetting.time_passed(moment, turn)
             elif self.role.is_handing_over:  # Who is gone is noticed when it is told something.
                 self.role.stand_by(self.outputs.awaited, turn)

@@ -299,6 +299,8 @@ class Core:
             if one.link is self._history.link:
                 self._history.answered(one)
                 continue
+            if self._house.hears(one):
+                continue
             if isinstance(one.message, Ask) and one.message.of and (is_local or one.link is door):
                 self._history.asked(one, one.message, self.root.access, self._moment())
                 continue

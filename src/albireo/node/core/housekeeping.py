@@ -14,13 +14,14 @@ from albireo.log import Corrupted, FileSystem, LogConfig, ReadFailed
 from albireo.log.log import Log
 from albireo.log.store.quarantine import Trimmer
 from albireo.machine.fold.folds import Folds, joined
-from albireo.machine.node.events import Measured
+from albireo.machine.node.events import ActorsTold, Measured
 from albireo.machine.node.root import Root
 from albireo.model.instant import MS, SECOND, Instant, LogTime
 from albireo.model.position import Position
+from albireo.node.core.boot_questions import BootQuestions
 from albireo.node.core.membership import Membership
 from albireo.node.core.private_log import PrivateLog
-from albireo.runtime import ActorContext
+from albireo.runtime import ActorContext, Letter
 
 EVERY_NS: Final = SECOND
 SNAPSHOT_RECORDS: Final = 2_000_000
@@ -54,7 +55,7 @@ class Housekeeping:
         root: Root,
         config: LogConfig,
         retention: Retention,
-        step: Callable[[Measured], None],
+        step: Callable[[Measured | ActorsTold], None],
         membership: Membership,
     ) -> None:
         self._actor = actor
@@ -74,6 +75,11 @@ class Housekeeping:
         self._saving: asyncio.Task[None] | None = None
         self._is_saving = False
         self._trouble = ""
+        self._boot = BootQuestions(actor, step)
+
+    def hears(self, letter: Letter) -> bool:
+        """True: the letter is boot's, and dealt with."""
+        return self._boot.hears(letter)
 
     def deadline(self) -> Instant:
         return self._at
@@ -92,6 +98,8 @@ class Housekeeping:
                 pair=self._membership.figures(),
             )
         )
+        if self._root.adapters.asks_boot:
+            self._boot.ask()
         if (now >= self._snapshot_at or self._is_replay_long()) and not self._is_saving:
             self._snapshot_at = Instant(now + self._retention.snapshot_every_s * SECOND)
             self._is_saving = True
@@ -135,6 +143,7 @@ class Housekeeping:
 
     async def stop(self) -> None:
         """Save the last snapshot."""
+        self._boot.close()
         if self._saving is not None:
             await self._saving
         await self._save_snapshot()

@@ -53,6 +53,8 @@ from albireo.runtime.link.sockets import Letter, new_identity
 LOCK_WAIT_S: Final = 5.0
 """Time that a start waits for the last process of a killed boot to be gone."""
 LOCK_RETRY_S: Final = 0.05
+ENDS_KEPT: Final = 16
+LATELY_NS: Final = 60 * SECOND
 DEFAULT_CONFIG: Final = SupervisionConfig()
 
 PlacementName = Literal["process", "thread"]
@@ -83,6 +85,12 @@ class ActorState(msgspec.Struct, frozen=True, kw_only=True):
     """Most CPU time that a turn used in the last 10..20 s; a longer turn waited for a core, a disk or the host."""
     malformed: int
     log_dropped: int
+    last_end: str
+    """Cause of the last death since the start of the node; empty: there was none."""
+    ends_lately: int
+    """Deaths within the last minute, at most ENDS_KEPT."""
+    was_killed: bool
+    """True: the last death was that of a run which answered no more, or never became ready."""
 
 
 class ActorChanged(msgspec.Struct, frozen=True):
@@ -107,6 +115,10 @@ class _ActorFacts:
         self.cause = ""
         self.since = Instant(0)
         self.answer = AliveAnswered(nonce=0, actor=spec.name)
+        self.is_killed = self.was_killed = False
+        """Whether the present run was killed, and whether the last one that died was."""
+        self.last_end = ""
+        self.ends: deque[Instant] = deque(maxlen=ENDS_KEPT)
 
 
 class Supervisor:
@@ -295,6 +307,7 @@ class Supervisor:
                 if not self._link.send(StopAsked(), to=self._seen[name].identity):
                     self._placement.request_stop(name)
             case KillActor(name=name):
+                self._seen[name].is_killed = True
                 self._placement.kill(name)
             case ActorTransitioned():
                 self._note(effect)
@@ -330,6 +343,9 @@ class Supervisor:
         seen.state, seen.cause, seen.since = change.new, change.cause, boot_ns()
         if change.new in ("waiting", "ended"):
             seen.pid = 0
+        if change.new == "waiting":
+            seen.last_end, seen.was_killed, seen.is_killed = change.cause, seen.is_killed, False
+            seen.ends.append(seen.since)
         restarts = self._machine.restarts_of(change.name)
         is_death = change.new == "waiting" or (change.new == "ending" and change.cause != "stop asked")
         tell = self._actor.log.warning if is_death else self._actor.log.info
@@ -352,6 +368,9 @@ class Supervisor:
             longest_turn_cpu_ns=seen.answer.longest_turn_cpu_ns,
             malformed=seen.answer.malformed,
             log_dropped=seen.answer.log_dropped,
+            last_end=seen.last_end,
+            ends_lately=sum(boot_ns() - one < LATELY_NS for one in seen.ends),
+            was_killed=seen.was_killed,
         )
 
     async def _until(self, event: asyncio.Event) -> None:

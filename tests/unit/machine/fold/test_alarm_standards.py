@@ -25,6 +25,11 @@ QUALITY = {"?": q.BAD, "~": q.UNCERTAIN, "!": q.BAD_NO_COMMUNICATION, "": q.GOOD
 UNIT_MS = {"ms": 1, "s": 1_000, "h": 3_600_000}
 HI: dict[str, Any] = {"hi": 100.0, "hysteresis": 10.0}
 
+PASSED = (
+    "activation 1 of case 4 is not the present one: it became active for the 2. time (value 101.0), and is active, "
+    "unacknowledged"
+)
+
 ROWS: dict[str, tuple[dict[str, Any], str, list[str]]] = {
     # Limits.
     "part_9_5_8_19_exclusive_limits_hold_beyond_and_not_at_the_limit": (
@@ -108,6 +113,10 @@ ROWS: dict[str, tuple[dict[str, Any], str, list[str]]] = {
     "part_9_5_7_alarm_that_becomes_active_again_asks_for_a_new_acknowledgement": (
         HI, "101 +1s 80 +1s 101 ann:ack", ["0 raised hi", "1 cleared hi", "2 activated hi", "2 acked hi"],
     ),
+    "part_9_5_7_acknowledging_an_activation_that_is_over_silences_no_later_one": (
+        HI, "101 +1s 80 +1s 101 ann:ack-first",
+        ["0 raised hi", "1 cleared hi", "2 activated hi unacked", f"refused {PASSED}"],
+    ),
     "part_9_5_7_acknowledging_what_is_acknowledged_is_refused": (
         HI, "101 ann:ack ann:ack", ["0 raised hi", "0 acked hi", "refused it is acknowledged already"],
     ),
@@ -149,7 +158,11 @@ ROWS: dict[str, tuple[dict[str, Any], str, list[str]]] = {
 
 
 def act(node: AlarmNode, action: str, condition: Condition) -> str:
-    """An operator's action at the rule; the refusal, if it was refused."""
+    """An operator's action at the rule, who sees its present activation, or with `-first` has seen the first; the
+    refusal, if it was refused."""
+    action, _, saw = action.partition("-")
+    shown = [case.activations for case in node.folds.cases if case.condition is condition]
+    seen = 1 if saw else max(shown, default=1)
     found = node.act(
         ActionAsked(
             action=Action(action),
@@ -158,6 +171,7 @@ def act(node: AlarmNode, action: str, condition: Condition) -> str:
             item_id=node.ids["a"],
             condition=condition,
             duration_ms=3_600_000 if action == "shelve" else None,
+            activation=seen,
         )
     )
     return f"refused {found.reason}" if isinstance(found, ActionRefused) else ""

@@ -24,6 +24,7 @@ NODE_EVENTS: dict[str, t.Event] = {
     "chatter_began": t.ChatterBegan(),
     "chatter_ended": t.ChatterEnded(),
     "shelve_ended": t.ShelveEnded(),
+    "redefined": t.Redefined(severity=900, is_latched=True),
 }
 OPERATOR_EVENTS: dict[str, t.Event] = {
     action.value: t.OperatorAsked(
@@ -202,11 +203,11 @@ def test_every_event_is_possible_somewhere_and_every_refusal_too() -> None:
                 outcomes[name].add(type(t.step(case, event, NOW)).__name__)
             except t.InvalidTransition:
                 outcomes[name].add("impossible")
-    always = {"comment"}
+    always = {"comment", "redefined"}
     assert all(found == ({"CaseChanged"} if name in always else found) for name, found in outcomes.items())
     assert {name for name, found in outcomes.items() if "CaseChanged" in found} == set(EVENTS)
-    assert {name for name, found in outcomes.items() if "ActionRefused" in found} == set(OPERATOR_EVENTS) - always
-    assert {name for name, found in outcomes.items() if "impossible" in found} == set(NODE_EVENTS)
+    assert {name for name, found in outcomes.items() if "ActionRefused" in found} == set(OPERATOR_EVENTS) - {"comment"}
+    assert {name for name, found in outcomes.items() if "impossible" in found} == set(NODE_EVENTS) - {"redefined"}
 
 
 def test_activation_of_an_open_case_counts_and_takes_value_and_severity() -> None:
@@ -222,13 +223,53 @@ def test_activation_latches_when_the_settings_say_so() -> None:
     assert changed.case.is_latched
 
 
-def test_raised_while_suppressed_asks_nobody() -> None:
+def test_a_case_is_never_born_acknowledged_and_one_raised_while_suppressed_asks_nobody() -> None:
     for is_suppressed in (False, True):
         case = t.raised(3, Condition.LO, ACTIVATED, is_suppressed=is_suppressed, at_ns=NOW).case
-        assert (case.is_acked, case.is_suppressed, case.lifecycle_status) == (
-            is_suppressed,
-            is_suppressed,
-            LifecycleStatus.NEW,
+        assert (case.is_acked, t.asks(case), case.is_suppressed) == (False, not is_suppressed, is_suppressed)
+        assert case.lifecycle_status is LifecycleStatus.NEW
+
+
+def test_below_its_feature_level_an_unasked_case_is_an_acknowledged_one() -> None:
+    changed = t.raised(3, Condition.LO, ACTIVATED, is_suppressed=True, at_ns=NOW)
+    old = t.in_old_form(changed).case
+    assert (old.is_acked, old.is_unasked) == (True, msgspec.UNSET)
+    assert b"unasked" not in msgspec.msgpack.encode(old)
+
+
+def unasked(active: bool) -> Case:
+    case = t.raised(3, Condition.LO, ACTIVATED, is_suppressed=True, at_ns=NOW).case
+    return msgspec.structs.replace(case, case_id=7, is_active=active, is_latched=not active)
+
+
+def stepped(case: Case, event: t.Event) -> Case:
+    changed = t.step(case, event, NOW)
+    assert isinstance(changed, CaseChanged)
+    return changed.case
+
+
+def test_an_unasked_case_asks_when_its_suppression_ends_and_closes_when_its_condition_does() -> None:
+    assert t.asks(stepped(unasked(active=True), t.SuppressionEnded()))
+    assert stepped(unasked(active=True), t.Cleared()).lifecycle_status is LifecycleStatus.CLOSED
+    acked = stepped(unasked(active=True), OPERATOR_EVENTS["ack"])
+    assert (acked.is_acked, acked.is_unasked) == (True, msgspec.UNSET)
+    assert stepped(unasked(active=False), OPERATOR_EVENTS["reset"]).lifecycle_status is LifecycleStatus.CLOSED
+
+
+def test_an_activation_while_suppressed_is_acknowledged_by_nobody() -> None:
+    again = stepped(case_of(acked=True, latched=True, suppressed=True), ACTIVATED)
+    assert (again.is_acked, t.asks(again)) == (False, False)
+    owed = stepped(case_of(latched=True, suppressed=True), ACTIVATED)
+    assert t.asks(owed), "the acknowledgement that was asked for is owed"
+
+
+def test_a_retired_item_closes_its_case_however_it_stands() -> None:
+    for case in every_case():
+        after = stepped(case, t.ItemRetired())
+        assert (after.lifecycle_status, after.is_active, after.is_acked) == (
+            LifecycleStatus.CLOSED,
+            False,
+            case.is_acked,
         )
 
 

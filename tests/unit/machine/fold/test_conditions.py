@@ -426,7 +426,9 @@ def test_suppressed_while_its_equipment_is_off_in_whatever_order_they_are_declar
     node.sample("pump_off", True)
     assert [(one.is_active, one.is_suppressed) for one in node.open_cases()] == [(True, True)]
     node.sample("pump_off", False, q.BAD_NO_COMMUNICATION)
-    assert [one.is_suppressed for one in node.open_cases()] == [True], "nobody knows: as it was"
+    assert [one.is_suppressed for one in node.open_cases()] == [False], "nobody knows that it is off"
+    node.sample("pump_off", True)
+    assert [one.is_suppressed for one in node.open_cases()] == [True]
     node.sample("pump_off", False)
     assert [(one.is_suppressed, one.is_acked) for one in node.open_cases()] == [(False, False)]
 

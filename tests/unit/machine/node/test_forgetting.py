@@ -16,7 +16,7 @@ from albireo.codec.message import (
 )
 from albireo.codec.record import Audited, ItemForgotten, Kind, ProducerForgotten, Record
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.diagnostics import TABLE_FILL_HIGH
+from albireo.machine.node.diagnostics.own import TABLE_FILL_HIGH
 from albireo.machine.node.events import Deposed, LevelAgreed, Measured
 from albireo.machine.node.forgetting import AGED_MAX, DAY_MS, HEARD_MS, LOOK_NS, ORDERED_MAX, TEXT_CHARS_MAX
 from albireo.machine.node.turn import Moment
@@ -342,6 +342,28 @@ def test_an_item_with_a_command_under_way_stays_until_that_has_its_outcome() -> 
     one.commit()
     one.ask_write("c1", 1.0)
     assert "no outcome yet" in one.forget(items=["fan"]).error
+
+
+def test_an_item_stays_whose_command_is_not_committed_yet_and_takes_none_while_it_is_forgotten() -> None:
+    one = side()
+    one.hello()
+    one.now = Instant(one.now + HEARD_MS * MS)
+    one.step(TimePassed())
+    one.commit()
+    write = {"item": "fan", "value": 1.0, "command_id": "c1", "user": "ann"}
+    one.letter(Ask(request_id=1, what="write", arguments=write), sender=b"desk")
+    assert "no outcome yet" in one.forget(items=["fan"]).error
+    other = side()
+    other.hello()
+    other.now = Instant(other.now + HEARD_MS * MS)
+    other.step(TimePassed())
+    other.commit()
+    forget: dict[str, object] = {"items": ["fan"], "user": "ann"}
+    other.letter(Ask(request_id=1, what="forget", arguments=forget), sender=b"cli")
+    other.letter(Ask(request_id=2, what="write", arguments=write), sender=b"desk")
+    (refused,) = other.take(Answer)
+    assert isinstance(refused, Answer)
+    assert (refused.request_id, "no item" in refused.error) == (2, True)
 
 
 def test_an_order_is_refused_where_it_can_not_be_recorded() -> None:

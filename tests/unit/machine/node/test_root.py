@@ -30,6 +30,7 @@ from albireo.codec.record import FROZEN_LEVEL, GapFound, Kind, Record, Stream
 from albireo.machine.fold.commands import OPEN_MAX
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.command_waiters import WAITING_MAX
+from albireo.machine.node.diagnostics.adapters import DEAD_NS
 from albireo.machine.node.events import (
     AdmissionChanged,
     Answered,
@@ -49,7 +50,7 @@ from albireo.machine.node.pending import FOLD_COST_MAX, fold_cost
 from albireo.machine.node.receipts import ANSWERS_MAX
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
-from albireo.machine.node.root import SILENT_NS, Root
+from albireo.machine.node.root import Root
 from albireo.machine.node.turn import RECORDS_BYTES, Moment
 from albireo.model import quality
 from albireo.model.command import Outcome, Receipt
@@ -75,6 +76,7 @@ class World:
         epoch: int = 1,
         now: Instant = NOW,
         segment_bytes: int = 1 << 26,
+        adapters: frozenset[str] = frozenset(),
     ) -> None:
         self.frames = frames or []
         self.now = now
@@ -85,7 +87,7 @@ class World:
         self.committed = self.end
         first = self.end.sequence + 1
         self.history = EpochHistory(tuple(EpochEntry(n, 1 if n == 1 else first, n) for n in range(1, epoch + 1)))
-        config = RootConfig(node="root", log_id=LOG, segment_bytes=segment_bytes)
+        config = RootConfig(node="root", log_id=LOG, segment_bytes=segment_bytes, adapters=adapters)
         self.root = Root(config, folds or Folds(), self.end, self.moment())
         self.step(Granted("standalone start"))
         self.step(Served())
@@ -340,7 +342,7 @@ def test_items_of_a_silent_adapter_are_without_communication() -> None:
     welcome = hello(world)
     append(world, welcome, 1, [1.0])
     world.sync()
-    for _ in range(SILENT_NS // SECOND + 1):
+    for _ in range(DEAD_NS // SECOND + 1):
         world.pass_time(SECOND)
     readings = world.ask("read", names=["co_1", "root:door"]).result
     assert isinstance(readings, list)
@@ -883,7 +885,7 @@ def test_an_item_that_left_the_table_stays_out_of_service_when_its_adapter_falls
     hello(world)
     world.letter(b"plc", ProducerHello(producer="p1", items=ITEMS[:2], run=2))
     world.sync()
-    for _ in range(SILENT_NS // SECOND + 1):
+    for _ in range(DEAD_NS // SECOND + 1):
         world.pass_time(SECOND)
     readings = world.ask("read", names=["co_1", "door"]).result
     assert isinstance(readings, list)

@@ -538,9 +538,9 @@ def test_the_status_says_whether_the_device_answers_and_not_only_its_adapter() -
         (row,) = rows
         return row["heard"], row["device"], row["connected"]
 
-    assert device(one) == (True, None, True), "nothing was said yet"
+    assert device(one) == (True, None, False), "its item says nothing yet, so nobody says that it is connected"
     counts = dict.fromkeys(("acquired", "dropped", "queue_bytes", "overruns", "reconnects"), 0)
-    for sequence, is_connected in enumerate((True, False, True), 1):
+    for sequence, is_connected in enumerate((True, False, None, True), 1):
         one.now = Instant(one.now + SECOND)
         health = Health(is_connected=is_connected, poll_ms=None, counts=counts)
         batch = said.batches(health, WallTime(T0 + one.now))[0]
@@ -549,7 +549,7 @@ def test_the_status_says_whether_the_device_answers_and_not_only_its_adapter() -
         entry = AppendEntry(Stream.SAMPLES, Kind.BOOL, len(rows), body_crc(body))
         one.letter(Append(entries=(entry,)), [body])
         one.commit()
-        assert device(one) == (True, is_connected, is_connected)
+        assert device(one) == (True, is_connected, is_connected is True)
     one.step(Deposed("test"))
     assert device(one)[1] is None, "the item is the other member's now"
     one.letter(RoleAsked(adapter="p", reaches=False))

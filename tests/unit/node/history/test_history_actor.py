@@ -267,7 +267,7 @@ async def test_a_log_that_has_pruned_what_was_missing_leaves_a_gap_record(tmp_pa
         await server.until_taken()
         await asker.ask("seal")
         assert (await asker.stats())["gaps"] == 1
-    assert [row["name"] for row in HistoryStore.open(tmp_path, "root")[0].items.values()] == ["co", "door"]
+    assert [row["name"] for row in HistoryStore.open(tmp_path, "root")[0].declared.items.values()] == ["co", "door"]
     assert stored_rows(tmp_path / "history") == [row for row in sorted(log.rows) if row[0] >= 502]
 
 

@@ -4,9 +4,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec.structs import astuple
 
+from albireo.machine.node.events import Measured
 from albireo.machine.node.owners import OWN_ADAPTER
 from albireo.machine.node.registry import Registry
+from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Turn
 from albireo.model import quality
 from albireo.model.instant import SECOND
@@ -162,18 +165,28 @@ class Diagnostics:
         self._ids = np.zeros(0, np.uint32)
         self._clock = ClockWatch()
 
-    def declare(
-        self, registry: Registry, segment_bytes: int, moment: Moment, turn: Turn, *, is_paired: bool = False
-    ) -> None:
-        items = (*_items(segment_bytes), *(_PAIR_ITEMS if is_paired else ()))
+    def declare(self, registry: Registry, config: RootConfig, more: Sequence[int], moment: Moment, turn: Turn) -> None:
+        """Declare the items, and retire those of CORE's own that there are no longer.
+
+        Args:
+            more: ids of CORE's other items, which had no samples while the node was down either.
+        """
+        items = (*_items(config.segment_bytes), *(_PAIR_ITEMS if config.is_paired else ()))
         ids = registry.declare(OWN_ADAPTER, items, turn)
-        registry.gap_of_own_items(ids, moment, turn)
+        registry.gap_of_own_items((*ids, *more), moment, turn)
+        registry.retire(registry.own_left_behind((*ids, *more)), moment, turn)
         self._ids = np.array(ids, np.uint32)
 
-    def measured(self, values: Sequence[float], rest: Sequence[float], moment: Moment, turn: Turn) -> None:
-        """Append one row per item: `values` and the clock jump in the order of `_ITEMS`, then `rest`: room, fill of the
-        tables, pair. NaN: not known yet."""
-        value = np.array([*values, self._clock.jump_s(moment), *rest], np.float64)
+    def measured(self, seen: Measured, p99: float, fill: Sequence[float], moment: Moment, turn: Turn) -> None:
+        """Append one row per item, in the order of the declaration. NaN: not known yet.
+
+        Args:
+            p99: time from acquisition to commit, ms.
+            fill: used part of each table, in the order of `_TABLES`.
+        """
+        pair = () if seen.pair is None else astuple(seen.pair)
+        own = (seen.turn_ms, p99, seen.log_bytes, seen.corrupt_ranges, self._clock.jump_s(moment))
+        value = np.array([*own, seen.room_bytes, *fill, *pair], np.float64)
         codes = np.where(np.isnan(value), quality.BAD_WAITING_FOR_INITIAL_DATA, quality.GOOD).astype(np.uint32)
         times = np.full(len(value), moment.wall, np.int64)
         turn.samples(
