@@ -243,6 +243,18 @@ polls = st.lists(
     [(1_000, [(2.0, 0)] * 2, 0), (1_000, [(2.0, 0)] * 2, 0), (500, [(8.5, 0)] * 2, -700)],
     0.5,
 )
+@example(
+    [AlarmSettings(rate_per_s=2.0)] * 2,
+    100.0,
+    True,
+    [
+        (1_000, [(2.0, 0)] * 2, 0),
+        (2_500, [(5.0, 0)] * 2, 0),
+        (500, [(8.5, 0)] * 2, -700),
+        (1_000, [(10.0, int(q.UNCERTAIN))] * 2, 0),
+    ],
+    0.5,
+)
 def test_dead_band_between_device_and_node_changes_no_limit_and_no_rate(
     drawn: list[AlarmSettings],
     width: float,
