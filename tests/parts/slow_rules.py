@@ -101,8 +101,10 @@ LIMITS = (Condition.HI_HI, Condition.HI, Condition.LO, Condition.LO_LO)
 class SlowItem:
     """One item of a number with its rules, from its declaration on."""
 
-    def __init__(self, alarm: AlarmSettings, chatter: tuple[int, int, int], at_ms: int) -> None:
-        self.alarm = alarm
+    def __init__(
+        self, alarm: AlarmSettings, chatter: tuple[int, int, int], at_ms: int, counter_range: float | None = None
+    ) -> None:
+        self.alarm, self.counter_range = alarm, counter_range
         self.rules = {one: SlowRule(SlowChatter(*chatter)) for one in (*LIMITS, *WATCHED)}
         self.now_ms = self.seen_at = at_ms
         self.live: PlainSample | None = None
@@ -239,8 +241,8 @@ class SlowItem:
                 continue
             change = float(sample.value) - before[0]
             sizes = [abs(change)]
-            if self.alarm.counter_range is not None:
-                sizes.append(abs(change + self.alarm.counter_range))
+            if self.counter_range is not None:
+                sizes.append(abs(change + self.counter_range))
             if any(math.isnan(one) for one in sizes):
                 continue
             steep_ns, elapsed_ns = min(sizes) / limit * SECOND, sample.source_ns - before[1]

@@ -33,6 +33,7 @@ CONFIG = AlarmConfig(
     shelve_max_ms=20_000,
 )
 TYPES = {"own": ValueType.FLOAT64, "device": ValueType.FLOAT64, "count": ValueType.INT64}
+RANGES = {"count": 65_536.0}
 EXAMPLES = 100
 
 delays = st.sampled_from([0, 0, 500, 3_000])
@@ -52,7 +53,6 @@ integers = floats | {
     "hi": st.sampled_from([None, 2.0**53]),
     "hi_hi": st.sampled_from([None, 2.0**60]),
     "rate_per_s": st.sampled_from([None, 16.0]),
-    "counter_range": st.sampled_from([None, 65_536.0]),
     "frozen_s": st.none(),
 }
 """Frozen numbers and rates are judged as floats (docs/limits.md), so `frozen` is left to float items."""
@@ -89,8 +89,11 @@ class BothRules:
         self.clock_ms = dict.fromkeys(TYPES, 0)
         """Difference of the clock that stamps each item from that of the log."""
         for name, alarm in first.items():
-            self.node.declare(name, alarm, TYPES[name])
-            self.slow[name] = SlowItem(alarm, CHATTER, self.node.now_ms)
+            self.declare(name, alarm)
+            self.slow[name] = SlowItem(alarm, CHATTER, self.node.now_ms, RANGES.get(name))
+
+    def declare(self, name: str, alarm: AlarmSettings) -> None:
+        self.node.declare(name, alarm, TYPES[name], counter_range=RANGES.get(name))
 
     def play(self, step: tuple[object, ...]) -> None:
         match step:
@@ -102,7 +105,7 @@ class BothRules:
             case ("jump", str(name), int(ms)):
                 self.clock_ms[name] += ms
             case ("edit", str(name), dict(drawn)):
-                self.node.declare(name, drawn[name], TYPES[name])
+                self.declare(name, drawn[name])
                 self.slow[name].edit(drawn[name], self.node.now_ms)
             case ("restart", float(part)):
                 self.node.folds = self.node.replayed(int(part * len(self.node.frames)))
@@ -179,6 +182,19 @@ NONE = {name: AlarmSettings() for name in TYPES}
     [("arrive", 0, [("count", 0.0, 2**53, 0, 0)]), ("arrive", 0, [("count", 0.0, 2**53 + 1, 0, 0)])],
 )
 @example(
+    NONE | {"count": AlarmSettings(rate_per_s=16.0)},
+    [("arrive", 0, [("count", 0.0, 65_535, 0, 0)]), ("arrive", 1_000, [("count", 0.0, 5, 0, 0)])],
+)
+@example(
+    NONE | {"own": AlarmSettings(frozen_s=3.0)},
+    [
+        ("arrive", 0, [("own", 2.0, 0, 0, 0)]),
+        ("arrive", 1_000, [("own", 2.0, 0, int(q.BAD), 0)]),
+        ("arrive", 2_500, [("own", 2.0, 0, 0, 0)]),
+        ("arrive", 3_000, [("own", 2.0, 0, 0, 0)]),
+    ],
+)
+@example(
     NONE | {"own": AlarmSettings(hi=6.0, on_delay_ms=3_000)},
     [("arrive", 0, [("own", 7.0, 0, 0, 0)]), ("arrive", 500, [("own", math.nan, 0, 0, 0)]), ("wait", 9_000)],
 )
@@ -225,6 +241,18 @@ polls = st.lists(
     0.0,
     True,
     [(1_000, [(2.0, 0)] * 2, 0), (1_000, [(2.0, 0)] * 2, 0), (500, [(8.5, 0)] * 2, -700)],
+    0.5,
+)
+@example(
+    [AlarmSettings(rate_per_s=2.0)] * 2,
+    100.0,
+    True,
+    [
+        (1_000, [(2.0, 0)] * 2, 0),
+        (2_500, [(5.0, 0)] * 2, 0),
+        (500, [(8.5, 0)] * 2, -700),
+        (1_000, [(10.0, int(q.UNCERTAIN))] * 2, 0),
+    ],
     0.5,
 )
 def test_dead_band_between_device_and_node_changes_no_limit_and_no_rate(

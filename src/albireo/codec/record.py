@@ -232,10 +232,11 @@ def may_append(record: Record, level: int) -> bool:
 def item_at(item: DataItem, level: int) -> DataItem:
     """The item as a log of this feature level takes it: without settings that earlier software can't decode."""
     alarm = item.alarm
-    if level >= FROZEN_LEVEL or alarm is None or (alarm.frozen_s is None and alarm.counter_range is None):
-        return item
-    known = msgspec.structs.replace(alarm, frozen_s=None, counter_range=None)
-    return msgspec.structs.replace(item, alarm=known)
+    if level < FROZEN_LEVEL and alarm is not None and alarm.frozen_s is not None:
+        item = msgspec.structs.replace(item, alarm=msgspec.structs.replace(alarm, frozen_s=None))
+    if level < FROZEN_LEVEL and item.counter_range is not None:
+        item = msgspec.structs.replace(item, counter_range=None)
+    return item
 
 
 def encode_body(producer_id: int, producer_sequence: int, payload: bytes) -> bytes:

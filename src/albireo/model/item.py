@@ -51,9 +51,6 @@ class AlarmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Time for which the value must be back inside by the hysteresis before a case clears."""
     rate_per_s: float | None = None
     """Largest change per second between two samples, either way."""
-    counter_range: float | None = None
-    """Range of a counter that begins again at its least value, in engineering units; negative if the scale is. A change
-    that passing its end explains within `rate_per_s` is no rate."""
     stale_s: float | None = None
     """Longest time without a sample."""
     frozen_s: float | None = None
@@ -82,8 +79,6 @@ class AlarmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         for positive in (self.rate_per_s, self.stale_s, self.frozen_s):
             if positive is not None and not 0 < positive < math.inf:
                 raise ValueError("rate_per_s, stale_s and frozen_s must be finite and above 0")
-        if self.counter_range is not None and not (math.isfinite(self.counter_range) and self.counter_range):
-            raise ValueError("counter_range must be finite and not 0")
 
 
 class DataItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -100,6 +95,9 @@ class DataItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Least value of a set point; a write below it is refused."""
     maximum: float | None = None
     """Largest value of a set point; a write above it is refused."""
+    counter_range: float | None = None
+    """Values that it can count before it begins again, in engineering units; negative if its scale is. A change that
+    passing the end explains within `rate_per_s` is no rate."""
     alarm: AlarmSettings | None = None
     was: str = ""
     """Local name that the item had before. If nobody declares that any more its id goes over, and with it history and

@@ -72,7 +72,7 @@ def test_unsigned_register_with_a_rate_may_be_a_counter_and_others_are_none() ->
     def range_of(**cells: str) -> float | None:
         judged = judge({"name": "a", "kind": "holding", "address": "0", **cells})
         assert not isinstance(judged, list)
-        return judged.item.alarm.counter_range if judged.item.alarm else None
+        return judged.item.counter_range
 
     assert range_of(type="uint16", rate_per_s="5") == 65_536
     assert range_of(type="uint32", scale="0.1", rate_per_s="5") == pytest.approx(429_496_729.6)

@@ -366,7 +366,7 @@ def _counting(item: DataItem, register_type: RegisterType, scale: float) -> Data
     values = COUNTER_VALUES.get(register_type)
     if values is None or item.alarm is None or item.alarm.rate_per_s is None:
         return item
-    return msgspec.structs.replace(item, alarm=msgspec.structs.replace(item.alarm, counter_range=scale * values))
+    return msgspec.structs.replace(item, counter_range=scale * values)
 
 
 def _alarm(cells: _Row, value_type: ValueType) -> AlarmSettings | None:

@@ -231,7 +231,7 @@ class Conditions:
         rules.is_enabled[row] = True
         rules.sign[row] = sign
         rules.on[row] = at
-        rules.off[row] = off_of(slot, at, settings)
+        rules.off[row] = off_of(slot, at, self._dim.item_at(index).item)
         rules.on_delay[row] = min(settings.on_delay_ms * MS, LONGEST_NS)
         rules.off_delay[row] = min(settings.off_delay_ms * MS, LONGEST_NS)
 
@@ -489,8 +489,7 @@ class Conditions:
         watched.adapter[:] = -1
         watched.flags &= np.uint8(FLAGS)
         for row in np.flatnonzero((rules.slot == RATE) & rules.is_enabled).tolist():
-            settings = self.item_at(row).item.alarm or NO_ALARMS
-            rules.off[row] = off_of(RATE, float(rules.on[row]), settings)
+            rules.off[row] = off_of(RATE, float(rules.on[row]), self.item_at(row).item)
         fold_bands(rules, watched, np.arange(watched.count))
 
     def _check(self) -> None:

@@ -8,9 +8,10 @@ that alarms judge exactly the new live values.
 
 Late data never becomes the live value
     A device sample older, by source time, than the newest one of its item is history only; it is counted.
-    - A sample with the node's own time takes part in no comparison: it is live as it comes, and the device's next
-      sample is compared with its last one. So is one whose source time is its node time, because nobody else has
-      stamped it, and one about a device out of reach (`Bad_NoCommunication` and its like).
+    - A sample whose source time is its node time was stamped by nobody but the node. It takes part in no comparison:
+      it is live as it comes, and so is the one after it.
+    - A sample of the adapter about a device out of reach (`Bad_NoCommunication` and its like) has the node's time too:
+      it is live at once, and the device's next sample is compared with its last one.
     - A device's clock may be set back, and the item must not be blind until the clock has caught up. A replay of old
       data runs faster than time, a clock does not: when for `CLOCK_BACK_NS` of log time an item gave only late samples,
       and their source time went forward no more than `REPLAY_FACTOR` times as fast, the clock went back and the sample
@@ -282,7 +283,7 @@ class Dim:
         if not self._has_late_streaks and not is_late.any():
             return rows, index
         from_node = has_node_time(batch)
-        is_late &= ~(from_node if rows is None else from_node[rows])
+        is_late &= ~(from_node if rows is None else from_node[rows]) & ~self.live.has_node_time(index)
         self.live.late_since[index[~is_late]] = NEVER
         late = np.flatnonzero(is_late)
         is_late[late] = ~self._is_clock_set_back(index[late], source_ns[late], log_time)
@@ -313,12 +314,10 @@ class Dim:
         live.changed_at[index] = sequence
         all_usable = not len(index) or int(quality.max()) < q.BAD
         is_usable = np.ones(len(index), np.bool_) if all_usable else quality < q.BAD
-        from_device = batch.source_ns != batch.node_ns
-        if not all_usable:
-            from_device &= ~q.is_from_node(quality)
-        if from_device.all():
+        if all_usable:
             live.device_ns[index] = batch.source_ns
-        elif from_device.any():
+        else:
+            from_device = ~q.is_from_node(quality)
             live.device_ns[index[from_device]] = batch.source_ns[from_device]
         number = self._store_values(value, index, is_usable, all_usable)
         return Fresh(batch.value_type, index, number, is_usable, batch.source_ns, all_usable)

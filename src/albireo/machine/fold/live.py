@@ -46,7 +46,7 @@ class Live(GrowingColumns):
     source_ns: NDArray[np.int64]
     node_ns: NDArray[np.int64]
     device_ns: NDArray[np.int64]
-    """Source time of the newest live sample that the device stamped; lateness is measured against it."""
+    """Source time of the newest live sample but those about a device out of reach; lateness is measured against it."""
     late_since: NDArray[np.int64]
     """Log time at which a streak of nothing but late samples began."""
     late_from: NDArray[np.int64]
@@ -56,6 +56,12 @@ class Live(GrowingColumns):
     """Sequence of the sample that is live; 0: none yet."""
     declared_at: NDArray[np.int64]
     """Sequence of the last declaration."""
+
+    def has_node_time(self, index: Rows) -> NDArray[np.bool_]:
+        """Mark items whose live sample has the node's own time, with which none of a device is compared."""
+        source_ns = self.source_ns[index]
+        marked: NDArray[np.bool_] = (source_ns == self.node_ns[index]) & (source_ns == self.device_ns[index])
+        return marked
 
 
 class Fresh(msgspec.Struct, frozen=True, eq=False):

@@ -15,9 +15,9 @@ from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, Packed, t
 from albireo.machine.fold.live import Live
 from albireo.model import quality as q
 from albireo.model.instant import MS, SECOND
-from albireo.model.item import AlarmSettings, Condition
-from albireo.model.samples import EXACT, narrowed
-from albireo.model.value import ValueType
+from albireo.model.item import AlarmSettings, Condition, DataItem
+from albireo.model.samples import narrowed
+from albireo.model.value import EXACT, ValueType
 
 SLOTS: Final = tuple(Condition)
 """An item has at most one rule of each condition; the place of a condition here is its slot."""
@@ -192,11 +192,12 @@ def _time(seconds: float) -> float:
     return math.ceil(min(seconds * SECOND, LONGEST_NS) / MS) * MS
 
 
-def off_of(slot: int, limit: float, settings: AlarmSettings) -> float:
-    """`Rules.off` of a rule with this limit (times sign)."""
+def off_of(slot: int, limit: float, item: DataItem) -> float:
+    """`Rules.off` of a rule of `item` with this limit (times sign)."""
     if slot == RATE:
-        return math.nan if settings.counter_range is None else settings.counter_range
-    return limit - settings.hysteresis if SLOTS[slot] in LIMITS else limit
+        return math.nan if item.counter_range is None else item.counter_range
+    hysteresis = item.alarm.hysteresis if item.alarm is not None and SLOTS[slot] in LIMITS else 0.0
+    return limit - hysteresis
 
 
 def fold_bands(rules: Rules, watched: WatchedItems, index: NDArray[np.intp]) -> None:

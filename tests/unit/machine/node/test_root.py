@@ -362,11 +362,11 @@ def declared(world: World) -> list[DataItem]:
 def test_settings_that_a_log_of_lower_level_does_not_take_are_declared_once_it_is_raised() -> None:
     """Software of the level before can't decode an item with `frozen_s`."""
     world = World()
-    full = AlarmSettings(hi=50.0, rate_per_s=2.0, frozen_s=60.0, counter_range=65_536.0)
-    item = DataItem(name="count", value_type=ValueType.INT64, adapter="p1", alarm=full)
+    full = AlarmSettings(hi=50.0, rate_per_s=2.0, frozen_s=60.0)
+    item = DataItem(name="count", value_type=ValueType.INT64, adapter="p1", counter_range=65_536.0, alarm=full)
     world.letter(b"plc", ProducerHello(producer="p1", items=(item, *ITEMS), run=1))
     world.sync()
-    held_back = msgspec.structs.replace(item, alarm=AlarmSettings(hi=50.0, rate_per_s=2.0))
+    held_back = msgspec.structs.replace(item, counter_range=None, alarm=AlarmSettings(hi=50.0, rate_per_s=2.0))
     assert declared(world)[0] == held_back
     for level in range(2, FROZEN_LEVEL + 1):
         world.pass_time(SECOND)
