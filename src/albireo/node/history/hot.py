@@ -31,6 +31,7 @@ from albireo.codec.record import (
     decode_records,
 )
 from albireo.model.bounded import INT64_MAX, INT64_MIN
+from albireo.model.case import Cause
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Strings
@@ -413,12 +414,15 @@ def _act_row(header: FrameHeader, index: int, record: Audited | EpochGranted | N
             return _event(header, index, kind="control", action="node_stopped") | {"at_ns": at_ns}
 
 
+_WITH_MESSAGE: Final = (Cause.RAISED, Cause.ACTIVATED)
+
+
 def _case_row(header: FrameHeader, index: int, record: CaseChanged) -> Row:
     case = record.case
     return _event(header, index, kind="case", action=record.cause) | {
         "at_ns": case.changed_ns,
         "user": case.actor,
-        "detail": case.comment,
+        "detail": case.message or case.comment if record.cause in _WITH_MESSAGE else case.comment,
         "case_id": case.case_id or header.first_sequence + index,
         "item_id": case.item_id,
         "condition": str(case.condition),

@@ -30,7 +30,7 @@ from albireo.codec.record import GapFound, Kind, Record, Stream
 from albireo.machine.fold.commands import OPEN_MAX
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.command_waiters import WAITING_MAX
-from albireo.machine.node.diagnostics.adapters import DEAD_NS
+from albireo.machine.node.diagnostics.adapters import SILENT_NS
 from albireo.machine.node.events import (
     AdmissionChanged,
     Answered,
@@ -341,7 +341,7 @@ def test_items_of_a_silent_adapter_are_without_communication() -> None:
     welcome = hello(world)
     append(world, welcome, 1, [1.0])
     world.sync()
-    for _ in range(DEAD_NS // SECOND + 1):
+    for _ in range(SILENT_NS // SECOND + 1):
         world.pass_time(SECOND)
     readings = world.ask("read", names=["co_1", "root:door"]).result
     assert isinstance(readings, list)
@@ -848,7 +848,7 @@ def test_an_item_that_left_the_table_stays_out_of_service_when_its_adapter_falls
     hello(world)
     world.letter(b"plc", ProducerHello(producer="p1", items=ITEMS[:2], run=2))
     world.sync()
-    for _ in range(DEAD_NS // SECOND + 1):
+    for _ in range(SILENT_NS // SECOND + 1):
         world.pass_time(SECOND)
     readings = world.ask("read", names=["co_1", "door"]).result
     assert isinstance(readings, list)

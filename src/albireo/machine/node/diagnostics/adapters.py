@@ -5,8 +5,8 @@
 An adapter that runs is heard at least every few seconds. What else it may be:
 
     loops            it began LOOP_STARTS times within LOOP_NS, heard or not
-    dead             it was heard under this lead, and then not for DEAD_NS
-    never started    it was not heard for DEAD_NS since this node began to lead
+    dead             it was heard under this lead, and then not for SILENT_NS
+    never started    it was not heard for SILENT_NS since this node began to lead
 
 Which of these a process is, and why it ended, boot knows: it is asked while something looks wrong (`asks_boot`).
 Without an answer the message says what CORE itself has seen.
@@ -30,9 +30,9 @@ from albireo.model.item import LOST_SEVERITY, AlarmSettings, DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 
-DEAD_NS: Final = 12 * SECOND
-"""Dead time of an adapter. One whose items all stand still says its diagnostics every 5 s, and one of these may be late
-or lost."""
+SILENT_NS: Final = 12 * SECOND
+"""Time after which an adapter that says nothing counts as lost. One whose items all stand still says its diagnostics
+every 5 s, and one of these may be late or lost."""
 LOOK_NS: Final = 8 * SECOND
 """Silence from which boot is asked, so that its answer is there in time."""
 LOOP_NS: Final = 60 * SECOND
@@ -74,7 +74,7 @@ class AdapterWatch:
         self._actors = {one.name: one for one in actors}
 
     def trouble_of(self, name: str) -> str:
-        """What is wrong with an adapter, in words; empty: nothing, or it is not one of this node's topology."""
+        """Trouble of an adapter, in words; empty: none, or it is not one of this node's topology."""
         return self._messages.get(self._ids.get(name, 0), "")
 
     def time_passed(self, moment: Moment, turn: Turn) -> None:
@@ -110,10 +110,10 @@ class AdapterWatch:
         return self._registry.starts.lately(name, Instant(now - LOOP_NS))
 
     def _trouble(self, name: str, now: Instant) -> str | None:
-        """What is wrong with an adapter; empty: nothing is. None: nobody can tell yet."""
+        """Trouble of an adapter, in words; empty: it runs. None: nobody can tell yet."""
         starts, actor = self._starts(name, now), self._actors.get(f"comm.{name}")
         was_heard = self._registry.heard_at(name) is not None
-        if self._silent_ns(name, now) < DEAD_NS and starts < LOOP_STARTS:
+        if self._silent_ns(name, now) < SILENT_NS and starts < LOOP_STARTS:
             return "" if was_heard else None
         why = f": {actor.last_end}" if actor is not None and actor.last_end else ""
         if was_heard and max(starts, 0 if actor is None else actor.ends_lately) >= LOOP_STARTS:
