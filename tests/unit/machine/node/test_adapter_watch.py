@@ -136,6 +136,28 @@ def status(one: World) -> list[dict[str, Any]]:
     return rows
 
 
+def test_an_adapter_whose_turn_has_not_come_is_no_case() -> None:
+    one = world()
+    goes_on(one, STEPS - 1)
+    one.step(actor("waiting"))
+    goes_on(one, STEPS)
+    assert lost(one) == []
+    one.step(actor("starting"))
+    goes_on(one, 1)
+    assert [said for _, said, _ in lost(one)] == ["never started since this node leads"]
+
+
+def test_silence_does_not_count_while_core_itself_did_not_run() -> None:
+    one = world()
+    began(one)
+    goes_on(one, 1, ["p2", "plc"])
+    one.pass_time(3_600 * SECOND)
+    goes_on(one, STEPS - 1)
+    assert lost(one) == []
+    goes_on(one, 1)
+    assert len(lost(one)) == 1
+
+
 def test_an_adapter_that_says_hello_and_dies_again_and_again_is_a_case_until_it_stays() -> None:
     one = world()
     for _ in range(LOOP_STARTS - 1):

@@ -35,6 +35,8 @@ SILENT_NS: Final = 12 * SECOND
 every 5 s, and one of these may be late or lost."""
 LOOK_NS: Final = 8 * SECOND
 """Silence from which boot is asked, so that its answer is there in time."""
+LATE_NS: Final = 3 * SECOND
+"""Time between two looks above which nobody's silence counts: CORE did not run, or took nothing."""
 LOOP_NS: Final = 60 * SECOND
 LOOP_STARTS: Final = 4
 """Starts within LOOP_NS from which an adapter counts as one that restarts in a loop."""
@@ -52,7 +54,8 @@ class AdapterWatch:
         """
         self._names = sorted(adapters)
         self._registry = registry
-        self._began = now
+        self._began = self._looked_at = now
+        """Instant from which silence counts, and that of the last look."""
         self._ids: dict[str, int] = {}
         self._shown: dict[str, bool] = {}
         """Last sample of each, of this tenure."""
@@ -64,7 +67,7 @@ class AdapterWatch:
 
     def declare(self, turn: Turn, now: Instant) -> tuple[int, ...]:
         """Declare the items, as this node begins to lead; returns their ids."""
-        self._began = now
+        self._began = self._looked_at = now
         ids = self._registry.declare(OWN_ADAPTER, tuple(_item(name) for name in self._names), turn)
         self._ids = dict(zip(self._names, ids, strict=True))
         return ids
@@ -79,7 +82,12 @@ class AdapterWatch:
 
     def time_passed(self, moment: Moment, turn: Turn) -> None:
         """Append a sample of every adapter that stopped or began to run since the last look."""
+        if moment.now - self._looked_at > LATE_NS:
+            self._began = moment.now
+        self._looked_at = moment.now
         self.asks_boot = any(self._is_suspect(name, moment.now) for name in self._ids)
+        if not self.asks_boot:
+            self._actors = {}  # What boot said of an earlier trouble says nothing of the next.
         changed: dict[int, bool] = {}
         for name, item_id in self._ids.items():
             trouble = self._trouble(name, moment.now)
@@ -115,6 +123,8 @@ class AdapterWatch:
         was_heard = self._registry.heard_at(name) is not None
         if self._silent_ns(name, now) < SILENT_NS and starts < LOOP_STARTS:
             return "" if was_heard else None
+        if not was_heard and actor is not None and actor.state == "waiting" and not actor.last_end:
+            return None  # It is not its turn yet: another part of the node takes its time.
         why = f": {actor.last_end}" if actor is not None and actor.last_end else ""
         if was_heard and max(starts, 0 if actor is None else actor.ends_lately) >= LOOP_STARTS:
             return f"restarts in a loop, at least {LOOP_STARTS} times a minute{why}"
