@@ -114,7 +114,8 @@ def some_of(times: Times, names: Iterable[str]) -> float:
 def parts(name: str, times: Times) -> list[Case]:
     """Times by the wall; in the place of a floor those of all processors."""
     return [
-        case(f"{name}: {part}, beside its CPU time", "s", wall_s, times["cpu"][part]) for part, wall_s in times["parts"].items()
+        case(f"{name}: {part}, beside its CPU time", "s", wall_s, times["cpu"][part])
+        for part, wall_s in times["parts"].items()
     ]
 
 

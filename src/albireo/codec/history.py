@@ -149,7 +149,8 @@ EVENTS: Final = _schema(
 `kind` is `case` (action = cause of the transition; the case as it stands after it), `audit` (action, user, subject,
 detail of the entry) or `control` (`epoch_granted`, `node_stopped`). The columns from case_id to value_str are null but
 for cases; `value_str` of an audit entry is its principal, null if it has none: a column of its own would make the files
-of two versions differ (ADR-0154). `detail` of a case is the operator's comment."""
+of two versions differ (ADR-0154). `detail` of a case is the operator's comment,
+or the node's message where it became active."""
 
 ITEMS: Final = _schema(
     _required("item_id", pa.int64()),

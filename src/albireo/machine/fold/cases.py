@@ -87,7 +87,7 @@ class Cases:
         self._redefined: set[int] = set()
         """Rows whose open case may differ from the settings of its item."""
         self.messages: dict[int, str] = {}
-        """What the node says of an item, by its id, for cases that become active."""
+        """Text of the node on an item, by its id, for cases that become active."""
         self.level = FEATURE_LEVEL
         """Feature level of the log: below 3 a case has no facts that the older software would lose."""
         self._unshelve_at = NEVER

@@ -58,7 +58,7 @@ class Activated(msgspec.Struct, frozen=True):
     is_latched: bool
     is_chattering: bool
     message: str | msgspec.UnsetType = msgspec.UNSET
-    """What the node says of it."""
+    """Text of the node on it."""
 
 
 class Cleared(msgspec.Struct, frozen=True):

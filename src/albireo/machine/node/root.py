@@ -44,7 +44,7 @@ from albireo.machine.fold.folds import Folds
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.answers import Answers
 from albireo.machine.node.command_waiters import CommandWaiters
-from albireo.machine.node.diagnostics.adapters import DEAD_NS, AdapterWatch
+from albireo.machine.node.diagnostics.adapters import SILENT_NS, AdapterWatch
 from albireo.machine.node.diagnostics.own import CommitTimes, Diagnostics
 from albireo.machine.node.events import (
     ActorsTold,
@@ -444,7 +444,7 @@ class Root:
             self._tick_at = Instant(now + SECOND)
             self._waiters.time_passed(now, self.folds.commands if is_serving else None, turn)
             if is_serving:
-                self.registry.find_silent(moment, DEAD_NS, turn)
+                self.registry.find_silent(moment, SILENT_NS, turn)
                 if not self.admission.closed_because:
                     self.adapters.time_passed(moment, turn)
                     self.forgetting.time_passed(moment, turn)

@@ -1,6 +1,7 @@
 """Rows of gaps and events: what records of the log become in the stored history."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -9,7 +10,10 @@ from albireo.codec.history import EVENTS, GAPS, Hole, is_node
 from albireo.codec.record import Audited, CaseChanged, EpochGranted, GapFound, NodeStopped
 from albireo.machine.history.declared import Row
 from albireo.model.bounded import INT64_MAX, INT64_MIN
+from albireo.model.case import Cause
 from albireo.model.value import Value, ValueType
+
+_WITH_MESSAGE: Final = (Cause.RAISED, Cause.ACTIVATED)
 
 
 def gaps_table(rows: Sequence[Row]) -> pa.Table:
@@ -85,7 +89,7 @@ def case_row(header: FrameHeader, index: int, record: CaseChanged) -> Row:
     return event(header, index, kind="case", action=record.cause) | {
         "at_ns": case.changed_ns,
         "user": case.actor,
-        "detail": case.comment,
+        "detail": case.message or case.comment if record.cause in _WITH_MESSAGE else case.comment,
         "case_id": case.case_id or header.first_sequence + index,
         "item_id": case.item_id,
         "condition": str(case.condition),

@@ -1,4 +1,4 @@
-"""Adapters that do not run: each is a case "device lost" within its dead time, which says why and ends by itself."""
+"""Adapters that do not run: each is a case "device lost" within 12 s, which says why and ends by itself."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from albireo.codec.message import ProducerHello
 from albireo.codec.record import CaseChanged, FeatureRaised
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.diagnostics.adapters import DEAD_NS, LOOP_NS, LOOP_STARTS
+from albireo.machine.node.diagnostics.adapters import LOOP_NS, LOOP_STARTS, SILENT_NS
 from albireo.machine.node.events import ActorsTold, ActorTold, LevelAgreed, Measured
 from albireo.model import quality
 from albireo.model.instant import SECOND
@@ -17,7 +17,7 @@ from albireo.model.value import ItemId
 from tests.unit.machine.node.test_root import ITEMS, World
 
 ADAPTERS = frozenset({"p1", "p2"})
-STEPS = DEAD_NS // SECOND
+STEPS = SILENT_NS // SECOND
 
 
 def world(folds: Folds | None = None, frames: Any = None, epoch: int = 1, **more: Any) -> World:
@@ -78,7 +78,7 @@ def actor(state: str, **facts: Any) -> ActorsTold:
     return ActorsTold([ActorTold(name="comm.p1", state=state, **facts)])
 
 
-def test_an_adapter_that_never_comes_is_a_case_within_its_dead_time() -> None:
+def test_an_adapter_that_never_comes_is_a_case_in_time() -> None:
     one = world()
     goes_on(one, STEPS - 1)
     assert lost(one) == []
@@ -134,6 +134,28 @@ def status(one: World) -> list[dict[str, Any]]:
     answer: Any = one.ask("status").result
     rows: list[dict[str, Any]] = answer["adapters"]
     return rows
+
+
+def test_an_adapter_whose_turn_has_not_come_is_no_case() -> None:
+    one = world()
+    goes_on(one, STEPS - 1)
+    one.step(actor("waiting"))
+    goes_on(one, STEPS)
+    assert lost(one) == []
+    one.step(actor("starting"))
+    goes_on(one, 1)
+    assert [said for _, said, _ in lost(one)] == ["never started since this node leads"]
+
+
+def test_silence_does_not_count_while_core_itself_did_not_run() -> None:
+    one = world()
+    began(one)
+    goes_on(one, 1, ["p2", "plc"])
+    one.pass_time(3_600 * SECOND)
+    goes_on(one, STEPS - 1)
+    assert lost(one) == []
+    goes_on(one, 1)
+    assert len(lost(one)) == 1
 
 
 def test_an_adapter_that_says_hello_and_dies_again_and_again_is_a_case_until_it_stays() -> None:

@@ -30,7 +30,7 @@ from albireo.codec.record import FROZEN_LEVEL, GapFound, Kind, Record, Stream
 from albireo.machine.fold.commands import OPEN_MAX
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.command_waiters import WAITING_MAX
-from albireo.machine.node.diagnostics.adapters import DEAD_NS
+from albireo.machine.node.diagnostics.adapters import SILENT_NS
 from albireo.machine.node.events import (
     AdmissionChanged,
     Answered,
@@ -342,7 +342,7 @@ def test_items_of_a_silent_adapter_are_without_communication() -> None:
     welcome = hello(world)
     append(world, welcome, 1, [1.0])
     world.sync()
-    for _ in range(DEAD_NS // SECOND + 1):
+    for _ in range(SILENT_NS // SECOND + 1):
         world.pass_time(SECOND)
     readings = world.ask("read", names=["co_1", "root:door"]).result
     assert isinstance(readings, list)
@@ -388,7 +388,8 @@ def test_item_that_left_the_table_before_the_level_was_raised_is_not_declared_ag
         world.step(LevelAgreed(level))
         world.sync()
     world.pass_time(2 * SECOND)
-    assert len([one for one in declared(world) if one.name == "count"]) == 1
+    # Declared without the setting, then retired; the setting is not said to anybody.
+    assert [one.alarm for one in declared(world) if one.name == "count"] == [AlarmSettings(), None]
 
 
 def test_an_item_that_left_the_table_is_out_of_service() -> None:
@@ -885,7 +886,7 @@ def test_an_item_that_left_the_table_stays_out_of_service_when_its_adapter_falls
     hello(world)
     world.letter(b"plc", ProducerHello(producer="p1", items=ITEMS[:2], run=2))
     world.sync()
-    for _ in range(DEAD_NS // SECOND + 1):
+    for _ in range(SILENT_NS // SECOND + 1):
         world.pass_time(SECOND)
     readings = world.ask("read", names=["co_1", "door"]).result
     assert isinstance(readings, list)

@@ -5,8 +5,8 @@
 An adapter that runs is heard at least every few seconds. What else it may be:
 
     loops            it began LOOP_STARTS times within LOOP_NS, heard or not
-    dead             it was heard under this lead, and then not for DEAD_NS
-    never started    it was not heard for DEAD_NS since this node began to lead
+    dead             it was heard under this lead, and then not for SILENT_NS
+    never started    it was not heard for SILENT_NS since this node began to lead
 
 Which of these a process is, and why it ended, boot knows: it is asked while something looks wrong (`asks_boot`).
 Without an answer the message says what CORE itself has seen.
@@ -30,11 +30,13 @@ from albireo.model.item import LOST_SEVERITY, AlarmSettings, DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 
-DEAD_NS: Final = 12 * SECOND
-"""Dead time of an adapter. One whose items all stand still says its diagnostics every 5 s, and one of these may be late
-or lost."""
+SILENT_NS: Final = 12 * SECOND
+"""Time after which an adapter that says nothing counts as lost. One whose items all stand still says its diagnostics
+every 5 s, and one of these may be late or lost."""
 LOOK_NS: Final = 8 * SECOND
 """Silence from which boot is asked, so that its answer is there in time."""
+LATE_NS: Final = 3 * SECOND
+"""Time between two looks above which nobody's silence counts: CORE did not run, or took nothing."""
 LOOP_NS: Final = 60 * SECOND
 LOOP_STARTS: Final = 4
 """Starts within LOOP_NS from which an adapter counts as one that restarts in a loop."""
@@ -52,7 +54,8 @@ class AdapterWatch:
         """
         self._names = sorted(adapters)
         self._registry = registry
-        self._began = now
+        self._began = self._looked_at = now
+        """Instant from which silence counts, and that of the last look."""
         self._ids: dict[str, int] = {}
         self._shown: dict[str, bool] = {}
         """Last sample of each, of this tenure."""
@@ -64,7 +67,7 @@ class AdapterWatch:
 
     def declare(self, turn: Turn, now: Instant) -> tuple[int, ...]:
         """Declare the items, as this node begins to lead; returns their ids."""
-        self._began = now
+        self._began = self._looked_at = now
         ids = self._registry.declare(OWN_ADAPTER, tuple(_item(name) for name in self._names), turn)
         self._ids = dict(zip(self._names, ids, strict=True))
         return ids
@@ -74,12 +77,17 @@ class AdapterWatch:
         self._actors = {one.name: one for one in actors}
 
     def trouble_of(self, name: str) -> str:
-        """What is wrong with an adapter, in words; empty: nothing, or it is not one of this node's topology."""
+        """Trouble of an adapter, in words; empty: none, or it is not one of this node's topology."""
         return self._messages.get(self._ids.get(name, 0), "")
 
     def time_passed(self, moment: Moment, turn: Turn) -> None:
         """Append a sample of every adapter that stopped or began to run since the last look."""
+        if moment.now - self._looked_at > LATE_NS:
+            self._began = moment.now
+        self._looked_at = moment.now
         self.asks_boot = any(self._is_suspect(name, moment.now) for name in self._ids)
+        if not self.asks_boot:
+            self._actors = {}  # What boot said of an earlier trouble says nothing of the next.
         changed: dict[int, bool] = {}
         for name, item_id in self._ids.items():
             trouble = self._trouble(name, moment.now)
@@ -110,11 +118,13 @@ class AdapterWatch:
         return self._registry.starts.lately(name, Instant(now - LOOP_NS))
 
     def _trouble(self, name: str, now: Instant) -> str | None:
-        """What is wrong with an adapter; empty: nothing is. None: nobody can tell yet."""
+        """Trouble of an adapter, in words; empty: it runs. None: nobody can tell yet."""
         starts, actor = self._starts(name, now), self._actors.get(f"comm.{name}")
         was_heard = self._registry.heard_at(name) is not None
-        if self._silent_ns(name, now) < DEAD_NS and starts < LOOP_STARTS:
+        if self._silent_ns(name, now) < SILENT_NS and starts < LOOP_STARTS:
             return "" if was_heard else None
+        if not was_heard and actor is not None and actor.state == "waiting" and not actor.last_end:
+            return None  # It is not its turn yet: another part of the node takes its time.
         why = f": {actor.last_end}" if actor is not None and actor.last_end else ""
         if was_heard and max(starts, 0 if actor is None else actor.ends_lately) >= LOOP_STARTS:
             return f"restarts in a loop, at least {LOOP_STARTS} times a minute{why}"
