@@ -23,12 +23,16 @@ def main() -> int:
     parser.add_argument("name", nargs="?", choices=names(), help="which benchmark")
     parser.add_argument("--all", action="store_true", help="run every benchmark and rewrite bench/RESULTS.md")
     parser.add_argument("--json", action="store_true", help="one JSON object on one line, the last of stdout")
+    parser.add_argument("--samples", type=int, help="rows of `pipeline`, for a short look; 20 million without it")
     arguments = parser.parse_args()
+    if arguments.samples is not None and arguments.name != "pipeline":
+        parser.error("--samples is for `pipeline`")
     if arguments.all == (arguments.name is not None):
         parser.error("give one name, or --all")
     if arguments.all:
         return run_all()
-    found: Result = importlib.import_module(f"bench.{arguments.name}").run(tell)
+    options = {} if arguments.samples is None else {"samples": arguments.samples}
+    found: Result = importlib.import_module(f"bench.{arguments.name}").run(tell, **options)
     print(msgspec.json.encode(found).decode() if arguments.json else table(found))
     return 0 if found.held else 1
 

@@ -27,7 +27,8 @@ from albireo.codec.history import (
     partials_path,
 )
 from albireo.machine.history.aggregate import partials_of
-from albireo.machine.history.trace import AggregateSettings, Intervals, averages
+from albireo.machine.history.intervals import Intervals, averages
+from albireo.machine.history.trace import AggregateSettings
 from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.node.history.files import parquet

@@ -23,8 +23,7 @@ from albireo.client import Client, connect
 from albireo.codec.frame import frames
 from albireo.codec.message import Appended, AppendRefused, FeedAlive, FeedAnswer, FeedData, ProducerWelcome
 from albireo.codec.record import Stream
-from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import Digested, LinkUp, Received, TellLeader
+from albireo.machine.feed.follower import Digested, Follower, FollowerConfig, LinkUp, Received, TellLeader
 from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig, SendToCore
 from albireo.model.instant import MS, SECOND, TimePassed
 from albireo.model.item import AlarmSettings, DataItem

@@ -363,7 +363,6 @@ PUBLIC: dict[str, list[str]] = {
         "connect",
         "members_of",
     ],
-    "machine/feed": ["Follower", "FollowerConfig", "Leader", "LogFacts", "Pull"],
     "machine/fold": [
         "ActionAsked",
         "ActionRefused",

@@ -22,10 +22,14 @@ from albireo.model.item import NAME_PATTERN
 from albireo.model.quality import GOOD
 from albireo.model.samples import Strings
 from albireo.model.value import Value
+from albireo.plant.unruly.cases import ADDRESSES, cases
+from albireo.plant.unruly.manners import honest
 from albireo.runtime.actor.actor import running
 from albireo.runtime.actor.clock import boot_ns
 from tests.parts.field import LONG_MS, Plc, RecordingCore, comm, in_loop, until
 from tests.parts.port import free_port
+from tests.parts.steady import run_steadily
+from tests.parts.unruly import TIMEOUT_S, UnrulySite
 
 FIELD = Path(__file__).resolve().parents[2] / "src" / "albireo" / "field"
 
@@ -180,7 +184,7 @@ def test_a_poll_gives_every_item_once_in_one_column_per_type(world: World, tmp_p
                 if not isinstance(column.value, Strings):
                     assert np.isfinite(column.value[column.quality == GOOD]).all()
         band = DeadBand(
-            [one.value_type for one in adapter.items],
+            adapter.items,
             adapter.dead_bands,
             np.full(len(adapter.items), 10**9),
             WallTime(1),
@@ -342,3 +346,39 @@ def test_a_poll_can_be_given_up(world: World, tmp_path: Path) -> None:
         await world.end()
 
     in_loop(story)
+
+
+CASES = cases(TIMEOUT_S)
+POLLS = 24
+"""Polls, a second apart, within which everything about a device is learnt."""
+LAST = 10
+REQUESTS_MAX = 6
+"""Requests of one poll to a unit of three blocks: one more for each address that it lacks, and a try now and then."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_a_unit_that_misbehaves_costs_itself_only(case: str) -> None:
+    """Goal: its neighbours on the line are good in every poll, and no value is ever good and wrong.
+
+    Unit 2 misbehaves between units 1 and 3. Once it is known, what it does right is shown, and asking it takes little.
+    """
+    unruly = CASES[case]
+
+    async def story() -> None:
+        async with UnrulySite({1: honest, 2: unruly.manner, 3: honest}) as site:
+            asked = 0
+            for number in range(POLLS):
+                if number == POLLS - LAST:
+                    asked = site.asked_of(2)
+                shown = await site.poll()
+                good = {place: value for place, value in shown.items() if value is not None}
+                assert {(unit, one) for unit in (1, 3) for one in ADDRESSES} <= good.keys(), number
+                assert {place: value for place, value in good.items() if not site.is_right(place, value)} == {}, number
+            assert {one for one in ADDRESSES if shown[2, one] is None} == set(unruly.bad)
+            assert site.losses == 0
+            assert unruly.hangs_up or site.device.connections == 1
+            is_away = site.adapter.counters()["units_away"]
+            assert site.asked_of(2) - asked <= (LAST // 5 + 1 if is_away else LAST * REQUESTS_MAX)
+
+    run_steadily(story())

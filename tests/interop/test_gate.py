@@ -27,11 +27,15 @@ from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS
 from albireo.plant.tunnel.plc.server import PlcServer
 from albireo.plant.tunnel.wire import PlcFaults
+from albireo.plant.unruly.device import UnrulyDevice
+from albireo.plant.unruly.manners import honest, silent
 from albireo.runtime.actor.actor import running
 from albireo.sim.engine.disk import SimDisk
 from tests.interop.test_guard_levels import NAMES, NEW, OLD, P1, LeadingCore, modbus, row_of, write
 from tests.parts.field import LONG_MS, SILENCE_MS, RawDevice, comm, in_loop, registers_answer, until
 from tests.parts.port import free_port
+from tests.parts.steady import run_steadily
+from tests.parts.unruly import rows_of
 from tests.parts.waiting import PATIENCE_S
 
 ROWS = [row_of(name) for name in NAMES]
@@ -253,6 +257,41 @@ def test_a_disk_that_refuses_lets_nothing_pass(tmp_path: Path) -> None:
             assert one.values() == []
 
     in_loop(story)
+
+
+@pytest.mark.slow
+def test_a_unit_that_never_answered_does_not_end_the_gates_connection(tmp_path: Path) -> None:
+    """One that had answered does, when it is silent three times in a row."""
+
+    async def story() -> None:
+        device, listen = UnrulyDevice({1: silent, 2: silent, 3: honest}), free_port()
+        await device.start()
+        adapter = modbus(listen, rows_of({3: (0,)}))
+        hurried = modbus(listen, rows_of({1: (0,), 2: (0,)}), timeout_ms=20, retries=0)
+        gate = gate_of(device.port, listen, tmp_path, timeout_ms=50)
+        async with running(gate, tmp_path):
+            await adapter.connect()
+            await adapter.poll()
+            for _ in range(5):
+                await hurried.connect()
+                with pytest.raises(DeviceLost):
+                    await hurried.poll()
+            await adapter.poll()
+            assert device.connections == 1
+            device.manners[3] = silent
+            hearing = modbus(listen, rows_of({3: (0,)}), timeout_ms=20, retries=2)
+            await hearing.connect()
+            with pytest.raises(DeviceLost):
+                await hearing.poll()
+            await until(lambda: not gate.status()["is_connected"], "the third silence")
+            device.manners[3] = honest
+            await adapter.poll()
+            assert device.connections == 2
+            for one in (adapter, hurried, hearing):
+                await one.close()
+        await device.stop()
+
+    run_steadily(story())
 
 
 def test_plain_writes_of_any_function_are_refused(tmp_path: Path) -> None:

@@ -103,10 +103,11 @@ class AlarmNode:
         alarm: AlarmSettings | None = None,
         value_type: ValueType = ValueType.FLOAT64,
         adapter: str = "",
+        counter_range: float | None = None,
     ) -> int:
         item_id = self.ids.setdefault(name, self._highest + 1)
         self._highest = max(self._highest, item_id)
-        item = DataItem(name=name, value_type=value_type, adapter=adapter, alarm=alarm)
+        item = DataItem(name=name, value_type=value_type, adapter=adapter, counter_range=counter_range, alarm=alarm)
         self.append_records([ItemDeclared(item_id=ItemId(item_id), node="root", item=item)])
         return item_id
 

@@ -98,13 +98,13 @@ def fill(hot: HotTail, log: MemoryLog, upto: int | None = None) -> None:
 
 
 def hot_of(store: HistoryStore) -> HotTail:
-    return HotTail(store.manifest.position, store.manifest.complete_to_ns)
+    return HotTail(store.manifest.position, store.manifest.complete_to_ns, store.declared)
 
 
 def stored(root: Path, kind: FileKind = FileKind.SAMPLES) -> list[pa.Table]:
     manifest = read_manifest(root)
     names = SCHEMAS[kind].names
-    return [parquet.read(root, [entry.path], names) for entry in manifest.of_kind(kind)]
+    return [parquet.read(root, [entry], names) for entry in manifest.of_kind(kind)]
 
 
 def stored_rows(root: Path) -> list[tuple[int, int, int, Value, int]]:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from click.testing import CliRunner
 
 from albireo.cli import cli
 from albireo.codec.message import Ask
+from albireo.model.access import AccessRole
 from albireo.runtime import Keys, NodeSilent, SyncLink
+from albireo.runtime.link.keys import introduce
 from tests.parts.port import free_ports
 from tests.parts.waiting import PATIENCE_S
 
@@ -45,28 +47,45 @@ NOT_NOW = (
 class Pair:
     """A topology in `home`, and the processes that were started from it."""
 
-    def __init__(self, home: Path, *, has_keys: bool = False) -> None:
-        """`has_keys`: each process has keys of its own and trusts all others; otherwise it has none, on loopback."""
+    def __init__(
+        self,
+        home: Path,
+        *,
+        has_keys: bool = False,
+        address: str = "127.0.0.1",
+        programs: Sequence[str] = (),
+        adapters: str = "",
+    ) -> None:
+        """
+        Args:
+            has_keys: each process has keys of its own and trusts all others; otherwise it has none, on loopback.
+            address: at which all of them are reached.
+            programs: names of programs with keys in `keys/NAME` and the role `operate`.
+            adapters: their part of the topology.
+        """
         self.home = home
         if has_keys:
-            self._make_keys()
+            self._make_keys(programs)
+        self.doors: list[str] = []
+        """Where programs reach the members."""
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         ports = iter(free_ports(len(VOTERS) + 2 * len(MEMBERS)))
         lines = ['cluster = "3f0c1c7a-1c1e-4c59-9f0e-0d6f2a9be001"']
-        lines += [f'[[witness]]\nname = "{name}"\nendpoint = "tcp://127.0.0.1:{next(ports)}"' for name in VOTERS]
+        lines += [f'[[witness]]\nname = "{name}"\nendpoint = "tcp://{address}:{next(ports)}"' for name in VOTERS]
         lines.append('[[node]]\nid = "root"\nvoters = ["witness:w1", "witness:w2", "witness:w3"]')
         for name in MEMBERS:
             client, peer = next(ports), next(ports)
-            ends = f'client = "tcp://127.0.0.1:{client}", peer = ["tcp://127.0.0.1:{peer}"]'
+            ends = f'client = "tcp://{address}:{client}", peer = ["tcp://{address}:{peer}"]'
             lines.append(f"{name} = {{ {ends} }}")
-        (home / "plant.toml").write_text("\n".join(lines) + "\n")
+            self.doors.append(f"tcp://{address}:{client}")
+        self.topology = home / "plant.toml"
+        self.topology.write_text("\n".join(lines) + "\n" + adapters)
 
-    def _make_keys(self) -> None:
+    def _make_keys(self, programs: Sequence[str]) -> None:
         names = {name: f"witness:{name}" if name in VOTERS else f"root[{name}]" for name in (*VOTERS, *MEMBERS)}
-        made = {name: Keys.new(self.data(name) / "keys", place) for name, place in names.items()}
-        for name, keys in made.items():
-            for other in made.keys() - {name}:
-                keys.trust(names[other], made[other].public)
+        made = [Keys.new(self.data(name) / "keys", place) for name, place in names.items()]
+        made += [Keys.new(self.home / "keys" / name, name) for name in programs]
+        introduce(*made, role=AccessRole.OPERATE)
 
     def data(self, name: str) -> Path:
         return self.home / name
@@ -158,23 +177,49 @@ class Pair:
 
         def is_taken_over() -> bool:
             self.wait_for(**{active: "active", survivor: "ready"})
-            self.kill(active, *others)
-            taken, not_in_set = (
-                {f"root[{active}]": "silent", f"root[{survivor}]": state} for state in ("solo", "joining")
-            )
-            seen: list[dict[str, str]] = []
-
-            def has_ended() -> bool:
-                seen.append(self.states())
-                return seen[-1] in (taken, not_in_set)
-
-            until(has_ended, lambda: str(seen[-1]))
-            if seen[-1] == taken:
-                return True
-            self.start(active, *others)
-            return False
+            return self._takes_over(survivor, active, *others)
 
         until(is_taken_over, lambda: f"{self.states()}: no takeover")
+
+    def lose_acting(self) -> str:
+        """The same with whichever member is active; the one that was killed."""
+        lost: list[str] = []
+
+        def is_taken_over() -> bool:
+            lost[:] = [self.acting()]
+            (survivor,) = set(MEMBERS) - set(lost)
+            return self._takes_over(survivor, *lost)
+
+        until(is_taken_over, lambda: f"{self.states()}: no takeover")
+        return lost[0]
+
+    def acting(self) -> str:
+        """The member that leads, as soon as one does and the other is ready."""
+        found: list[str] = []
+
+        def is_whole() -> bool:
+            states = self.states()
+            found[:] = [name for name in MEMBERS if states.get(f"root[{name}]") == "active"]
+            return sorted(states.values()) == ["active", "ready"]
+
+        until(is_whole, lambda: f"{self.states()}: nobody leads")
+        return found[0]
+
+    def _takes_over(self, survivor: str, active: str, *others: str) -> bool:
+        """Whether it takes over once these are killed; if not, they are started again."""
+        self.kill(active, *others)
+        taken, not_in_set = ({f"root[{active}]": "silent", f"root[{survivor}]": state} for state in ("solo", "joining"))
+        seen: list[dict[str, str]] = []
+
+        def has_ended() -> bool:
+            seen.append(self.states())
+            return seen[-1] in (taken, not_in_set)
+
+        until(has_ended, lambda: str(seen[-1]))
+        if seen[-1] == taken:
+            return True
+        self.start(active, *others)
+        return False
 
     def is_voting(self, voter: str) -> bool:
         """Its process answers."""

@@ -1,5 +1,7 @@
 """A log in memory of small frames of samples, over items with all kinds of rules."""
 
+import math
+
 from albireo.codec import record, samples
 from albireo.codec.frame import Frame, FrameHeader, body_crc
 from albireo.codec.record import ItemDeclared, Kind, ProducerOpened, Record, Stream
@@ -16,6 +18,7 @@ ALARMS = {
     2: AlarmSettings(hi=6.0, lo=2.0, hysteresis=1.0, on_delay_ms=300, stale_s=3.0, suppressed_by="switch"),
     3: AlarmSettings(rate_per_s=2.0),
     4: AlarmSettings(hi=100.0, off_delay_ms=500, stale_s=5.0),
+    7: AlarmSettings(frozen_s=2.0),
 }
 TEXTS = ("", "a", "open", "closed", "\u00e4")
 
@@ -33,8 +36,10 @@ class Log:
         self.add(stream, Kind.RECORDS, len(records), record.encode_records(0, 0, list(records)))
 
     def rows(self, rows: list[tuple[int, Value, int, int | None]], value_type: ValueType, producer_id: int) -> None:
+        """Rows of (item id, value, quality, the device's time or None for the present); they arrive 1 ns later."""
         self.batches += 1
-        body = samples.encode_body(producer_id, self.batches, batch_of(value_type, rows, self.wall_ns))
+        timed = [(*row[:3], self.wall_ns if row[3] is None else row[3]) for row in rows]
+        body = samples.encode_body(producer_id, self.batches, batch_of(value_type, timed, self.wall_ns + 1))
         self.add(Stream.SAMPLES, int(value_type), len(rows), body)
 
     def add(self, stream: int, kind: int, count: int, body: bytes) -> None:
@@ -67,7 +72,7 @@ def begun() -> Log:
 def value_of(item_id: int, number: int) -> Value:
     match TYPES[item_id]:
         case ValueType.FLOAT64:
-            return number / 2
+            return number / 2 if number < 16 else math.nan
         case ValueType.INT64:
             return number
         case ValueType.BOOL:

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albireo.machine.history.aggregate import Partials, Rows, merge, partials_of, rows_of
-from albireo.machine.history.trace import (
-    AggregateSettings,
+from albireo.machine.history.intervals import (
     Intervals,
     averages,
     intervals_of_partials,
     intervals_of_rows,
     qualities,
 )
+from albireo.machine.history.trace import AggregateSettings
 from albireo.model import quality as q
 
 WIDTH = 10
@@ -41,15 +41,13 @@ class Expected:
 
     def __init__(self, rows: Rows, start: int, end: int, holes: list[int], known_to: int, usable_max: int) -> None:
         table = list(zip(rows.source_ns.tolist(), rows.value.tolist(), rows.quality.tolist(), strict=True))
-        known_to = max([known_to, *(one[0] for one in table), *holes]) if table else known_to
+        begin = min((one[0] for one in table), default=end)
         self.integral, self.ns, self.lows = 0.0, [0, 0, 0, 0], list[float]()
         for now in range(start, end):
             events = [(ns, 0, value, quality >> 30) for ns, value, quality in table if ns <= now]
             if events and now < known_to:
-                events += [(ns, 1, math.nan, 2) for ns in holes if ns <= now]
+                events += [(ns, 1, math.nan, 2) for ns in holes if begin <= ns <= now]
                 _, _, value, severity = max(enumerate(events), key=lambda one: (one[1][0], one[1][1], one[0]))[1]
-            elif not events and any(ns <= now for ns in holes) and table and now < known_to:
-                value, severity = math.nan, 2
             else:
                 value, severity = math.nan, 3
             self.ns[severity] += 1
@@ -96,6 +94,7 @@ def test_partials_of_any_cut_give_what_the_raw_rows_give(
 ) -> None:
     """Rows arrive in time order, files end anywhere: partials of the files, merged, equal partials of all rows."""
     table = sorted(table, key=lambda one: one[0])
+    known_to = max([known_to, *(one[0] for one in table)])
     borders = sorted({0, len(table), *(min(cut, len(table)) for cut in cuts)})
     files = [partials_of(rows_from(table[a:b], first=a + 1), WIDTH) for a, b in itertools.pairwise(borders)]
     merged = merge(files, WIDTH)

@@ -1,4 +1,4 @@
-"""Alarm folds against a dumb oracle, and against themselves: any story, any cut, any restart."""
+"""Alarm folds against themselves: any story, any cut, any restart. Against slow rules: test_alarm_rules.py."""
 
 import math
 
@@ -21,7 +21,6 @@ from tests.parts.alarm import AlarmNode, batch_of
 CONFIG = AlarmConfig(chatter_activations=3, chatter_window_ms=5_000, chatter_calm_ms=8_000, shelve_max_ms=20_000)
 NAMES = ("a", "b", "c", "switch", "p1/polls")
 FLOATS = NAMES[:3]
-NEVER = math.inf
 
 delays = st.sampled_from([0, 0, 500, 1000, 3000])
 alarms = st.builds(
@@ -34,6 +33,7 @@ alarms = st.builds(
     off_delay_ms=delays,
     rate_per_s=st.sampled_from([None, 2.0]),
     stale_s=st.sampled_from([None, 4.0]),
+    frozen_s=st.sampled_from([None, 3.0]),
     is_latched=st.booleans(),
     suppressed_by=st.sampled_from(["", "", "switch"]),
 )
@@ -156,77 +156,6 @@ def test_a_crash_between_proposal_and_commit_loses_nothing_and_repeats_nothing(
     del node.commit_proposals
     node.commit_proposals()
     assert_noted(node)
-
-
-class LimitOracle:
-    """A limit with hysteresis, delays and bad quality, as docs/alarms.md tells it."""
-
-    def __init__(self, limit: float, is_upper: bool, alarm: AlarmSettings) -> None:
-        self.limit, self.is_upper, self.alarm = limit, is_upper, alarm
-        self.raw = self.judged = False
-        self.due = NEVER
-
-    def time_passed(self, now_ms: int) -> None:
-        if now_ms >= self.due:
-            self.judged, self.due = self.raw, NEVER
-
-    def sample(self, value: float, quality: int, now_ms: int) -> None:
-        if quality >= 0x8000_0000:
-            if self.due != NEVER:
-                self.raw, self.due = self.judged, NEVER
-            return
-        if math.isnan(value):
-            return
-        slack = self.alarm.hysteresis if self.raw else 0.0
-        beyond = value > self.limit - slack if self.is_upper else value < self.limit + slack
-        if beyond != self.raw:
-            self.raw = beyond
-            delay = self.alarm.on_delay_ms if beyond else self.alarm.off_delay_ms
-            self.due = now_ms + delay if self.raw != self.judged else NEVER
-        self.time_passed(now_ms)
-
-
-def oracles_of(alarm: AlarmSettings) -> dict[Condition, LimitOracle]:
-    limits = (
-        (Condition.HI_HI, alarm.hi_hi, True),
-        (Condition.HI, alarm.hi, True),
-        (Condition.LO, alarm.lo, False),
-        (Condition.LO_LO, alarm.lo_lo, False),
-    )
-    return {condition: LimitOracle(limit, up, alarm) for condition, limit, up in limits if limit is not None}
-
-
-@given(
-    st.lists(alarms, min_size=3, max_size=3),
-    st.lists(
-        st.tuples(st.sampled_from([0, 100, 500, 1000, 3000]), st.lists(rows, min_size=1, max_size=6)), max_size=40
-    ),
-)
-@settings(max_examples=150, deadline=None)
-@pytest.mark.slow
-def test_limits_are_judged_as_one_rule_and_one_sample_at_a_time(
-    first: list[AlarmSettings], story: list[tuple[int, list[tuple[str, float, int]]]]
-) -> None:
-    node = node_of(first)
-    oracles = {name: oracles_of(alarm) for name, alarm in zip(FLOATS, first, strict=True)}
-    for ms, found in story:
-        node.pass_time(ms)
-        play(node, ("batch", found))
-        newest = {name: (value, quality) for name, value, quality in found}
-        for name, rules in oracles.items():
-            for oracle in rules.values():
-                oracle.time_passed(node.now_ms)
-                if name in newest:
-                    oracle.sample(*newest[name], node.now_ms)
-        expected = {(n, c): o.judged for n, rules in oracles.items() for c, o in rules.items()}
-        conditions = node.folds.conditions
-        judged = {
-            (NAMES[conditions.item_at(row).item_id - 1], conditions.condition_at(row)): bool(
-                conditions.rules.judged[row]
-            )
-            for row in range(conditions.count)
-        }
-        assert {key: judged[key] for key in expected} == expected
 
 
 @given(

@@ -6,8 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
-from albireo.machine.feed import Follower, FollowerConfig, Leader, LogFacts
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, TellLeader
+from albireo.machine.feed.follower import (
+    Deliver,
+    Digested,
+    Follower,
+    FollowerConfig,
+    LinkUp,
+    MadeDurable,
+    Received,
+    TellLeader,
+)
+from albireo.machine.feed.leader import Leader, LogFacts
 from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.position import EpochEntry, EpochHistory, Position
 

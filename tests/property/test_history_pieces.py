@@ -60,7 +60,7 @@ class MemberHistory:
 
     def piece(self, asked: AnyPieceQuestion) -> AnswerPiece:
         content = self.hot.content()
-        return PagedHistory(self.store.root, self.store.manifest, content, dict(self.store.items)).piece(asked)
+        return PagedHistory(self.store.root, self.store.manifest, content, self.store.declared).piece(asked)
 
     def reader(self) -> StoredHistory:
         """The local reader, as `albireo history` has it."""
@@ -68,7 +68,7 @@ class MemberHistory:
         newest = HotRows(
             samples=hot_tail.samples_table(content.chunks),
             gaps=content.all_gaps,
-            items=[hot_tail.item_row(known) for known in content.items],
+            items=content.items,
             events=content.events,
             known_to_ns=content.complete_to_ns,
         )

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albireo.field.modbus.items import ModbusItem, RegisterType, TableKind
-from albireo.field.modbus.plan import Block, PlanConfig, plan, split
+from albireo.field.modbus.plan import Block, PlanConfig, plan
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
 
@@ -76,28 +76,3 @@ def test_the_image_has_one_place_for_each_block(table: list[ModbusItem], config:
     for block in laid.blocks:
         for span in block.spans:
             assert laid.positions[span.row] == block.image_at + span.address - block.address
-
-
-@settings(max_examples=300, deadline=None)
-@given(TABLES, CONFIGS)
-def test_splitting_goes_down_to_single_items_and_loses_none(table: list[ModbusItem], config: PlanConfig) -> None:
-    laid = plan(table, config)
-    todo, single = list(laid.blocks), []
-    while todo:
-        block = todo.pop()
-        parts = split(block)
-        if not parts:
-            assert len(block.spans) == 1
-            single.append(block)
-            continue
-        assert sum(len(part.spans) for part in parts) == len(block.spans)
-        for part in parts:
-            assert part.image_at - block.image_at == part.address - block.address
-        todo += parts
-    assert covered(single, table) == dict.fromkeys(range(len(table)), 1)
-
-
-def test_a_hole_is_where_a_refused_block_is_split_first() -> None:
-    table = [item(TableKind.HOLDING, address, 1, 1) for address in (0, 1, 5, 6, 7)]
-    (block,) = plan(table, PlanConfig()).blocks
-    assert [(part.address, part.count) for part in split(block)] == [(0, 2), (5, 3)]

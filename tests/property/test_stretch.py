@@ -32,8 +32,9 @@ rows = st.tuples(
     st.sampled_from([*TYPES, 99]),
     st.integers(0, 16),
     st.sampled_from([0, 0, 0, int(q.UNCERTAIN), int(q.BAD), int(q.BAD_NO_COMMUNICATION)]),
-    st.sampled_from([None, None, None, -1, -500, 200]),
+    st.sampled_from([None, None, None, -1, -500, 200, 0]),
 )
+"""Item, number, quality, source time in ms from the present (None: the present, 0: that of the node itself)."""
 some = st.tuples(st.just("rows"), st.lists(rows, min_size=1, max_size=6))
 odd = st.one_of(
     st.tuples(st.just("time"), st.sampled_from([1, 400, 2_500, 6_000])),
@@ -57,7 +58,11 @@ def tell(log: Log, step: tuple[object, ...]) -> None:
             type_of = TYPES.get(drawn[0][0], ValueType.FLOAT64)
             of_type = [one for one in drawn if TYPES.get(one[0], type_of) is type_of or type_of is ValueType.FLOAT64]
             fitting = [(a, _fitting(type_of, value_of(a, b) if a in TYPES else 0), c, d) for a, b, c, d in of_type]
-            log.rows([(a, b, c, None if d is None else log.wall_ns + d * MS) for a, b, c, d in fitting], type_of, 1)
+            log.rows(
+                [(a, b, c, None if d is None else log.wall_ns + d * MS + (d == 0)) for a, b, c, d in fitting],
+                type_of,
+                1,
+            )
         case ("time", int(ms)):
             log.log_time_ms += ms
         case ("mark",):

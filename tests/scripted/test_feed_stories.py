@@ -35,11 +35,12 @@ from albireo.codec import frame as codec
 from albireo.codec import samples
 from albireo.codec.frame import Frame
 from albireo.codec.message import AnyMessage, FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
-from albireo.machine.feed import Follower, FollowerConfig
 from albireo.machine.feed.follower import (
     CutBack,
     Deliver,
     Digested,
+    Follower,
+    FollowerConfig,
     LinkDown,
     LinkUp,
     MadeDurable,

@@ -28,8 +28,16 @@ from albireo.codec.message import (
     WriteOrder,
 )
 from albireo.codec.record import Kind
-from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, MadeDurable, Received, TellLeader
+from albireo.machine.feed.follower import (
+    Deliver,
+    Digested,
+    Follower,
+    FollowerConfig,
+    LinkUp,
+    MadeDurable,
+    Received,
+    TellLeader,
+)
 from albireo.machine.feed.leader import Given, cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import (

@@ -10,6 +10,7 @@ from albireo.sim.machines.local import BODIES
 from albireo.sim.machines.mutations import MUTATIONS, catch
 from albireo.sim.machines.swarm import PairSwarm
 from albireo.sim.machines.world import PairWorld
+from tests.long_form import IS_LONG
 
 SEEDS = range(200)
 
@@ -41,7 +42,7 @@ def test_shortcut_is_caught_within_fifty_seeds(name: str) -> None:
 def test_workloads_say_nothing_of_the_machines_as_they_are(name: str) -> None:
     """Otherwise a mutation would be caught for the wrong reason."""
     _, swarm = MUTATIONS[name]
-    for seed in range(2):
+    for seed in range(2 if IS_LONG else 1):
         PairWorld(seed, swarm).play()
 
 

@@ -333,8 +333,13 @@ def digest(parts: Iterable[bytes]) -> str:
 
 
 def known(folds: Folds, sections: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The folds as sections, without those that the snapshot they resume from is older than (ADR-0148, ADR-0150)."""
+    """The folds as sections, without those that the snapshot they resume from is older than (ADR-0148, ADR-0150).
+
+    Without an audit chain it is one of 0.1.0, whose conditions were judged by other rules (ADR-0163, ADR-0164).
+    """
     later = {"audit", "heard"} - sections.keys()
+    if "audit" in later:
+        later |= {"conditions"}
     return {name: one for name, one in folds.snapshot().items() if name not in later}
 
 

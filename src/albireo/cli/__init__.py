@@ -120,8 +120,25 @@ def cli() -> None:
     """
 
 
+def _open_closed_streams() -> None:
+    """Let standard streams that are closed lead nowhere, here and in every process that is started from here.
+
+    Otherwise the next file or socket takes the number, and gets what is meant for the stream.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY)  # The lowest number is free.
+            assert opened == number, f"descriptor {number} is closed, and {opened} was opened"
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
+
+
 def main() -> None:
     """Entry point of the console script; ends the process."""
+    _open_closed_streams()
     if sys.flags.optimize:
         click.echo("albireo: runs without python -O only: its assertions guard the data", err=True)
         sys.exit(78)

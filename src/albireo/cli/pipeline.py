@@ -38,7 +38,7 @@ def run(data: Path | None, out: Path | None, master: str | None, as_json: bool) 
 
 
 def _run(history: Path, out: Path, master: str | None) -> dict[str, Any]:
-    """One pass, its failures as the command line says them."""
+    """One run, its failures as the command line says them."""
     try:
         pipeline = importlib.import_module("albireo.pipeline.pipeline")
     except ImportError as error:

@@ -153,26 +153,28 @@ def _variable(name: str) -> str:
     return f"ALBIREO_{_WAYS[name].strip('-').upper()}"
 
 
-def opened(place: Place, timeout_s: float = REMOTE_S) -> "Client":
+def opened(place: Place, timeout_s: float = REMOTE_S, name: str | None = None) -> "Client":
     """A client of the node; of this machine the member in that directory, whether it acts or not.
 
+    Args:
+        name: who speaks, for the audit journal; None: the login name.
     Raises:
         ClientError: it can't be reached, or refuses us.
     """
     from albireo.client import connect
 
     if isinstance(place, FarNode):
-        return connect(place.at, keys=place.keys, timeout_s=timeout_s)
-    return connect(place, timeout_s=timeout_s, is_pinned=True)
+        return connect(place.at, keys=place.keys, timeout_s=timeout_s, name=name)
+    return connect(place, timeout_s=timeout_s, name=name, is_pinned=True)
 
 
 @contextlib.contextmanager
-def node_client(place: Place) -> "Iterator[Client]":
-    """A client of the node that is meant; its errors become failures with a remedy."""
+def node_client(place: Place, name: str | None = None) -> "Iterator[Client]":
+    """A client of the node that is meant, for `name`; its errors become failures with a remedy."""
     from albireo.client import ClientError
 
     try:
-        with opened(place) as client:
+        with opened(place, name=name) as client:
             yield client
     except ClientError as error:
         raise failure_of(error, place) from error
@@ -180,9 +182,11 @@ def node_client(place: Place) -> "Iterator[Client]":
 
 def failure_of(error: "ClientError", place: Place) -> Failure:
     """An error of the client as the failure of a command."""
-    from albireo.client import NodeRefused, NodeUnreachable, OutcomeUnknown, TargetRefused
+    from albireo.client import AccessRefused, NodeRefused, NodeUnreachable, OutcomeUnknown, TargetRefused
     from albireo.client.errors import WHAT_TO_DO
 
+    if isinstance(error, AccessRefused):
+        return Failure(error.reason.removesuffix(f"; {error.remedy}"), error.remedy)
     if isinstance(error, NodeRefused):
         reason, _, remedy = error.reason.partition(WHAT_TO_DO)
         return Failure(reason, remedy)
@@ -191,7 +195,7 @@ def failure_of(error: "ClientError", place: Place) -> Failure:
     if isinstance(error, NodeUnreachable):
         is_here = isinstance(place, Path) and not isinstance(error, OutcomeUnknown)
         remedy = f"start it: albireo node run --data {place} ..." if is_here else error.remedy
-        return Failure(str(error) if is_here else error.cause, remedy, ExitCode.UNREACHABLE)
+        return Failure(error.cause, remedy, ExitCode.UNREACHABLE)
     return Failure(error.cause, error.remedy)
 
 

@@ -19,11 +19,12 @@ from albireo.client.consumer import Deliveries, Reader
 from albireo.client.conversation import Conversation
 from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
+from albireo.client.history import ToldRows
 from albireo.client.inbox import Inbox
 from albireo.client.live import Changes
 from albireo.client.producer import CLOSE_S, Desk, Receipts
 from albireo.client.questions import Request
-from albireo.client.requests import ItemCase, ItemReading
+from albireo.client.requests import Extent, ItemCase, ItemReading, Summing
 from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
@@ -96,54 +97,77 @@ class AsyncClient:
     async def ack(self, case: Case | int, comment: str = "", *, activation: int | None = None) -> list[Case]:
         """Acknowledge the activation that somebody saw, as `Client.ack` does."""
         case_id, seen = requests.seen_activation(case, activation)
-        return await self.converse(requests.act(Action.ACK, case_id, self._core.user, comment, activation=seen))
+        return await self.act(Action.ACK, case_id, comment, activation=seen)
 
     async def reset(self, case_id: int, comment: str = "") -> list[Case]:
         """End the latch of a case."""
-        return await self._act(Action.RESET, case_id, comment)
+        return await self.act(Action.RESET, case_id, comment)
 
     async def shelve(self, case_id: int, comment: str = "", *, duration_s: float | None = None) -> list[Case]:
         """Shelve for a time; None: until it next clears."""
-        return await self._act(Action.SHELVE, case_id, comment, duration_s)
+        return await self.act(Action.SHELVE, case_id, comment, duration_s)
 
     async def unshelve(self, case_id: int, comment: str = "") -> list[Case]:
         """Bring a shelved case back."""
-        return await self._act(Action.UNSHELVE, case_id, comment)
+        return await self.act(Action.UNSHELVE, case_id, comment)
 
     async def out_of_service(self, case_id: int, comment: str = "") -> list[Case]:
         """Take the alarm out of service."""
-        return await self._act(Action.OUT_OF_SERVICE, case_id, comment)
+        return await self.act(Action.OUT_OF_SERVICE, case_id, comment)
 
     async def in_service(self, case_id: int, comment: str = "") -> list[Case]:
         """Put the alarm back into service."""
-        return await self._act(Action.IN_SERVICE, case_id, comment)
+        return await self.act(Action.IN_SERVICE, case_id, comment)
 
     async def comment(self, case_id: int, comment: str) -> list[Case]:
         """Add a comment to a case."""
-        return await self._act(Action.COMMENT, case_id, comment)
+        return await self.act(Action.COMMENT, case_id, comment)
 
-    async def _act(self, action: Action, case_id: int, comment: str, duration_s: float | None = None) -> list[Case]:
-        return await self.converse(requests.act(action, case_id, self._core.user, comment, duration_s))
+    async def act(
+        self, action: Action, case_id: int, comment: str, duration_s: float | None = None, activation: int = 1
+    ) -> list[Case]:
+        """Any of these actions by its name."""
+        return await self.converse(requests.act(action, case_id, self._core.user, comment, duration_s, activation))
 
     async def history(
         self,
-        items: str | Sequence[str],
+        items: str | int | Sequence[str | int],
         start: datetime | int,
         end: datetime | int | None = None,
         *,
         aggregate: str = "",
         every_s: float = 0.0,
+        uncertain_is_good: bool = False,
+        only_raw: bool = False,
         cursor: str = "",
+        limit: int | None = None,
+        told: ToldRows | None = None,
     ) -> "pa.Table":
         """Stored and recent values as an Arrow table."""
-        asked = requests.history(requests.patterns_of(items), start, end, aggregate, every_s, cursor)
-        return await self.converse(asked)
+        summing = Summing(aggregate=aggregate, every_s=every_s, uncertain_is_good=uncertain_is_good, only_raw=only_raw)
+        extent = Extent(cursor=cursor, limit=limit, told=told)
+        return await self.converse(requests.history(items, start, end, summing, extent))
 
     async def events(
-        self, start: datetime | int, end: datetime | int | None = None, *, kind: str = "", cursor: str = ""
+        self,
+        start: datetime | int,
+        end: datetime | int | None = None,
+        *,
+        kind: str = "",
+        item_ids: Sequence[int] = (),
+        cursor: str = "",
+        limit: int | None = None,
+        told: ToldRows | None = None,
     ) -> "pa.Table":
         """The journal as an Arrow table."""
-        return await self.converse(requests.events(start, end, kind, cursor))
+        extent = Extent(cursor=cursor, limit=limit, told=told)
+        return await self.converse(requests.events(start, end, kind, item_ids, extent))
+
+    async def gaps(
+        self, start: datetime | int, end: datetime | int | None = None, *, item_ids: Sequence[int] = ()
+    ) -> "pa.Table":
+        """Times of which something is missing, as an Arrow table."""
+        return await self.converse(requests.gaps(start, end, item_ids))
 
     def producer(
         self, name: str, items: Sequence[DataItem], config: ProducerConfig | None = None

@@ -21,10 +21,11 @@ from albireo.client.consumer import RecordConsumer
 from albireo.client.conversation import Conversation
 from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
+from albireo.client.history import ToldRows
 from albireo.client.live import Changes, StateChange
 from albireo.client.producer import CLOSE_S, SampleProducer
 from albireo.client.questions import NodeReply, Request
-from albireo.client.requests import ItemCase, ItemReading
+from albireo.client.requests import Extent, ItemCase, ItemReading, Summing
 from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
@@ -140,73 +141,106 @@ class Client:
             NodeRefused: another activation is the present one; the words say which.
         """
         case_id, seen = requests.seen_activation(case, activation)
-        return self.converse(requests.act(Action.ACK, case_id, self._core.user, comment, activation=seen))
+        return self.act(Action.ACK, case_id, comment, activation=seen)
 
     def reset(self, case_id: int, comment: str = "") -> list[Case]:
         """End the latch of a case whose cause is gone."""
-        return self._act(Action.RESET, case_id, comment)
+        return self.act(Action.RESET, case_id, comment)
 
     def shelve(self, case_id: int, comment: str = "", *, duration_s: float | None = None) -> list[Case]:
         """Shelve for a time; None: until it next clears."""
-        return self._act(Action.SHELVE, case_id, comment, duration_s)
+        return self.act(Action.SHELVE, case_id, comment, duration_s)
 
     def unshelve(self, case_id: int, comment: str = "") -> list[Case]:
         """Bring a shelved case back."""
-        return self._act(Action.UNSHELVE, case_id, comment)
+        return self.act(Action.UNSHELVE, case_id, comment)
 
     def out_of_service(self, case_id: int, comment: str = "") -> list[Case]:
         """Take the alarm out of service."""
-        return self._act(Action.OUT_OF_SERVICE, case_id, comment)
+        return self.act(Action.OUT_OF_SERVICE, case_id, comment)
 
     def in_service(self, case_id: int, comment: str = "") -> list[Case]:
         """Put the alarm back into service."""
-        return self._act(Action.IN_SERVICE, case_id, comment)
+        return self.act(Action.IN_SERVICE, case_id, comment)
 
     def comment(self, case_id: int, comment: str) -> list[Case]:
         """Add a comment to a case."""
-        return self._act(Action.COMMENT, case_id, comment)
+        return self.act(Action.COMMENT, case_id, comment)
 
-    def _act(self, action: Action, case_id: int, comment: str, duration_s: float | None = None) -> list[Case]:
-        """Raises NodeRefused, AccessRefused, OutcomeUnknown as `write`."""
-        return self.converse(requests.act(action, case_id, self._core.user, comment, duration_s))
+    def act(
+        self, action: Action, case_id: int, comment: str, duration_s: float | None = None, activation: int = 1
+    ) -> list[Case]:
+        """Any of these actions by its name. `activation`: the one that is acknowledged.
+
+        Raises: as `write`.
+        """
+        return self.converse(requests.act(action, case_id, self._core.user, comment, duration_s, activation))
 
     # History.
 
     def history(
         self,
-        items: str | Sequence[str],
+        items: str | int | Sequence[str | int],
         start: datetime | int,
         end: datetime | int | None = None,
         *,
         aggregate: str = "",
         every_s: float = 0.0,
+        uncertain_is_good: bool = False,
+        only_raw: bool = False,
         cursor: str = "",
+        limit: int | None = None,
+        told: ToldRows | None = None,
     ) -> "pa.Table":
         """Stored and recent values as an Arrow table; `to_pandas()` makes a DataFrame of it.
 
         Args:
-            items: full or local names.
+            items: full or local names, or ids.
             start: begin of the range; a datetime (UTC if it names no zone), or wall time in ns.
             end: end of the range, not included; None: now.
             aggregate: "" for the rows themselves, or average, min, max, count, duration, last, interpolated.
             every_s: length of an interval, for aggregates.
+            uncertain_is_good: aggregates use uncertain values too.
+            only_raw: aggregates are computed from raw rows, even where stored sums would do.
             cursor: place where an answer that was cut short goes on.
+            limit: most rows, the first ones of the answer; None: all of it.
+            told: is called with the number of rows so far, after each piece.
         Raises:
             NodeRefused: there is no such item, or the range is none.
             HistoryCutShort: some of it came, and then nobody answered.
         """
-        asked = requests.history(requests.patterns_of(items), start, end, aggregate, every_s, cursor)
-        return self.converse(asked)
+        summing = Summing(aggregate=aggregate, every_s=every_s, uncertain_is_good=uncertain_is_good, only_raw=only_raw)
+        extent = Extent(cursor=cursor, limit=limit, told=told)
+        return self.converse(requests.history(items, start, end, summing, extent))
 
     def events(
-        self, start: datetime | int, end: datetime | int | None = None, *, kind: str = "", cursor: str = ""
+        self,
+        start: datetime | int,
+        end: datetime | int | None = None,
+        *,
+        kind: str = "",
+        item_ids: Sequence[int] = (),
+        cursor: str = "",
+        limit: int | None = None,
+        told: ToldRows | None = None,
     ) -> "pa.Table":
         """The journal as an Arrow table: changes of cases, what people did, starts and stops.
 
-        Args: as `history`; `kind`: only these: case, audit, control.
+        Args: as `history`; `kind`: only these: case, audit, control; `item_ids`: only the cases of these items.
         Raises: as `history`.
         """
-        return self.converse(requests.events(start, end, kind, cursor))
+        extent = Extent(cursor=cursor, limit=limit, told=told)
+        return self.converse(requests.events(start, end, kind, item_ids, extent))
+
+    def gaps(
+        self, start: datetime | int, end: datetime | int | None = None, *, item_ids: Sequence[int] = ()
+    ) -> "pa.Table":
+        """Times of which something is missing, as an Arrow table: those that touch the range, by start.
+
+        Args: as `history`; `item_ids`: only what these items miss.
+        Raises: as `history`.
+        """
+        return self.converse(requests.gaps(start, end, item_ids))
 
     # Programs.
 

@@ -6,7 +6,7 @@ Arrow is loaded with the first answer: a program that asks for no history does w
 Spec: docs/node-protocol.md, Long answers, in pieces; ADR-0156.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -30,8 +30,14 @@ TRIES_MAX: Final = 10
 """Times that a piece is asked for which comes to nothing for a reason that may pass."""
 PAUSE_S: Final = 0.5
 """Pause before a piece is asked for again."""
+LIMITED_ROWS: Final = 10_000
+"""Most rows that a piece of an answer with a limit is asked for."""
 PASSING: Final = ("ask again", "asked again", "again later", "does not answer", "did not answer")
 """Parts of a refusal that may pass by itself, as while the history of a member is busy or starts."""
+
+
+ToldRows = Callable[[int], None]
+"""Is told after each piece how many rows have come."""
 
 
 class _Piece(msgspec.Struct, kw_only=True):
@@ -40,20 +46,27 @@ class _Piece(msgspec.Struct, kw_only=True):
     rows: int = 0
 
 
-def pieces(what: str, arguments: dict[str, Any]) -> Conversation["pa.Table"]:
+def pieces(
+    what: str, arguments: dict[str, Any], limit: int | None = None, told: ToldRows | None = None
+) -> Conversation["pa.Table"]:
     """The whole answer to a question that is answered in pieces.
 
+    Args:
+        limit: rows after which no more are asked for; None: all are.
+        told: what it raises ends the answer.
     Returns:
         One table; `complete_to_ns` in the metadata of its schema is the time up to which the node knew everything.
     Raises:
         HistoryCutShort: some pieces came, and then none did.
     """
     tables: list[pa.Table] = []
+    rows = 0
     complete_to_ns: int | None = None
     cursor = str(arguments.get("cursor", ""))
     while True:
         try:
-            reply = yield from _piece(what, {**arguments, "cursor": cursor})
+            left = {} if limit is None else {"rows_max": min(limit - rows, LIMITED_ROWS)}
+            reply = yield from _piece(what, {**arguments, **left, "cursor": cursor})
             piece = understood(what, reply.result, _Piece)
             tables.append(_table(what, reply.raw))
         except ClientError as error:
@@ -63,7 +76,10 @@ def pieces(what: str, arguments: dict[str, Any]) -> Conversation["pa.Table"]:
         known = piece.complete_to_ns
         complete_to_ns = known if complete_to_ns is None else min(complete_to_ns, known)
         cursor = piece.next
-        if not cursor:
+        rows += len(tables[-1])
+        if told is not None:
+            told(rows)
+        if not cursor or (limit is not None and rows >= limit):
             return _joined(tables, complete_to_ns)
 
 

@@ -39,6 +39,8 @@ HANDED_ON: Final = frozenset({"history_piece", "events_piece", "gaps_piece"})
 """Questions to the history that CORE hands on, so that they go wherever the member that acts is."""
 OPEN_MAX: Final = 1_000
 """Questions that wait for their answers at a time."""
+LOCKED_OUT_S: Final = 3.0
+"""Time after which a question ends early, if nobody but people with keys can change that it has no answer."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,9 +69,14 @@ class _Waiting(msgspec.Struct, eq=False):
     """Somebody waits for the answer to this."""
 
     request: Request
+    asked_at: Instant
     wait_s: float
     future: "Future[NodeReply]"
     raw: Sequence[bytes | memoryview] = ()
+
+    def ends_at(self, wait_s: float) -> Instant:
+        """When it has waited so long."""
+        return Instant(self.asked_at + int(wait_s * SECOND))
 
 
 class Questions:
@@ -85,7 +92,7 @@ class Questions:
         self._ids = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
         self._due: list[tuple[int, int]] = []
-        """Heap of (instant, request id): when a question is given up."""
+        """Heap of (instant, request id): when it is looked whether a question is given up."""
         self._aside: dict[tuple[int, str], int] = {}
         """Lines to the parts of a member of this machine that have a link of their own."""
 
@@ -107,8 +114,9 @@ class Questions:
         line, of = self._line_for(request)
         request_id = next(self._ids)
         wait_s = self._wait_s if request.wait_s is None else request.wait_s
-        self._waiting[request_id] = _Waiting(request, wait_s, future)
-        heapq.heappush(self._due, (boot_ns() + int(wait_s * SECOND), request_id))
+        self._waiting[request_id] = one = _Waiting(request, boot_ns(), wait_s, future)
+        for looks_s in {wait_s, min(wait_s, LOCKED_OUT_S)}:
+            heapq.heappush(self._due, (one.ends_at(looks_s), request_id))
         ask = Ask(request_id=request_id, what=request.what, arguments=request.arguments, **of)
         self._perform(self.machine.step(QuestionAsked(ask, line), boot_ns()), ())
 
@@ -158,7 +166,7 @@ class Questions:
 
     def ticked(self, now: Instant) -> None:
         while self._due and self._due[0][0] <= now:
-            self._run_out(heapq.heappop(self._due)[1])
+            self._look_at(heapq.heappop(self._due)[1], now)
         self._perform(self.machine.step(TimePassed(), now), ())
 
     def ended(self, error: ClientClosed) -> None:
@@ -190,17 +198,24 @@ class Questions:
         else:
             one.future.set_result(NodeReply(answer.result, raw))
 
-    def _run_out(self, request_id: int) -> None:
+    def _look_at(self, request_id: int, now: Instant) -> None:
+        """End the question if its time is over, or if nobody can come who would answer."""
         one = self._waiting.get(request_id)
         if one is None:
             return
+        if now >= one.ends_at(one.wait_s):
+            self._run_out(request_id, one, one.wait_s)
+        elif self.lines.is_locked_out(self.machine.up):
+            self._run_out(request_id, one, LOCKED_OUT_S)
+
+    def _run_out(self, request_id: int, one: _Waiting, waited_s: float) -> None:
         was_said = self.machine.was_said(request_id)
         self.machine.step(GivenUp(request_id), boot_ns())
         if was_said and one.request.what not in READING:
-            self._fail(request_id, f"no answer within {one.wait_s:g} s")
+            self._fail(request_id, f"no answer within {waited_s:g} s")
             return
         del self._waiting[request_id]
-        one.future.set_exception(self.lines.silence(self.machine.up, one.request.what, one.wait_s))
+        one.future.set_exception(self.lines.silence(self.machine.up, one.request.what, waited_s))
 
     def _fail(self, request_id: int, cause: str) -> None:
         one = self._waiting.pop(request_id)

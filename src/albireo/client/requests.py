@@ -6,14 +6,16 @@ The questions are listed in docs/node-protocol.md.
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from albireo.client.conversation import Conversation, understood
-from albireo.client.history import pieces
+from albireo.client.errors import NodeRefused
+from albireo.client.history import ToldRows, pieces
 from albireo.client.live import matches
 from albireo.client.questions import Request
+from albireo.codec.pieces import PIECE_ENTRIES_MAX
 from albireo.model.case import Action, Case
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND
@@ -23,10 +25,14 @@ from albireo.model.value import Value
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_Row = TypeVar("_Row")
+
 GRACE_S: Final = 5.0
 """The answer of a command that runs out comes this much later than its time at most."""
-NAMES_MAX: Final = 2_000
-"""Names in one question: a node takes no question above 1 MiB."""
+NAMES_MAX: Final = PIECE_ENTRIES_MAX
+"""Names in one question: as many rows as a node gives in one piece."""
+WILD: Final = frozenset("*?[")
+"""Characters that make a name a pattern."""
 ACTION_S: Final = 20.0
 """Longest time that an action which has to be committed may take."""
 
@@ -47,29 +53,70 @@ class ItemCase(Case, frozen=True, kw_only=True, gc=False):
     item: str = ""
 
 
+class _Rows(msgspec.Struct, kw_only=True):
+    """One piece of a long answer of CORE."""
+
+    next: str
+    rows: list[Any]
+
+
 def items(patterns: Sequence[str]) -> Conversation[list[ItemReading]]:
-    """Items with their readings."""
-    reply = yield Request(what="items")
-    known = [one for one in understood("items", reply.result, list[KnownItem]) if matches(one, patterns)]
-    if not known:
-        return []
-    found: list[Reading] = []
-    for first in range(0, len(known), NAMES_MAX):
-        found += yield from readings([one.full_name for one in known[first : first + NAMES_MAX]])
+    """Items with their readings, by name."""
+    known = yield from _known(patterns)
+    if "*" in patterns:
+        found = yield from _all_rows("read", list[Reading])
+    else:
+        found = yield from readings([one.full_name for one in known])
     by_id = {one.item_id: one for one in found}
     return [
         ItemReading(name=one.full_name, item_id=one.item_id, item=one.item, reading=by_id[one.item_id])
-        for one in known
+        for one in sorted(known, key=lambda one: one.full_name)
         if one.item_id in by_id
     ]
 
 
+def _known(patterns: Sequence[str]) -> Conversation[list[KnownItem]]:
+    """Declarations of the items. Names are asked for by themselves: a node may have very many items."""
+    if not patterns:  # To a node no names are all names.
+        return []
+    if len(patterns) <= NAMES_MAX and not any(WILD.intersection(one) for one in patterns):
+        try:
+            reply = yield Request(what="items", arguments={"names": list(patterns)})
+            return list({one.item_id: one for one in understood("items", reply.result, list[KnownItem])}.values())
+        except NodeRefused:
+            pass  # One of them is none: those that there are come out of the whole list.
+    listed = yield from _all_rows("items", list[KnownItem])
+    return [one for one in listed if matches(one, patterns)]
+
+
+def _all_rows(what: str, shape: type[list[_Row]], **arguments: object) -> Conversation[list[_Row]]:
+    """All rows of an answer that CORE gives in pieces."""
+    found: list[_Row] = []
+    cursor = ""
+    while True:
+        try:
+            piece = {**arguments, "cursor": cursor, "rows_max": PIECE_ENTRIES_MAX}
+            reply = yield Request(what=what, arguments=piece)
+        except NodeRefused as error:
+            if cursor or "unknown field" not in error.reason:
+                raise
+            reply = yield Request(what=what, arguments=dict(arguments))  # Versions before 0.2 give it whole.
+            return understood(what, reply.result, shape)
+        rows = understood(what, reply.result, _Rows)
+        found += understood(what, rows.rows, shape)
+        cursor = rows.next
+        if not cursor:
+            return found
+
+
 def readings(names: Sequence[str]) -> Conversation[list[Reading]]:
     """Latest readings of these items, in this sequence."""
-    if not names:  # To a node no names are all names.
-        return []
-    reply = yield Request(what="read", arguments={"names": list(names)})
-    return understood("read", reply.result, list[Reading])
+    found: list[Reading] = []
+    for first in range(0, len(names), NAMES_MAX):
+        some = list(names[first : first + NAMES_MAX])
+        reply = yield Request(what="read", arguments={"names": some})
+        found += understood("read", reply.result, list[Reading])
+    return found
 
 
 def write(item: str, value: Value, user: str, reason: str, expires_s: float) -> Conversation[Receipt]:
@@ -88,8 +135,7 @@ def write(item: str, value: Value, user: str, reason: str, expires_s: float) -> 
 
 def cases(*, include_closed: bool) -> Conversation[list[ItemCase]]:
     """Cases, the most severe first."""
-    reply = yield Request(what="cases", arguments={"include_closed": include_closed})
-    found = understood("cases", reply.result, list[ItemCase])
+    found = yield from _all_rows("cases", list[ItemCase], include_closed=include_closed)
     return sorted(found, key=lambda one: (-one.severity, -one.case_id))
 
 
@@ -100,17 +146,13 @@ def seen_activation(case: Case | int, activation: int | None) -> tuple[int, int]
     return case, 1 if activation is None else activation
 
 
-def activation_argument(activation: int) -> dict[str, Any]:
-    """Argument of `case_action` that names an activation. The first needs none, so that a node of 0.1.0 takes it."""
-    return {"activation": activation} if activation > 1 else {}
-
-
 def act(
     action: Action, case_id: int, user: str, comment: str, duration_s: float | None = None, activation: int = 1
 ) -> Conversation[list[Case]]:
     """Act on a case; the cases that changed."""
     arguments: dict[str, Any] = {"action": action.value, "case_id": case_id, "user": user, "comment": comment}
-    arguments |= activation_argument(activation)
+    if action is Action.ACK and activation > 1:  # The first needs no name, so that a node of 0.1.0 takes it.
+        arguments["activation"] = activation
     if duration_s is not None:
         arguments["duration_ms"] = round(duration_s * 1000)
     elif action is Action.SHELVE:
@@ -125,30 +167,66 @@ def status(member: int | None) -> Conversation[dict[str, Any]]:
     return understood("status", reply.result, dict[str, Any])
 
 
+class Summing(msgspec.Struct, frozen=True, kw_only=True):
+    """How rows of the history are summed up."""
+
+    aggregate: str = ""
+    """Name of the aggregate; empty: the rows themselves."""
+    every_s: float = 0.0
+    """Length of an interval."""
+    uncertain_is_good: bool = False
+    only_raw: bool = False
+
+
+class Extent(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a long answer is wanted, and who hears how far it is."""
+
+    cursor: str = ""
+    limit: int | None = None
+    told: ToldRows | None = None
+
+
 def history(
-    names: Sequence[str],
+    wanted: str | int | Sequence[str | int],
     start: datetime | int,
     end: datetime | int | None,
-    aggregate: str,
-    every_s: float,
-    cursor: str,
+    summing: Summing,
+    extent: Extent,
 ) -> Conversation["pa.Table"]:
     """Rows of items, or an aggregate of them per interval."""
+    listed = [wanted] if isinstance(wanted, str | int) else list(wanted)
     arguments = {
-        "names": list(names),
+        "names": [one for one in listed if isinstance(one, str)],
+        "item_ids": [one for one in listed if isinstance(one, int)],
         "from_ns": wall_ns(start),
         "to_ns": wall_ns(end),
-        "aggregate": aggregate,
-        "bucket_ns": round(every_s * SECOND),
-        "cursor": cursor,
+        "aggregate": summing.aggregate,
+        "bucket_ns": round(summing.every_s * SECOND),
+        "uncertain_is_good": summing.uncertain_is_good,
+        "only_raw": summing.only_raw,
+        "cursor": extent.cursor,
     }
-    return pieces("history_piece", arguments)
+    return pieces("history_piece", arguments, extent.limit, extent.told)
 
 
-def events(start: datetime | int, end: datetime | int | None, kind: str, cursor: str) -> Conversation["pa.Table"]:
+def events(
+    start: datetime | int, end: datetime | int | None, kind: str, item_ids: Sequence[int], extent: Extent
+) -> Conversation["pa.Table"]:
     """The journal."""
-    arguments = {"from_ns": wall_ns(start), "to_ns": wall_ns(end), "kind": kind, "cursor": cursor}
-    return pieces("events_piece", arguments)
+    arguments = {
+        "from_ns": wall_ns(start),
+        "to_ns": wall_ns(end),
+        "kind": kind,
+        "item_ids": list(item_ids),
+        "cursor": extent.cursor,
+    }
+    return pieces("events_piece", arguments, extent.limit, extent.told)
+
+
+def gaps(start: datetime | int, end: datetime | int | None, item_ids: Sequence[int]) -> Conversation["pa.Table"]:
+    """Gap records that touch the range, and one of the items if some are named."""
+    arguments = {"from_ns": wall_ns(start), "to_ns": wall_ns(end), "item_ids": list(item_ids)}
+    return pieces("gaps_piece", arguments)
 
 
 def patterns_of(names: str | Sequence[str]) -> list[str]:

@@ -60,6 +60,11 @@ class Way(Lines):
             log.warning("%s: %d messages can't be read here: another version?", self._target, self._unread)
         return news
 
+    def is_locked_out(self, up: frozenset[int]) -> bool:
+        """No line is up, and of each it is certain that a key is not trusted, here or there."""
+        fates = {self.fate(line) for line in range(len(self._target.lines))}
+        return not up and fates <= {NO_KEY, ConnectionEvent.REFUSED.value}
+
     def silence(self, up: frozenset[int], what: str, wait_s: float) -> NodeUnreachable:
         """The error that says why nobody answered.
 

@@ -3,7 +3,7 @@
     <data>/history/manifest.json                                    list of the files that count; others are garbage
     <data>/history/manifest.previous.json                           the manifest before it
     <data>/history/<kind>/node=<node>/day=<YYYY-MM-DD>/<first>-<last>-<generation>.parquet
-    <data>/history/items/<generation>.parquet                       every item ever declared, as last declared
+    <data>/history/items/<generation>.parquet                       every item ever declared, with its versions
 
 `node` has `~` in place of `/`. `day` is the UTC day on which the node's CORE appended the rows (frame `node_ns`):
 not the day of their source time, which a device's clock may set to anything. `first` and `last` are the lowest and
@@ -113,7 +113,9 @@ GAPS: Final = _schema(
     _required("epoch", pa.int64()),
     _required("sequence", pa.int64()),
 )
-"""model.value.Gap, and when CORE appended it. Empty item_ids: every item of `source`. Sorted by sequence."""
+"""model.value.Gap, and when CORE appended it. Sorted by sequence. `item_ids` are named as the row is written. Empty:
+every item of the node, of the sources `core` and `history`; of another source every item that was its own at `node_ns`,
+by ITEMS: files of version 0.1.0 have such rows, and adapters that had no item then."""
 
 EVENTS: Final = _schema(
     _required("at_ns", pa.int64()),
@@ -158,8 +160,14 @@ ITEMS: Final = _schema(
     _required("unit", pa.string()),
     _required("description", pa.string()),
     _required("adapter", pa.string()),
+    _optional("stale_ns", pa.int64()),
+    _optional("valid_from_ns", pa.int64()),
+    _optional("valid_to_ns", pa.int64()),
 )
-"""Sorted by item_id. value_type as in model.value.ValueType. `adapter` says which gaps touch the item."""
+"""One row per version of an item's declaration; sorted by item_id and valid_from_ns. value_type as in
+model.value.ValueType. `stale_ns`: the item's stale time, which bounds how long a value is held. A version counts from
+`valid_from_ns` (null: nobody knows since when) to `valid_to_ns` (null: it still does): node times of the declarations,
+or of the forgetting. Files of version 0.1.0 lack the last three columns, and have one row per item."""
 
 
 class FileKind(StrEnum):
@@ -207,6 +215,8 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Hexadecimal id of the log its sequences count in."""
     content_crc: int = 0
     """CRC-32C of the file; 0: the file is older than this field."""
+    footer_crc: int = 0
+    """CRC-32C of what follows the last page: Parquet's footer, which no page checksum covers; 0: as above."""
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True):
@@ -259,8 +269,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[FileEntry, ...] = ()
     retired: tuple[Retired, ...] = ()
     holes: tuple[Hole, ...] = ()
+    cut_off: tuple[FileEntry, ...] = ()
+    """Files of rows whose branch of the log was left; they are kept, and part of no answer."""
     filled: int = 0
-    """Grows when rows below `position` are added, or a hole goes; whoever has read files up to there reads anew."""
+    """Grows when rows below `position` are added or cut off, or a hole goes; whoever has read files up to there reads
+    anew."""
     crc: int = 0
     """CRC-32C of this manifest's JSON with crc 0."""
 
@@ -302,7 +315,7 @@ def decode_manifest(buffer: bytes) -> Manifest:
     # Over the bytes as they stand: a later version's fields, which this one does not know, must not look like damage.
     if crc32c(_CRC_FIELD.sub(b'"crc":0', buffer, count=1)) != manifest.crc:
         raise DecodeError(0, "the manifest's checksum does not fit its content")
-    paths = [entry.path for entry in manifest.files] + [one.path for one in manifest.retired]
+    paths = [entry.path for entry in (*manifest.files, *manifest.cut_off)] + [one.path for one in manifest.retired]
     for path in paths + [hole.gap for hole in manifest.holes]:
         if not is_inside(path):
             raise DecodeError(0, f"path {path!r} leads out of the history folder")

@@ -18,7 +18,7 @@ from albireo.codec.errors import DecodeError
 from albireo.model.case import Case
 from albireo.model.command import Command, Receipt
 from albireo.model.feature import FIRST_LEVEL
-from albireo.model.item import KnownItem
+from albireo.model.item import DataItem, KnownItem
 from albireo.model.value import Gap
 
 PRODUCER: Final = struct.Struct("<QQ")
@@ -215,6 +215,8 @@ LEVELS: Final[dict[type[Record], int]] = {
 """Feature level that brought each kind of record (model/feature.py); a log below it holds none of that kind."""
 REFERENCE_LEVEL: Final = 2
 """Feature level that brought references (`Kind.REFERENCE`)."""
+FROZEN_LEVEL: Final = 3
+"""Feature level that brought the settings `frozen_s` and `counter_range` of an item, and so the condition `frozen`."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Record])
@@ -225,6 +227,16 @@ def may_append(record: Record, level: int) -> bool:
     if isinstance(record, FeatureRaised):
         return record.level == level + 1
     return LEVELS[type(record)] <= level
+
+
+def item_at(item: DataItem, level: int) -> DataItem:
+    """The item as a log of this feature level takes it: without settings that earlier software can't decode."""
+    alarm = item.alarm
+    if level < FROZEN_LEVEL and alarm is not None and alarm.frozen_s is not None:
+        item = msgspec.structs.replace(item, alarm=msgspec.structs.replace(alarm, frozen_s=None))
+    if level < FROZEN_LEVEL and item.counter_range is not None:
+        item = msgspec.structs.replace(item, counter_range=None)
+    return item
 
 
 def encode_body(producer_id: int, producer_sequence: int, payload: bytes) -> bytes:

@@ -5,7 +5,6 @@ a value below one that was there before came from an order that was overtaken.
 """
 
 import threading
-import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -24,7 +23,7 @@ REFUSING: Final = ("plc", "gate")
 PLAIN: Final = ("stamp", "lease")
 LEVELS: Final = (*REFUSING, *PLAIN)
 PAUSE_S: Final = 0.1
-EXPIRES_MS: Final = 1_000
+EXPIRES_S: Final = 1.0
 ANSWER_S: Final = 5.0
 SPEEDS: Final = range(30, 101)
 """Values that the guarded set point takes."""
@@ -47,7 +46,7 @@ class OutputWriter(Worker):
             self._is_writing.clear()
 
     def _work(self) -> None:
-        with connect(self._members, keys=self._keys, timeout_s=ANSWER_S, waits=False) as client:
+        with connect(self._members, keys=self._keys, timeout_s=ANSWER_S, name="drill", waits=False) as client:
             while not self._is_stopping.wait(PAUSE_S):
                 if self._is_writing.is_set():
                     self._order(client)
@@ -56,18 +55,11 @@ class OutputWriter(Worker):
         self._number += 1
         value = SPEEDS[self._number % len(SPEEDS)] if self.level == "plc" else self._number
         try:
-            answer = client.ask(
-                "write",
-                item=f"out_{self.level}",
-                value=value,
-                command_id=str(uuid.uuid4()),
-                user="drill",
-                expires_ms=EXPIRES_MS,
-            )
+            receipt = client.write(f"out_{self.level}", value, expires_s=EXPIRES_S)
         except ClientError as error:
             self.outcomes[type(error).__name__] += 1
             return
-        self.outcomes[str(answer["outcome"]) if isinstance(answer, dict) else "?"] += 1
+        self.outcomes[receipt.outcome] += 1
 
 
 class OutputJudgement(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,14 +8,12 @@ They run in a thread of this program: they are the judge's own eyes, and no faul
 gate, a process beside this one.
 """
 
-import asyncio
 import logging
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from albireo.drill.ground import DrillError
+from albireo.drill.serving import ServingThread
 from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
@@ -35,63 +33,34 @@ GUARDED: Final = "speed_limit"
 """The set point of p1 that the mailbox reaches."""
 POLL_MS: Final = 250
 SETTLE_MS: Final = 20
-START_S: Final = 10.0
 
 _TABLE: Final = "name,kind,address,type,writable,target,minimum,maximum"
 
 
-class Plcs(threading.Thread):
+class Plcs(ServingThread):
     """All PLCs of a drill, at one address."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(name="plcs", daemon=True)
+        super().__init__("simulated PLCs")
         self.address = address
         self.ports: dict[str, int] = {}
         self.carried: dict[str, list[CarriedOrder]] = {name: [] for name in NAMES}
         """Writes of outputs by PLC, in sequence; grows while they run."""
         self.servers: dict[str, PlcServer] = {}
-        self._is_ready = threading.Event()
-        self._failure = ""
-        self._loop = asyncio.new_event_loop()
-        self._end = asyncio.Event()
-
-    def begin(self) -> None:
-        """Returns when their ports are open.
-
-        Raises:
-            DrillError: they are not.
-        """
-        self.start()
-        if not self._is_ready.wait(START_S) or self._failure:
-            raise DrillError(f"the simulated PLCs did not start: {self._failure or 'too slow'}")
-
-    def end(self) -> None:
-        if self.is_alive():
-            self._loop.call_soon_threadsafe(self._end.set)
-            self.join()
 
     def apply(self, name: str, faults: PlcFaults) -> None:
         """Set the faults of the PLC `name` from now on."""
-        asyncio.run_coroutine_threadsafe(self.servers[name].apply(faults), self._loop).result(START_S)
+        self.carry_out(self.servers[name].apply(faults))
 
-    def run(self) -> None:
+    async def open(self) -> None:
         logging.getLogger("pymodbus").setLevel(logging.CRITICAL)  # It tells of every connection that breaks.
-        try:
-            self._loop.run_until_complete(self._serve())
-        except OSError as error:
-            self._failure = str(error)
-        finally:
-            self._is_ready.set()
-            self._loop.close()
-
-    async def _serve(self) -> None:
         self.servers = {name: PlcServer(PLCS["p1"], self.address, is_guarded=True) for name in NAMES}
         for name, server in self.servers.items():
             server.on_carried = self.carried[name].append
             await server.start()
             self.ports[name] = server.port
-        self._is_ready.set()
-        await self._end.wait()
+
+    async def shut(self) -> None:
         for server in self.servers.values():
             await server.stop()
 

@@ -64,6 +64,8 @@ ROLE_ASKED_NS: Final = SECOND
 """Interval at which a member that stands by says that it is there."""
 STOP_WAIT_NS: Final = 2 * SECOND
 """Longest time that a clean stop waits for CORE to commit what was handed over."""
+SAMPLES_WITHIN: Final = 4
+"""Samples of a standing item within its `stale_s`: a poll that is late by half of it is no stale case."""
 
 
 class Comm:
@@ -132,7 +134,7 @@ class Comm:
         """Everything is news, and what was not committed before is no more: CORE writes the gap."""
         own = tuple(self._adapter.items)
         self._band = DeadBand(
-            [one.value_type for one in own],
+            own,
             self._adapter.dead_bands,
             np.array([_heartbeat_ns(one, self._config.heartbeat_ms) for one in own], np.int64),
             self._actor.wall_ns(),
@@ -362,10 +364,11 @@ def _refusal(name: str, word: AppendRefused) -> str:
 
 
 def _heartbeat_ns(item: DataItem, heartbeat_ms: int) -> int:
-    """Longest time between two samples: two fit into the item's own limit, so that one late poll is no stale case."""
-    stale_s = item.alarm.stale_s if item.alarm is not None else None
-    own_ns = heartbeat_ms * MS
-    return own_ns if stale_s is None else min(own_ns, int(stale_s * SECOND / 2))
+    """Longest time between two samples: four fit into the times by which CORE judges that polls no longer confirm the
+    item, or confirm the same number for ever."""
+    alarm = item.alarm
+    limits = () if alarm is None else (alarm.stale_s, alarm.frozen_s)
+    return min([heartbeat_ms * MS, *(int(one * SECOND / SAMPLES_WITHIN) for one in limits if one is not None)])
 
 
 def create(arguments: Mapping[str, object]) -> Comm:

@@ -15,7 +15,7 @@ class CommConfig(msgspec.Struct, frozen=True, kw_only=True):
     backoff_min_ms: int = 500
     backoff_max_ms: int = 2_000
     heartbeat_ms: int = 10_000
-    """An item that stands still is sent at least this often, and twice within its own `stale_s`."""
+    """An item that stands still is sent at least this often, and four times within its own `stale_s` or `frozen_s`."""
     diagnostics_ms: int = 5_000
     queue_mib: int = 32
     """Samples that wait for CORE; beyond it the oldest are dropped and become a gap record."""

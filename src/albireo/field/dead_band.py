@@ -3,9 +3,11 @@
 A value is sent when it moved by more than the item's dead band since the last one sent, when its quality changed, or
 when the item's heartbeat is due. Columns in, columns out; no Python object per value (strings excepted).
 
+Whatever an alarm would be judged by goes out although the dead band would keep it (alarm_news.py).
+
 It also knows since when an item has no communication, and so where a gap begins and ends.
 
-Spec: ADR-0032; OPC UA Part 8, 7.2.2 (AbsoluteDeadband).
+Spec: ADR-0032, ADR-0164; OPC UA Part 8, 7.2.2 (AbsoluteDeadband).
 """
 
 from collections.abc import Sequence
@@ -15,9 +17,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from albireo.field.alarm_news import AlarmNews
 from albireo.field.contract import PolledColumns
 from albireo.machine.producer.flight import Loss
 from albireo.model.instant import Instant, WallTime
+from albireo.model.item import DataItem
 from albireo.model.quality import BAD_CLASS, BAD_NO_COMMUNICATION, BAD_WAITING_FOR_INITIAL_DATA, SEVERITY_SHIFT
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import ValueType
@@ -49,20 +53,21 @@ class DeadBand:
 
     def __init__(
         self,
-        value_types: Sequence[ValueType],
+        items: Sequence[DataItem],
         widths: NDArray[np.float64],
         heartbeat_ns: NDArray[np.int64],
         began_ns: WallTime,
     ) -> None:
         """
         Args:
-            value_types: of each item, in row order.
+            items: in row order.
             widths: dead band of each item, engineering units, >= 0; ignored for bool and string.
             heartbeat_ns: longest time between two samples of each item.
             began_ns: wall time of the start; a gap that has no earlier value begins here.
         """
-        count = len(value_types)
-        self._types = np.array(value_types, np.uint8)
+        count = len(items)
+        self._types = np.array([one.value_type for one in items], np.uint8)
+        self._alarms = AlarmNews(items)
         self._width = widths
         self._heartbeat_ns = heartbeat_ns
         self._float = np.zeros(count, np.float64)
@@ -71,6 +76,7 @@ class DeadBand:
         self._quality = np.full(count, BAD_WAITING_FOR_INITIAL_DATA, np.uint32)
         self._sent_at = np.full(count, _NEVER, np.int64)
         self._seen_ns = np.full(count, began_ns, np.int64)
+        self._seen_at = np.full(count, _NEVER, np.int64)
 
     def take(self, polled: Sequence[PolledColumns], now: Instant, source_ns: WallTime, node_ns: WallTime) -> PollNews:
         """One poll.
@@ -78,25 +84,32 @@ class DeadBand:
         Args:
             polled: what the adapter gave.
             now: boot clock, for the heartbeats.
-            source_ns: wall time of the poll, for values without a time of their own.
-            node_ns: wall time at which they had arrived.
+            source_ns: wall time of the poll, for values without a time of their own; it is their node time too, by
+                which CORE knows that no device has stamped them.
+            node_ns: wall time at which the others had arrived.
         """
         batches: list[SampleBatch] = []
         returned: list[_Returned] = []
         for columns in polled:
-            times = columns.source_ns
+            times, arrived_ns = columns.source_ns, node_ns
             if times is None:
-                times = np.full(len(columns.rows), source_ns, np.int64)
+                times, arrived_ns = np.full(len(columns.rows), source_ns, np.int64), source_ns
             back = self._returned(columns)
             if back.any():
                 rows = columns.rows[back]
-                returned.append(_Returned(rows, self._seen_ns[rows], times[back]))
+                returned.append(_Returned(rows, self._gap_from(rows, times[back], now), times[back]))
             value = self._meant(columns)
-            chosen = np.flatnonzero(self._is_news(columns, value, now))
+            news = self._is_news(columns, value, now)
+            if not isinstance(value, Strings):
+                before = self._alarms.judge(columns, value, times, arrived_ns, news)
+                if before is not None:
+                    batches.append(before)
+            chosen = np.flatnonzero(news)
             if len(chosen):
-                batches.append(self._sent(columns, value, chosen, times, now, node_ns))
-            spoke = columns.quality != BAD_NO_COMMUNICATION
-            self._seen_ns[columns.rows[spoke]] = times[spoke]
+                batches.append(self._sent(columns, value, chosen, times, now, arrived_ns))
+            spoke = columns.rows[columns.quality != BAD_NO_COMMUNICATION]
+            self._seen_ns[spoke] = times[columns.quality != BAD_NO_COMMUNICATION]
+            self._seen_at[spoke] = now
         return PollNews(batches=tuple(batches), losses=_losses(returned))
 
     def lost(self, now: Instant, at_ns: WallTime) -> PollNews:
@@ -150,14 +163,23 @@ class DeadBand:
             text = value.to_list()
             news |= np.array([new != self._text[row] for new, row in zip(text, rows.tolist(), strict=True)], np.bool_)
         elif columns.value_type is ValueType.FLOAT64:
-            news |= np.abs(value - self._float[rows]) > self._width[rows]
+            last_float = self._float[rows]
+            with np.errstate(invalid="ignore"):  # Between two infinite values.
+                is_near = np.abs(value - last_float) <= self._width[rows]
+            has_moved = (value != last_float) & ~(np.isnan(value) & np.isnan(last_float))
+            news |= has_moved & (~is_near | self._is_watched(rows, now))
         else:
             last = self._int[rows]
             width = self._width[rows]
             # The difference in float64 would lose the last bits of a counter: without a width, any change counts.
             apart = np.abs(value.astype(np.float64) - last) > width
-            news |= (value != last) & (apart | (width == 0) | (columns.value_type is ValueType.BOOL))
+            apart |= (width == 0) | (columns.value_type is ValueType.BOOL) | self._is_watched(rows, now)
+            news |= (value != last) & apart
         return news
+
+    def _is_watched(self, rows: NDArray[np.intp], now: Instant) -> NDArray[np.bool_] | bool:
+        """Mark items of which any change is news, because for a while nothing could show that they are not frozen."""
+        return now - self._sent_at[rows] >= self._alarms.moves_ns[rows] if self._alarms.has_frozen else False
 
     def _sent(
         self,
@@ -179,6 +201,7 @@ class DeadBand:
                 self._float[rows] = value
             else:
                 self._int[rows] = value
+            self._alarms.sent(rows, value)
         quality = columns.quality[chosen]
         self._quality[rows] = quality
         self._sent_at[rows] = now
@@ -195,6 +218,13 @@ class DeadBand:
         was_lost = self._quality[columns.rows] == BAD_NO_COMMUNICATION
         is_back: NDArray[np.bool_] = was_lost & (columns.quality != BAD_NO_COMMUNICATION)
         return is_back
+
+    def _gap_from(self, rows: NDArray[np.intp], to_ns: NDArray[np.int64], now: Instant) -> NDArray[np.int64]:
+        """Last time of each item before its gap; where a clock was set back meanwhile, by the length of the gap."""
+        from_ns = self._seen_ns[rows]
+        known = self._seen_at[rows] != _NEVER
+        length = np.where(known, now - np.where(known, self._seen_at[rows], now), 0)
+        return np.where(from_ns > to_ns, to_ns - length, from_ns)
 
 
 def _losses(returned: Sequence[_Returned]) -> tuple[Loss, ...]:

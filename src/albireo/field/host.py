@@ -43,6 +43,9 @@ FAMILY_NS: Final = 10 * SECOND
 SENSORS_MAX: Final = 64
 """Temperatures declared at most."""
 
+UNREADABLE: Final = (OSError, psutil.Error, RuntimeError, AttributeError, LookupError)
+"""Errors of a reading whose thing is not there: a process that ended, a sensor that was pulled, with or without its
+chip, a function that psutil does not have here."""
 _NOT_WORD: Final = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -139,7 +142,7 @@ class HostAdapter:
         for probe in self._probes:
             try:
                 values.append(probe.read())
-            except (OSError, psutil.Error, RuntimeError):  # A sensor that was pulled, a process that ended.
+            except UNREADABLE:
                 values.append(None)
                 failed += 1
         return values, failed
@@ -183,7 +186,7 @@ def _can_be_read(probe: Probe) -> bool:
     """Absent things are not declared; this first reading also starts the rates."""
     try:
         probe.read()
-    except (OSError, psutil.Error, RuntimeError, AttributeError, IndexError, KeyError):
+    except UNREADABLE:
         return False
     return True
 
@@ -322,15 +325,25 @@ def _temperatures(make: _Make) -> list[Probe]:
             names.add(name)
             found.append(
                 make.real(
-                    name, "°C", f"{chip} {entry.label}".strip(), _temperature(chip, index),
+                    name, "°C", f"{chip} {entry.label}".strip(), _temperature(chip, index, len(entries), entry.label),
                     dead_band=0.5, alarm=_heat(entry.high, entry.critical),
                 )
             )  # fmt: skip
     return found
 
 
-def _temperature(chip: str, index: int) -> Callable[[], float | None]:
-    return lambda: float(psutil.sensors_temperatures()[chip][index].current)
+def _temperature(chip: str, index: int, count: int, label: str) -> Callable[[], float | None]:
+    def read() -> float:
+        entries = psutil.sensors_temperatures()[chip]
+        if len(entries) == count and entries[index].label == label:
+            return float(entries[index].current)
+        # Another sensor of the chip has gone or come, and the places are not what they were.
+        named = [one for one in entries if label and one.label == label]
+        if len(named) != 1:
+            raise LookupError(f"{chip} {label or index} is gone")
+        return float(named[0].current)
+
+    return read
 
 
 def _heat(high: float | None, critical: float | None) -> AlarmSettings:

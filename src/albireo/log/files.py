@@ -73,6 +73,14 @@ class FileSystem(Protocol):
 
     def rename(self, source: Path, target: Path) -> None: ...
 
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name on the same file system.
+
+        Raises:
+            FileExistsError: that name is taken; nothing has changed.
+        """
+        ...
+
     def unlink(self, path: Path) -> None: ...
 
     def make_directory(self, path: Path) -> None:
@@ -136,6 +144,9 @@ class OsFileSystem:
 
     def rename(self, source: Path, target: Path) -> None:
         os.rename(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        os.link(source, target)
 
     def unlink(self, path: Path) -> None:
         os.unlink(path)

@@ -21,8 +21,8 @@ DELAY_MS_MAX = 7 * 86_400_000
 class Condition(StrEnum):
     """Condition that can be wrong with an item; each has cases of its own.
 
-    After OPC UA Part 9, 5.8 (limit, rate of change, discrete and off-normal alarms), plus stale and device lost, which
-    the standard leaves to the vendor.
+    After OPC UA Part 9, 5.8 (limit, rate of change, discrete and off-normal alarms), plus stale, frozen and device
+    lost, which the standard leaves to the vendor. A new one comes last: snapshots count them.
     """
 
     HI_HI = "hi_hi"
@@ -33,6 +33,7 @@ class Condition(StrEnum):
     STALE = "stale"
     OFF_NORMAL = "off_normal"
     DEVICE_LOST = "device_lost"
+    FROZEN = "frozen"
 
 
 class AlarmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -43,15 +44,17 @@ class AlarmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     lo: float | None = None
     lo_lo: float | None = None
     hysteresis: float = 0.0
-    """Distance inside a limit at which it clears; engineering units."""
+    """Distance inside a limit at which a raised condition clears; engineering units."""
     on_delay_ms: int = 0
-    """Time that a condition must hold before a case is raised."""
+    """Time for which the value must be beyond the limit itself before a case is raised."""
     off_delay_ms: int = 0
-    """Time that a condition must be gone before a case clears."""
+    """Time for which the value must be back inside by the hysteresis before a case clears."""
     rate_per_s: float | None = None
-    """Largest change per second, either way."""
+    """Largest change per second between two samples, either way."""
     stale_s: float | None = None
-    """Longest time without a new sample or a sign of life from the adapter that polls it."""
+    """Longest time without a sample."""
+    frozen_s: float | None = None
+    """Longest time for which samples may tell the same number."""
     off_normal: bool | None = None
     """Value of a bool item that is in alarm."""
     is_device_state: bool = False
@@ -73,9 +76,9 @@ class AlarmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             raise ValueError(f"delays must be within 0..{DELAY_MS_MAX} ms")
         if not 1 <= self.severity <= 1000:
             raise ValueError("severity must be within 1..1000")
-        for positive in (self.rate_per_s, self.stale_s):
+        for positive in (self.rate_per_s, self.stale_s, self.frozen_s):
             if positive is not None and not 0 < positive < math.inf:
-                raise ValueError("rate_per_s and stale_s must be finite and above 0")
+                raise ValueError("rate_per_s, stale_s and frozen_s must be finite and above 0")
 
 
 class DataItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -92,6 +95,9 @@ class DataItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Least value of a set point; a write below it is refused."""
     maximum: float | None = None
     """Largest value of a set point; a write above it is refused."""
+    counter_range: float | None = None
+    """Values that it can count before it begins again, in engineering units; negative if its scale is. A change that
+    passing the end explains within `rate_per_s` is no rate."""
     alarm: AlarmSettings | None = None
     was: str = ""
     """Local name that the item had before. If nobody declares that any more its id goes over, and with it history and

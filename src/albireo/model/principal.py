@@ -7,6 +7,7 @@
 Not done here: which messages are heard from whom (codec/principal.py).
 """
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -15,6 +16,13 @@ MEMBER_ENDINGS: Final = ("[primary]", "[backup]")
 LOCAL_PREFIX: Final = "local:"
 """Begin of the name of a process on this machine; no key is trusted under such a name."""
 ANYBODY: Final = ""
+KEY_NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:/\[\]~@\-]{0,63}$"
+"""Names that a key may have, but those that begin with LOCAL_PREFIX. Those of the topology fit: `root[primary]`,
+`witness:w1`; and `operator@desk`."""
+KEY_NAME_WORDS: Final = (
+    f"up to 64 letters, digits and _ . : / [ ] ~ @ -, beginning with a letter or digit, not with {LOCAL_PREFIX}"
+)
+"""The same for people."""
 
 
 class PrincipalKind(StrEnum):
@@ -45,6 +53,11 @@ def kind_of(name: str) -> PrincipalKind:
     if name.endswith(MEMBER_ENDINGS):
         return PrincipalKind.MEMBER
     return PrincipalKind.PROGRAM if name else PrincipalKind.ANYBODY
+
+
+def is_key_name(name: str) -> bool:
+    """Whether a key may have this name."""
+    return re.fullmatch(KEY_NAME_PATTERN[1:-1], name) is not None and not name.startswith(LOCAL_PREFIX)
 
 
 def local_name(address: str) -> str:

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.model.value import Value, ValueType
+from albireo.model.value import EXACT, Value, ValueType
 
 
 class Strings(msgspec.Struct, frozen=True, eq=False):
@@ -47,6 +47,12 @@ class Strings(msgspec.Struct, frozen=True, eq=False):
 Column = NDArray[np.float64] | NDArray[np.int64] | NDArray[np.uint8] | Strings
 
 
+def narrowed(edge: NDArray[np.float64], towards: float) -> NDArray[np.float64]:
+    """Edges of intervals, moved inward where an integer beyond an edge may be the edge itself as a float."""
+    is_inexact = (np.abs(edge) >= EXACT) & np.isfinite(edge)
+    return np.where(is_inexact, np.nextafter(edge, towards), edge)
+
+
 class SampleBatch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """n samples of one value type, in the order of acquisition.
 
@@ -59,7 +65,8 @@ class SampleBatch(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     source_ns: NDArray[np.int64]
     """Wall time of the device, or of the poll where the device gives none."""
     node_ns: NDArray[np.int64]
-    """Wall time of the node when the value arrived."""
+    """Wall time of the node when the value arrived. Equal to `source_ns`: no other clock has stamped the value, so it
+    counts in the order of arrival."""
     value: Column
     """Values as float64, int64, bool as u8 (0 or 1), or strings. Under a bad quality a value means nothing: it is the
     last known one, or 0."""

@@ -22,7 +22,7 @@ class SparkConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Input of one task. A quarter of Spark's default, so that a day of 100 MB still uses every core."""
 
     is_short: bool = False
-    """Little to do: the JVM compiles quickly instead of well, which saves a third of the processor time of a small pass
+    """Little to do: the JVM compiles quickly instead of well, which saves a third of the processor time of a small run
     and costs a large one half of its speed (ADR-0070)."""
 
     def __post_init__(self) -> None:

@@ -1,41 +1,43 @@
-"""Delta tables without Delta's jars: Spark tasks write Parquet, the driver commits with delta-rs.
+"""Delta tables without Delta's jars: Spark tasks write Parquet, the driver commits, delta-rs reads.
 
     stage     tasks write files into a folder that no table knows
-    move      the driver renames them into the table's folder (same file system)
-    commit    one transaction adds them and removes the files of the partitions they replace
+    commit    they are moved and named in one entry of the table's log (pipeline.commit)
 
-Until the commit nothing is visible; after a crash before it the files are orphans that `vacuumed` takes away. Each
-commit carries the watermark of its input (log, position, complete-to), in the transaction's metadata and as an
-application transaction, so that the next pass knows what it need not do again.
+Until the commit nothing is visible; after a crash before it the files are orphans that `cleaned` takes away. Each
+commit carries the number of its run as an application transaction, and the watermark of its input beside it, so that
+the next run knows what it need not do again.
 
 The tables' folder must be one file system that the driver and every task see; a rename must stay inside it.
 
-Spec: ADR-0071; Delta transaction protocol (add, remove, txn, commitInfo).
+Spec: ADR-0071, ADR-0171; Delta transaction protocol (add, remove, txn, commitInfo).
 """
 
+import contextlib
 import json
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import msgspec
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from albireo.codec.history import Hole
 from albireo.pipeline.errors import OutputUnusable
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Grows when a table's meaning changes: an older table is then built anew from the whole history."""
+APPLICATION: Final = "albireo"
+"""Name under which a table's log has the number of the last run that it took in."""
 WATERMARK_KEY: Final = "albireo"
 COMMITS_LOOKED_AT: Final = 50
-"""Newest commits searched for a watermark; vacuum and compaction write commits without one."""
+"""Newest commits searched for a watermark; what others do to a table comes without one."""
 OLD_FILES_KEPT: Final = timedelta(hours=24)
 """A reader of an older version of a table has this long before its files are removed."""
 
@@ -49,6 +51,8 @@ class Watermark(msgspec.Struct, frozen=True, kw_only=True):
     complete_to_ns: int
     filled: int = 0
     """Count in the manifest: another number says that rows from before the position were added since."""
+    holes: tuple[Hole, ...] = ()
+    """Holes of the history: rows from before the position that were added since lie in them."""
     format: int = FORMAT
 
 
@@ -61,8 +65,40 @@ class StagedFile(msgspec.Struct, frozen=True, kw_only=True):
     partition: dict[str, str]
     rows: int
     size_bytes: int
+    modified_ms: int
     stats: str
     """Delta's JSON: numRecords, minValues, maxValues of the integer columns."""
+
+
+class TableFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a table, as the table's log tells of it."""
+
+    path: str
+    """Relative, as the log spells it."""
+    partition: dict[str, str]
+    rows: int
+    size_bytes: int
+    item_ids: tuple[int, int] | None = None
+    """Smallest and largest `item_id` in it; None where the log does not tell."""
+
+
+class TableState(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a table."""
+
+    version: int = -1
+    """-1: there is no table yet."""
+    run: int | None = None
+    """Number of the last run in it."""
+    table_id: str = ""
+    schema: str = ""
+    """Delta's JSON of its columns."""
+    partition_by: tuple[str, ...] = ()
+    writer_version: int = 0
+    files: tuple[TableFile, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return sum(one.rows for one in self.files)
 
 
 def stage(frame: DataFrame, folder: Path, partition_by: Sequence[str] = ()) -> list[StagedFile]:
@@ -89,8 +125,35 @@ def staged_files(folder: Path) -> list[StagedFile]:
     return files
 
 
+def schema_json(schema: StructType) -> str:
+    """Delta's JSON of a table's columns."""
+    text: str = Schema.from_arrow(to_arrow_schema(schema, timezone="UTC")).to_json()
+    return text
+
+
+def read_state(table: Path) -> TableState:
+    """The newest version of the table, from its log alone.
+
+    Raises:
+        OutputUnusable: there is something, and it is not a Delta table that can be read.
+    """
+    opened = opened_table(table)
+    if opened is None:
+        return TableState()
+    metadata = opened.metadata()
+    return TableState(
+        version=opened.version(),
+        run=opened.transaction_version(APPLICATION),
+        table_id=str(metadata.id),
+        schema=opened.schema().to_json(),
+        partition_by=tuple(metadata.partition_columns),
+        writer_version=opened.protocol().min_writer_version,
+        files=_table_files(opened, metadata.partition_columns),
+    )
+
+
 def watermark(table: Path) -> Watermark | None:
-    """Watermark in the table's newest commit of ours; None where there is no table or it is of another format."""
+    """Watermark in the table's newest commit of ours; None where there is none, or one of another format."""
     opened = opened_table(table)
     if opened is None:
         return None
@@ -104,50 +167,6 @@ def watermark(table: Path) -> Watermark | None:
     return None
 
 
-def commit(
-    table: Path,
-    schema: StructType,
-    files: Sequence[StagedFile],
-    mark: Watermark,
-    *,
-    partition_by: Sequence[str] = (),
-    replaced_from: str | None = None,
-) -> None:
-    """Makes `files` part of the table, in place of what they replace, in one transaction.
-
-    Args:
-        schema: of the table, partition columns included.
-        replaced_from: old files go whose first partition value is this or a later one; None: every old file goes.
-    Raises:
-        OutputUnusable: the table can't be written.
-    """
-    added = [_moved(file, table) for file in files]
-    properties = CommitProperties(
-        custom_metadata={WATERMARK_KEY: msgspec.json.encode(mark).decode()},
-        app_transactions=[Transaction(f"albireo/{mark.log_id}", mark.sequence)],
-    )
-    delta_schema = Schema.from_arrow(to_arrow_schema(schema, timezone="UTC"))
-    try:
-        opened = opened_table(table)
-        if opened is None:
-            create_table_with_add_actions(
-                str(table), delta_schema, added, "error", list(partition_by), commit_properties=properties
-            )
-        elif opened.schema() != delta_schema:
-            opened.create_write_transaction(
-                added, "overwrite", delta_schema, list(partition_by), commit_properties=properties
-            )
-        else:
-            gone = _removed(opened, replaced_from, partition_by)
-            opened.create_write_transaction(
-                [*added, *gone], "append", delta_schema, list(partition_by), commit_properties=properties
-            )
-    except (DeltaError, OSError) as error:
-        raise OutputUnusable(
-            f"the table {table} can't be written ({error})", "check the disk, or use a fresh --out"
-        ) from error
-
-
 def opened_table(table: Path) -> Any | None:
     """The table as delta-rs sees it, None where there is none.
 
@@ -158,45 +177,61 @@ def opened_table(table: Path) -> Any | None:
         return DeltaTable(str(table)) if DeltaTable.is_deltatable(str(table)) else None
     except (DeltaError, OSError, ValueError) as error:
         raise OutputUnusable(
-            f"the table {table} can't be read ({error})", "remove it; the next pass builds it anew from the history"
+            f"the table {table} can't be read ({error})", "remove it; the next run builds it anew from the history"
         ) from error
 
 
-def row_count(table: Path) -> int:
-    """Rows of the table's newest version, from its log alone."""
-    opened = opened_table(table)
-    if opened is None:
-        return 0
-    return sum(int(count.as_py()) for count in opened.get_add_actions(flatten=True)["num_records"])
-
-
-def day_files(table: Path, day: str) -> list[Path]:
+def day_files(table: Path, state: TableState, day: str) -> list[Path]:
     """Paths of the files of one day of a table that is partitioned by `day`."""
-    opened = opened_table(table)
-    if opened is None:
-        return []
-    actions = opened.get_add_actions(flatten=True)
-    known = zip(actions["path"], actions["partition.day"], strict=True)
-    return [table / unquote(path.as_py()) for path, its_day in known if its_day.as_py() == day]
+    return [table / unquote(one.path) for one in state.files if one.partition.get("day") == day]
 
 
-def vacuumed(table: Path) -> None:
+def cleaned(table: Path) -> None:
     """Removes files that no version of the last 24 hours has, orphans of a crash included."""
     opened = opened_table(table)
-    if opened is not None:
-        hours = int(OLD_FILES_KEPT.total_seconds() // 3600)
-        opened.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+    if opened is None:
+        return
+    hours = int(OLD_FILES_KEPT.total_seconds() // 3600)
+    # Only asked: delta-rs would note in the log what it removes, and not sync that.
+    for old in opened.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True):
+        with contextlib.suppress(OSError):  # The next run finds it again; this one has done its work.
+            (table / unquote(old)).unlink()
+
+
+def _table_files(opened: Any, partition_by: Sequence[str]) -> tuple[TableFile, ...]:
+    actions = opened.get_add_actions(flatten=True)
+    if not actions.num_rows:
+        return ()
+    known = set(actions.schema.names)
+    wanted = ["path", "size_bytes", "num_records", *(f"partition.{name}" for name in partition_by)]
+    columns = {name: [one.as_py() for one in actions[name]] for name in wanted}
+    bounds: list[tuple[int, int] | None] = [None] * len(columns["path"])
+    if {"min.item_id", "max.item_id"} <= known:
+        pairs = zip(actions["min.item_id"], actions["max.item_id"], strict=True)
+        bounds = [None if low.as_py() is None else (low.as_py(), high.as_py()) for low, high in pairs]
+    return tuple(
+        TableFile(
+            path=columns["path"][index],
+            partition={name: str(columns[f"partition.{name}"][index]) for name in partition_by},
+            rows=columns["num_records"][index] or 0,
+            size_bytes=columns["size_bytes"][index],
+            item_ids=bounds[index],
+        )
+        for index in range(len(columns["path"]))
+    )
 
 
 def _staged(path: Path, folder: Path, metadata: Any) -> StagedFile:
     relative = path.relative_to(folder)
     pairs = [part.partition("=") for part in relative.parts[:-1]]
+    known = path.stat()
     return StagedFile(
         path=path,
         relative=relative.as_posix(),
         partition={unquote(name): unquote(value) for name, _, value in pairs},
         rows=metadata.num_rows,
-        size_bytes=path.stat().st_size,
+        size_bytes=known.st_size,
+        modified_ms=known.st_mtime_ns // 1_000_000,
         stats=_stats(metadata),
     )
 
@@ -216,34 +251,3 @@ def _stats(metadata: Any) -> str:
                 lows[name] = min(lows.get(name, known.min), known.min)
                 highs[name] = max(highs.get(name, known.max), known.max)
     return json.dumps({"numRecords": metadata.num_rows, "minValues": lows, "maxValues": highs})
-
-
-def _moved(file: StagedFile, table: Path) -> AddAction:
-    target = table / file.relative
-    target.parent.mkdir(parents=True, exist_ok=True)
-    file.path.rename(target)
-    return AddAction(
-        path=quote(file.relative, safe="/=:"),
-        size=file.size_bytes,
-        partition_values=dict(file.partition),
-        modification_time=target.stat().st_mtime_ns // 1_000_000,
-        data_change=True,
-        stats=file.stats,
-    )
-
-
-def _removed(opened: Any, replaced_from: str | None, partition_by: Sequence[str]) -> list[Any]:
-    """Remove actions for the old files of the replaced partitions."""
-    actions = opened.get_add_actions(flatten=True)
-    paths = [path.as_py() for path in actions["path"]]
-    if partition_by:
-        values = [[value.as_py() for value in actions[f"partition.{name}"]] for name in partition_by]
-    else:
-        values = []
-    newest_ms = max((int(one.as_py()) for one in actions["modification_time"]), default=0)
-    gone = []
-    for index, path in enumerate(paths):
-        partition = {name: str(column[index]) for name, column in zip(partition_by, values, strict=True)}
-        if replaced_from is None or partition[partition_by[0]] >= replaced_from:
-            gone.append(RemoveAction(path, True, newest_ms, None, partition))
-    return gone

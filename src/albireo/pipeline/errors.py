@@ -3,8 +3,10 @@
 PipelineError
 ├── JavaMissing          no Java that can run Spark
 ├── SparkFailed          Spark did not start, or a job of it failed for a reason of its own
-├── OutputBusy           another pass is at work on the same output directory
+├── OutputBusy           another run is at work on the same output directory
 ├── OutputUnusable       the output directory or a table in it can't be written or read
+│   ├── SchemaDiffers    a table has other columns than this version writes
+│   └── TableChanged     somebody else has written a table while the run was at work
 └── SourceError          a file of the history is not what its manifest says
     ├── SourceMissing    no manifest, or a file of it is not there
     └── SourceDamaged    a file can't be read, or is of another shape
@@ -43,11 +45,34 @@ class SparkFailed(PipelineError):
 
 
 class OutputBusy(PipelineError):
-    """Another pass holds the output directory."""
+    """Another run holds the output directory."""
 
 
 class OutputUnusable(PipelineError):
     """The output directory or a table in it can't be written or read."""
+
+
+class SchemaDiffers(OutputUnusable):
+    """The table has other columns, and the run would replace only a part of it."""
+
+    def __init__(self, table: Path) -> None:
+        super().__init__(
+            f"the table {table} has other columns than this version of Albireo writes",
+            "move it away; the next run builds it anew from the whole history",
+        )
+        self.table = table
+
+
+class TableChanged(OutputUnusable):
+    """A version came that the run has not read."""
+
+    def __init__(self, table: Path, version: int) -> None:
+        super().__init__(
+            f"the table {table} was written by somebody else since this run read its version {version}",
+            "run the pipeline again; it begins from what is there then",
+        )
+        self.table = table
+        self.version = version
 
 
 class SourceError(PipelineError):

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from albireo.codec import history as stored
@@ -106,23 +107,35 @@ def interesting_items(lake: Lake) -> list[int]:
 
 
 def trend_rows(lake: Lake, item_ids: Sequence[int]) -> tuple[str, dict[int, list[Row]]]:
-    """Rows of the finest rollup that is not too fine, by item."""
+    """Rows of the finest rollup that is not too fine, by item.
+
+    The hours, which are here already, say how many rows the finer ones have at most: what is too fine is not read.
+    """
     columns = ["item_id", "bucket_ns", "average", "minimum", "maximum", "quality"]
     wanted = [("item_id", "in", list(item_ids)), ("day", ">=", lake.from_day)]
-    for table, words in (
-        (tables.ROLLUP_1S, "per second"),
-        (tables.ROLLUP_1MIN, "per minute"),
-        (tables.ROLLUP_1H, "per hour"),
-    ):
-        if not item_ids:
-            return words, {}
-        found = _read(lake.directory, table, columns, wanted)
-        if 0 < found.num_rows <= POINTS_MAX * len(item_ids) or table is tables.ROLLUP_1H:
+    said, found = "per hour", None
+    for table, words, count in _candidates(lake, item_ids):
+        said = words
+        if count <= POINTS_MAX * len(item_ids) or table is tables.ROLLUP_1H:
+            found = _read(lake.directory, table, columns, wanted) if item_ids else None
+        if found is not None and found.num_rows:
             break
     rows: dict[int, list[Row]] = {}
-    for row in sorted(found.to_pylist(), key=lambda one: one["bucket_ns"])[-POINTS_MAX * len(item_ids) :]:
+    known = [] if found is None else found.to_pylist()
+    for row in sorted(known, key=lambda one: one["bucket_ns"])[-POINTS_MAX * len(item_ids) :]:
         rows.setdefault(row["item_id"], []).append(row | {"is_good": q.is_good(row["quality"])})
-    return words, {item_id: thinned(one) for item_id, one in rows.items()}
+    return said, {item_id: thinned(one) for item_id, one in rows.items()}
+
+
+def _candidates(lake: Lake, item_ids: Sequence[int]) -> list[tuple[tables.Table, str, int]]:
+    """The rollups from the finest on, with the most rows that these items can have in each."""
+    hours = lake.hours.filter(pc.is_in(lake.hours["item_id"], pa.array(item_ids, pa.int64())))
+    seconds = pc.sum(pc.min_element_wise(hours["rows"], 3600)).as_py() or 0
+    return [
+        (tables.ROLLUP_1S, "per second", seconds),
+        (tables.ROLLUP_1MIN, "per minute", 60 * hours.num_rows),
+        (tables.ROLLUP_1H, "per hour", hours.num_rows),
+    ]
 
 
 def thinned(rows: Sequence[Row]) -> list[Row]:

@@ -1,9 +1,9 @@
-"""One pass of the pipeline: history in, Delta tables and a report out.
+"""One run of the pipeline: history in, Delta tables and a report out.
 
-    open ──▶ plan ──▶ stage (Spark tasks write files) ──▶ commit (one transaction per table) ──▶ report
-              └─ nothing new ─────────────────────────────────────────────────────────────────────▶ │
+    open ──▶ plan ──▶ pin ──▶ stage (Spark tasks write files) ──▶ commit (one entry per table, `_runs` last) ──▶ report
+              └─ nothing new ─────────────────────────────────────────────────────────────────────────────────▶ │
 
-A pass that is ended anywhere leaves tables that are each whole; the next pass goes on from the oldest of their
+A run that is ended anywhere leaves tables that are each whole; the next run goes on from the oldest of their
 watermarks. The same input twice gives the same tables, the second time without Spark.
 """
 
@@ -13,37 +13,41 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
-from albireo.codec import history as stored
+import albireo
 from albireo.codec.history import FileKind
-from albireo.pipeline import delta, rollup, tables
+from albireo.machine.history.trace import HOLD_NS
+from albireo.pipeline import delta, pins, tables
+from albireo.pipeline.commit import Change, TableFiles, check, commit, tended
 from albireo.pipeline.config import spark_config
+from albireo.pipeline.delta import StagedFile, TableState, Watermark
 from albireo.pipeline.errors import OutputBusy, OutputUnusable
-from albireo.pipeline.plan import WorkPlan, plan
-from albireo.pipeline.report import alarms, coverage
-from albireo.pipeline.report.report import write_report
+from albireo.pipeline.plan import WorkPlan, base_of, is_known, news, open_from_ns, plan, with_partials
+from albireo.pipeline.runs import RUNS, RunsTable, number_of, read_runs, staged_runs
 from albireo.pipeline.session import spark_session
-from albireo.pipeline.source import HistoryFolder, frame, literal, named_failures, open_history
+from albireo.pipeline.source import HistoryFolder, named_failures, read_manifest
+from albireo.pipeline.staging import StagingWork, stage_all
 from albireo.pipeline.tables import Table
+from albireo.pipeline.touched import days_of, longest_hold_ns
 
 Progress = Callable[[int, int, str], None]
 """Called at the start of each step with steps done, steps in all, and what begins now."""
 
 STEPS: Final = 8
+REPORT_HEAD_BYTES: Final = 2_000
+"""Bytes of the page in which its mark stands."""
 SHORT_ROWS_MAX: Final = 3_000_000
-"""Samples up to which a pass counts as short: about a minute of work on two cores."""
+"""Samples up to which a run counts as short: about a minute of work on two cores."""
 
 
 class _Steps:
-    """Counts the steps of one pass and says them; two lanes of work may do so at once."""
+    """Counts the steps of one run and says them; two lanes of work may do so at once."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -57,14 +61,19 @@ class _Steps:
             self._begun += 1
 
 
-class _Work(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts that the stages of one pass share."""
+class _Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts that are known before any work is done: the input, and the tables as they are."""
 
-    spark: SparkSession
     history: HistoryFolder
-    plan: WorkPlan
-    out: Path
-    staging: Path
+    states: dict[str, TableState]
+    runs: RunsTable
+    run: int
+    plan: WorkPlan | None
+    """None: there is nothing new."""
+
+    def has(self, table: Table) -> bool:
+        """Whether the table has this run already: the run before had the same input and was ended on its way."""
+        return self.states[table.name].run == self.run
 
 
 def run(
@@ -90,18 +99,138 @@ def run(
     """
     began = time.monotonic()
     steps = _Steps(progress)
-    history = open_history(history_dir.absolute())
+    history_dir = history_dir.absolute()
+    read_manifest(history_dir)  # No output is made for a history that is not there.
     with _held_output(out_dir.absolute()) as out:
-        marks = [delta.watermark(_table_path(out, table)) for table in tables.TABLES]
-        todo = plan(history.manifest, marks)
-        if todo is not None:
-            steps.begin("starting Spark")
-            with _session(session, todo, out, master) as spark, named_failures(history, out / "spark.log"):
-                _bring_up_to_date(spark, history, todo, out, steps)
-        steps.begin("report")
-        rows = {table.name: delta.row_count(_table_path(out, table)) for table in tables.TABLES}
-        report = write_report(out / "report.html", out / "tables", history.manifest, rows)
+        pins.unpin(out / pins.FOLDER)
+        try:
+            begun = pins.begun(history_dir, lambda history: _begun(history, out))
+            rows = _brought_up_to_date(begun, out, master, session, steps)
+        finally:
+            pins.unpin(out / pins.FOLDER)
+        report = out / "report.html"
+        if begun.plan is not None or not _is_made(report, begun.run):
+            steps.begin("report")
+            # Drawing takes longer to load than all else here, and a run without news draws nothing.
+            from albireo.pipeline.report.report import write_report
+
+            write_report(report, out / "tables", begun.history.manifest, rows, _report_mark(begun.run))
     return {"tables": rows, "seconds": round(time.monotonic() - began, 3), "report": str(report)}
+
+
+def _report_mark(run: int) -> str:
+    return f"albireo {albireo.__version__}, run {run}"
+
+
+def _is_made(report: Path, run: int) -> bool:
+    """Whether the report is this version's page on this run."""
+    try:
+        with report.open("rb") as page:
+            return f'content="{_report_mark(run)}"'.encode() in page.read(REPORT_HEAD_BYTES)
+    except OSError:
+        return False
+
+
+def _begun(history: HistoryFolder, out: Path) -> _Begun:
+    """Reads the tables, plans, and pins what will be read."""
+    states = {table.name: delta.read_state(_table_path(out, table)) for table in tables.TABLES}
+    runs = read_runs(_table_path(out, RUNS))
+    marks = {name: _mark(out, name, state, runs) for name, state in states.items()}
+    manifest = history.manifest
+    begun = _Begun(history=history, states=states, runs=runs, run=runs.newest, plan=None)
+    if is_known(manifest, marks.values()) and {one.run for one in states.values()} == {runs.newest}:
+        return begun
+    base, days, folder = base_of(manifest, marks.values()), {}, out / pins.FOLDER
+    hold_ns = HOLD_NS
+    if base is not None:
+        found = news(manifest, base)
+        entries = [one.entry for one in found]
+        history = pins.pin(history, [*with_partials(manifest, entries), *manifest.of_kind(FileKind.ITEMS)], folder)
+        hold_ns = longest_hold_ns(history)
+        days = days_of(history, found, open_from_ns(base))
+    todo = plan(manifest, base, days, hold_ns)
+    others = [one for one in manifest.files if one.kind not in (FileKind.SAMPLES, FileKind.PARTIALS)]
+    return msgspec.structs.replace(
+        begun,
+        history=pins.pin(history, [*todo.files, *others], folder),
+        run=number_of(runs, states, marks, todo.mark),
+        plan=todo,
+    )
+
+
+def _mark(out: Path, name: str, state: TableState, runs: RunsTable) -> Watermark | None:
+    """The watermark of a table; a run that is not in `_runs` has it in the table's own log only."""
+    if state.run is None:
+        return None
+    return runs.mark(state.run) or delta.watermark(out / "tables" / name)
+
+
+def _brought_up_to_date(
+    begun: _Begun, out: Path, master: str | None, session: SparkSession | None, steps: _Steps
+) -> dict[str, int]:
+    """Does the work; returns the rows of each table."""
+    todo = begun.plan
+    if todo is None:
+        return {name: state.rows for name, state in begun.states.items()}
+    for table in tables.TABLES:  # Before Spark starts: a table that can't be written is told at once.
+        check(_table_path(out, table), begun.states[table.name], _change(begun, todo, table, []))
+    staging = out / "staging"
+    shutil.rmtree(staging, ignore_errors=True)
+    try:
+        staged: dict[str, list[StagedFile]] = {}
+        if not all(map(begun.has, tables.TABLES)):
+            steps.begin("starting Spark")
+            with _session(session, todo, out, master) as spark, named_failures(begun.history, out / "spark.log"):
+                work = StagingWork(
+                    spark=spark,
+                    history=begun.history,
+                    plan=todo,
+                    run=begun.run,
+                    states=begun.states,
+                    tables=out / "tables",
+                    staging=staging,
+                )
+                staged = stage_all(work, steps.begin)
+        steps.begin("commit")
+        return _committed(begun, todo, out, staged)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _committed(begun: _Begun, todo: WorkPlan, out: Path, staged: dict[str, list[StagedFile]]) -> dict[str, int]:
+    """Commits each table, and at last which of their versions belong together; returns the rows of each."""
+    files, now_ns = TableFiles(), time.time_ns()
+    committed: dict[str, tuple[int, int]] = {}
+    for table in tables.TABLES:
+        path, before = _table_path(out, table), begun.states[table.name]
+        change = _change(begun, todo, table, staged.get(table.name, []))
+        version = commit(files, path, before, change, now_ns // 1_000_000)
+        committed[table.name] = (version, before.rows if version == before.version else change.rows_after(before))
+    rows = staged_runs(
+        out / "staging" / RUNS.name,
+        begun.runs,
+        begun.run,
+        committed,
+        todo.mark,
+        now_ns,
+        is_everything=todo.is_everything,
+    )
+    change = msgspec.structs.replace(_change(begun, todo, RUNS, rows), replaced=None)
+    commit(files, _table_path(out, RUNS), begun.runs.state, change, now_ns // 1_000_000)
+    for table in (*tables.TABLES, RUNS):
+        tended(files, _table_path(out, table), out / "staging" / "tended")
+    return {name: count for name, (_, count) in committed.items()}
+
+
+def _change(begun: _Begun, todo: WorkPlan, table: Table, staged: Sequence[StagedFile]) -> Change:
+    return Change(
+        run=begun.run,
+        mark=todo.mark,
+        schema=delta.schema_json(table.schema),
+        partition_by=table.partition_by,
+        files=tuple(staged),
+        replaced=None if todo.is_everything or not table.partition_by else todo.is_touched,
+    )
 
 
 @contextlib.contextmanager
@@ -109,177 +238,9 @@ def _session(session: SparkSession | None, todo: WorkPlan, out: Path, master: st
     if session is not None:
         yield session
         return
-    config = spark_config(os.environ, master, is_short=sum(one.rows for one in todo.samples) <= SHORT_ROWS_MAX)
+    config = spark_config(os.environ, master, is_short=todo.sample_rows <= SHORT_ROWS_MAX)
     with spark_session(config, out) as started:
         yield started
-
-
-def _bring_up_to_date(spark: SparkSession, history: HistoryFolder, todo: WorkPlan, out: Path, steps: _Steps) -> None:
-    staging = out / "staging"
-    shutil.rmtree(staging, ignore_errors=True)
-    work = _Work(spark=spark, history=history, plan=todo, out=out, staging=staging)
-    try:
-        staged = _stage_all(work, steps)
-        steps.begin("commit")
-        for table in tables.TABLES:
-            path = _table_path(out, table)
-            since = None if todo.is_everything or not table.partition_by else todo.from_day
-            delta.commit(
-                path, table.schema, staged[table.name], todo.mark, partition_by=table.partition_by, replaced_from=since
-            )
-            delta.vacuumed(path)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _stage_all(work: _Work, steps: _Steps) -> dict[str, list[delta.StagedFile]]:
-    """Lanes that need nothing of each other: planning one query leaves a core free for the work of another."""
-    lanes = (_stage_seconds, _stage_minutes, _stage_whole)
-    staged: dict[str, list[delta.StagedFile]] = {}
-    with ThreadPoolExecutor(len(lanes), "lane") as pool:
-        futures = [pool.submit(lane, work, steps) for lane in lanes]
-        try:
-            for future in as_completed(futures):
-                staged |= future.result()
-        except BaseException:  # Ctrl-C too: it goes on, and the other lanes end at once instead of when they are done.
-            with contextlib.suppress(Exception):
-                work.spark.sparkContext.cancelAllJobs()
-            raise
-    return staged
-
-
-def _stage_seconds(work: _Work, steps: _Steps) -> dict[str, list[delta.StagedFile]]:
-    steps.begin("seconds")
-    points = _sample_points(work).unionByName(_around(work))
-    seconds = rollup.rollup(
-        rollup.held(points, work.plan.known_to_ns),
-        tables.SECOND_NS,
-        tables.ROLLUP_1S,
-        from_ns=work.plan.from_ns,
-        is_dense=False,
-    )
-    return {"rollup_1s": _stage(work, seconds, tables.ROLLUP_1S)}
-
-
-def _stage_minutes(work: _Work, steps: _Steps) -> dict[str, list[delta.StagedFile]]:
-    """Minutes from stored partials, hours from minutes, days from hours."""
-    steps.begin("minutes")
-    minutes = rollup.rollup(
-        rollup.held(_minute_points(work), work.plan.known_to_ns),
-        tables.MINUTE_NS,
-        tables.ROLLUP_1MIN,
-        from_ns=work.plan.from_ns,
-        is_dense=True,
-    )
-    staged = {"rollup_1min": _stage(work, minutes, tables.ROLLUP_1MIN)}
-    steps.begin("hours")
-    hours = rollup.coarser(_staged_frame(work, tables.ROLLUP_1MIN), tables.HOUR_NS, tables.ROLLUP_1H)
-    staged["rollup_1h"] = _stage(work, hours, tables.ROLLUP_1H)
-    steps.begin("availability")
-    days = coverage.availability(_staged_frame(work, tables.ROLLUP_1H))
-    return staged | {"availability": _stage(work, days, tables.AVAILABILITY)}
-
-
-def _stage_whole(work: _Work, steps: _Steps) -> dict[str, list[delta.StagedFile]]:
-    """The small tables, each as a whole."""
-    steps.begin("gaps and alarms")
-    items, gaps = frame(work.spark, work.history, FileKind.ITEMS), _gaps(work)
-    changes = alarms.transitions(frame(work.spark, work.history, FileKind.EVENTS)).persist()
-    known_to_ns = work.plan.known_to_ns
-    cases = alarms.cases(changes, known_to_ns).persist()
-    rates = alarms.rate(changes, _first_known_ns(work), known_to_ns).persist()
-    frames = {
-        tables.ITEMS: coverage.item_table(items),
-        tables.GAPS: coverage.gap_table(gaps, items),
-        tables.ALARM_CASES: cases,
-        tables.ALARM_RATE: rates,
-        tables.ALARM_FLOODS: alarms.floods(rates),
-        tables.ALARM_ACTORS: alarms.actors(cases),
-        tables.ALARM_STANDING: alarms.standing(cases, known_to_ns),
-        tables.ALARM_CHATTER: alarms.chatter(changes),
-    }
-    return {table.name: _stage(work, one.coalesce(1), table) for table, one in frames.items()}
-
-
-def _around(work: _Work) -> DataFrame:
-    """Points that are no rows: holes where gaps begin, and what held at the midnight before."""
-    items = frame(work.spark, work.history, FileKind.ITEMS)
-    holes = rollup.points_of_gaps(_gaps(work), items)
-    path = _table_path(work.out, tables.ROLLUP_1H)
-    if work.plan.is_everything:
-        return holes
-    day_before = stored.day_of(work.plan.from_ns - tables.DAY_NS)
-    hours = _table_frame(work, path, tables.ROLLUP_1H, day_before)
-    return holes.unionByName(rollup.points_of_rollup(hours, work.plan.from_ns))
-
-
-def _sample_points(work: _Work) -> DataFrame:
-    rows = frame(work.spark, work.history, FileKind.SAMPLES, work.plan.samples)
-    return rollup.points_of_samples(rows.where(F.col("source_ns") >= work.plan.from_ns))
-
-
-def _minute_points(work: _Work) -> DataFrame:
-    """Stored partials, and samples of those items whose partials can't be used."""
-    samples, around = _sample_points(work), _around(work)
-    if work.plan.partials is None:
-        return samples.unionByName(around)
-    stored_rows = frame(work.spark, work.history, FileKind.PARTIALS, work.plan.partials)
-    partials = rollup.points_of_partials(stored_rows.where(F.col("first_ns") >= work.plan.from_ns))
-    whole = partials.unionByName(rollup.with_inside(around))
-    # Item ids, never samples: at most as many as there are items.
-    late = [row.item_id for row in rollup.interleaved(whole).collect()]
-    if not late:
-        return whole
-    # A literal list of thousands makes a slow plan; a small broadcast join does not.
-    names = work.spark.createDataFrame([(one,) for one in late], "item_id bigint")
-    exact = rollup.with_inside(samples.join(F.broadcast(names), "item_id", "left_semi"))
-    usable = partials.join(F.broadcast(names), "item_id", "left_anti")
-    return usable.unionByName(exact).unionByName(rollup.with_inside(around))
-
-
-def _gaps(work: _Work) -> DataFrame:
-    """Gap records with the node whose log they stand in."""
-    entries = work.history.entries(FileKind.GAPS)
-    nodes = sorted({entry.node for entry in entries}) or [work.history.manifest.node]
-    frames = [
-        frame(work.spark, work.history, FileKind.GAPS, [one for one in entries if one.node == node]).withColumn(
-            "node", F.lit(node)
-        )
-        for node in nodes
-    ]
-    joined = frames[0]
-    for one in frames[1:]:
-        joined = joined.unionByName(one)
-    return joined
-
-
-def _first_known_ns(work: _Work) -> int:
-    """Begin of the record: the first sample, but not before the day on which the node began to append."""
-    entries = work.history.entries(FileKind.SAMPLES)
-    if not entries:
-        return work.plan.known_to_ns
-    first = max(min(one.min_source_ns for one in entries), stored.day_start_ns(min(one.day for one in entries)))
-    return min(first, work.plan.known_to_ns)
-
-
-def _stage(work: _Work, rows: DataFrame, table: Table) -> list[delta.StagedFile]:
-    return delta.stage(rows, work.staging / table.name, table.partition_by)
-
-
-def _staged_frame(work: _Work, table: Table) -> DataFrame:
-    """Rows that this pass has staged for `table`."""
-    folder = work.staging / table.name
-    if not any(folder.rglob("*.parquet")):
-        return work.spark.createDataFrame([], table.schema)
-    return work.spark.read.schema(table.schema).parquet(literal(folder))
-
-
-def _table_frame(work: _Work, path: Path, table: Table, day: str) -> DataFrame:
-    """Rows of one day of a committed table."""
-    files = delta.day_files(path, day)
-    if not files:
-        return work.spark.createDataFrame([], table.schema)
-    return work.spark.read.schema(table.schema).parquet(*map(literal, files)).withColumn("day", F.lit(day))
 
 
 def _table_path(out: Path, table: Table) -> Path:

@@ -10,14 +10,15 @@ partials, the value carried into a bucket and the one carried out of it are all 
 
 Two ways give the same rows and are tested against each other and against DuckDB: from samples (exact, always), and from
 stored partials (60 times less to read), which is wrong for an item whose partials interleave because rows came late, or
-were made across a gap: `interleaved` finds these, and they are taken from samples.
+were made across a gap: `useless` finds these, and they are taken from samples.
 
 Decisions, the same as in machine.history.aggregate and machine.history.trace: a hole makes what follows bad
-(BadDataLost) until the next row; a float that is not finite is bad; rows of one instant count in the order of the log.
-Here also: time beyond `known_to_ns` is not known; a hold ends after 31 days, so that one wrong timestamp can't fill a
-table.
+(BadDataLost) until the next row; one before the first row says nothing; a float that is not finite is bad; rows of one
+instant count in the order of the log; a hold ends at its limit (the item's stale time), and at `known_to_ns`.
 
-Spec: OPC UA Part 13 (TimeAverage2, Minimum2, Maximum2, Stepped; StatusCode); ADR-0074.
+Integers that a double can't hold have columns of their own (`..._i64`), which are null wherever the double is exact.
+
+Spec: OPC UA Part 13 (TimeAverage2, Minimum2, Maximum2, Stepped; StatusCode); ADR-0074, ADR-0168.
 """
 
 from typing import Final
@@ -25,12 +26,13 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from albireo.machine.history.declared import WHOLE_NODE
+from albireo.machine.history.trace import HOLD_NS, HOLD_NS_MAX, HOLD_NS_MIN
 from albireo.model import quality as q
-from albireo.pipeline.tables import DAY_NS, Table, bounded, conforming, day, floored, timestamp
+from albireo.pipeline.tables import Table, bounded, conforming, day, floored, timestamp
 
-HOLD_NS_MAX: Final = 31 * DAY_NS
-"""Longest hold: 44,640 minutes."""
-
+EXACT_BELOW: Final = 2**53
+"""Size of an integer from which not every double is exact."""
 _ORDER: Final = ("first_ns", "is_hole", "epoch", "sequence")
 _INSIDE: Final = (
     "rows",
@@ -44,6 +46,9 @@ _INSIDE: Final = (
     "maximum",
     "total",
 )
+_AT_END: Final = ("end_ns", "end_value", "end_quality", "end_i64", "is_end_hole")
+_EXACT: Final = ("value_i64", "first_i64", "minimum_i64", "maximum_i64")
+"""Integers of the size of EXACT_BELOW or above; null elsewhere."""
 
 
 def points_of_samples(samples: DataFrame) -> DataFrame:
@@ -53,6 +58,7 @@ def points_of_samples(samples: DataFrame) -> DataFrame:
         samples: codec.history.SAMPLES, any order, repeated rows allowed.
     """
     number = F.coalesce(F.col("value_f64"), F.col("value_i64").cast("double"))
+    is_large = (F.col("value_i64") >= EXACT_BELOW) | (F.col("value_i64") <= -EXACT_BELOW)
     is_broken = F.coalesce(F.isnan("value_f64") | (F.abs("value_f64") == float("inf")), F.lit(False))
     is_bad = is_broken | (_class(F.col("quality")) == q.BAD_CLASS)
     ns = bounded(F.col("source_ns"))
@@ -68,6 +74,7 @@ def points_of_samples(samples: DataFrame) -> DataFrame:
         F.when(is_broken & (_class(F.col("quality")) < q.BAD_CLASS), F.lit(int(q.BAD)).cast("bigint"))
         .otherwise(F.col("quality"))
         .alias("quality"),
+        F.when(~is_bad & is_large, F.col("value_i64")).alias("value_i64"),
     )
 
 
@@ -90,6 +97,7 @@ def points_of_partials(partials: DataFrame) -> DataFrame:
         F.col("last_quality").alias("quality"),
         _meant("first_value", "first_quality").alias("first_value"),
         *inside,
+        *(_no_integer(name) for name in _EXACT),
     )
 
 
@@ -112,28 +120,42 @@ def points_of_gaps(gaps: DataFrame, items: DataFrame) -> DataFrame:
         "sequence",
         F.lit(None).cast("double").alias("value"),
         F.lit(int(q.BAD_DATA_LOST)).cast("bigint").alias("quality"),
+        _no_integer("value_i64"),
     )
 
 
-def points_of_rollup(rollup: DataFrame, before_ns: int) -> DataFrame:
-    """Value that held of each item at `before_ns`, as a point that is no row of its own.
+def points_of_rollup(rollup: DataFrame, begun: DataFrame, before_ns: int) -> DataFrame:
+    """Value that held of each item at `before_ns`, as a point that is no row of its own: carried in.
 
     Args:
         rollup: dense rows that reach up to `before_ns`.
+        begun: ids (`item_id`) of all items that had a row before; of which nothing held, a point says that they had.
     """
     newest = Window.partitionBy("item_id").orderBy(F.col("bucket_ns").desc())
     last = rollup.where(F.col("bucket_ns") < before_ns).withColumn("n", F.row_number().over(newest)).where("n = 1")
-    is_hole = F.col("end_quality") == int(q.BAD_DATA_LOST)
-    return last.where("end_ns IS NOT NULL").select(
+    ended = begun.join(last, "item_id", "left_anti").select(
         "item_id",
-        F.col("end_ns").alias("first_ns"),
-        F.col("end_ns").alias("last_ns"),
-        F.lit(False).alias("is_row"),
-        is_hole.alias("is_hole"),
-        F.lit(0).cast("bigint").alias("epoch"),
-        F.lit(0).cast("bigint").alias("sequence"),
-        F.col("end_value").alias("value"),
-        F.col("end_quality").alias("quality"),
+        F.lit(before_ns - 1).alias("end_ns"),
+        F.lit(False).alias("is_end_hole"),
+        F.lit(None).cast("double").alias("end_value"),
+        F.lit(int(q.BAD_NO_DATA)).cast("bigint").alias("end_quality"),
+        _no_integer("end_i64"),
+    )
+    return (
+        last.select(*ended.columns)
+        .unionByName(ended)
+        .select(
+            "item_id",
+            F.col("end_ns").alias("first_ns"),
+            F.col("end_ns").alias("last_ns"),
+            F.lit(False).alias("is_row"),
+            F.col("is_end_hole").alias("is_hole"),
+            F.lit(0).cast("bigint").alias("epoch"),
+            F.lit(0).cast("bigint").alias("sequence"),
+            F.col("end_value").alias("value"),
+            F.col("end_quality").alias("quality"),
+            F.col("end_i64").alias("value_i64"),
+        )
     )
 
 
@@ -143,47 +165,111 @@ def with_inside(points: DataFrame) -> DataFrame:
 
 
 def touched_items(gaps: DataFrame, items: DataFrame) -> DataFrame:
-    """One row per gap and item: an empty `item_ids` means every item of the adapter, or of the node."""
+    """One row per gap and item. A gap that names none is about every item of the node, or about those that its source
+    had when it was recorded.
+
+    Args:
+        items: codec.history.ITEMS.
+    """
     named = gaps.where(F.size("item_ids") > 0).select("*", F.explode("item_ids").alias("item_id"))
-    owner = items.select("item_id", F.col("node").alias("owner_node"), "adapter")
-    is_of_source = (F.col("adapter") == F.col("source")) | F.col("source").isin("core", "history")
-    whole = gaps.where(F.size("item_ids") == 0).join(
-        F.broadcast(owner), (F.col("node") == F.col("owner_node")) & is_of_source
+    versions = items.select("item_id", F.col("node").alias("owner_node"), "adapter", "valid_from_ns", "valid_to_ns")
+    is_of_time = (F.coalesce("valid_from_ns", F.col("node_ns")) <= F.col("node_ns")) & (
+        F.col("valid_to_ns").isNull() | (F.col("valid_to_ns") > F.col("node_ns"))
     )
-    return named.unionByName(whole.drop("owner_node", "adapter"))
+    is_whole_node = F.col("source").isin(*WHOLE_NODE)
+    is_of_source = is_whole_node | ((F.col("adapter") == F.col("source")) & is_of_time)
+    whole = (
+        gaps.where(F.size("item_ids") == 0)
+        .join(F.broadcast(versions), (F.col("node") == F.col("owner_node")) & is_of_source)
+        .drop("owner_node", "adapter", "valid_from_ns", "valid_to_ns")
+        .dropDuplicates(["node", "epoch", "sequence", "source", "from_ns", "item_id"])
+    )
+    return named.unionByName(whole)
 
 
-def interleaved(points: DataFrame) -> DataFrame:
+def useless(points: DataFrame, known_to_ns: int, integers: DataFrame) -> DataFrame:
     """Items (`item_id`) whose partials can't be used: the next point begins before one has ended.
 
-    Rows came late, or a gap lies within a minute.
+    Rows came late, or a gap lies within a minute, or the end of what is known; or integers are larger than the doubles
+    of a partial can tell.
 
     Args:
         points: of partials and of gaps.
+        integers: ids (`item_id`) of the items whose values are integers.
     """
     in_order = Window.partitionBy("item_id").orderBy(*_ORDER)
     following = {name: F.lead(name).over(in_order) for name in ("first_ns", "is_hole", "sequence")}
-    is_wrong = (following["first_ns"] < F.col("last_ns")) | (
-        (following["first_ns"] == F.col("last_ns"))
-        & ~following["is_hole"]
-        & (following["sequence"] <= F.col("sequence"))
+    is_wrong = (
+        (F.coalesce(following["first_ns"], F.col("last_ns")) < F.col("last_ns"))
+        | (
+            (following["first_ns"] == F.col("last_ns"))
+            & ~following["is_hole"]
+            & (following["sequence"] <= F.col("sequence"))
+        )
+        | (F.col("last_ns") > known_to_ns)
     )
-    return (
-        points.select("item_id", (is_wrong & F.col("is_row")).alias("is_wrong"))
-        .where("is_wrong")
-        .select("item_id")
-        .distinct()
+    ends = [F.abs(F.col(name)) for name in ("value", "first_value", "minimum", "maximum")]
+    is_large = F.coalesce(F.greatest(*ends), F.lit(0.0)) >= float(EXACT_BELOW)
+    marked = points.where("is_row OR is_hole").select(
+        "item_id", (F.coalesce(is_wrong, F.lit(False)) & F.col("is_row")).alias("is_wrong"), is_large.alias("is_large")
+    )
+    wrong = marked.where("is_wrong").select("item_id")
+    large = marked.where("is_large").select("item_id").join(F.broadcast(integers), "item_id", "left_semi")
+    return wrong.unionByName(large).distinct()
+
+
+def with_limits(points: DataFrame, items: DataFrame) -> DataFrame:
+    """Points with `limit_ns`: how long each may hold.
+
+    Args:
+        items: codec.history.ITEMS.
+    """
+    usable = (_class(F.col("quality")) < q.BAD_CLASS) & ~F.col("is_hole")
+    declared = items.withColumn(
+        "is_stale_set", F.max(F.col("stale_ns").isNotNull()).over(Window.partitionBy("item_id"))
+    )
+    in_time = Window.partitionBy("item_id").orderBy(F.coalesce("valid_from_ns", F.lit(0)))
+    versions = declared.where("is_stale_set").select(
+        F.col("item_id").alias("limited_id"),
+        F.when(F.row_number().over(in_time) > 1, F.coalesce("valid_from_ns", F.lit(0))).alias("begins_ns"),
+        F.lead(F.coalesce("valid_from_ns", F.lit(0))).over(in_time).alias("ends_ns"),
+        F.when(
+            F.col("stale_ns").isNotNull(),
+            F.least(F.greatest(F.col("stale_ns"), F.lit(HOLD_NS_MIN)), F.lit(HOLD_NS_MAX)),
+        ).alias("stale_limit_ns"),
+    )
+    at = F.col("last_ns")
+    is_version = (
+        (F.col("item_id") == F.col("limited_id"))
+        & (F.col("begins_ns").isNull() | (F.col("begins_ns") <= at))
+        & (F.col("ends_ns").isNull() | (F.col("ends_ns") > at))
+    )
+    joined = points.join(F.broadcast(versions), is_version, "left")
+    limit = (
+        F.when(_is_carried() & (F.col("quality") == int(q.BAD_NO_DATA)), 0)
+        .when(usable, F.coalesce("stale_limit_ns", F.lit(HOLD_NS)))
+        .otherwise(HOLD_NS)
+    )
+    return joined.withColumn("limit_ns", limit.cast("bigint")).drop(
+        "limited_id", "begins_ns", "ends_ns", "stale_limit_ns"
     )
 
 
 def held(points: DataFrame, known_to_ns: int) -> DataFrame:
-    """Each point once, with `hold_end_ns`, and `place`, its number within the item. One shuffle."""
+    """Each point once, with `hold_end_ns`, and `place`, its number within the item. One shuffle.
+
+    Args:
+        points: with `limit_ns`, from `with_limits`; without it everything holds for HOLD_NS at most.
+    """
     in_order = Window.partitionBy("item_id").orderBy(*_ORDER)
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     following = {name: F.lead(name).over(in_order) for name in _ORDER}
+    limit = F.col("limit_ns") if "limit_ns" in points.columns else F.lit(HOLD_NS)
     marked = points.withColumns(
         {
             "place": F.row_number().over(in_order),
             "next_ns": following["first_ns"],
+            "has_begun": F.max(F.col("is_row") | _is_carried()).over(so_far),
             # The same row in two files, as after a merge that was read half done: the last of its copies counts.
             "is_copy": F.col("is_row")
             & (following["first_ns"] == F.col("first_ns"))
@@ -192,11 +278,11 @@ def held(points: DataFrame, known_to_ns: int) -> DataFrame:
             & (following["sequence"] == F.col("sequence")),
         }
     )
-    end = F.least(F.coalesce("next_ns", F.lit(known_to_ns)), F.lit(known_to_ns), F.col("last_ns") + HOLD_NS_MAX)
+    end = F.least(F.coalesce("next_ns", F.lit(known_to_ns)), F.lit(known_to_ns), F.col("last_ns") + limit)
     return (
-        marked.where(~F.coalesce("is_copy", F.lit(False)))
+        marked.where(~F.coalesce("is_copy", F.lit(False)) & F.col("has_begun"))
         .withColumn("hold_end_ns", F.greatest(end, "last_ns"))
-        .drop("next_ns", "is_copy")
+        .drop("next_ns", "is_copy", "has_begun")
     )
 
 
@@ -212,20 +298,24 @@ def rollup(points: DataFrame, width_ns: int, table: Table, *, from_ns: int, is_d
     start = F.greatest(F.col("last_ns"), F.lit(from_ns))
     last = F.greatest(F.col("hold_end_ns") - 1, start)
     first_bucket, last_bucket = floored(start, width_ns), floored(last, width_ns)
-    if is_dense:
-        buckets = F.sequence(first_bucket, last_bucket, F.lit(width_ns))
-    else:
-        buckets = F.array_distinct(F.array(first_bucket, last_bucket))
+    between = first_bucket + width_ns
+    # Buckets that a hold fills alone are all alike: the first of them is summed, and stands for those up to the last.
+    buckets = [first_bucket, F.least(between, last_bucket), last_bucket] if is_dense else [first_bucket, last_bucket]
     is_wanted = (F.col("is_row") & (F.col("first_ns") >= from_ns)) | (F.col("hold_end_ns") > from_ns)
     cut = (
         inside.where(is_wanted)
-        .withColumn("start_ns", start)
-        .withColumn("bucket_ns", F.explode(buckets))
+        .withColumns({"start_ns": start, "between_ns": between, "last_bucket_ns": last_bucket})
+        .withColumn("bucket_ns", F.explode(F.array_distinct(F.array(*buckets))))
         .withColumns(_share(width_ns))
     )
-    summed = cut.groupBy("item_id", "bucket_ns").agg(*_sums())
+    stands_for = F.greatest(
+        "bucket_ns", F.when(F.col("bucket_ns") == F.col("between_ns"), F.col("last_bucket_ns") - width_ns)
+    )
+    summed = cut.groupBy("item_id", "bucket_ns").agg(*_sums(), F.max(stands_for).alias("alike_to_ns"))
     kept = summed.where("rows > 0" if not is_dense else "rows > 0 OR good_ns + uncertain_ns + bad_ns > 0")
-    return conforming(_finished(kept, width_ns), table)
+    if is_dense:
+        kept = kept.withColumn("bucket_ns", F.explode(F.sequence("bucket_ns", "alike_to_ns", F.lit(width_ns))))
+    return conforming(_finished(kept.drop("alike_to_ns"), width_ns), table)
 
 
 def coarser(rollup: DataFrame, width_ns: int, table: Table) -> DataFrame:
@@ -239,14 +329,23 @@ def coarser(rollup: DataFrame, width_ns: int, table: Table) -> DataFrame:
             *(F.sum(name).alias(name) for name in ("rows", "good_rows", "integral", "total")),
             *(F.sum(name).alias(name) for name in ("good_ns", "uncertain_ns", "bad_ns", "lost_ns")),
             F.min("first_ns").alias("first_ns"),
-            F.min_by("first_value", has_rows).alias("first_value"),
-            *(F.max_by(name, "finer_ns").alias(name) for name in ("end_ns", "end_value", "end_quality")),
-            F.min("minimum").alias("minimum"),
-            F.max("maximum").alias("maximum"),
+            *(F.min_by(name, has_rows).alias(name) for name in ("first_value", "first_i64")),
+            *(F.max_by(name, "finer_ns").alias(name) for name in _AT_END),
+            *(F.min(name).alias(name) for name in ("minimum", "minimum_i64")),
+            *(F.max(name).alias(name) for name in ("maximum", "maximum_i64")),
             F.max("sequence_max").alias("sequence_max"),
         )
     )
     return conforming(_finished(summed, width_ns), table)
+
+
+def _is_carried() -> Column:
+    """The point was carried in from the day before; no record has sequence 0."""
+    return (F.col("epoch") == 0) & (F.col("sequence") == 0)
+
+
+def _no_integer(name: str) -> Column:
+    return F.lit(None).cast("bigint").alias(name)
 
 
 def _class(quality: Column) -> Column:
@@ -274,6 +373,9 @@ def _inside_of_sample() -> dict[str, Column]:
         "minimum": good_value,
         "maximum": good_value,
         "total": F.coalesce(good_value, F.lit(0.0)),
+        "first_i64": F.col("value_i64"),
+        "minimum_i64": F.when(is_good, F.col("value_i64")),
+        "maximum_i64": F.when(is_good, F.col("value_i64")),
     }
 
 
@@ -300,7 +402,8 @@ def _sums() -> list[Column]:
     def held_as(which: int) -> Column:
         return F.when(F.col("class") == which, held_ns).otherwise(F.lit(0))
 
-    carried = F.when(is_good & (held_ns > 0), F.col("value"))
+    carries = is_good & (held_ns > 0)
+    carried, carried_i64 = F.when(carries, F.col("value")), F.when(carries, F.col("value_i64"))
     weighted = F.when(is_good, F.coalesce("value", F.lit(0.0)) * held_ns * 1e-9).otherwise(F.lit(0.0))
     own_place = F.when(own, place)
     return [
@@ -318,6 +421,11 @@ def _sums() -> list[Column]:
         F.sum(F.when(F.col("is_hole"), held_ns).otherwise(F.lit(0))).alias("lost_ns"),
         F.min(F.least(inside("minimum", None), carried)).alias("minimum"),
         F.max(F.greatest(inside("maximum", None), carried)).alias("maximum"),
+        F.min_by("first_i64", own_place).alias("first_i64"),
+        F.max_by("value_i64", place).alias("end_i64"),
+        F.max_by("is_hole", place).alias("is_end_hole"),
+        F.min(F.least(inside("minimum_i64", None), carried_i64)).alias("minimum_i64"),
+        F.max(F.greatest(inside("maximum_i64", None), carried_i64)).alias("maximum_i64"),
         F.sum(inside("total", 0.0)).alias("total"),
         F.max(inside("sequence", None)).alias("sequence_max"),
     ]
@@ -339,8 +447,10 @@ def _finished(summed: DataFrame, width_ns: int) -> DataFrame:
     )
     # Rounding must not carry the average of a constant beside the constant.
     within = F.least(F.greatest(F.col("integral") / (good * 1e-9), "minimum"), "maximum")
+    exact = {f"{name}_i64": F.when(F.abs(name) >= EXACT_BELOW, F.col(f"{name}_i64")) for name in ("minimum", "maximum")}
     return summed.withColumns(
         {
+            **exact,
             "start": timestamp(F.col("bucket_ns")),
             "average": F.when((good > 0) & F.col("minimum").isNotNull(), within),
             "quality": status,

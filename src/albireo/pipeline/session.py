@@ -99,6 +99,12 @@ def spark_settings(config: SparkConfig, scratch: Path, log: Path) -> dict[str, s
         "spark.sql.files.maxPartitionBytes": str(config.read_partition_bytes),
         # The history seals a small file each minute: many of them go into one task.
         "spark.sql.files.openCostInBytes": str(256 * 1024),
+        # Sums by hash take all memory of a task and give none back; the window that feeds them in the same stage then
+        # fails for want of some, with a million minutes or so. A sort writes to disk what it can't hold.
+        "spark.sql.execution.useHashAggregateExec": "false",
+        # Few days at a time are written without sorting by day before; small row groups, because all are open at once.
+        "spark.sql.maxConcurrentOutputFileWriters": "8",
+        "spark.hadoop.parquet.block.size": str(16 * 1024 * 1024),
         # The driver lists the files that tasks wrote; markers beside them would only be in the way.
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
@@ -113,7 +119,7 @@ def _java_options(config: SparkConfig, scratch: Path) -> str:
         "-Duser.timezone=UTC",
         # One small heap on few cores: the serial collector starts fastest and takes the least memory.
         "-XX:+UseSerialGC",
-        # The second compiler's work does not pay in a short pass. The first alone would have 48 MB for its code, and
+        # The second compiler's work does not pay in a short run. The first alone would have 48 MB for its code, and
         # a session that lives for minutes ends for want of more.
         *(("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=192m") if config.is_short else ()),
     )

@@ -17,12 +17,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from albireo.codec import history as stored
+from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.codec.history import FileEntry, FileKind, Manifest
 from albireo.pipeline.errors import OutputUnusable, SourceDamaged, SourceMissing, SparkFailed
 
 _NAMED_FILE: Final = re.compile(r"file:/+(?P<path>[^\s,'\"]+?\.parquet)")
 """Pattern by which Spark's errors name the file that a task could not read."""
+_VERIFY_PAGES: Final = "parquet.page.verify-checksum.enabled"
+_READ_BYTES: Final = 1 << 20
+_RESTORE: Final = (
+    "restore it from a backup, or move it away and start the node, which rebuilds what its log still holds"
+)
 _REPORT_TEXT_MAX: Final = 300
 """Characters of a foreign error's text that go into ours."""
 
@@ -32,24 +38,28 @@ class HistoryFolder(msgspec.Struct, frozen=True, kw_only=True):
 
     directory: Path
     manifest: Manifest
+    intact: set[str] = msgspec.field(default_factory=set)
+    """Paths of the files whose checksum was looked at."""
+    pins: Path | None = None
+    """Folder in which the files are that a run reads, under the same paths (pipeline.pins)."""
 
     def entries(self, kind: FileKind) -> list[FileEntry]:
         return self.manifest.of_kind(kind)
 
     def path(self, entry: FileEntry) -> Path:
-        return self.directory / entry.path
+        return (self.pins or self.directory) / entry.path
 
 
-def open_history(directory: Path) -> HistoryFolder:
-    """The history in `directory`, each listed file looked at (size only).
+def read_manifest(directory: Path) -> Manifest:
+    """The manifest of the history in `directory`.
 
     Raises:
-        HistoryMissing: no manifest, or a listed file is not there.
-        HistoryDamaged: the manifest can't be read, or a file has another size than listed.
+        SourceMissing: there is none.
+        SourceDamaged: it can't be read.
     """
     path = directory / stored.MANIFEST_NAME
     try:
-        manifest = stored.decode_manifest(path.read_bytes())
+        return stored.decode_manifest(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError) as error:
         raise SourceMissing(
             path, "there is no history here", "run a node on this data directory first, or name another with --data"
@@ -62,6 +72,15 @@ def open_history(directory: Path) -> HistoryFolder:
             f"the manifest can't be read ({error.reason})",
             f"a start of the node repairs it from {stored.PREVIOUS_NAME}; then run the pipeline again",
         ) from error
+
+
+def open_history(directory: Path, manifest: Manifest) -> HistoryFolder:
+    """The history in `directory`, each listed file looked at (size only).
+
+    Raises:
+        SourceMissing: a listed file is not there.
+        SourceDamaged: a file has another size than listed.
+    """
     history = HistoryFolder(directory=directory, manifest=manifest)
     for entry in manifest.files:
         _check(history.path(entry), entry)
@@ -75,13 +94,40 @@ def frame(
 
     Args:
         entries: the files to read; all of the kind by default. None at all gives a frame without rows.
+
+    Raises:
+        SourceDamaged: a file is not as it was written.
     """
     chosen = history.entries(kind) if entries is None else entries
     schema = from_arrow_schema(stored.SCHEMAS[kind])
+    check(history, chosen)
     paths = [literal(history.path(entry)) for entry in chosen if entry.rows]
     if not paths:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*paths)
+    return spark.read.schema(schema).option(_VERIFY_PAGES, "true").parquet(*paths)
+
+
+def check(history: HistoryFolder, entries: Sequence[FileEntry]) -> None:
+    """Compare files with their checksums in the manifest, each once.
+
+    A page checksum, which Spark looks at when it is told to, covers no footer and no page header.
+
+    Raises:
+        SourceDamaged: a file is not as it was written.
+    """
+    for entry in entries:
+        if entry.path in history.intact or not entry.content_crc:
+            continue
+        path, crc = history.path(entry), 0
+        try:
+            with path.open("rb") as file:
+                while data := file.read(_READ_BYTES):
+                    crc = crc32c(data, crc)
+        except OSError as error:
+            raise SourceDamaged(path, f"can't be read ({error.strerror})", _RESTORE) from error
+        if crc != entry.content_crc:
+            raise SourceDamaged(path, "its bytes are not those that were written", _RESTORE)
+        history.intact.add(entry.path)
 
 
 def literal(path: Path) -> str:
@@ -115,11 +161,12 @@ def _py4j_errors() -> tuple[type[Exception], ...]:
 def _named(text: str, history: HistoryFolder, log: Path) -> SourceDamaged | OutputUnusable | SparkFailed:
     found = _NAMED_FILE.search(text)
     path = Path("/" + found["path"].lstrip("/")) if found else None
-    if path is not None and path.is_relative_to(history.directory.absolute()):
+    root = (history.pins or history.directory).absolute()
+    if path is not None and path.is_relative_to(root):
         return SourceDamaged(
-            path,
+            history.directory.absolute() / path.relative_to(root),
             "the file can't be read as Parquet of its kind",
-            "restore it from a backup, or move it away and start the node, which rebuilds what its log still holds",
+            _RESTORE,
         )
     first = text.strip().splitlines()[0][:_REPORT_TEXT_MAX] if text.strip() else "no reason given"
     if "No space left on device" in text:

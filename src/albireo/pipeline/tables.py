@@ -57,7 +57,8 @@ _ROLLUP: Final = """
     end_ns bigint, end_value double, end_quality bigint,
     integral double, good_ns bigint, uncertain_ns bigint, bad_ns bigint, lost_ns bigint,
     average double, minimum double, maximum double, total double,
-    quality bigint, sequence_max bigint, day string
+    quality bigint, sequence_max bigint, is_end_hole boolean,
+    first_i64 bigint, end_i64 bigint, minimum_i64 bigint, maximum_i64 bigint, day string
 """
 """One item in one bucket `bucket_ns <= t < bucket_ns + width`.
 
@@ -72,14 +73,16 @@ minimum, maximum      of the good values that held at any time of the bucket
 total                 sum of the good samples, not weighted
 quality               OPC UA Part 13 status of the row
 sequence_max          newest sample in it
+is_end_hole           what holds at its end is a gap, and no sample
+*_i64                 the same value of an integer item, exactly; null below 2^53, where the double is exact
 """
 
 ROLLUP_1S: Final = Table(name="rollup_1s", columns=_ROLLUP, partition_by=("day",))
 """Only seconds with samples: in one without, the end value of the last row before it holds."""
 ROLLUP_1MIN: Final = Table(name="rollup_1min", columns=_ROLLUP, partition_by=("day",))
-"""Every minute from an item's first sample on."""
+"""Every minute from an item's first sample on in which anything is known of it."""
 ROLLUP_1H: Final = Table(name="rollup_1h", columns=_ROLLUP, partition_by=("day",))
-"""Every hour from an item's first sample on."""
+"""Every hour from an item's first sample on in which anything is known of it."""
 
 AVAILABILITY: Final = Table(
     name="availability",
@@ -90,8 +93,17 @@ AVAILABILITY: Final = Table(
     partition_by=("day",),
 )
 """One item on one day: how long its value was good. `availability` = good / known, 0..1. known_ns: from its first
-sample (or midnight) to the end of what is known (or midnight)."""
+sample (or midnight) to the end of what is known (or midnight), without the time in which nothing was known any more."""
 
+ITEMS_SCD: Final = Table(
+    name="items_scd",
+    columns="""
+        item_id bigint, node string, name string, value_type bigint, unit string, description string, adapter string,
+        stale_ns bigint, valid_from_ns bigint, start timestamp, valid_to_ns bigint
+    """,
+)
+"""Items with their versions: one row per declaration, from when (null: nobody knows) to when (null: still) it counted.
+Times of the node. stale_ns: longest time for which a value is held; null: 31 days."""
 ITEMS: Final = Table(
     name="items",
     columns="""
@@ -113,10 +125,12 @@ ALARM_CASES: Final = Table(
         case_id bigint, item_id bigint, condition string, severity bigint, raised_ns bigint, start timestamp,
         acked_ns bigint, cleared_ns bigint, closed_ns bigint, annunciations bigint, activations bigint,
         active_ns bigint, time_to_ack_ns bigint, active_since_ns bigint, is_active boolean, is_acked boolean,
-        is_hidden boolean
+        is_hidden boolean, has_asked boolean
     """,
 )
-"""One row per case. annunciations: activations an operator could see (not shelved, suppressed or out of service)."""
+"""One row per case. annunciations: activations an operator could see (not shelved, suppressed or out of service).
+has_asked: it asked to be acknowledged; one that was raised while suppressed may never have. time_to_ack_ns: from when
+it asked to its first acknowledgement. active_since_ns: last activation."""
 ALARM_RATE: Final = Table(
     name="alarm_rate",
     columns="""
@@ -152,12 +166,14 @@ ALARM_CHATTER: Final = Table(
         last_ns bigint
     """,
 )
-"""Items and conditions that became active three times or more within 60 s."""
+"""Items and conditions that became active three times or more within 60 s. activations: those of the episodes, the
+first two included; first_ns: the first of them."""
 
 TIMED_TABLES: Final = (ROLLUP_1S, ROLLUP_1MIN, ROLLUP_1H, AVAILABILITY)
 """Replaced day by day."""
 WHOLE_TABLES: Final = (
     ITEMS,
+    ITEMS_SCD,
     GAPS,
     ALARM_CASES,
     ALARM_RATE,

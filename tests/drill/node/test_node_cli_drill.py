@@ -81,6 +81,27 @@ def test_a_terminal_gets_lines_for_people_and_no_json(tmp_path: Path) -> None:
     assert '{"at"' not in text
 
 
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", ">&-", "2>&-"])
+def test_a_node_that_is_started_with_closed_streams_runs(tmp_path: Path, closed: str) -> None:
+    """Its files and sockets would take their numbers, and its logger would have nothing to write to."""
+    (tmp_path / "topology.toml").write_text(TOPOLOGY)
+    command = [*PROGRAM, "node", "run", "--topology", str(tmp_path / "topology.toml"), "--data", str(tmp_path / "data")]
+    node = subprocess.Popen(["sh", "-c", f'exec "$@" {closed}', "sh", *command], stdin=subprocess.DEVNULL)
+    try:
+        ends = time.monotonic() + PATIENCE_S
+        while node.poll() is None and not has_values(tmp_path / "data"):
+            assert time.monotonic() < ends
+            time.sleep(0.1)
+        actors = json.loads(asked(tmp_path / "data", "status", "--json").stdout)["actors"]
+        found = {(one["state"], one["restarts"]) for one in actors}
+        assert (len(actors), found) == (4, {("running", 0)}), actors
+        node.terminate()
+        assert node.wait(PATIENCE_S) == 0
+    finally:
+        node.kill()
+        node.wait()
+
+
 def asked(data: Path, *arguments: str) -> Result:
     return CliRunner().invoke(cli, [*arguments, "--data", str(data)])
 

@@ -24,8 +24,7 @@ from albireo.codec.message import FeedAlive, FeedAnswer, FeedData
 from albireo.codec.record import GapFound, Kind, Stream, decode_records
 from albireo.log import StoreIdentity
 from albireo.log.log import Log
-from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, TellLeader
+from albireo.machine.feed.follower import Deliver, Digested, Follower, FollowerConfig, LinkUp, Received, TellLeader
 from albireo.machine.fold.folds import Folds
 from albireo.model.instant import TimePassed
 from albireo.model.value import ValueType

@@ -1,6 +1,7 @@
 """Boot with real processes and threads: they are killed, stopped, hang; the node goes on or says why not."""
 
 import asyncio
+import errno
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from albireo.codec.message import Answer, Ask
@@ -119,6 +121,29 @@ def test_an_actor_that_is_behind_by_design_leaves_the_cpu_to_the_others(tmp_path
         async with node(tmp_path, spec("a"), polite) as supervisor:
             found = {one.name: os.getpriority(os.PRIO_PROCESS, one.pid or 0) for one in supervisor.states()}
             assert found == {"a": own, "b": min(own + 10, 19)}
+
+    story(body)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.ENOSYS])
+def test_a_process_whose_end_cannot_be_watched_is_ended_before_the_next_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Otherwise two would live: the one that nobody knows of, and its next run."""
+    opened, watched = os.pidfd_open, list[int]()
+
+    def failing(pid: int) -> int:
+        watched.append(pid)
+        if len(watched) == 1:
+            raise OSError(number, os.strerror(number))
+        return opened(pid)
+
+    monkeypatch.setattr(os, "pidfd_open", failing)
+
+    async def body() -> None:
+        async with node(tmp_path, spec("a")) as supervisor:
+            assert [state(supervisor, "a").pid] == watched[1:]
+            assert [one.pid for one in psutil.Process().children()] == watched[1:]
 
     story(body)
 

@@ -33,7 +33,7 @@ from albireo.client import (
     connect,
 )
 from albireo.client.conversation import understood
-from albireo.client.questions import OPEN_MAX, Request
+from albireo.client.questions import LOCKED_OUT_S, OPEN_MAX, Request
 from albireo.codec import samples
 from albireo.codec.message import ProducerHello, WriteOrder
 from albireo.codec.record import Kind
@@ -76,6 +76,10 @@ def produce(client: Client, first: int, last: int) -> None:
         for value in range(first, last + 1):
             producer.offer([batch(value)])
         assert producer.flush(PATIENCE_S)
+
+
+def tells_of_a_case(one: Changes, *, is_active: bool) -> bool:
+    return any(now.is_active == is_active for now in one.cases)
 
 
 def test_items_values_and_changes_of_a_lone_node(tmp_path: Path) -> None:
@@ -211,9 +215,7 @@ def test_cases_are_acknowledged_and_shelved_by_name(tmp_path: Path) -> None:
             for later, value in ((20, 1), (30, 11)):
                 producer.offer([msgspec.structs.replace(batch(value), source_ns=batch(later).source_ns)])
                 assert producer.flush(PATIENCE_S)
-                changed(
-                    client, "level", lambda one, is_high=value > 10: any(now.is_active == is_high for now in one.cases)
-                )
+                changed(client, "level", partial(tells_of_a_case, is_active=value > 10))
             for shown in (case, case.case_id):
                 with pytest.raises(NodeRefused, match=f"acknowledge {case.case_id}.2"):
                     client.ack(shown)
@@ -333,13 +335,16 @@ def test_one_member_tells_where_the_other_one_is_and_both_directories_do_as_well
 def test_keys_that_are_not_trusted_are_named_with_the_command_that_changes_it(tmp_path: Path) -> None:
     stranger = Keys.new(tmp_path / "stranger", "stranger@desk")
 
-    def refused(made: Plant, keys: Keys | None) -> ClientError:
+    def refused(made: Plant, keys: Keys | None, timeout_s: float = PATIENCE_S) -> ClientError:
+        """Told at once where only keys are in the way, and nobody else may come."""
         with pytest.raises(ClientError) as raised:
-            connect([one.endpoint for one in made.lines], keys=keys, timeout_s=2.0)
+            connect([one.endpoint for one in made.lines], keys=keys, timeout_s=timeout_s)
+        assert f"within {min(timeout_s, LOCKED_OUT_S):g} s" in raised.value.cause
         return raised.value
 
     async def story() -> None:
         async with keyed_plant(tmp_path, "mes-1") as made:
+            await made.start(1)
             here = await aside(lambda: refused(made, stranger))
             assert isinstance(here, KeyNotTrusted)
             assert "albireo keys trust" in here.remedy and str(stranger.directory) in here.remedy
@@ -348,7 +353,7 @@ def test_keys_that_are_not_trusted_are_named_with_the_command_that_changes_it(tm
             there = await aside(lambda: refused(made, stranger))
             assert isinstance(there, KeyNotTrusted)
             assert f"albireo keys trust stranger@desk {stranger.public}" in there.remedy
-            without = await aside(lambda: refused(made, None))
+            without = await aside(lambda: refused(made, None, 2.0))
             assert isinstance(without, KeyNotTrusted) and "keys=" in without.remedy
             with await aside(lambda: connect(made.lines[0].endpoint, keys=made.keys["mes-1"])) as client:
                 assert (await aside(client.status))["node"] == "root"

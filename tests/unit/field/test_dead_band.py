@@ -1,23 +1,36 @@
 """Dead band: what is news, what a loss looks like, and the same decisions as a loop over single values makes."""
 
+import msgspec
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albireo.field.contract import PolledColumns
 from albireo.field.dead_band import GAP_ITEMS_MAX, DeadBand, PollNews
 from albireo.model.instant import SECOND, Instant, WallTime
+from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.quality import BAD_NO_COMMUNICATION, BAD_SENSOR_FAILURE, BAD_WAITING_FOR_INITIAL_DATA, GOOD
 from albireo.model.samples import Strings
 from albireo.model.value import Value, ValueType
 
 F, I, B, S = ValueType.FLOAT64, ValueType.INT64, ValueType.BOOL, ValueType.STRING  # noqa: E741  # Of a table.
+
+
 HEARTBEAT_NS = 10 * SECOND
 
 
 def band(*value_types: ValueType, width: float = 0.0, began_ns: int = 5) -> DeadBand:
-    count = len(value_types)
-    return DeadBand(value_types, np.full(count, width), np.full(count, HEARTBEAT_NS, np.int64), WallTime(began_ns))
+    return band_of(
+        *(DataItem(name=f"i{row}", value_type=one) for row, one in enumerate(value_types)),
+        width=width,
+        began_ns=began_ns,
+    )
+
+
+def band_of(*items: DataItem, width: float = 0.0, began_ns: int = 5) -> DeadBand:
+    count = len(items)
+    return DeadBand(items, np.full(count, width), np.full(count, HEARTBEAT_NS, np.int64), WallTime(began_ns))
 
 
 def floats(*values: float, quality: int = GOOD, rows: tuple[int, ...] | None = None) -> PolledColumns:
@@ -153,6 +166,111 @@ def test_the_time_of_the_device_is_kept_where_it_gives_one() -> None:
     )  # fmt: skip
     (batch,) = take(one, column, wall=100).batches
     assert (batch.source_ns.tolist(), batch.node_ns.tolist()) == ([77], [101])
+
+
+def alarmed(width: float = 0.0, value_type: ValueType = F, **alarm: float) -> DeadBand:
+    """Dead band of one item with these alarm settings."""
+    return band_of(DataItem(name="a", value_type=value_type, alarm=msgspec.convert(alarm, AlarmSettings)), width=width)
+
+
+def sent(one: DeadBand, *numbers: float, quality: int = GOOD, from_s: int = 0) -> list[list[tuple[int, Value]]]:
+    """Poll once a second; what each poll sends, as (second of the poll, value)."""
+    found = []
+    for at, number in enumerate(numbers, start=from_s):
+        batches = take(one, floats(number, quality=quality), at=at, wall=at * SECOND).batches
+        found.append(
+            [
+                (ns // SECOND, value)
+                for batch in batches
+                for ns, value in zip(batch.source_ns.tolist(), batch.values(), strict=True)
+            ]
+        )
+    return found
+
+
+def test_polls_stamped_by_the_node_have_one_time_and_those_of_a_device_two() -> None:
+    (batch,) = take(band(F), floats(1.0), wall=100).batches
+    assert (batch.source_ns.tolist(), batch.node_ns.tolist()) == ([100], [100])
+
+
+def test_poll_before_a_jump_is_sent_with_it_where_there_is_a_rate() -> None:
+    assert sent(alarmed(rate_per_s=5.0), 20, 20, 20, 30) == [[(0, 20)], [], [], [(2, 20), (3, 30)]]
+    assert sent(alarmed(), 20, 20, 20, 30) == [[(0, 20)], [], [], [(3, 30)]]
+
+
+def test_step_within_the_dead_band_that_is_too_fast_is_sent_and_so_is_the_poll_after_it() -> None:
+    one = alarmed(width=10.0, rate_per_s=2.0)
+    assert sent(one, 20, 20.5, 20.7, 25, 25.1, 25.2) == [
+        [(0, 20)], [], [], [(2, 20.7), (3, 25)], [(4, 25.1)], [],
+    ]  # fmt: skip
+
+
+def test_poll_before_a_bad_one_is_sent_with_it_where_there_is_a_rate() -> None:
+    one = alarmed(rate_per_s=2.0)
+    sent(one, 20, 20, 20)
+    assert sent(one, 0, quality=BAD_SENSOR_FAILURE, from_s=3) == [[(2, 20), (3, 20)]]
+    assert sent(one, 20, from_s=4) == [[(4, 20)]], "a bad poll is no value to come from"
+
+
+@pytest.mark.parametrize(("is_device_time", "expected"), [(True, 1), (False, 2)])
+def test_poll_before_is_sent_over_the_nodes_clock_set_back_and_not_over_a_devices(
+    is_device_time: bool, expected: int
+) -> None:
+    """A device's time decides which sample is live: the poll before would be the newer one."""
+    one = alarmed(rate_per_s=2.0)
+    for at, number in enumerate([20.0, 20.0, 20.0, 30.0]):
+        times = np.array([(1 if at == 3 else at) * SECOND], np.int64)
+        column = msgspec.structs.replace(floats(number), source_ns=times if is_device_time else None)
+        news = take(one, column, at=at, wall=int(times[0]))
+    assert sum(map(len, news.batches)) == expected
+
+
+def test_whatever_crosses_a_limit_or_its_band_is_sent_within_the_dead_band() -> None:
+    one = alarmed(width=100.0, hi=50.0, hysteresis=5.0, lo=10.0)
+    polls = [48, 50, 50.1, 46, 45.1, 45, 44, 15, 14.9, 10, 9.9]
+    assert [bool(one) for one in sent(one, *polls)] == [
+        True, False, True, True, False, True, False, False, True, False, True,
+    ]  # fmt: skip
+
+
+def test_large_integers_that_cross_a_limit_are_sent() -> None:
+    """2**53 + 1 is 2**53 as a float."""
+    one = alarmed(width=100.0, value_type=I, hi=2.0**53)
+    found = []
+    for value in (2**53, 2**53 + 1):
+        column = PolledColumns(
+            value_type=I, rows=np.zeros(1, np.intp), value=np.array([value], np.int64), quality=np.zeros(1, np.uint32)
+        )
+        found.append(len(take(one, column).batches))
+    assert found == [1, 1]
+
+
+def test_a_value_that_is_none_and_its_return_are_news_once() -> None:
+    nan = float("nan")
+    assert [len(one) for one in sent(band(F, width=5.0), 1, nan, nan, 1.5)] == [1, 1, 0, 1]
+    assert sent(band(F, width=5.0), float("inf"), float("inf"), 1)[1:] == [[], [(2, 1)]]
+
+
+def test_moves_within_the_dead_band_show_that_an_item_is_not_frozen() -> None:
+    one = alarmed(width=5.0, frozen_s=12.0)
+    assert sent(one, 20, 20.1, 20.2, 20.3, 20.3, 20.3, 20.3, 20.4) == [
+        [(0, 20)], [], [], [(3, 20.3)], [], [], [], [(7, 20.4)],
+    ]  # fmt: skip
+
+
+def test_gap_of_a_clock_that_was_set_back_has_the_length_that_it_had() -> None:
+    one = band(F)
+    take(one, floats(1.0), at=10, wall=1_000 * SECOND)
+    one.lost(Instant(11 * SECOND), WallTime(1_001 * SECOND))
+    (loss,) = take(one, floats(1.0), at=40, wall=500 * SECOND).losses
+    assert (loss.from_ns, loss.to_ns) == (470 * SECOND, 500 * SECOND)
+
+
+def test_gap_since_the_start_ends_not_before_it_begins() -> None:
+    one = band(F, began_ns=1_000)
+    one.lost(Instant(0), WallTime(1_000))
+    (loss,) = take(one, floats(1.0), wall=300).losses
+    assert (loss.from_ns, loss.to_ns) == (300, 300)
 
 
 POLLS = st.lists(

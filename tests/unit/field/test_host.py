@@ -88,6 +88,27 @@ def test_a_sensor_that_is_there_has_its_own_limits(tmp_path: Path, monkeypatch: 
     assert polled(adapter)[item.name] == (40.0, GOOD)
 
 
+def test_a_sensor_that_vanishes_later_is_bad_and_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its chip, or alone, so that the others of the chip move up."""
+    first, second = Temperature("Core 0", 40.0, 90.0, 100.0), Temperature("Core 1", 50.0, 90.0, 100.0)
+    bare = [Temperature("", 30.0, None, None), Temperature("", 31.0, None, None)]
+    sensors = {"coretemp": [first, second], "acpitz": bare}
+    monkeypatch.setattr(psutil, "sensors_temperatures", lambda: sensors, raising=False)
+    adapter = create({"name": "h"}, Surroundings(tmp_path, boot_ns))
+    names = {one: f"h/temperature_{one}" for one in ("coretemp_core_0", "coretemp_core_1", "acpitz_0", "acpitz_1")}
+    seen = polled(adapter)
+    assert [seen[name] for name in names.values()] == [(40.0, GOOD), (50.0, GOOD), (30.0, GOOD), (31.0, GOOD)]
+    sensors = {"coretemp": [second], "acpitz": bare[1:]}
+    seen = polled(adapter)
+    assert seen[names["coretemp_core_0"]][1] == BAD_NO_DATA
+    assert seen[names["coretemp_core_1"]] == (50.0, GOOD)
+    assert {seen[names[one]][1] for one in ("acpitz_0", "acpitz_1")} == {BAD_NO_DATA}, "nobody knows which is left"
+    sensors = {}
+    seen = polled(adapter)
+    assert {seen[name][1] for name in names.values()} == {BAD_NO_DATA}
+    assert seen["h/uptime"][1] == GOOD
+
+
 def test_what_vanishes_is_bad_and_counted_and_takes_nothing_along() -> None:
     def gone() -> float:
         raise FileNotFoundError("sensor")

@@ -114,7 +114,39 @@ def test_every_type_of_register_can_be_named() -> None:
 
 
 def test_the_columns_are_those_of_the_manual() -> None:
-    assert len(set(COLUMNS)) == len(COLUMNS) == 31
+    assert len(set(COLUMNS)) == len(COLUMNS) == 32
+
+
+@pytest.mark.parametrize(
+    ("cells", "address"),
+    [
+        ({"address": "0017"}, 17),
+        ({"address": "00017"}, 17),
+        ({"address": "0000"}, 0),
+        ({"kind": "coil", "address": "017"}, 17),
+        ({"address": "0x0017"}, 0x17),
+    ],
+)
+def test_zeros_before_an_address_mean_nothing(cells: dict[str, str], address: int) -> None:
+    parsed = parse_row({"name": "x", "kind": "holding", **cells})
+    assert isinstance(parsed, ModbusItem)
+    assert parsed.address == address
+
+
+@pytest.mark.parametrize(("number", "meant"), [("00017", "16"), ("000017", "16"), ("00001", "0")])
+def test_a_coil_with_a_manuals_number_is_refused_and_the_address_named(number: str, meant: str) -> None:
+    """Coil 00017 of a manual is protocol address 16; taken as 17 it would switch the neighbour."""
+    parsed = parse_row({"name": "x", "kind": "coil", "address": number})
+    assert isinstance(parsed, list)
+    (mistake,) = parsed
+    assert mistake.column == "address"
+    assert "manual" in mistake.text
+    assert f": {meant} if" in mistake.remedy
+
+
+@pytest.mark.parametrize("text", ["1_000", "०१", "-1", "1.0", "٣"])
+def test_only_plain_digits_are_an_address(text: str) -> None:
+    assert isinstance(parse_row({"name": "x", "kind": "holding", "address": text}), list)
 
 
 def test_a_row_says_under_which_name_its_item_was_known() -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from albireo.codec import history as stored
+from albireo.codec.crc import crc32c
 from albireo.codec.history import FileEntry, FileKind, Manifest
 from albireo.model.position import Position
 
@@ -76,7 +77,7 @@ class HistoryWriter:
         target = self.directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
         table = pa.Table.from_pylist(list(rows), schema=stored.SCHEMAS[kind])
-        pq.write_table(table, target, compression="zstd")
+        pq.write_table(table, target, compression="zstd", write_page_checksum=True)
         entry = FileEntry(
             kind=kind,
             path=path,
@@ -88,6 +89,7 @@ class HistoryWriter:
             first_sequence=span[3],
             last_sequence=span[4],
             size_bytes=target.stat().st_size,
+            content_crc=crc32c(target.read_bytes()),
             log_id=LOG_ID,
         )
         self.entries.append(entry)
@@ -95,7 +97,8 @@ class HistoryWriter:
 
 
 def item(item_id: int, name: str, value_type: int = 1, **more: Any) -> Row:
-    plain = {"node": "root", "unit": "", "description": "", "adapter": "p1"}
+    plain: Row = {"node": "root", "unit": "", "description": "", "adapter": "p1"}
+    plain |= dict.fromkeys(("stale_ns", "valid_from_ns", "valid_to_ns"))
     return {"item_id": item_id, "name": name, "value_type": value_type, **plain, **more}
 
 

@@ -28,7 +28,8 @@ owned AS (
 points AS (
     SELECT * FROM judged
     UNION ALL
-    SELECT item_id, from_ns, true, epoch, sequence, 2157772800, NULL FROM owned
+    SELECT item_id, from_ns, true, epoch, sequence, 2157772800, NULL FROM owned o
+    WHERE from_ns >= (SELECT min(ns) FROM judged j WHERE j.item_id = o.item_id)
 ),
 holds AS (
     SELECT *, greatest(ns, least($known, coalesce(

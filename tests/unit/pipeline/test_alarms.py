@@ -77,6 +77,13 @@ def test_standing_counts_from_the_last_activation_and_not_from_the_raising_of_th
     assert (stands.standing_ns, stands.is_stale) == (3_600 * SECOND, False)
 
 
+def test_standing_counts_from_the_last_activation_that_a_record_only_counts(spark: SparkSession) -> None:
+    """A record may tell of later activations of a case that was active in the record before."""
+    rows = [event(0, 7, raised_ns=DAY0), event(600, 7, raised_ns=DAY0, activations=3)]
+    (stands,) = alarms.standing(alarms.cases(changes_of(spark, rows), DAY0 + WINDOW), DAY0 + 2 * WINDOW).collect()
+    assert stands.since_ns == DAY0 + 600 * SECOND
+
+
 def test_hidden_activations_are_no_annunciations(spark: SparkSession) -> None:
     rows = [
         event(0, 1, is_suppressed=True),
@@ -117,8 +124,34 @@ def test_chatter_is_three_within_a_minute(spark: SparkSession) -> None:
     counted = [event(0, 2000, item_id=3, activations=8)]
     found = {row.item_id: row for row in alarms.chatter(changes_of(spark, quick + slow + counted)).collect()}
     assert set(found) == {1, 3}
-    assert (found[1].episodes, found[1].activations) == (2, 3)
+    assert (found[1].episodes, found[1].activations) == (2, 7), "the first two of an episode count too"
+    assert (found[1].first_ns, found[1].last_ns) == (DAY0, DAY0 + 345 * SECOND)
     assert found[3].activations == 8
+
+
+def test_chatter_counts_what_one_record_tells_of_several_activations(spark: SparkSession) -> None:
+    """Two at once and one more half a minute later are three; two at once alone are not."""
+    rows = [event(0, 1, activations=2), event(30, 1, activations=3), event(300, 2, item_id=2, activations=2)]
+    (found,) = alarms.chatter(changes_of(spark, rows)).collect()
+    assert (found.item_id, found.activations, found.first_ns) == (1, 3, DAY0)
+
+
+def test_a_case_raised_while_suppressed_is_acknowledged_by_nobody(spark: SparkSession) -> None:
+    """It asks nobody, so nobody answers; once it is shown, the time runs from then on."""
+    silent = [event(0, 1, is_suppressed=True, is_acked=True), event(50, 1, is_acked=True, is_active=False)]
+    shown = [
+        event(0, 2, is_suppressed=True, is_acked=True),
+        event(100, 2, raised_ns=DAY0),
+        event(130, 2, raised_ns=DAY0, is_acked=True),
+    ]
+    plain = [event(10, 3), event(17, 3, raised_ns=DAY0 + 10 * SECOND, is_acked=True)]
+    cases = alarms.cases(changes_of(spark, silent + shown + plain), DAY0 + MINUTE).collect()
+    found = {row.case_id: (row.acked_ns, row.time_to_ack_ns, row.has_asked) for row in cases}
+    assert found == {
+        1: (None, None, False),
+        2: (DAY0 + 130 * SECOND, 30 * SECOND, True),
+        3: (DAY0 + 17 * SECOND, 7 * SECOND, True),
+    }
 
 
 def test_actors_are_ranked_with_shares(spark: SparkSession) -> None:

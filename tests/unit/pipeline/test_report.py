@@ -56,7 +56,7 @@ def rollup_row(item_id: int, bucket_ns: int, value: float, width_ns: int) -> Row
     return {
         "item_id": item_id,
         "bucket_ns": bucket_ns,
-        "rows": 60,
+        "rows": width_ns // SECOND,
         "good_rows": 60,
         "average": value,
         "minimum": value - 1,
@@ -134,6 +134,28 @@ def test_the_page_loads_nothing_and_escapes_names(tmp_path: Path) -> None:
 def test_a_month_stays_small(tmp_path: Path) -> None:
     page = write_report(tmp_path / "report.html", tmp_path, plant(tmp_path, hours=31 * 24), {})
     assert page.stat().st_size < 1_000_000
+
+
+@pytest.mark.parametrize(("hours", "words"), [(30, "per minute"), (20 * 24, "per hour")])
+def test_what_is_too_fine_to_draw_is_not_read(tmp_path: Path, hours: int, words: str) -> None:
+    """The files of the finer rollups are gone: nobody misses them, because the hours tell how much is in them."""
+    known = plant(tmp_path, hours=hours)
+    store(tmp_path, tables.ROLLUP_1S, [rollup_row(0, DAY0, 20.0, SECOND)])
+    for table in (tables.ROLLUP_1S, *([tables.ROLLUP_1MIN] if words == "per hour" else [])):
+        for path in (tmp_path / table.name).rglob("*.parquet"):
+            path.unlink()
+    found = lake.opened_lake(tmp_path, known.complete_to_ns)
+    said, rows = lake.trend_rows(found, lake.interesting_items(found))
+    assert said == words
+    assert len(rows) == lake.TRENDS_MAX
+
+
+def test_few_seconds_are_drawn_as_such(tmp_path: Path) -> None:
+    """An hour of one sample a minute has no more rows in seconds than in minutes."""
+    known = plant(tmp_path, hours=1)
+    store(tmp_path, tables.ROLLUP_1S, [rollup_row(index, DAY0, 20.0, SECOND) for index in range(10)])
+    found = lake.opened_lake(tmp_path, known.complete_to_ns)
+    assert lake.trend_rows(found, lake.interesting_items(found))[0] == "per second"
 
 
 def test_no_tables_at_all_give_a_page(tmp_path: Path) -> None:

@@ -13,8 +13,15 @@ from pyspark.sql import SparkSession
 from albireo.codec import history as stored
 from albireo.codec.history import FileKind
 from albireo.pipeline import tables
-from albireo.pipeline.delta import day_files
-from albireo.pipeline.errors import OutputBusy, OutputUnusable, SourceDamaged, SourceMissing
+from albireo.pipeline.delta import day_files, read_state
+from albireo.pipeline.errors import (
+    OutputBusy,
+    OutputUnusable,
+    SchemaDiffers,
+    SourceDamaged,
+    SourceMissing,
+    TableChanged,
+)
 from albireo.pipeline.pipeline import run
 from tests.long_form import some
 from tests.unit.pipeline.history_files import DAY0, LOG_ID, SECOND, HistoryWriter, Row, replaced, sample
@@ -73,22 +80,36 @@ def versions(out: Path) -> dict[str, int]:
 
 
 def test_tables_are_what_duckdb_computes_and_stay_so(spark: SparkSession, tmp_path: Path) -> None:
-    """Several files, partials, gaps, late rows over a midnight; the second run finds nothing to do."""
+    """Several files, partials, gaps, late rows over a midnight; the second run finds nothing to do.
+
+    While the first is at work, all files of the history go, as merged ones do: it has them under names of its own.
+    """
     plant = Plant(tmp_path, 11, late=True)
     plant.publish_all()
     out = tmp_path / "out"
-    answer = run(tmp_path / "history", out, session=spark)
+
+    def taken_away(_done: int, _total: int, text: str) -> None:
+        if text == "starting Spark":
+            (tmp_path / "history").rename(tmp_path / "elsewhere")
+
+    answer = run(tmp_path / "history", out, session=spark, progress=taken_away)
+    (tmp_path / "elsewhere").rename(tmp_path / "history")
     for name in WIDTHS:
         assert_same(table_rows(out / "tables" / name), plant.wanted(name))
         assert answer["tables"][name] == len(plant.wanted(name))
     assert answer["tables"]["gaps"] == len(plant.gaps)
     assert answer["tables"]["items"] == len(ITEMS)
     assert set(answer["tables"]) == {table.name for table in tables.TABLES}
-    before = versions(out)
-    again = run(tmp_path / "history", out, session=spark)
+    before, page = versions(out), Path(answer["report"]).stat().st_mtime_ns
+    again = run(tmp_path / "history", out)
     assert again["tables"] == answer["tables"]
     assert versions(out) == before
-    assert not (out / "staging").exists()
+    assert Path(answer["report"]).stat().st_mtime_ns == page, "nothing new is nothing to draw"
+    Path(answer["report"]).write_text(Path(answer["report"]).read_text().replace("run 1", "run 0"))
+    run(tmp_path / "history", out)
+    assert Path(answer["report"]).stat().st_mtime_ns != page
+    assert sorted(path.name for path in out.iterdir()) == [".lock", "report.html", "tables"]
+    assert together(out) == {1: before}
 
 
 @pytest.mark.parametrize("cut", some([0.2, 0.6], 2))
@@ -107,6 +128,11 @@ def test_two_runs_give_what_one_gives(spark: SparkSession, tmp_path: Path, cut: 
 
 
 DAY = 24 * 3600 * SECOND
+
+
+def files_of_day(out: Path, day: str) -> list[Path]:
+    table = out / "tables" / "rollup_1h"
+    return day_files(table, read_state(table), day)
 
 
 def one_sample(directory: Path, value: float, *, log_id: str = LOG_ID) -> HistoryWriter:
@@ -133,18 +159,99 @@ def test_a_later_day_leaves_the_days_before_alone(
     """Only the touched day's files are replaced, and what held at its midnight is carried in from the table."""
     writer = one_sample(tmp_path, 4.0)
     out = shutil.copytree(tables_of_one_sample, tmp_path / "out")
-    before = day_files(out / "tables" / "rollup_1h", "2026-03-01")
+    before = files_of_day(out, "2026-03-01")
     writer.add(FileKind.SAMPLES, [sample(1, DAY0 + DAY + 1800 * SECOND, 8.0, 6)])
     writer.publish(sequence=6, complete_to_ns=DAY0 + DAY + 3600 * SECOND)
     run(tmp_path / "history", out, session=spark)
     hours = DeltaTable(str(out / "tables" / "rollup_1h"))
     assert before
-    assert day_files(out / "tables" / "rollup_1h", "2026-03-01") == before
+    assert files_of_day(out, "2026-03-01") == before
     rows = sorted(hours.to_pyarrow_table().to_pylist(), key=lambda row: row["bucket_ns"])
     assert len(rows) == 24
     assert rows[-1]["average"] == pytest.approx(6.0)
     # Exactly: rounding does not carry the average of a constant beside it.
     assert [row["average"] for row in rows[:-1]] == [4.0] * 23
+
+
+def together(out: Path) -> dict[int, dict[str, int]]:
+    """Versions of the tables that belong together, by run."""
+    found: dict[int, dict[str, int]] = {}
+    for row in DeltaTable(str(out / "tables" / "_runs")).to_pyarrow_table().to_pylist():
+        found.setdefault(row["run"], {})[row["table"]] = row["version"]
+    return found
+
+
+def test_a_sample_of_long_ago_reads_and_replaces_no_more_than_its_days(
+    spark: SparkSession, tmp_path: Path, tables_of_one_sample: Path
+) -> None:
+    """One stamped 1970, in a file with one of today: tables as by one run over all, and no other file was read."""
+    writer = one_sample(tmp_path, 4.0)
+    out = shutil.copytree(tables_of_one_sample, tmp_path / "out")
+    before = files_of_day(out, "2026-03-01")
+    writer.add(FileKind.SAMPLES, [sample(1, 1800 * SECOND, 7.0, 6), sample(1, DAY0 + DAY + 1800 * SECOND, 8.0, 7)])
+    writer.publish(sequence=7, complete_to_ns=DAY0 + DAY + 3600 * SECOND)
+    run(tmp_path / "history", tmp_path / "whole", session=spark)
+    (old,) = (entry for entry in writer.entries if entry.last_sequence == 5)
+    (tmp_path / "history" / old.path).write_bytes(bytes(old.size_bytes))
+    run(tmp_path / "history", out, session=spark)
+    assert before
+    assert files_of_day(out, "2026-03-01") == before
+    for name in WIDTHS:
+        assert_same(table_rows(out / "tables" / name), table_rows(tmp_path / "whole" / "tables" / name))
+    hours = {row["bucket_ns"] for row in table_rows(out / "tables" / "rollup_1h")}
+    assert {0, 31 * DAY, DAY0 + 3600 * SECOND, DAY0 + DAY} <= hours
+
+
+def test_a_run_that_was_ended_between_two_commits_is_gone_on_with(
+    spark: SparkSession, tmp_path: Path, tables_of_one_sample: Path
+) -> None:
+    """Somebody else has written a table meanwhile: no retry on what was not read. What is in already stays as it is."""
+    writer = one_sample(tmp_path, 4.0)
+    out = shutil.copytree(tables_of_one_sample, tmp_path / "out")
+    writer.add(FileKind.SAMPLES, [sample(1, DAY0 + DAY + 1800 * SECOND, 8.0, 6)])
+    writer.publish(sequence=6, complete_to_ns=DAY0 + DAY + 3600 * SECOND)
+    foreign = out / "tables" / "gaps" / "_delta_log" / f"{1:020d}.json"
+    steps = []
+
+    def written_to(_done: int, _total: int, text: str) -> None:
+        steps.append(text)
+        if text == "commit" and "commit" not in steps[:-1]:
+            foreign.write_text('{"commitInfo": {"operation": "OPTIMIZE"}}')
+
+    with pytest.raises(TableChanged, match="written by somebody else"):
+        run(tmp_path / "history", out, session=spark, progress=written_to)
+    committed = versions(out)
+    assert committed["rollup_1h"] == 1
+    assert committed["alarm_cases"] == 0
+    assert set(together(out)) == {1}
+    run(tmp_path / "history", out, session=spark, progress=written_to)
+    done = versions(out)
+    assert {name: done[name] for name in tables_before("gaps")} == dict.fromkeys(tables_before("gaps"), 1)
+    assert done["gaps"] == 2
+    assert together(out)[2] == done
+    assert "seconds" in steps
+    hours = table_rows(out / "tables" / "rollup_1h")
+    assert (len(hours), hours[-1]["end_value"]) == (24, 8.0)
+
+
+def tables_before(name: str) -> list[str]:
+    """Tables that are committed before this one."""
+    names = [table.name for table in tables.TABLES]
+    return names[: names.index(name)]
+
+
+def test_a_part_of_a_table_with_other_columns_is_not_replaced(tmp_path: Path, tables_of_one_sample: Path) -> None:
+    """It is told before Spark starts, and nothing is written. Once the table is away, it is built anew."""
+    writer = one_sample(tmp_path, 4.0)
+    out = shutil.copytree(tables_of_one_sample, tmp_path / "out")
+    writer.publish(sequence=6, complete_to_ns=DAY0 + DAY + 3600 * SECOND)
+    entry = out / "tables" / "rollup_1h" / "_delta_log" / f"{0:020d}.json"
+    entry.write_text(entry.read_text().replace("uncertain_ns", "doubtful_ns"))
+    before = versions(out)
+    with pytest.raises(SchemaDiffers, match="rollup_1h has other columns"):
+        run(tmp_path / "history", out)
+    assert versions(out) == before
+    assert not (out / "spark.log").exists()
 
 
 def test_another_log_starts_from_nothing(spark: SparkSession, tmp_path: Path, tables_of_one_sample: Path) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from albireo.codec.history import MANIFEST_NAME, SCHEMAS, FileKind, Manifest, decode_manifest
+from albireo.machine.history.declared import DeclaredItems
 from albireo.model.instant import SECOND
 
 STOPPED_EVENT: Final = "adapter_stopped"
@@ -99,7 +100,8 @@ class Stored:
         self._root = root
         self._manifest = manifest
         self._is_new = ds.field("node_ns") >= since_ns
-        items: list[Row] = self._dataset(FileKind.ITEMS).to_table().to_pylist()
+        rows = self._dataset(FileKind.ITEMS).to_table().to_pylist()
+        items: list[Row] = list(DeclaredItems.of_rows(rows).items.values())
         self._ids = {str(row["name"]): int(row["item_id"]) for row in items}
         named = {str(row["adapter"]) for row in items}
         self.adapters = sorted(one for one in named if f"{one}/acquired" in self._ids)

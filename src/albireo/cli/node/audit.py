@@ -99,8 +99,7 @@ def _told(directory: Path) -> _Head:
     """The chain as the running node has it, else as its newest snapshot does."""
     try:
         with connect(directory, is_pinned=True) as client:
-            status = client.ask("status")
-        assert isinstance(status, dict)
+            status = client.status()
         if "audit" not in status:
             raise Failure(
                 "the node runs a version that has no audit chain", "export with this version once it runs it too"

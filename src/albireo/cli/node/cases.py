@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from albireo.cli.display import time_text, value_text
 from albireo.cli.output import emit, json_option, show, show_table
 from albireo.cli.target import Place, node_client, place_option
-from albireo.client.requests import activation_argument
 from albireo.model.case import Action, Shelving, case_label, label_parts
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -27,8 +27,7 @@ def command() -> None:
 def list_cases(include_closed: bool, place: Place, as_json: bool) -> None:
     """List open cases, the most severe first. 12.2 is case 12 at its second activation."""
     with node_client(place) as client:
-        cases: Any = client.ask("cases", include_closed=include_closed)
-    cases.sort(key=lambda case: (-case["severity"], -case["case_id"]))
+        cases: Any = msgspec.to_builtins(client.cases(include_closed=include_closed))
     if as_json:
         emit({"cases": cases})
         return
@@ -75,16 +74,16 @@ class CaseLabel(click.ParamType[tuple[int, int]]):
             self.fail(str(error), param, ctx)
 
 
-def _action(name: str, text: str, *, has_duration: bool = False) -> None:
+def _action(action: Action, text: str) -> None:
     """One operator action as a subcommand."""
 
-    @command.command(name.replace("_", "-"), help=text)
+    @command.command(action.replace("_", "-"), help=text)
     @click.argument("case_ids", nargs=-1, type=CaseLabel(), required=True)
     @click.option("--comment", default="", help="Why; kept in the journal.")
     @click.option("--user", default=getpass.getuser, help="Who acts; the login name by default.")
     @place_option
     @json_option
-    @_duration_option(has_duration)
+    @_duration_option(action is Action.SHELVE)
     def act(
         case_ids: tuple[tuple[int, int], ...],
         comment: str,
@@ -94,17 +93,9 @@ def _action(name: str, text: str, *, has_duration: bool = False) -> None:
         duration_s: float | None = None,
     ) -> None:
         changed: list[Any] = []
-        with node_client(place) as client:
+        with node_client(place, user) as client:
             for case_id, activation in case_ids:
-                asked: dict[str, Any] = {"action": name, "case_id": case_id, "user": user, "comment": comment}
-                if name == Action.ACK:
-                    asked |= activation_argument(activation)
-                if duration_s is not None:
-                    asked["duration_ms"] = round(duration_s * 1000)
-                elif name == Action.SHELVE:
-                    asked["action"] = Action.SHELVE_ONCE
-                answer: Any = client.ask("case_action", **asked)
-                changed += answer
+                changed += msgspec.to_builtins(client.act(action, case_id, comment, duration_s, activation))
         if as_json:
             emit({"cases": changed})
             return
@@ -118,10 +109,10 @@ def _duration_option(wanted: bool) -> Callable[[_Function], _Function]:
     return click.option("--for", "duration_s", type=float, default=None, help="Seconds; without: until it next clears.")
 
 
-_action("ack", "Acknowledge CASE_IDS as they were shown: 12, or 12.2 if its second activation was.")
-_action("reset", "Reset latched CASE_IDS once their cause is gone.")
-_action("shelve", "Shelve CASE_IDS for a time, or until they clear.", has_duration=True)
-_action("unshelve", "Bring shelved CASE_IDS back.")
-_action("out_of_service", "Take the alarms of CASE_IDS out of service.")
-_action("in_service", "Put the alarms of CASE_IDS back into service.")
-_action("comment", "Add a comment to CASE_IDS.")
+_action(Action.ACK, "Acknowledge CASE_IDS as they were shown: 12, or 12.2 if its second activation was.")
+_action(Action.RESET, "Reset latched CASE_IDS once their cause is gone.")
+_action(Action.SHELVE, "Shelve CASE_IDS for a time, or until they clear.")
+_action(Action.UNSHELVE, "Bring shelved CASE_IDS back.")
+_action(Action.OUT_OF_SERVICE, "Take the alarms of CASE_IDS out of service.")
+_action(Action.IN_SERVICE, "Put the alarms of CASE_IDS back into service.")
+_action(Action.COMMENT, "Add a comment to CASE_IDS.")

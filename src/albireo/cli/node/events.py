@@ -1,17 +1,22 @@
 """`albireo events`: the journal of cases, audit entries and node starts and stops."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
 from albireo.cli.display import time_text, value_text
+from albireo.cli.node.far_history import as_far_as_it_came, cut_failure, far_item, far_names
 from albireo.cli.node.timespan import TIME
 from albireo.cli.output import Failure, emit, json_option, say, show_table
-from albireo.cli.place import data_option, find_data
+from albireo.cli.target import FarNode, Place, node_client, place_option
+from albireo.client import HistoryCutShort
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.errors import HistoryError
-from albireo.node.history.query import StoredHistory, TimeRange
+from albireo.node.history.query import TimeRange
+
+_Rows = list[dict[str, Any]]
 
 KINDS: Final = ("case", "audit", "control")
 
@@ -22,43 +27,71 @@ KINDS: Final = ("case", "audit", "control")
 @click.option("--kind", type=click.Choice(KINDS), default=None, help="Only these; without it all.")
 @click.option("--item", default=None, help="Only cases of this item.")
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="The newest only.")
-@data_option
+@place_option
 @json_option
 def command(
-    from_ns: int, to_ns: int, kind: str | None, item: str | None, limit: int, data: Path | None, as_json: bool
+    from_ns: int, to_ns: int, kind: str | None, item: str | None, limit: int, place: Place, as_json: bool
 ) -> None:
     """The journal: transitions of alarm cases, what operators did, starts and stops of the node."""
-    access = HistoryAccess(find_data(data))
+    asked = _EventsWanted(from_ns, to_ns, kind, item, limit)
     try:
-        reader = access.event_reader()
-        table = reader.events(TimeRange(from_ns, to_ns))
-        item_id = reader.item(item)["item_id"] if item else None
-        rows = [
-            row
-            for row in table.to_pylist()
-            if (kind is None or row["kind"] == kind) and (item_id is None or row["item_id"] == item_id)
-        ][-limit:]
-        for row in rows:
-            row["item"] = _item_name(reader, row["item_id"])
-            row["principal"] = (row["value_str"] or "") if row["kind"] == "audit" else ""
+        rows, cut = _asked_far(place, asked) if isinstance(place, FarNode) else (_asked_here(place, asked), None)
     except (HistoryError, ValueError) as error:
         raise Failure(str(error)) from error
+    answer = {"from_ns": from_ns, "to_ns": to_ns, "events": rows}
+    if not as_json:
+        show_table(
+            ("time (UTC)", "kind", "what", "who", "detail"),
+            [(time_text(row["at_ns"]), row["kind"], _what(row), _who(row), _detail(row)) for row in rows],
+        )
+    if cut is not None:
+        raise cut_failure(cut, rows[-1]["at_ns"] if rows else from_ns, answer if as_json else {})
+    if as_json:
+        emit(answer)
+
+
+class _EventsWanted(NamedTuple):
+    from_ns: int
+    to_ns: int
+    kind: str | None
+    item: str | None
+    limit: int
+
+
+def _asked_here(data: Path, asked: _EventsWanted) -> _Rows:
+    access = HistoryAccess(data)
+    reader = access.event_reader()
+    table = reader.events(TimeRange(asked.from_ns, asked.to_ns))
+    item_id = reader.item(asked.item)["item_id"] if asked.item else None
+    rows = [
+        row
+        for row in table.to_pylist()
+        if (asked.kind is None or row["kind"] == asked.kind) and (item_id is None or row["item_id"] == item_id)
+    ][-asked.limit :]
     if not access.is_live:
         say("the node does not run: what is stored in files is shown")
-    if as_json:
-        emit({"from_ns": from_ns, "to_ns": to_ns, "events": rows})
-        return
-    show_table(
-        ("time (UTC)", "kind", "what", "who", "detail"),
-        [(time_text(row["at_ns"]), row["kind"], _what(row), _who(row), _detail(row)) for row in rows],
-    )
+    return _told(rows, {item_id: f"{row['node']}:{row['name']}" for item_id, row in reader.items().items()})
 
 
-def _item_name(reader: StoredHistory, item_id: int | None) -> str | None:
-    if item_id is None:
-        return None
-    row = reader.items().get(item_id)
-    return f"{row['node']}:{row['name']}" if row else str(item_id)
+def _asked_far(place: FarNode, asked: _EventsWanted) -> tuple[_Rows, HistoryCutShort | None]:
+    with node_client(place) as client:
+        span = TimeRange(asked.from_ns, asked.to_ns)
+        item_ids = [far_item(client, asked.item).item_id] if asked.item else []
+        table, cut = as_far_as_it_came(
+            "events",
+            lambda told: client.events(span.from_ns, span.to_ns, kind=asked.kind or "", item_ids=item_ids, told=told),
+        )
+        rows: _Rows = table.slice(max(0, len(table) - asked.limit)).to_pylist()
+        return _told(rows, far_names(client, rows)), cut
+
+
+def _told(rows: _Rows, names: Mapping[int, str]) -> _Rows:
+    """The rows with the names of items and principals."""
+    for row in rows:
+        item_id = row["item_id"]
+        row["item"] = None if item_id is None else names.get(item_id, str(item_id))
+        row["principal"] = (row["value_str"] or "") if row["kind"] == "audit" else ""
+    return rows
 
 
 def _what(row: dict[str, Any]) -> str:

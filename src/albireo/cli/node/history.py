@@ -1,8 +1,11 @@
-"""`albireo history`: stored values of an item, raw or per interval; SQL over the files."""
+"""`albireo history`: stored values of an item, raw or per interval; SQL over the files.
+
+On its machine the files of a node are read, whether it runs or not; a node elsewhere is asked (far_history.py).
+"""
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,16 +15,26 @@ import pyarrow.parquet as pq
 from click.core import ParameterSource
 
 from albireo.cli.display import quality_text, time_text, value_text
+from albireo.cli.node.far_history import (
+    as_far_as_it_came,
+    complete_to_ns,
+    cut_failure,
+    far_item,
+    first_row_ns,
+    gaps_of,
+)
 from albireo.cli.node.timespan import DURATION, TIME
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
-from albireo.cli.place import data_option, find_data
 from albireo.cli.safe_text import cell_text
+from albireo.cli.target import FarNode, Place, node_client, place_option
+from albireo.client import HistoryCutShort
+from albireo.model.instant import SECOND
 from albireo.model.value import Value, ValueType
 from albireo.node.history.access import HistoryAccess
-from albireo.node.history.errors import HistoryError, UnknownItem
-from albireo.node.history.hot import value_type_of
+from albireo.node.history.errors import HistoryError, QueryRefused, UnknownItem
 from albireo.node.history.per_interval import AGGREGATES, RAW, Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
+from albireo.node.history.rows import value_type_of
 from albireo.node.history.sql import connect
 
 RAW_ROWS_MAX: Final = 1_000_000
@@ -38,12 +51,12 @@ RAW_ROWS_MAX: Final = 1_000_000
 @click.option("--uncertain-is-good", is_flag=True, help="Use uncertain values too (TreatUncertainAsBad = false).")
 @click.option("--only-raw", is_flag=True, help="Compute from raw rows even where stored sums would do.")
 @click.option("--sql", default=None, help="A query over samples, partials, gaps, events, items (needs duckdb).")
-@data_option
+@place_option
 @json_option
 def command(
     item: str | None,
     sql: str | None,
-    data: Path | None,
+    place: Place,
     form: str,
     as_json: bool,
     **options: Any,
@@ -55,22 +68,21 @@ def command(
     Every value has a quality: with the defaults Good means that all of the interval was good, Bad that nothing was.
     """
     form = "json" if as_json else form
-    directory = find_data(data)
-    access = HistoryAccess(directory)
+    is_chosen = click.get_current_context().get_parameter_source("from_ns") is not ParameterSource.DEFAULT
+    question = {"is_chosen": is_chosen, **{name: options[name] for name in _QUESTION}}
     try:
         if sql is not None:
-            answer = _asked_in_sql(directory, sql)
+            answer = _asked_in_sql(place, sql)
         elif item is None:
             raise Failure("which item?", "albireo history ITEM, or --sql QUERY", ExitCode.USAGE)
+        elif isinstance(place, FarNode):
+            answer = _asked_far(place, item, **question)
         else:
-            is_chosen = click.get_current_context().get_parameter_source("from_ns") is not ParameterSource.DEFAULT
-            answer = _asked(access, item, is_chosen=is_chosen, **{name: options[name] for name in _QUESTION})
+            answer = _asked_here(place, item, **question)
     except UnknownItem as error:
         raise Failure(str(error), "albireo items", ExitCode.USAGE) from error
     except (HistoryError, ValueError) as error:
         raise Failure(str(error)) from error
-    if not access.is_live and sql is None:
-        say("the node does not run: what is stored in files is shown")
     _show(answer, form, options["output"])
 
 
@@ -80,31 +92,96 @@ _QUESTION: Final = ("from_ns", "to_ns", "every_ns", "aggregate", "uncertain_is_g
 class _Table:
     """An answer: columns of equal length, and what it is an answer to."""
 
-    def __init__(self, about: dict[str, Any], columns: dict[str, list[Any]]) -> None:
+    def __init__(
+        self, about: dict[str, Any], columns: dict[str, list[Any]], cut: HistoryCutShort | None = None
+    ) -> None:
+        """`cut`: why it ended before its end."""
         self.about = about
         self.columns = columns
+        self.cut = cut
+
+    def goes_on_ns(self) -> int:
+        """Time from which on rows are missing, if it was cut."""
+        if starts := self.columns.get("start_ns"):
+            return int(starts[-1] + self.about["every_ns"])
+        times = self.columns.get("source_ns") or [self.about["from_ns"]]
+        return int(times[-1])
+
+    def plain(self) -> dict[str, Any]:
+        """The answer as JSON has it."""
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows()]
+        for row in rows:
+            if isinstance(row.get("quality"), int):
+                row["quality_name"] = quality_text(row["quality"])
+        return self.about | {"rows": rows}
 
     def rows(self) -> list[tuple[Any, ...]]:
         return list(zip(*self.columns.values(), strict=True))
 
 
-def _asked(access: HistoryAccess, name: str, **options: Any) -> _Table:
+def _asked_here(data: Path, name: str, **options: Any) -> _Table:
+    access = HistoryAccess(data)
     item: Any = access.item(name)
     reader = access.reader([item["item_id"]])
     span = TimeRange(options["from_ns"], options["to_ns"])
     if not options["is_chosen"]:
         span = _since_its_begin(reader, item["item_id"], span, options["every_ns"])
-    about = {
-        "item": f"{item['node']}:{item['name']}",
-        "unit": item["unit"],
+    about = _about(f"{item['node']}:{item['name']}", item["unit"], span, options)
+    about |= {
+        "complete_to_ns": reader.complete_to_ns,
+        "gaps": _of_item(reader.gaps(span, item["item_id"]), item["item_id"]),
+    }
+    answer = _Table(about, _columns(_stored_table(reader, item, span, options), value_type_of(item), options))
+    if not access.is_live:
+        say("the node does not run: what is stored in files is shown")
+    return answer
+
+
+def _asked_far(place: FarNode, name: str, **options: Any) -> _Table:
+    span = TimeRange(options["from_ns"], options["to_ns"])
+    every_ns = options["every_ns"]
+    if options["aggregate"] != RAW:
+        span.edges(every_ns)  # It refuses too many intervals.
+    with node_client(place) as client:
+        item = far_item(client, name)
+        first_ns = None if options["is_chosen"] else first_row_ns(client, item.item_id, span)
+        span = span if first_ns is None else _begun(span, first_ns, every_ns)
+        gaps = gaps_of(client, item.item_id, span)
+        table, cut = as_far_as_it_came(
+            f"history of {item.name}",
+            lambda told: client.history(
+                item.item_id,
+                span.from_ns,
+                span.to_ns,
+                aggregate=options["aggregate"],
+                every_s=every_ns / SECOND,
+                uncertain_is_good=options["uncertain_is_good"],
+                only_raw=options["only_raw"],
+                limit=RAW_ROWS_MAX + 1 if options["aggregate"] == RAW else None,
+                told=told,
+            ),
+        )
+    if len(table) > RAW_ROWS_MAX:
+        raise QueryRefused(f"more than {RAW_ROWS_MAX} rows; ask for a shorter range")
+    about = _about(item.name, item.item.unit, span, options)
+    about |= {"complete_to_ns": complete_to_ns(table), "gaps": _of_item(gaps, item.item_id)}
+    return _Table(about, _columns(table, item.item.value_type, options), cut)
+
+
+def _about(item: str, unit: str, span: TimeRange, options: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "item": item,
+        "unit": unit,
         "aggregate": options["aggregate"],
         "from_ns": span.from_ns,
         "to_ns": span.to_ns,
         "every_ns": options["every_ns"],
-        "complete_to_ns": reader.complete_to_ns,
-        "gaps": reader.gaps(span, item["item_id"]),
     }
-    return _Table(about, _columns(reader, item, span, options))
+
+
+def _of_item(gaps: Sequence[Mapping[str, Any]], item_id: int) -> list[dict[str, Any]]:
+    """The gaps without the other items that miss something then: there may be very many."""
+    return [{**row, "item_ids": [item_id] if row["item_ids"] else []} for row in gaps]
 
 
 def _since_its_begin(reader: StoredHistory, item_id: int, span: TimeRange, every_ns: int) -> TimeRange:
@@ -112,25 +189,36 @@ def _since_its_begin(reader: StoredHistory, item_id: int, span: TimeRange, every
     first_ns = reader.row_after(item_id, span.from_ns)
     if first_ns is None or first_ns >= span.to_ns or len(reader.last(item_id, span.from_ns)):
         return span
+    return _begun(span, first_ns, every_ns)
+
+
+def _begun(span: TimeRange, first_ns: int, every_ns: int) -> TimeRange:
     from_ns = span.from_ns + (first_ns - span.from_ns) // every_ns * every_ns
     say(f"the first value ever stored is of {time_text(first_ns)}")
     return TimeRange(from_ns, span.to_ns)
 
 
-def _columns(reader: StoredHistory, item: Any, span: TimeRange, options: dict[str, Any]) -> dict[str, list[Any]]:
-    value_type = value_type_of(item)
+def _stored_table(reader: StoredHistory, item: Any, span: TimeRange, options: dict[str, Any]) -> pa.Table:
     if options["aggregate"] == RAW:
-        return _raw_columns(reader.raw([item["item_id"]], span, RAW_ROWS_MAX), value_type)
+        return reader.raw([item["item_id"]], span, RAW_ROWS_MAX)
     wanted = Aggregation(
         name=options["aggregate"],
         every_ns=options["every_ns"],
         uncertain_is_good=options["uncertain_is_good"],
         only_raw=options["only_raw"],
     )
-    table = interval_table(reader, item, span, wanted)
-    if wanted.name == "last":
-        return {"start_ns": table.column("start_ns").to_pylist(), **_raw_columns(table, value_type)}
-    return table.to_pydict()
+    return interval_table(reader, item, span, wanted)
+
+
+def _columns(table: pa.Table, value_type: ValueType, options: dict[str, Any]) -> dict[str, list[Any]]:
+    """The columns that are shown."""
+    match options["aggregate"]:
+        case "raw":
+            return _raw_columns(table, value_type)
+        case "last":
+            return {"start_ns": table.column("start_ns").to_pylist(), **_raw_columns(table, value_type)}
+        case _:
+            return table.select([name for name in table.column_names if name != "item_id"]).to_pydict()
 
 
 def _raw_columns(table: pa.Table, value_type: ValueType) -> dict[str, list[Any]]:
@@ -147,8 +235,11 @@ def _value(row: dict[str, Any], value_type: ValueType) -> Value | None:
     return bool(value) if value_type is ValueType.BOOL and value is not None else value
 
 
-def _asked_in_sql(data: Path, sql: str) -> _Table:
-    with connect(data) as database:
+def _asked_in_sql(place: Place, sql: str) -> _Table:
+    if isinstance(place, FarNode):
+        remedy = "run it there with --data DIR; or fetch values: albireo history ITEM --format parquet --output FILE"
+        raise Failure("--sql reads the files of a node, so it runs on its machine only", remedy, ExitCode.USAGE)
+    with connect(place) as database:
         table = database.rows(sql)
     return _Table({"sql": sql}, table)
 
@@ -156,12 +247,8 @@ def _asked_in_sql(data: Path, sql: str) -> _Table:
 def _show(answer: _Table, form: str, output: Path | None) -> None:
     match form:
         case "json":
-            names = list(answer.columns)
-            rows = [dict(zip(names, row, strict=True)) for row in answer.rows()]
-            for row in rows:
-                if isinstance(row.get("quality"), int):
-                    row["quality_name"] = quality_text(row["quality"])
-            emit(answer.about | {"rows": rows})
+            if answer.cut is None:
+                emit(answer.plain())
         case "parquet":
             if output is None:
                 raise Failure("parquet is not for a terminal", "add --output FILE", ExitCode.USAGE)
@@ -175,6 +262,8 @@ def _show(answer: _Table, form: str, output: Path | None) -> None:
                 writer.writerows([cell_text(one, is_shown=is_shown) for one in row] for row in answer.rows())
         case _:
             _show_table(answer)
+    if answer.cut is not None:
+        raise cut_failure(answer.cut, answer.goes_on_ns(), answer.plain() if form == "json" else {})
 
 
 class _kept_open:  # Used like a function.

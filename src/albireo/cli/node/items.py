@@ -1,10 +1,10 @@
 """`albireo items`: the items of a node with value, quality and age."""
 
-import fnmatch
 import time
 from typing import Any
 
 import click
+import msgspec
 
 from albireo.cli.display import quality_text, time_text, value_text
 from albireo.cli.output import Failure, emit, json_option, show_table
@@ -41,11 +41,9 @@ def command(patterns: tuple[str, ...], place: Place, as_json: bool, watch: bool)
 
 
 def _rows(client: Client, patterns: tuple[str, ...]) -> list[dict[str, Any]]:
-    readings: Any = client.ask("read")
     rows = [
-        reading | {"quality_name": quality_text(reading["quality"])}
-        for reading in readings
-        if not patterns or any(_matches(reading["name"], pattern) for pattern in patterns)
+        msgspec.to_builtins(one.reading) | {"quality_name": quality_text(one.reading.quality)}
+        for one in client.items(patterns or "*")
     ]
     return sorted(rows, key=lambda row: place_in_list(row["name"]))
 
@@ -54,10 +52,6 @@ def place_in_list(full_name: str) -> tuple[bool, tuple[tuple[str, int], ...]]:
     """Place in the list: the plant's items first, then what the node and its adapters say of themselves."""
     name = full_name.partition(":")[2]
     return is_diagnostic(name), natural(name)
-
-
-def _matches(full_name: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(full_name, pattern) or fnmatch.fnmatchcase(full_name.partition(":")[2], pattern)
 
 
 def _show(rows: list[dict[str, Any]], watch: bool) -> None:

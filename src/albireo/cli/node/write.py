@@ -3,19 +3,15 @@
 import contextlib
 import getpass
 import re
-import uuid
-from typing import Any
 
 import click
+import msgspec
 
 from albireo.cli.display import value_text
 from albireo.cli.output import Failure, emit, json_option, show
 from albireo.cli.target import Place, node_client, place_option
 from albireo.model.command import Outcome
 from albireo.model.value import Value, ValueType
-
-GRACE_S = 5.0
-"""The answer of a command that runs out comes this much later than its time at most."""
 
 
 class NegativeNumbers(click.Command):
@@ -41,28 +37,22 @@ def command(item: str, value: str, reason: str, user: str, expires_s: float, pla
 
     Exit code 0 only if the device took the value (verified, or executed where there is no read-back).
     """
-    with node_client(place) as client:
-        known: Any = client.ask("items", names=[item])
-        receipt: Any = client.ask(
-            "write",
-            item=item,
-            value=parsed(value, ValueType(known[0]["item"]["value_type"])),
-            command_id=str(uuid.uuid4()),
-            user=user,
-            reason=reason,
-            expires_ms=round(expires_s * 1000),
-            timeout_s=expires_s + GRACE_S,
-        )
-    outcome = Outcome(receipt["outcome"])
-    text = f"{item} = {value}: {outcome}"
-    if receipt.get("read_back") is not None:
-        text += f", read back {value_text(receipt['read_back'])}"
-    if receipt.get("detail"):
-        text += f" ({receipt['detail']})"
-    if outcome not in (Outcome.VERIFIED, Outcome.EXECUTED):
-        raise Failure(text, remedy_of(outcome, item), details={"receipt": receipt})
+    with node_client(place, user) as client:
+        known = client.items(item)
+        if not known:
+            raise Failure(f"no item {item}", "`albireo items` lists them")
+        wanted = parsed(value, known[0].item.value_type)
+        receipt = client.write(item, wanted, reason, expires_s=expires_s)
+    text = f"{item} = {value}: {receipt.outcome}"
+    if receipt.read_back is not None:
+        text += f", read back {value_text(receipt.read_back)}"
+    if receipt.detail:
+        text += f" ({receipt.detail})"
+    told = msgspec.to_builtins(receipt)
+    if receipt.outcome not in (Outcome.VERIFIED, Outcome.EXECUTED):
+        raise Failure(text, remedy_of(receipt.outcome, item), details={"receipt": told})
     if as_json:
-        emit(receipt)
+        emit(told)
     else:
         show(text)
 

@@ -45,7 +45,6 @@ def status_of(directory: Path, timeout_s: float = ANSWER_S) -> dict[str, Any]:
     """Status of the CORE in `directory`; empty when it does not answer."""
     try:
         with connect(directory, timeout_s=timeout_s, is_pinned=True) as client:
-            found: Any = client.ask("status")
+            return client.status()
     except (ClientError, RuntimeFault):
         return {}
-    return dict(found)

@@ -87,7 +87,7 @@ def own_member(data: Path | None) -> Iterator[tuple[ReachedMember, Path]]:
     directory = find_data(data)
     try:
         with connect(directory, is_pinned=True) as client:
-            pair = pair_of(client.ask("status"), str(directory))
+            pair = pair_of(client.status(), str(directory))
             yield ReachedMember(place=pair["place"], ask=client.ask, pair=pair), directory
     except NodeUnreachable as error:
         raise Failure(str(error), f"start it: albireo node run --data {directory} ...", ExitCode.UNREACHABLE) from error
@@ -110,5 +110,5 @@ def other_member(own: ReachedMember, directory: Path) -> Iterator[ReachedMember]
     except TargetRefused as error:
         raise NodeUnreachable(f"{other['place']} at {other['client']}: {error}") from error
     with remote:
-        pair = pair_of(remote.ask("status"), other["place"])
+        pair = pair_of(remote.status(), other["place"])
         yield ReachedMember(place=pair["place"], ask=remote.ask, pair=pair)

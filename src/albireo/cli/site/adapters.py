@@ -27,10 +27,11 @@ def _judge_modbus(cells: Mapping[str, str]) -> Judged | list[RowMistake]:
         return parsed
     doubt = numbering_doubt(parsed)
     if parsed.bit is not None:
-        return Judged(parsed.item, doubt=doubt)
+        return Judged(parsed.item, doubt=doubt, dead_band=parsed.dead_band)
     kind = "bits" if parsed.kind.is_bits else "registers"
     return Judged(
         parsed.item,
         AddressSpan(f"{parsed.kind.value} {kind} of unit {parsed.device_id}", parsed.address, parsed.words),
         doubt,
+        parsed.dead_band,
     )

@@ -9,7 +9,6 @@ Off a terminal it writes one plain line every PLAIN_S seconds to standard error 
 """
 
 import contextlib
-import getpass
 import os
 import queue
 import select
@@ -32,7 +31,6 @@ from albireo.cli.view.render import Clock, Size, page_of, plain_line, render
 from albireo.cli.view.screen import CaseActed, Quit, ScenarioBegun, Screen, Wish, WriteOrdered, pressed
 from albireo.cli.view.state import LiveState
 from albireo.client import Client, ClientError, NodeRefused, StateChange
-from albireo.client.requests import activation_argument
 from albireo.model.command import Outcome
 from albireo.plant.tunnel.processes import TunnelError
 from albireo.plant.tunnel.scenario import Scenario
@@ -258,40 +256,22 @@ class LiveView:
                 return self._written(command_id, wish)
             case CaseActed():
                 with opened(self._where()) as client:
-                    client.ask(
-                        "case_action",
-                        action=wish.action.value,
-                        case_id=wish.case_id,
-                        user=getpass.getuser(),
-                        duration_ms=wish.duration_ms,
-                        **activation_argument(wish.activation),
-                    )
+                    duration_s = None if wish.duration_ms is None else wish.duration_ms / 1_000
+                    client.act(wish.action, wish.case_id, "", duration_s, wish.activation)
                 return OperatorLine(f"{wish.action.value} case {wish.case_id}: done")
             case Quit():
                 return OperatorLine("")
 
     def _written(self, command_id: str, wish: WriteOrdered) -> OrderEnded:
         with opened(self._where()) as client:
-            receipt: Any = client.ask(
-                "write",
-                timeout_s=WRITE_S + 5.0,
-                item=wish.order.name,
-                value=wish.order.value,
-                command_id=command_id,
-                user=getpass.getuser(),
-                reason="live view",
-                expires_ms=round(WRITE_S * 1_000),
-            )
+            receipt = client.write(wish.order.name, wish.order.value, "live view", expires_s=WRITE_S)
         return OrderEnded(
-            command_id=command_id,
-            outcome=Outcome(receipt["outcome"]),
-            detail=str(receipt.get("detail") or ""),
-            read_back=receipt.get("read_back"),
+            command_id=command_id, outcome=receipt.outcome, detail=receipt.detail, read_back=receipt.read_back
         )
 
 
 def _asked_status(client: Client) -> dict[str, object]:
-    status: dict[str, object] = {"core": client.ask("status")}
+    status: dict[str, object] = {"core": client.status()}
     for actor, what in (("boot", "actors"), ("history", "stats")):
         with contextlib.suppress(ClientError, RuntimeFault):
             status[what] = client.ask(what, of=actor)

@@ -29,7 +29,7 @@ FIRST_STATE_S = 5.0
 def command(seconds: float | None, place: Place, as_json: bool) -> None:
     """Live view of items and cases; ? shows the keys. With --json: the state as it is now, and the end."""
     with node_client(place) as client:
-        client.ask("status")
+        client.status()
         if as_json:
             emit(snapshot(_first_state(client)))
             return

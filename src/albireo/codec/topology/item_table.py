@@ -16,13 +16,15 @@ from typing import Final
 import msgspec
 
 from albireo.codec.topology.mistakes import Findings, did_you_mean, shown
-from albireo.model.item import NAME_PATTERN, DataItem
+from albireo.model.item import NAME_PATTERN, AlarmSettings, DataItem
 from albireo.model.topology import ITEMS_MAX
-from albireo.model.value import ValueType
+from albireo.model.value import EXACT, ValueType
 
 OWNER_COLUMN: Final = "adapter"
 """Column that names the adapter of a row, in a table of a whole node."""
 COLUMNS_MAX: Final = 128
+POLLS_WITHIN: Final = 2
+"""Polls that must fit into a time by which an item is judged: with fewer it is in alarm between two good polls."""
 _NAME = re.compile(NAME_PATTERN)
 _NAME_REMEDY: Final = "Letters, digits, _ . -, a letter first, at most 64, one / at most."
 
@@ -58,6 +60,8 @@ class Judged(msgspec.Struct, frozen=True):
     """None where sharing is usual, such as the bits of one register."""
     doubt: RowMistake | None = None
     """A cell that is right as it stands, and often means something else."""
+    dead_band: float = 0.0
+    """Width within which the adapter sends no change, engineering units."""
 
 
 class AdapterKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,12 +210,46 @@ def check_suppression(judged: list[tuple[ItemRow, Judged]], known: Mapping[str, 
     """Check that `suppressed_by` names a bool item of the same node."""
     for row, one in judged:
         wanted = one.item.alarm.suppressed_by if one.item.alarm else ""
-        if wanted and wanted not in known:
+        if wanted and wanted == row.name:
+            text = f"{row.name} would suppress itself"
+            found.add(("suppressed_by",), text, "Name the item that says that the equipment is off.", line=row.line)
+        elif wanted and wanted not in known:
             text = f"{row.name}: the item {shown(wanted)} that suppresses it is not there"
             found.add(("suppressed_by",), text, did_you_mean(wanted, known), line=row.line)
         elif wanted and known[wanted].item.value_type is not ValueType.BOOL:
             text = f"{row.name}: {wanted} cannot suppress it, it is no bool"
             found.add(("suppressed_by",), text, "Name an item that is true or false.", line=row.line)
+
+
+def check_alarms(judged: list[tuple[ItemRow, Judged]], poll_ms: int, found: Findings) -> None:
+    """Check that times can be met by polls, and warn of widths in which an alarm can't clear or is not told."""
+    for row, one in judged:
+        alarm = one.item.alarm
+        if alarm is None:
+            continue
+        for column, seconds in (("stale_s", alarm.stale_s), ("frozen_s", alarm.frozen_s)):
+            if seconds is not None and seconds * 1_000 < POLLS_WITHIN * poll_ms:
+                text = f"{row.name}: {column} = {seconds:g} is shorter than {POLLS_WITHIN} polls of {poll_ms} ms"
+                remedy = f"Write {POLLS_WITHIN * poll_ms / 1_000:g} or more, or poll more often."
+                found.add((column,), text, remedy, line=row.line)
+        limits = [limit for limit in (alarm.lo_lo, alarm.lo, alarm.hi, alarm.hi_hi) if limit is not None]
+        for column, width in (("hysteresis", alarm.hysteresis), ("dead_band", one.dead_band)):
+            span = _span(alarm)
+            if span is not None and width > span:
+                text = f"{row.name}: {column} = {width:g} is wider than the {span:g} between its limits"
+                found.add((column,), text, "Write less, or move the limits.", is_warning=True, line=row.line)
+        if one.item.value_type is ValueType.INT64 and any(abs(limit) >= EXACT for limit in limits):
+            text = f"{row.name}: a limit beyond 2**53 is rounded to a number that has 53 bits"
+            found.add((), text, "Right if it may be near; else scale the item.", is_warning=True, line=row.line)
+
+
+def _span(alarm: AlarmSettings) -> float | None:
+    """Distance of the limits between which a value is normal; of one side's, if there are none of the other."""
+    upper = [one for one in (alarm.hi, alarm.hi_hi) if one is not None]
+    lower = [one for one in (alarm.lo, alarm.lo_lo) if one is not None]
+    if upper and lower:
+        return upper[0] - lower[0]
+    return abs(upper[-1] - upper[0]) if len(upper) == 2 else abs(lower[-1] - lower[0]) if len(lower) == 2 else None
 
 
 def check_former_name(row: ItemRow, one: Judged, known: Mapping[str, Judged], found: Findings) -> None:

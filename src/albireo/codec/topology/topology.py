@@ -25,6 +25,7 @@ from albireo.codec.topology.item_table import (
     ItemRow,
     Judged,
     cells_of,
+    check_alarms,
     check_columns,
     check_doubts,
     check_former_name,
@@ -188,6 +189,7 @@ class _Loading:
                 good.append((row, judged))
         check_spans(good, found)
         check_doubts(good, found)
+        check_alarms(good, adapter.poll_ms, found)
         return [row for row, _ in good]
 
     def _check_names(self, node: NodeConfig, seen: Mapping[str, "_FirstRow"]) -> None:
@@ -336,12 +338,22 @@ def _take(endpoint: str, path: KeyPath, taken: dict[tuple[str, str], str], found
 def _address(endpoint: str, path: KeyPath, found: Findings) -> tuple[str, str] | None:
     match = _ENDPOINT.match(endpoint)
     if match is None or not 1 <= int(match["port"]) <= _PORT_MAX:
-        found.add(path, f"{shown(endpoint)} is no address", "Write it as tcp://HOST:PORT, with a port of 1..65535.")
+        text = f"{shown(endpoint)} is no address{_beyond(endpoint)}"
+        found.add(path, text, "Write it as tcp://HOST:PORT, with a port of 1..65535.")
         return None
     if mistake := host_mistake(match["host"]):
         found.add(path, f"{shown(endpoint)}: {mistake}", "Write the name as the network knows it, or the address.")
         return None
     return match["host"].lower(), match["port"].lstrip("0")
+
+
+def _beyond(endpoint: str) -> str:
+    """Names what an address must not have; it would be left out silently. Empty: something else is wrong."""
+    place = endpoint.partition("://")[2]
+    signs = {"@": "a user", "?": "a query", "#": "a fragment", "/": "a path"}
+    named = [name for sign, name in signs.items() if sign in place]
+    named += ["port 0"] if re.search(r":0+$", place) else []
+    return f": it has {' and '.join(named)}" if named else ""
 
 
 def _check_url(name: str, url: str, path: KeyPath, taken: Mapping[tuple[str, str], str], found: Findings) -> None:

@@ -10,6 +10,7 @@ Spec: MODBUS Application Protocol V1.1b3, 4.3 (data model), 4.4 (addressing); do
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -63,6 +64,9 @@ FIRST_IN_MANUALS: Final = {TableKind.DISCRETE: 10_001, TableKind.INPUT: 30_001, 
 """Number that manuals with one numbering for all tables give the first address of each; coils begin at 1 there."""
 MANUAL_COUNT: Final = 9_999
 """Addresses of a table in such a numbering."""
+_NUMBERED_FROM_ZEROS: Final = frozenset({"coil"})
+"""Kinds whose first digit is a zero in that numbering: there zeros before a number may say that it is a manual's."""
+_PADDED_NUMBER: Final = re.compile(r"0\d{4,5}")
 
 DTYPES: Final[dict[RegisterType, str]] = {
     RegisterType.INT16: ">i2",
@@ -77,6 +81,9 @@ DTYPES: Final[dict[RegisterType, str]] = {
 """Numbers as numpy reads their registers, most significant first."""
 WORDS: Final = {RegisterType.BOOL: 1} | {one: int(dtype[-1]) // 2 for one, dtype in DTYPES.items()}
 """Registers of one value; a string says its own length."""
+
+COUNTER_VALUES: Final = {RegisterType.UINT16: 2.0**16, RegisterType.UINT32: 2.0**32, RegisterType.UINT64: 2.0**64}
+"""Values that registers without a sign can hold; a counter begins again behind the last."""
 
 WORD_ORDERS: Final[dict[str, tuple[bool, bool]]] = {
     "": (False, False),
@@ -93,9 +100,9 @@ WORD_ORDERS: Final[dict[str, tuple[bool, bool]]] = {
 
 COLUMNS: Final = (
     "name", "kind", "address", "type", "word_order", "scale", "offset", "unit", "dead_band",
-    "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms", "off_delay_ms", "rate_per_s", "stale_s", "off_normal",
-    "severity", "latched", "suppressed_by", "writable", "minimum", "maximum", "description", "length", "bit",
-    "device_id", "target", "was",
+    "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms", "off_delay_ms", "rate_per_s", "stale_s", "frozen_s",
+    "off_normal", "severity", "latched", "suppressed_by", "writable", "minimum", "maximum", "description", "length",
+    "bit", "device_id", "target", "was",
 )  # fmt: skip
 """Every column of a table; only name, kind and address are always needed."""
 
@@ -166,7 +173,7 @@ class _Row:
 
     def whole(self, column: str, absent: int, lowest: int, highest: int) -> int:
         remedy = f"write a whole number from {lowest} to {highest} (0x.. for hexadecimal)"
-        return self.read(column, lambda text: _within(int(text, 0), lowest, highest), absent, remedy)
+        return self.read(column, lambda text: _within(_whole(text), lowest, highest), absent, remedy)
 
     def truth(self, column: str) -> bool | None:
         return self.read(column, lambda text: _TRUTHS[text.lower()], None, "write true or false, or leave it empty")
@@ -184,6 +191,13 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(text)
     return number
+
+
+def _whole(text: str) -> int:
+    """A whole number; zeros before it, as tables exported from elsewhere have them, mean nothing."""
+    if not text.isascii() or "_" in text:
+        raise ValueError(text)
+    return int(text, 10 if text.isdecimal() else 0)
 
 
 def _within(number: int, lowest: int, highest: int) -> int:
@@ -227,7 +241,7 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
     if cells.mistakes or item is None:
         return cells.mistakes
     return ModbusItem(
-        item=item,
+        item=_counting(item, register_type, scale),
         kind=kind,
         address=address,
         words=words,
@@ -248,7 +262,16 @@ def _address(cells: _Row) -> int:
         f"write the protocol address, a whole number from 0 to {ADDRESS_MAX} (0x.. for hexadecimal); the manual's "
         "40001 or 400001 is kind holding, address 0"
     )
-    return cells.read("address", lambda text: _within(int(text, 0), 0, ADDRESS_MAX), 0, remedy)
+    digits = cells.text("address")
+    if cells.text("kind").lower() in _NUMBERED_FROM_ZEROS and _PADDED_NUMBER.fullmatch(digits):
+        meant = "0" if int(digits) < 1 else str(int(digits) - 1)
+        cells.wrong(
+            "address",
+            f"address {digits!r} looks like a manual's number, which counts coils from 00001",
+            f"write the protocol address, from 0, without zeros before it: {meant} if it is the manual's number",
+        )
+        return 0
+    return cells.read("address", lambda text: _within(_whole(text), 0, ADDRESS_MAX), 0, remedy)
 
 
 def numbering_doubt(item: ModbusItem) -> RowMistake | None:
@@ -338,21 +361,30 @@ def _declared(cells: _Row, adapter: str, value_type: ValueType, *, is_writable_k
     )
 
 
+def _counting(item: DataItem, register_type: RegisterType, scale: float) -> DataItem:
+    """The item with the range of its registers, if it has a rate and they have no sign: it may be a counter."""
+    values = COUNTER_VALUES.get(register_type)
+    if values is None or item.alarm is None or item.alarm.rate_per_s is None:
+        return item
+    return msgspec.structs.replace(item, counter_range=scale * values)
+
+
 def _alarm(cells: _Row, value_type: ValueType) -> AlarmSettings | None:
     """Alarm settings of the row; None when it says none."""
     limits = {column: cells.limit(column) for column in ("hi_hi", "hi", "lo", "lo_lo")}
-    rate, stale = cells.limit("rate_per_s"), cells.limit("stale_s")
+    rate, stale, frozen = cells.limit("rate_per_s"), cells.limit("stale_s"), cells.limit("frozen_s")
     off_normal = cells.truth("off_normal")
     is_number = value_type in (ValueType.FLOAT64, ValueType.INT64)
     for column in (
         *(one for one, limit in limits.items() if limit is not None),
         *(["rate_per_s"] * (rate is not None)),
+        *(["frozen_s"] * (frozen is not None)),
     ):
         if not is_number:
             cells.wrong(column, f"{column} at an item that is no number", "leave it empty")
     if off_normal is not None and value_type is not ValueType.BOOL:
         cells.wrong("off_normal", "off_normal at an item that is no bool", "leave it empty")
-    judged = [*limits.values(), rate, stale, off_normal]
+    judged = [*limits.values(), rate, stale, frozen, off_normal]
     try:
         settings = AlarmSettings(
             hi_hi=limits["hi_hi"],
@@ -364,6 +396,7 @@ def _alarm(cells: _Row, value_type: ValueType) -> AlarmSettings | None:
             off_delay_ms=cells.whole("off_delay_ms", 0, 0, 86_400_000),
             rate_per_s=rate,
             stale_s=stale,
+            frozen_s=frozen,
             off_normal=off_normal,
             severity=cells.whole("severity", 500, 1, 1000),
             is_latched=cells.truth("latched") or False,

@@ -10,13 +10,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
+import msgspec
 import numpy as np
 
 from albireo.field.contract import GOES_ON, DeviceLost, SendGuard, WriteTenure, Written
 from albireo.field.modbus.decode import Unencodable, decode_one, encode_one
-from albireo.field.modbus.items import ModbusItem, TableKind
+from albireo.field.modbus.items import ModbusItem, RegisterType, TableKind
 from albireo.field.modbus.wire import (
     DataReply,
+    DeviceUnreachable,
     ExceptionCode,
     ExceptionReply,
     Nonsense,
@@ -122,27 +124,52 @@ def not_done(answer: NotSent | Silence | Nonsense | ExceptionReply) -> Written:
 
 
 async def verified(wire: Wire, item: ModbusItem, wanted: Sequence[int]) -> Written:
-    """Compare in the device's own registers: a float that was rounded on its way in is still the same registers."""
+    """Read back what was written, until it is there or READ_BACKS_MAX times."""
     read_back: Value | None = None
     for attempt in range(READ_BACKS_MAX):
         if attempt:
             await asyncio.sleep(READ_BACK_PAUSE_S)
         try:
             answer = await wire.read(item.kind, item.device_id, item.address, item.words)
-        except DeviceLost:
+        except DeviceUnreachable:
             answer = Silence()
+        except DeviceLost:
+            continue  # The next look makes a new connection, where that may be.
         if not isinstance(answer, DataReply):
             return Written(outcome=Outcome.EXECUTED, detail="the device confirmed it, but gives no read-back")
-        found, read_back = _found(item, answer.data)
-        is_on = item.bit is not None and read_back == bool(wanted[0])
-        if found == list(wanted) or is_on:
+        found = _found(item, answer.data)
+        read_back = _value_of(item, found)
+        if _is_as_wanted(item, wanted, found):
             return Written(outcome=Outcome.VERIFIED, read_back=read_back)
+    if read_back is None:
+        return Written(outcome=Outcome.EXECUTED, detail="the device confirmed it, and hangs up when it is read back")
     return Written(outcome=Outcome.MISMATCHED, detail=f"read back {read_back!r}", read_back=read_back)
 
 
-def _found(item: ModbusItem, data: bytes) -> tuple[list[int], Value]:
-    """Value of a read-back: raw, and in engineering units."""
-    if item.kind is TableKind.COIL:
-        return [data[0] & 1], bool(data[0] & 1)
-    registers = [int(one) for one in np.frombuffer(data, ">u2")]
-    return registers, decode_one(item, registers)
+def _found(item: ModbusItem, data: bytes) -> list[int]:
+    """Registers of a read-back, or the one bit."""
+    return [data[0] & 1] if item.kind is TableKind.COIL else [int(one) for one in np.frombuffer(data, ">u2")]
+
+
+def _value_of(item: ModbusItem, registers: Sequence[int]) -> Value:
+    """Value that registers, or one bit, have in engineering units."""
+    return bool(registers[0]) if item.kind is TableKind.COIL else decode_one(item, registers)
+
+
+def _is_as_wanted(item: ModbusItem, wanted: Sequence[int], found: Sequence[int]) -> bool:
+    """Whether the device holds what was written: the coil, the one bit, the truth, the text up to its end, the number.
+
+    Numbers are compared as registers: a float that was rounded on its way in is still the same registers, and the
+    largest integers are told apart, which engineering units do not.
+    """
+    match item.type:
+        case RegisterType.BOOL:
+            # NB: what is wanted of one bit is told as a whole register; the bits beside it are not ours.
+            return _value_of(item, found) == any(wanted)
+        case RegisterType.STRING:
+            return _value_of(item, found) == _value_of(item, wanted)
+        case RegisterType.FLOAT32 | RegisterType.FLOAT64:
+            plain = msgspec.structs.replace(item, scale=1.0, offset=0.0)
+            return decode_one(plain, found) == decode_one(plain, wanted)  # A zero has two signs.
+        case _:
+            return list(found) == list(wanted)

@@ -4,8 +4,8 @@ Items of one table of one unit are read in blocks: neighbours together, small ho
 than one request may carry, never across units, never an item in two pieces. All that the blocks fetch lies in one image
 (one array for registers, one for bits), so that decoding is the same however the device was read.
 
-A block that a device refuses (illegal address) is split: first where a hole was read along, then in halves, down to
-single items. So one wrong row of a table blinds nobody but itself.
+Which parts of a block a device really reads is learnt later (learnt.py), so that one wrong row of a table blinds nobody
+but itself.
 
 Pure. Spec: MODBUS Application Protocol V1.1b3, 6.1 to 6.4 (at most 2000 bits, 125 registers); ADR-0033.
 """
@@ -135,28 +135,3 @@ def _limits(kind: TableKind, config: PlanConfig) -> tuple[int, int]:
     if kind.is_bits:
         return config.bits_max, config.gap_registers_max * BITS_PER_REGISTER
     return config.registers_max, config.gap_registers_max
-
-
-def split(block: Block) -> tuple[Block, ...]:
-    """The blocks to try when the device refused this one; empty when nothing is left to split."""
-    spans = block.spans
-    ends = [spans[0].end]
-    for span in spans[1:]:
-        ends.append(max(ends[-1], span.end))
-    holes = [index for index in range(1, len(spans)) if spans[index].address > ends[index - 1]]
-    if holes:
-        cuts = holes
-    elif len(spans) > 1:
-        cuts = [len(spans) // 2]
-    else:
-        return ()
-    starts = [0, *cuts]
-    return tuple(
-        Block.of(
-            block.device_id,
-            block.kind,
-            spans[start:stop],
-            block.image_at + spans[start].address - block.address,
-        )
-        for start, stop in zip(starts, [*cuts, len(spans)], strict=True)
-    )

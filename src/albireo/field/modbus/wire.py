@@ -3,11 +3,19 @@
 It keeps pymodbus from doing on its own what must not be done here:
 - repeat a request (`retries` is 0): a repeated write could be carried out twice;
 - reconnect (`reconnect_delay` is 0): COMM decides when, with jitter;
+- close a connection because some requests in a row were not answered (its count never runs out): behind a gateway
+  others may well answer;
+- take the answer to another request for this one's: the function is compared; and the connection is ended when the time
+  was up with half a frame there, or when an answer without a number comes after one that did not come in time;
+- close a connection because an answer can't be read: that unit answers nonsense, others need not;
 - log (its logger is silenced): an outage is one line of COMM's;
 - decode registers one by one: replies keep their bytes, numpy reads them.
 
 Exchanges are one at a time, first come first served: many devices answer a second request before the first wrongly or
 not at all. A request that comes during a poll waits for one block, not for the poll.
+
+A connection that the device ended may be made again before the next request, by whoever has the turn: nothing was sent
+on it yet. One that was ended here never is.
 
 A connection ends by RST, never by FIN: what the kernel still holds of it is thrown away, and a device with few
 connections has this one free at once.
@@ -16,12 +24,14 @@ Spec: MODBUS Application Protocol V1.1b3, 6 and 7; MODBUS Messaging on TCP/IP V1
 """
 
 import asyncio
+import contextlib
 import logging
 import socket
 import struct
-from collections.abc import Awaitable, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
 import msgspec
@@ -33,6 +43,7 @@ from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, Send
 from albireo.field.modbus.items import TableKind
 
 DEFAULT_PORT: Final = 502
+_ADDRESS_REMEDY: Final = "write tcp://HOST:PORT, such as tcp://10.0.2.5:502"
 CLOSING_TURNS_MAX: Final = 100
 """Rounds of the loop within which an aborted socket is closed; it takes two."""
 _RST_ON_CLOSE: Final = struct.pack("ii", 1, 0)
@@ -118,6 +129,14 @@ class _RawInput(_RawRead):
     function_code = 4
 
 
+class _Unreadable(ModbusException):
+    """A whole frame with this request's number came, and no answer in it."""
+
+
+_READ_FUNCTIONS: Final = {TableKind.COIL: 1, TableKind.DISCRETE: 2, TableKind.HOLDING: 3, TableKind.INPUT: 4}
+_EXCEPTION_BIT: Final = 0x80
+
+
 class Address(NamedTuple):
     host: str
     port: int
@@ -129,14 +148,25 @@ def parse_url(url: str) -> Address:
     Raises:
         ConfigurationError: it is none.
     """
-    parts = urlsplit(url)
     try:
-        port = parts.port or DEFAULT_PORT
-    except ValueError:
-        port = 0
-    if parts.scheme != "tcp" or not parts.hostname or not 0 < port < 65536 or parts.path not in ("", "/"):
-        raise ConfigurationError(f"url is {url!r}; write tcp://HOST:PORT, such as tcp://10.0.2.5:502")
+        parts = urlsplit(url)
+        port = DEFAULT_PORT if parts.port is None else parts.port
+    except ValueError as error:
+        raise ConfigurationError(f"url is {url!r}: {error}; {_ADDRESS_REMEDY}") from error
+    # NB: what is left out silently is what somebody relies on.
+    beyond = {
+        "a user": "@" in parts.netloc, "a path": parts.path not in ("", "/"), "a query": "?" in url,
+        "a fragment": "#" in url, "port 0": port == 0,
+    }  # fmt: skip
+    if named := [name for name, is_there in beyond.items() if is_there]:
+        raise ConfigurationError(f"url is {url!r}: it has {' and '.join(named)}; {_ADDRESS_REMEDY}")
+    if parts.scheme != "tcp" or not parts.hostname:
+        raise ConfigurationError(f"url is {url!r}; {_ADDRESS_REMEDY}")
     return Address(parts.hostname, port)
+
+
+class DeviceUnreachable(DeviceLost):
+    """There is no connection, and none could be made."""
 
 
 class Wire:
@@ -150,15 +180,23 @@ class Wire:
         self._delivery_ns_max: int | None = None
         self._turn = asyncio.Lock()
         self._waiting = False
+        self._may_come_late = False
+        """A request of this connection was not answered in time; its answer may still come."""
+        self._on_redial: Callable[[], object] | None = None
+        self.redialled = 0
+        self._is_wanted = False
+        """It was connected, and nobody here has ended it since."""
+        self._attempt = 0
         logging.getLogger("pymodbus").setLevel(logging.CRITICAL)
 
     async def connect(self) -> None:
         """Open the connection.
 
         Raises:
-            DeviceLost: refused, unreachable, or no answer within the timeout.
+            DeviceUnreachable: refused, unreachable, no answer within the timeout, or closed meanwhile.
         """
         self.close()
+        attempt = self._attempt
         client = AsyncModbusTcpClient(
             self._address.host,
             port=self._address.port,
@@ -170,10 +208,13 @@ class Wire:
         for reply in (_RawCoils, _RawDiscrete, _RawHolding, _RawInput):
             client.register(reply)
         self._tolerate_nonsense(client)
-        if not await client.connect():
+        client.ctx.max_until_disconnect = sys.maxsize
+        if not await client.connect() or attempt != self._attempt:
             client.close()
-            raise DeviceLost("no connection")
+            raise DeviceUnreachable("no connection")
         self._client = client
+        self._is_wanted = True
+        self._may_come_late = False
         assert isinstance(client.ctx.transport, asyncio.Transport)
         self._transport = client.ctx.transport
         self._socket().setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST_ON_CLOSE)
@@ -181,6 +222,19 @@ class Wire:
 
     def close(self) -> None:
         """End the connection by RST. The socket closes a moment later; whoever waits for an answer learns it now."""
+        self._attempt += 1
+        self._is_wanted = False
+        self._end()
+
+    def redial(self, on_redial: Callable[[], object]) -> None:
+        """From now on make a connection that the device ended again, before the next request; `on_redial` hears it."""
+        self._on_redial = on_redial
+
+    @property
+    def redials(self) -> bool:
+        return self._on_redial is not None
+
+    def _end(self) -> None:
         client, self._client = self._client, None
         if client is None:
             return
@@ -232,6 +286,7 @@ class Wire:
             DeviceLost: the connection is gone.
         """
         async with self._turn:
+            await self._ready()
             client = self._connected()
             match kind:
                 case TableKind.COIL:
@@ -242,7 +297,7 @@ class Wire:
                     request = client.read_holding_registers(address, count=count, device_id=device_id)
                 case TableKind.INPUT:
                     request = client.read_input_registers(address, count=count, device_id=device_id)
-            answer = await self._exchange(request, timeout_ns)
+            answer = await self._exchange(_READ_FUNCTIONS[kind], request, timeout_ns)
         wanted = (count + 7) // 8 if kind.is_bits else 2 * count
         if isinstance(answer, DataReply) and len(answer.data) != wanted:
             return Nonsense(f"{len(answer.data)} bytes, {wanted} wanted")
@@ -258,19 +313,19 @@ class Wire:
     ) -> WriteAnswer:
         """Write holding registers, once: function 6 for one, 16 for more."""
         async with self._turn:
-            if reason := self._refusal(may_send):
+            if reason := await self._refusal(may_send):
                 return NotSent(reason)
             client = self._connected()
             if len(registers) == 1:
-                request = client.write_register(address, registers[0], device_id=device_id)
+                function, request = 6, client.write_register(address, registers[0], device_id=device_id)
             else:
-                request = client.write_registers(address, list(registers), device_id=device_id)
-            return await self._write_exchange(request, timeout_ns)
+                function, request = 16, client.write_registers(address, list(registers), device_id=device_id)
+            return await self._write_exchange(function, request, timeout_ns)
 
     async def write_bit(self, device_id: int, address: int, bit: int, value: bool, may_send: SendGuard) -> WriteAnswer:
         """Change one bit of a holding register, once: function 22, which the device does in one step."""
         async with self._turn:
-            if reason := self._refusal(may_send):
+            if reason := await self._refusal(may_send):
                 return NotSent(reason)
             request = self._connected().mask_write_register(
                 address=address,
@@ -278,17 +333,31 @@ class Wire:
                 or_mask=(1 << bit) if value else 0,
                 device_id=device_id,
             )
-            return await self._write_exchange(request)
+            return await self._write_exchange(22, request)
 
     async def write_coil(self, device_id: int, address: int, value: bool, may_send: SendGuard) -> WriteAnswer:
         """Switch one coil, once: function 5."""
         async with self._turn:
-            if reason := self._refusal(may_send):
+            if reason := await self._refusal(may_send):
                 return NotSent(reason)
-            return await self._write_exchange(self._connected().write_coil(address, value, device_id=device_id))
+            request = self._connected().write_coil(address, value, device_id=device_id)
+            return await self._write_exchange(5, request)
 
-    def _refusal(self, may_send: SendGuard) -> str:
-        """Why a write must not leave now. Nothing is awaited between this and the bytes."""
+    async def _ready(self) -> None:
+        """Connect again if the device has hung up.
+
+        Raises:
+            DeviceUnreachable: that failed.
+        """
+        if self._on_redial is not None and self._is_wanted and not self.is_connected:
+            self._on_redial()
+            self.redialled += 1
+            await self.connect()
+
+    async def _refusal(self, may_send: SendGuard) -> str:
+        """Why a write must not leave now. Nothing is awaited between the guard's word and the bytes."""
+        with contextlib.suppress(DeviceUnreachable):
+            await self._ready()
         reason = may_send()
         if reason == GOES_ON and not self.is_connected:
             return "the device is not connected"
@@ -296,30 +365,51 @@ class Wire:
 
     def _connected(self) -> AsyncModbusTcpClient:
         if self._client is None or not self._client.connected:
-            raise DeviceLost("connection closed")
+            raise DeviceUnreachable("connection closed")
         return self._client
 
-    async def _write_exchange(self, request: Awaitable[ModbusPDU], timeout_ns: int | None = None) -> WriteAnswer:
+    async def _write_exchange(
+        self, function: int, request: Awaitable[ModbusPDU], timeout_ns: int | None = None
+    ) -> WriteAnswer:
         try:
-            return await self._exchange(request, timeout_ns)
+            return await self._exchange(function, request, timeout_ns)
         except DeviceLost:
             return Silence()
 
-    async def _exchange(self, request: Awaitable[ModbusPDU], timeout_ns: int | None = None) -> Answer:
-        timeout_s = self._timeout_s if timeout_ns is None else timeout_ns / 1e9
-        self._connected().ctx.comm_params.timeout_connect = timeout_s
+    async def _exchange(self, function: int, request: Awaitable[ModbusPDU], timeout_ns: int | None = None) -> Answer:
+        connection = self._connected().ctx
+        connection.comm_params.timeout_connect = self._timeout_s if timeout_ns is None else timeout_ns / 1e9
         self._waiting = True
         try:
             reply = await request
         except ModbusIOException:
+            if connection.recv_buffer:
+                self._out_of_step("part of an answer, or none that is one")
+            self._may_come_late = True
             return Silence()
+        except _Unreadable as error:
+            return Nonsense(str(error))
         except (ConnectionException, ModbusException) as error:
             raise DeviceLost("connection lost") from error
         finally:
             self._waiting = False
+        if self._may_come_late and not reply.transaction_id:
+            self._out_of_step("an answer without a number after one that did not come in time")
+        answered = reply.function_code & ~_EXCEPTION_BIT
+        if answered != function:
+            return Nonsense(f"an answer to function {answered}, {function} was asked for")
         if reply.isError():
             return ExceptionReply(reply.exception_code)
         return DataReply(reply.data if isinstance(reply, _RawRead) else b"")
+
+    def _out_of_step(self, reason: str) -> NoReturn:
+        """End a connection on which nobody can tell any more what is the answer to what.
+
+        Raises:
+            DeviceLost: always.
+        """
+        self._end()
+        raise DeviceLost(reason)
 
     def _connection_changed(self, is_connected: bool) -> None:
         """pymodbus waits for its timeout after the connection broke; the waiting request learns of it here at once."""
@@ -335,12 +425,17 @@ class Wire:
 
     @staticmethod
     def _tolerate_nonsense(client: AsyncModbusTcpClient) -> None:
-        """Hostile or torn bytes end the connection; pymodbus would let them end up in asyncio's error handler."""
+        """Let what can't be read be nonsense to whoever waits; pymodbus would make it an error in asyncio's handler."""
         receive = client.ctx.callback_data
 
         def checked(data: bytes, addr: tuple[str, int] | None = None) -> int:
             try:
                 return receive(data, addr)
+            except ModbusIOException:
+                # The frame is whole, and its number and unit are those of the request: the connection is in step.
+                if not client.ctx.response_future.done():
+                    client.ctx.response_future.set_exception(_Unreadable("an answer that can't be read"))
+                return len(data)
             except (ModbusException, ValueError, IndexError) as error:
                 client.ctx.connection_lost(error)
                 return len(data)

@@ -14,14 +14,12 @@ from albireo.codec.record import AccessGranted, AccessRevoked, may_append
 from albireo.machine.access.fold import changed
 from albireo.machine.access.judge import AccessJudge
 from albireo.model.access import ROLE_WORDS, is_admin_everywhere, role_from
-from albireo.model.principal import PrincipalKind, kind_of
+from albireo.model.principal import KEY_NAME_WORDS, PrincipalKind, is_key_name, kind_of
 
 PRINCIPALS_MAX: Final = 1_000
 """Most principals on record, as many as keys can be trusted."""
 GRANTS_MAX: Final = 16
 """Most roles of one principal, each at another node."""
-NAME_CHARS_MAX: Final = 64
-"""Longest name of a key (runtime/link/key_files.py)."""
 NODE_CHARS_MAX: Final = 200
 USER_CHARS_MAX: Final = 100
 
@@ -115,12 +113,12 @@ class AccessChanges:
         kind = kind_of(name)
         if kind is not PrincipalKind.PROGRAM:
             return f"{name!r} is {_NO_ROLES[kind]}; only programs and people with a key have roles"
-        if len(name) > NAME_CHARS_MAX or not name.isprintable() or " " in name:
-            return f"no key has this name; one has 1..{NAME_CHARS_MAX} characters without blanks"
         if len(node) > NODE_CHARS_MAX or not node.isprintable() or len(asked.user) > USER_CHARS_MAX:
             return f"node takes at most {NODE_CHARS_MAX} printable characters, user at most {USER_CHARS_MAX}"
         if isinstance(asked, RevokeAsked):
             return self._nothing_to_revoke(name, node)
+        if not is_key_name(name):
+            return f"no key has this name; one has {KEY_NAME_WORDS}"
         if role_from(asked.role) is None:
             return f"there is no role {asked.role!r}; the roles are {', '.join(ROLE_WORDS)}"
         return self._too_many(name, node)

@@ -30,10 +30,12 @@ from albireo.machine.feed.pace import Pace, Seen
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.position import ENDLESS, EpochHistory, Position
-from albireo.model.principal import ANYBODY
+from albireo.model.principal import ANYBODY, UNKEYED, kind_of
 
 ALIVE_NS: Final = 500 * MS
 FOLLOWERS_MAX: Final = 64
+FOLLOWERS_OF_ONE_MAX: Final = 16
+"""Most followers of one key, in each mode: no key shuts others out. Whoever has none may all (docs/access.md)."""
 PULL_BYTES: Final = 256 << 10
 """Largest chunk of one DATA message; a turn of CORE sends at most one per follower."""
 PULL_FRAMES: Final = PULL_BYTES // HEADER_BYTES
@@ -189,6 +191,19 @@ class Followed:
         return self.scanned if self.durable >= self.previous else self.durable.sequence
 
 
+def crowded(served: Sequence[str], principal: str) -> str:
+    """Reason why no more followers of a principal are served; empty: there is room.
+
+    Args:
+        served: principals of those that are served already.
+    """
+    if len(served) >= FOLLOWERS_MAX:
+        return f"{FOLLOWERS_MAX} followers are served already; stop one of them"
+    if kind_of(principal) not in UNKEYED and served.count(principal) >= FOLLOWERS_OF_ONE_MAX:
+        return f"{FOLLOWERS_OF_ONE_MAX} followers of {principal} are served already; stop one of them"
+    return ""
+
+
 class Leader:
     """The machine. Methods are its events; they return what has to be sent."""
 
@@ -212,8 +227,10 @@ class Leader:
             who = (principal, hello.follower)
             for other in [f.to for f in self.followers.values() if (f.principal, f.hello.follower) == who]:
                 del self.followers[other]
-            if len(self.followers) >= FOLLOWERS_MAX and hello.follower != HOLDS_RETENTION:
-                verdict, reason = "refused", f"{FOLLOWERS_MAX} followers are served already; stop one of them"
+            others = [one.principal for one in self.followers.values()]
+            full = crowded(others, principal) if hello.follower != HOLDS_RETENTION else ""
+            if full:
+                verdict, reason = "refused", full
             else:
                 self.followers[to] = followed = Followed(to, hello, position, now, principal)
                 self.credit_cut += followed.credit.given != hello.credit_bytes

@@ -1,7 +1,8 @@
 """State feed: the latest value per key, for followers that want to see and not to store.
 
-A slow follower gets conflated state, never a growing queue: at each tick it gets everything that changed since its last
-position, if it has room. Followers at the same position share one encoding.
+The first change after a silence leaves at once; while changes go on they are joined, and leave once per tick. A slow
+follower gets conflated state, never a growing queue: everything that changed since its last position, once it has room.
+Followers at the same position share one encoding.
 
 Not decided here: the content of the state (the folds).
 Spec: design/log-and-feed.md, Feed, mode `state`.
@@ -11,7 +12,7 @@ from typing import Final, Protocol
 
 from albireo.codec import message as codec
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello, FeedState
-from albireo.machine.feed.leader import ALIVE_NS, FOLLOWERS_MAX, GONE_NS, Credit, LogFacts
+from albireo.machine.feed.leader import ALIVE_NS, GONE_NS, Credit, LogFacts, crowded
 from albireo.machine.node.turn import Turn
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import MS, Instant
@@ -19,7 +20,7 @@ from albireo.model.position import Position
 from albireo.model.principal import ANYBODY
 
 TICK_NS: Final = 100 * MS
-"""Time between two deltas: as often as an eye can follow."""
+"""Least time between two deltas of a steady stream of changes: as often as an eye can follow."""
 
 
 class StateSource(Protocol):
@@ -43,6 +44,10 @@ class _Viewer:
         self.credit = Credit(credit_bytes)
         self.heard_at = now
 
+    def takes(self, committed: Position) -> bool:
+        """True if it lags and has room."""
+        return (self.is_new or self.previous < committed) and self.credit.left > 0
+
 
 class StateFeed:
     """The machine; leader of all followers in mode `state`."""
@@ -63,8 +68,9 @@ class StateFeed:
         who = (principal, hello.follower)
         for other in [sender for sender, viewer in self._viewers.items() if viewer.who == who]:
             del self._viewers[other]
-        if len(self._viewers) >= FOLLOWERS_MAX:
-            return FeedAnswer(verdict="refused", reason=f"{FOLLOWERS_MAX} viewers are served already; close one")
+        full = crowded([one.who[0] for one in self._viewers.values()], principal)
+        if full:
+            return FeedAnswer(verdict="refused", reason=full)
         self._viewers[to] = viewer = _Viewer(who, hello.credit_bytes, now)
         self.credit_cut += viewer.credit.given != hello.credit_bytes
         return FeedAnswer(verdict="snapshot", log_id=facts.log_id, history=facts.history.entries)
@@ -81,24 +87,36 @@ class StateFeed:
     def lost(self, to: bytes) -> None:
         self._viewers.pop(to, None)
 
-    def deadline(self) -> Instant | None:
-        return self._tick_at if self._viewers else None
+    def deadline(self, committed: Position) -> Instant | None:
+        """When `time_passed` is due."""
+        if not self._viewers:
+            return None
+        is_owing = any(viewer.takes(committed) for viewer in self._viewers.values())
+        return min(self._tick_at, self._alive_at) if is_owing else self._alive_at
 
     def time_passed(
         self, epoch: int, committed: Position, end: Position, now: Instant, turn: Turn, *, is_acting: bool
     ) -> None:
-        """One tick: a delta to each viewer that lags and has room."""
-        if not self._viewers or now < self._tick_at:
+        """A delta to each viewer that lags and has room, once per tick; a life sign now and then."""
+        if now >= self._tick_at:
+            self._deliver(epoch, committed, now, turn)
+        if self._viewers and now >= self._alive_at:
+            self._alive_at = Instant(now + ALIVE_NS)
+            for gone in [to for to, viewer in self._viewers.items() if now - viewer.heard_at > GONE_NS]:
+                del self._viewers[gone]
+            for to, viewer in self._viewers.items():
+                alive = FeedAlive(epoch=epoch, is_acting=is_acting, committed=committed, end=end, sent=viewer.previous)
+                turn.send(to, alive)
+
+    def _deliver(self, epoch: int, committed: Position, now: Instant, turn: Turn) -> None:
+        owed = [(to, viewer) for to, viewer in self._viewers.items() if viewer.takes(committed)]
+        if not owed:
             return
-        self._tick_at = Instant(now + TICK_NS)
-        for gone in [to for to, viewer in self._viewers.items() if now - viewer.heard_at > GONE_NS]:
-            del self._viewers[gone]
+        # A tick that comes late doesn't put off the next: changes that come once per tick would be joined now and then.
+        is_steady = now - self._tick_at < TICK_NS
+        self._tick_at = Instant((self._tick_at if is_steady else now) + TICK_NS)
         encoded: dict[int, tuple[FeedState, list[bytes | memoryview], int]] = {}
-        for to, viewer in self._viewers.items():
-            if committed <= viewer.previous and not viewer.is_new:
-                continue
-            if viewer.credit.left <= 0:
-                continue
+        for to, viewer in owed:
             since = -1 if viewer.is_new else viewer.previous.sequence
             if since not in encoded:
                 message, raw = self._source.state_since(since, epoch, committed, viewer.previous)
@@ -108,8 +126,3 @@ class StateFeed:
             turn.send(to, message, raw)
             viewer.previous, viewer.is_new = committed, False
             viewer.credit.sent(committed, size)
-        if now >= self._alive_at:
-            self._alive_at = Instant(now + ALIVE_NS)
-            for to, viewer in self._viewers.items():
-                alive = FeedAlive(epoch=epoch, is_acting=is_acting, committed=committed, end=end, sent=viewer.previous)
-                turn.send(to, alive)

@@ -10,30 +10,33 @@ only items that left their interval are looked at rule by rule. After its delay 
     normal ---------------------------> pending on ---------------------> active
       ^  ^                                  |                               |
       |  +----------------------------------+                               | value back inside by the hysteresis
-      |              value back                                             v
+      |       value back at the limit                                       v
       +------------------------------------------------------------- pending off
-                off_delay_ms over                     (value out again: back to active)
+                off_delay_ms over                     (value in the band again: back to active)
 
 Rules of judgement
-    limits, off-normal   at every live sample; of several samples of an item in one batch the newest counts.
-    rate                 change between two live samples over the difference of their source times. Between samples
-                         the value is taken as held: the verdict falls when the mean rate since the sample before
-                         has fallen to the limit. Samples that are not later than the one before judge nothing.
-    stale                nothing came for `stale_s` of log time: neither a sample of the item nor one of its adapter's
-                         own diagnostics items (named `adapter/...`).
+    limits, off-normal   at every live sample; of several samples of an item in one batch the newest counts. The limit
+                         itself while judged normal, the limit less the hysteresis while judged active.
+    rate                 change between two samples over the difference of their source times, for each two that follow
+                         one another in a batch too. Between samples the value is taken as held: the verdict falls when
+                         the mean rate since the sample before has fallen to the limit, and not before two samples more
+                         should have come. Samples that are not later than the one before judge nothing.
+    stale                no sample of the item came for `stale_s` of log time.
+    frozen               samples came, and told the same number for `frozen_s` of log time. Judged when one comes: an
+                         item that is silent is stale.
     bad quality          the last judgement stays: nothing is raised, nothing cleared, a delay under way is dropped and
-                         begins anew with the next usable value. NaN counts as bad.
+                         begins anew with the next usable value, as the time of a number. NaN counts as bad.
     Bad_NoCommunication  does not become stale: the device's own case tells it.
     suppression          while the bool item `suppressed_by` is true, and neither bad, nor old, nor stale.
 
 Invariants
     due = NEVER    <=>  raw == judged                        (no delay under way)
-    low <= v <= high of the item's last judged value         (no threshold verdict would change)
+    low <= v <= high of the item's last judged value         (no threshold verdict would change; so NaN is without)
 
 Spec: OPC UA Part 9, 5.8.18..5.8.24 (limit, rate of change, off-normal; on and off delay); ADR-0051.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -41,14 +44,15 @@ from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
 from albireo.machine.fold.chatter import Chatter
-from albireo.machine.fold.columns import NEVER, Packed, read_slices, sliced, time_between, unsliced
+from albireo.machine.fold.columns import NEVER, Packed, read_slices, sliced, unsliced
 from albireo.machine.fold.dim import Dim, Fresh
 from albireo.machine.fold.rules import (
+    FLAGS,
+    FROZEN,
+    HAS_FROZEN,
     HAS_RATE,
-    IS_SIGN_OF_LIFE,
     IS_STALE,
     IS_SUPPRESSOR,
-    LIMITS,
     LONGEST_NS,
     NO_ALARMS,
     RATE,
@@ -57,19 +61,23 @@ from albireo.machine.fold.rules import (
     STALE,
     THRESHOLDS,
     VALUED,
-    AdapterSigns,
+    Chain,
     Rules,
     WatchedItems,
     fold_bands,
+    frozen_verdicts,
+    is_beyond,
     is_sound,
     judge_suppression,
     limits_of,
+    off_of,
+    rate_verdicts,
     vacate,
 )
 from albireo.machine.fold.settings import AlarmConfig
 from albireo.model import quality as q
 from albireo.model.bounded import INT64_MAX
-from albireo.model.instant import MS, SECOND, LogTime, WallTime
+from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition, KnownItem
 from albireo.model.value import Value, ValueType
 
@@ -84,8 +92,6 @@ class Conditions:
         self._config = config or AlarmConfig()
         self.rules = Rules()
         self.watched = WatchedItems()
-        self._adapters = AdapterSigns()
-        self._adapter_index: dict[str, int] = {}
         self._suppressed_by: dict[int, str] = {}
         """Full name of the suppressing item, by dense index of the suppressed item; it may be declared later."""
         self._vacant: set[int] = set()
@@ -182,7 +188,6 @@ class Conditions:
         if index in self._vacant:
             self._vacant.remove(index)
             self.watched.seen[index] = log_time
-        self._name_adapter(index, known, log_time)
         settings = known.item.alarm or NO_ALARMS
         limits = limits_of(settings, known.item.value_type)
         for slot, row in enumerate(self.watched.rule_of[index].tolist()):
@@ -191,12 +196,12 @@ class Conditions:
                 self._set_rule(index, slot, settings, limit)
             elif row >= 0:
                 self._drop_rule(row)
-        self._fold_flags(index, Condition.RATE in limits)
+        self._fold_flags(index, limits)
         if settings.suppressed_by:
             self._suppressed_by[index] = f"{known.node}:{settings.suppressed_by}"
         else:
             self._suppressed_by.pop(index, None)
-        if limits:
+        if (self.watched.rule_of[index] >= 0).any():
             self._rejudge(index, log_time)
 
     def forget(self, indexes: Sequence[int]) -> Rows:
@@ -212,16 +217,6 @@ class Conditions:
         self.changes += 1
         return rows
 
-    def _name_adapter(self, index: int, declared: KnownItem, log_time: LogTime) -> None:
-        name = declared.item.adapter
-        if not name:
-            self.watched.adapter[index] = -1
-            return
-        if name not in self._adapter_index:
-            self._adapter_index[name] = self._adapters.add()
-            self._adapters.alive[self._adapter_index[name]] = log_time
-        self.watched.adapter[index] = self._adapter_index[name]
-
     def _set_rule(self, index: int, slot: int, settings: AlarmSettings, limit: tuple[float, float]) -> None:
         rules = self.rules
         row = int(self.watched.rule_of[index, slot])
@@ -236,7 +231,7 @@ class Conditions:
         rules.is_enabled[row] = True
         rules.sign[row] = sign
         rules.on[row] = at
-        rules.off[row] = at - settings.hysteresis if SLOTS[slot] in LIMITS else at
+        rules.off[row] = off_of(slot, at, self._dim.item_at(index).item)
         rules.on_delay[row] = min(settings.on_delay_ms * MS, LONGEST_NS)
         rules.off_delay[row] = min(settings.off_delay_ms * MS, LONGEST_NS)
 
@@ -257,17 +252,17 @@ class Conditions:
                 self.watched.suppressor[index] = by
         self.judge_suppression()
 
-    def _fold_flags(self, index: int, has_rate: bool) -> None:
-        watched, item = self.watched, self._dim.item_at(index).item
-        kept = int(watched.flags[index]) & (IS_STALE | IS_SUPPRESSOR)
-        is_sign = bool(item.adapter) and item.name.startswith(f"{item.adapter}/")
-        watched.flags[index] = kept | (HAS_RATE if has_rate else 0) | (IS_SIGN_OF_LIFE if is_sign else 0)
+    def _fold_flags(self, index: int, limits: Collection[Condition]) -> None:
+        flags = self.watched.flags
+        kept = int(flags[index]) & (IS_STALE | IS_SUPPRESSOR)
+        rate, frozen = Condition.RATE in limits, Condition.FROZEN in limits
+        flags[index] = kept | (HAS_RATE if rate else 0) | (HAS_FROZEN if frozen else 0)
 
     def _rejudge(self, index: int, log_time: LogTime) -> None:
         """Judge the present value by changed settings."""
         place, live = np.array([index]), self._dim.live
         is_usable = bool(live.has_value[index]) and not q.is_bad(int(live.quality[index]))
-        if is_usable and live.value_type[index] != ValueType.STRING:
+        if is_usable and live.value_type[index] != ValueType.STRING and not np.isnan(live.number[index]):
             self._judge_thresholds(place, live.number[place], log_time)
         fold_bands(self.rules, self.watched, place)
 
@@ -293,14 +288,16 @@ class Conditions:
             number = fresh.number
             is_calm = (number >= watched.low.take(index)) & (number <= watched.high.take(index))
             if not is_calm.all():
-                left = np.flatnonzero(~is_calm & fresh.is_usable & ~np.isnan(number))
+                is_none = np.isnan(number)
+                left = np.flatnonzero(~is_calm & fresh.is_usable & ~is_none)
                 self._judge_thresholds(index[left], number[left], log_time)
+                self._hold(index[is_none], log_time)
         flags = watched.flags.take(index)
         present = int(np.bitwise_or.reduce(flags))
         if present:
             self._fold_flagged(fresh, flags, present, log_time)
         if not fresh.all_usable:
-            self._hold(index[~fresh.is_usable])
+            self._hold(index[~fresh.is_usable], log_time)
         if self._due_at <= log_time:
             self._settle(log_time, None)
 
@@ -308,18 +305,16 @@ class Conditions:
         """Fold rows with these log times, which do not fall, and of which none can change a judgement (`stretch`)."""
         self.watched.seen[index] = log_time
         self._stale_at = min(self._stale_at, int(log_time[0]) + self.shortest_stale)
-        signs = np.flatnonzero(self.watched.flags.take(index) & IS_SIGN_OF_LIFE)
-        np.maximum.at(self._adapters.alive, self.watched.adapter[index[signs]], log_time[signs])
 
     def _fold_flagged(self, fresh: Fresh, flags: NDArray[np.uint8], present: int, log_time: LogTime) -> None:
         if present & HAS_RATE:
-            self._judge_rates(fresh, np.flatnonzero((flags & HAS_RATE != 0) & fresh.is_usable), log_time)
+            self._judge_rates(self._chain(fresh, flags & HAS_RATE != 0, RATE), log_time)
+        if present & HAS_FROZEN:
+            self._judge_frozen(self._chain(fresh, flags & HAS_FROZEN != 0, FROZEN), log_time)
         if present & IS_STALE:
             self._refresh(fresh.index[flags & IS_STALE != 0], log_time)
         if present & IS_SUPPRESSOR:
             self.judge_suppression()
-        if present & IS_SIGN_OF_LIFE:
-            self._hear(self.watched.adapter[fresh.index[flags & IS_SIGN_OF_LIFE != 0]], log_time)
 
     def _judge_thresholds(self, index: Rows, number: NDArray[np.float64], log_time: LogTime) -> None:
         if not len(index):
@@ -329,42 +324,44 @@ class Conditions:
         is_rule = of_items >= 0
         rows: Rows = of_items[is_rule].astype(np.intp)
         value = number[is_rule.nonzero()[0]]
-        limit = np.where(rules.raw[rows], rules.off[rows], rules.on[rows])
-        verdict = (rules.sign[rows] * value > limit) & rules.is_enabled[rows]
+        limit = np.where(rules.judged[rows], rules.off[rows], rules.on[rows])
+        live = self._dim.live  # Items of one call have one type: they are of one batch.
+        integer = live.integer[rules.item[rows]] if live.value_type[index[0]] == ValueType.INT64 else None
+        verdict = is_beyond(rules.sign[rows], value, limit, integer) & rules.is_enabled[rows]
         flips = rows[verdict != rules.raw[rows]]
         if len(flips):
             self._turn(flips, log_time)
             fold_bands(self.rules, self.watched, index)
 
-    def _judge_rates(self, fresh: Fresh, places: Rows, log_time: LogTime) -> None:
-        rules = self.rules
-        places = places[~np.isnan(fresh.number[places])]
-        rows: Rows = self.watched.rule_of[fresh.index[places], RATE].astype(np.intp)
-        number, source_ns = fresh.number[places], fresh.source_ns[places]
-        before_ns = rules.before_ns[rows]
-        elapsed = time_between(source_ns, before_ns)
-        # An infinite or a first value gives NaN or infinity, which is what the lines below expect.
-        with np.errstate(invalid="ignore", over="ignore"):
-            change = np.abs(number - rules.before[rows])
-            # The mean rate falls to the limit this long after the sample before.
-            steep_ns = change / rules.on[rows] * SECOND
-        can_judge = (source_ns > before_ns) & ~np.isnan(change)
-        is_steep = can_judge & (steep_ns > elapsed)
-        rules.before[rows], rules.before_ns[rows] = number, source_ns
-        if self._fall_at != NEVER:
-            rules.fall_at[rows[can_judge]] = NEVER
-        if is_steep.any():
-            left = np.minimum(steep_ns[is_steep] - elapsed[is_steep], LONGEST_NS)
-            rules.fall_at[rows[is_steep]] = log_time + np.ceil(left / MS).astype(np.int64) * MS
-            self._fall_at = int(rules.fall_at.min())
-        self._turn(rows[can_judge & (is_steep != rules.raw[rows])], log_time)
+    def _chain(self, fresh: Fresh, is_asked: NDArray[np.bool_], slot: int) -> Chain:
+        """Samples of the items that are asked for, and are known now, with the older ones of the batch before each."""
+        index, number, source_ns = fresh.chained(is_asked & fresh.is_usable & ~np.isnan(fresh.number))
+        return Chain(self.watched.rule_of[index, slot].astype(np.intp), number, source_ns)
 
-    def _hold(self, index: Rows) -> None:
+    def _judge_rates(self, chain: Chain, log_time: LogTime) -> None:
+        if not len(chain.row):
+            return
+        rules, found = self.rules, rate_verdicts(self.rules, chain)
+        rows, is_steep = found.row, found.is_steep
+        if self._fall_at != NEVER:
+            rules.fall_at[rows[found.can_judge]] = NEVER
+        if is_steep.any():
+            rules.fall_at[rows[is_steep]] = log_time + np.ceil(found.left_ns[is_steep] / MS).astype(np.int64) * MS
+            self._fall_at = int(rules.fall_at.min())
+        self._turn(rows[found.can_judge & (is_steep != rules.raw[rows])], log_time)
+
+    def _judge_frozen(self, chain: Chain, log_time: LogTime) -> None:
+        if len(chain.row):
+            rows, is_frozen = frozen_verdicts(self.rules, chain, log_time)
+            self._turn(rows[is_frozen != self.rules.raw[rows]], log_time)
+
+    def _hold(self, index: Rows, log_time: LogTime) -> None:
         """Take bad quality of these items: drop the delays under way, keep the judgements."""
         rules = self.rules
         rows = self.watched.rule_of[index[:, None], VALUED].ravel()
         rows = rows[rows >= 0]
         rules.fall_at[rows] = NEVER
+        rules.before_ns[rows[rules.slot[rows] == FROZEN]] = log_time
         pending = rows[rules.due[rows] != NEVER]
         if len(pending):
             rules.raw[pending] = rules.judged[pending]
@@ -391,6 +388,7 @@ class Conditions:
         items = rules.item[rows]
         is_active = rules.judged[rows] = rules.raw[rows]
         rules.due[rows] = NEVER
+        fold_bands(rules, self.watched, items.astype(np.intp))
         rules.at_ns[rows] = live.node_ns[items] if node_ns is None else node_ns
         risen = rows[is_active]
         rules.value[risen] = live.number[rules.item[risen]]
@@ -417,21 +415,12 @@ class Conditions:
         if self.chatter.time_passed(log_time):
             self.changes += 1
 
-    def _last_signs(self, rows: Rows) -> NDArray[np.int64]:
-        """Log time of the last sign of life behind each of these stale rules."""
-        watched = self.watched
-        items = self.rules.item[rows]
-        adapter = watched.adapter[items]
-        alive = np.where(adapter >= 0, self._adapters.alive[adapter], 0)
-        signs: NDArray[np.int64] = np.maximum(watched.seen[items], alive)
-        return signs
-
     def _stale_rules(self) -> tuple[Rows, NDArray[np.int64]]:
         """Stale rules that may be raised, and the log time at which each will be if no sample comes."""
         rules, count = self.rules, self.rules.count
         rows = np.flatnonzero((rules.slot[:count] == STALE) & rules.is_enabled[:count] & ~rules.raw[:count])
         rows = rows[self._dim.live.quality[rules.item[rows]] & _CODE != q.BAD_NO_COMMUNICATION]
-        return rows, self._last_signs(rows) + rules.on[rows].astype(np.int64)
+        return rows, self.watched.seen[rules.item[rows]] + rules.on[rows].astype(np.int64)
 
     def _next_stale(self) -> int:
         _, at = self._stale_rules()
@@ -457,17 +446,10 @@ class Conditions:
         if (self.watched.flags[items] & IS_SUPPRESSOR).any():
             self.judge_suppression()
 
-    def _hear(self, adapters: NDArray[np.int32], log_time: LogTime) -> None:
-        """Take these adapters as alive, and with them every item that they poll."""
-        self._adapters.alive[adapters] = log_time
-        stale = np.flatnonzero(self.watched.flags & IS_STALE)
-        if len(stale):
-            self._refresh(stale[np.isin(self.watched.adapter[stale], adapters)], log_time)
-
     def snapshot_slices(self) -> Iterator[bytes]:
         """The fold as it stands now, encoded slice by slice as the iterator is drawn on."""
-        parts = (self.rules.pack(), self.watched.pack(), self._adapters.pack(), self.chatter.flips.pack())
-        return (sliced(part) for part in (*parts, list(self._adapter_index)))
+        parts = (self.rules.pack(), self.watched.pack(), _NO_ADAPTERS, self.chatter.flips.pack(), _NO_NAMES)
+        return (sliced(part) for part in parts)
 
     def snapshot(self) -> bytes:
         """All slices; equal folds give equal bytes."""
@@ -484,11 +466,9 @@ class Conditions:
         slices = list(read_slices(data))
         if len(slices) != _SLICES:
             raise DecodeError(0, f"conditions snapshot: {len(slices)} slices, expected {_SLICES}")
-        parts = (self.rules, self.watched, self._adapters, self.chatter.flips)
-        for columns, part in zip(parts, slices, strict=False):
-            columns.unpack(unsliced(part, Packed))
-        names = unsliced(slices[-1], list[str])
-        self._adapter_index = {name: index for index, name in enumerate(names)}
+        self.rules.unpack(unsliced(slices[0], Packed))
+        self.watched.unpack(unsliced(slices[1], Packed))
+        self.chatter.flips.unpack(unsliced(slices[3], Packed))
         known_at = [(index, dim.item_at(index)) for index in range(dim.live.count)]
         self._vacant = {index for index, known in known_at if not known.item_id}
         self._suppressed_by = {
@@ -497,24 +477,36 @@ class Conditions:
             if known.item.alarm is not None and known.item.alarm.suppressed_by
         }
         self._check()
+        self._complete()
         self.arm()
         self.changes = 1
         return self
+
+    def _complete(self) -> None:
+        """Find what a snapshot does not tell, or one of 0.1.0 tells otherwise."""
+        rules, watched = self.rules, self.watched
+        watched.find_rows(rules)
+        watched.adapter[:] = -1
+        watched.flags &= np.uint8(FLAGS)
+        for row in np.flatnonzero((rules.slot == RATE) & rules.is_enabled).tolist():
+            rules.off[row] = off_of(RATE, float(rules.on[row]), self.item_at(row).item)
+        fold_bands(rules, watched, np.arange(watched.count))
 
     def _check(self) -> None:
         """Refuse an index that leads out of its columns, and a time that no table can have set."""
         fits = (
             self.watched.count == self._dim.live.count
             and self.chatter.flips.count == self.rules.count
-            and self._adapters.count == len(self._adapter_index)
-            and is_sound(self.rules, self.watched, self._adapters)
+            and is_sound(self.rules, self.watched)
         )
         if not fits:
             raise DecodeError(0, "conditions snapshot: an index leads out of its columns, or a time is none")
 
 
 _SLICES: Final = 5
-"""Slices of a snapshot: rules, watched items, adapters, flips, names of the adapters."""
+"""Slices of a snapshot: rules, watched items, signs of life (not in use), flips, names of adapters (not in use)."""
+_NO_ADAPTERS: Final = Packed(0, [b""])
+_NO_NAMES: Final[tuple[str, ...]] = ()
 _CODE: Final = np.uint32(0xFFFF_0000)
 
 

@@ -8,8 +8,10 @@ that alarms judge exactly the new live values.
 
 Late data never becomes the live value
     A device sample older, by source time, than the newest one of its item is history only; it is counted.
-    - A sample of the adapter about a device out of reach (`Bad_NoCommunication` and its like) has the node's time, so
-      it takes part in no comparison: it is live at once, and the device's next sample is compared with its last one.
+    - A sample whose source time is its node time was stamped by nobody but the node. It takes part in no comparison:
+      it is live as it comes, and so is the one after it.
+    - A sample of the adapter about a device out of reach (`Bad_NoCommunication` and its like) has the node's time too:
+      it is live at once, and the device's next sample is compared with its last one.
     - A device's clock may be set back, and the item must not be blind until the clock has caught up. A replay of old
       data runs faster than time, a clock does not: when for `CLOCK_BACK_NS` of log time an item gave only late samples,
       and their source time went forward no more than `REPLAY_FACTOR` times as fast, the clock went back and the sample
@@ -39,7 +41,7 @@ from albireo.machine.fold.columns import (
     time_between,
     unsliced,
 )
-from albireo.machine.fold.live import VACANT, DimCounters, Fresh, Live
+from albireo.machine.fold.live import VACANT, DimCounters, EarlierRows, Fresh, Live, has_node_time
 from albireo.model import quality as q
 from albireo.model.instant import SECOND, LogTime
 from albireo.model.item import DataItem, KnownItem, Reading
@@ -210,11 +212,17 @@ class Dim:
             The rows that became live, each item once.
         Cost: O(n), whole-array operations only (strings: one Python step per item that changed).
         """
-        rows, index = self._known_rows(batch)
-        rows, index = self._newest_rows(batch, rows, index)
+        known, index_known = self._known_rows(batch)
+        rows, index = self._newest_rows(batch, known, index_known)
+        is_single = len(index) == len(index_known)
+        before_ns = None if is_single else self.live.device_ns.take(index_known)
         rows, index = self._punctual_rows(batch, rows, index, log_time)
         sequence = last_sequence - len(batch) + 1 + (np.arange(len(index)) if rows is None else rows)
-        return self.store(batch if rows is None else batch.take(rows), index, sequence)
+        fresh = self.store(batch if rows is None else batch.take(rows), index, sequence)
+        if before_ns is None or rows is None:
+            return fresh
+        places = np.arange(len(batch)) if known is None else known
+        return msgspec.structs.replace(fresh, earlier=EarlierRows(batch, places, index_known, before_ns, rows))
 
     def _known_rows(self, batch: SampleBatch) -> tuple[Rows | None, Rows]:
         """Rows of known items of the right type (None: all of them), and the dense index of each."""
@@ -241,8 +249,8 @@ class Dim:
         if (source_ns[1:] >= source_ns[:-1]).all():
             kept = np.flatnonzero(last)
         else:
-            quality = batch.quality if rows is None else batch.quality[rows]
-            kept = self._newest_of_unsorted(index, source_ns, q.is_from_node(quality), last)
+            from_node = has_node_time(batch)
+            kept = self._newest_of_unsorted(index, source_ns, from_node if rows is None else from_node[rows], last)
         return (kept if rows is None else rows[kept]), index[kept]
 
     def is_last(self, index: Rows) -> NDArray[np.bool_]:
@@ -274,8 +282,8 @@ class Dim:
         is_late = (source_ns < newest) & (newest != OLDEST)
         if not self._has_late_streaks and not is_late.any():
             return rows, index
-        quality = batch.quality if rows is None else batch.quality[rows]
-        is_late &= ~q.is_from_node(quality)
+        from_node = has_node_time(batch)
+        is_late &= ~(from_node if rows is None else from_node[rows]) & ~self.live.has_node_time(index)
         self.live.late_since[index[~is_late]] = NEVER
         late = np.flatnonzero(is_late)
         is_late[late] = ~self._is_clock_set_back(index[late], source_ns[late], log_time)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from albireo.machine.fold.columns import NEVER, OLDEST, Field, GrowingColumns
 from albireo.model import quality as q
+from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType
 
 Rows = NDArray[np.intp]
@@ -45,7 +46,7 @@ class Live(GrowingColumns):
     source_ns: NDArray[np.int64]
     node_ns: NDArray[np.int64]
     device_ns: NDArray[np.int64]
-    """Source time of the newest live sample that the device stamped; lateness is measured against it."""
+    """Source time of the newest live sample but those about a device out of reach; lateness is measured against it."""
     late_since: NDArray[np.int64]
     """Log time at which a streak of nothing but late samples began."""
     late_from: NDArray[np.int64]
@@ -55,6 +56,12 @@ class Live(GrowingColumns):
     """Sequence of the sample that is live; 0: none yet."""
     declared_at: NDArray[np.int64]
     """Sequence of the last declaration."""
+
+    def has_node_time(self, index: Rows) -> NDArray[np.bool_]:
+        """Mark items whose live sample has the node's own time, with which none of a device is compared."""
+        source_ns = self.source_ns[index]
+        marked: NDArray[np.bool_] = (source_ns == self.node_ns[index]) & (source_ns == self.device_ns[index])
+        return marked
 
 
 class Fresh(msgspec.Struct, frozen=True, eq=False):
@@ -69,6 +76,59 @@ class Fresh(msgspec.Struct, frozen=True, eq=False):
     """The quality is not bad."""
     source_ns: NDArray[np.int64]
     all_usable: bool
+    earlier: "EarlierRows | None" = None
+    """Older rows of the same items in the same batch; None: there are none."""
+
+    def chained(self, is_asked: NDArray[np.bool_]) -> tuple[Rows, NDArray[np.float64], NDArray[np.int64]]:
+        """Index, number and source time of these rows, each behind the older usable ones of its item."""
+        index, number, source_ns = self.index[is_asked], self.number[is_asked], self.source_ns[is_asked]
+        if self.earlier is None or not len(index):
+            return index, number, source_ns
+        older = self.earlier.of(index)
+        index, number, source_ns = (
+            np.concatenate([old, new]) for old, new in zip(older, (index, number, source_ns), strict=True)
+        )
+        order = np.argsort(index, kind="stable")
+        return index[order], number[order], source_ns[order]
+
+
+class EarlierRows(msgspec.Struct, frozen=True, eq=False):
+    """Rows of a batch that has several of an item; looked at only if a rule asks for the older ones."""
+
+    batch: SampleBatch
+    places: Rows
+    """Rows of known items."""
+    index: Rows
+    """Item of each."""
+    device_ns: NDArray[np.int64]
+    """Newest device time of each item before this batch."""
+    newest: Rows
+    """Rows that became live."""
+
+    def of(self, asked: Rows) -> tuple[Rows, NDArray[np.float64], NDArray[np.int64]]:
+        """Index, number and source time of usable numbers of these items, neither live nor late, by their times."""
+        batch = self.batch
+        kept = np.isin(self.index, asked)
+        kept[kept] = ~np.isin(self.places[kept], self.newest)
+        places, index = self.places[kept], self.index[kept]
+        if not len(places) or isinstance(batch.value, Strings):
+            return index[:0], np.zeros(0), np.zeros(0, np.int64)
+        number, source_ns = batch.value[places].astype(np.float64), batch.source_ns[places]
+        is_own = source_ns == batch.node_ns[places]
+        usable = (batch.quality[places] < q.BAD) & ~np.isnan(number) & (is_own | (source_ns >= self.device_ns[kept]))
+        count = len(places)
+        order = np.arange(count)
+        if not (source_ns[1:] >= source_ns[:-1]).all():
+            order[np.argsort(source_ns, kind="stable")] = np.arange(count)
+            order = np.argsort(np.where(is_own, np.arange(count), order), kind="stable")
+        order = order[usable[order]]
+        return index[order], number[order], source_ns[order]
+
+
+def has_node_time(batch: SampleBatch) -> NDArray[np.bool_]:
+    """Mark rows with the node's own time."""
+    marked: NDArray[np.bool_] = q.is_from_node(batch.quality) | (batch.source_ns == batch.node_ns)
+    return marked
 
 
 class DimCounters(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""Rules: the limits to be judged, as columns; `conditions` judges them.
+"""Rules: the limits to be judged, as columns, and the verdicts of values by them; `conditions` makes them judgements.
 
 The idea: one row per item x condition, and beside it, per item, flags that say which rules a sample of it concerns.
 """
@@ -7,31 +7,35 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.machine.fold.columns import NEVER, Field, GrowingColumns
+from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, Packed, time_between
 from albireo.machine.fold.live import Live
 from albireo.model import quality as q
 from albireo.model.instant import MS, SECOND
-from albireo.model.item import AlarmSettings, Condition
-from albireo.model.value import ValueType
+from albireo.model.item import AlarmSettings, Condition, DataItem
+from albireo.model.samples import narrowed
+from albireo.model.value import EXACT, ValueType
 
 SLOTS: Final = tuple(Condition)
 """An item has at most one rule of each condition; the place of a condition here is its slot."""
 SLOT_OF: Final = {condition: slot for slot, condition in enumerate(SLOTS)}
 RATE: Final = SLOT_OF[Condition.RATE]
 STALE: Final = SLOT_OF[Condition.STALE]
-THRESHOLDS: Final = np.array(
-    [SLOT_OF[one] for one in Condition if one not in (Condition.RATE, Condition.STALE)], np.intp
-)
+FROZEN: Final = SLOT_OF[Condition.FROZEN]
+THRESHOLDS: Final = np.array([slot for slot in range(len(SLOTS)) if slot not in (RATE, STALE, FROZEN)], np.intp)
 VALUED: Final = np.array([slot for slot in range(len(SLOTS)) if slot != STALE], np.intp)
+SLOTS_STORED: Final = FROZEN
+"""Slots whose rows stand in `rule_of` in a snapshot, as in 0.1.0; the row of a later one is found by its item."""
 
-# Flags of an item: rules beyond its own limits that its samples concern.
+# Flags of an item: rules beyond its own limits that its samples concern. 4 was in use in 0.1.0.
 HAS_RATE: Final = 1
 IS_SUPPRESSOR: Final = 2
-IS_SIGN_OF_LIFE: Final = 4
 IS_STALE: Final = 8
+HAS_FROZEN: Final = 16
+FLAGS: Final = HAS_RATE | IS_SUPPRESSOR | IS_STALE | HAS_FROZEN
 
 
 class Rules(GrowingColumns):
@@ -60,11 +64,11 @@ class Rules(GrowingColumns):
     is_enabled: NDArray[np.bool_]
     """False: the item's settings no longer ask for this rule."""
     sign: NDArray[np.float64]
-    """-1 for conditions below a limit: the verdict is sign * value > on (off, once it holds)."""
+    """-1 for conditions below a limit: the verdict is sign * value > on (off, once it is judged to hold)."""
     on: NDArray[np.float64]
-    """Limit times sign; in units per second for RATE, in ns for STALE."""
+    """Limit times sign; in units per second for RATE, in ns for STALE and FROZEN."""
     off: NDArray[np.float64]
-    """`on` less the hysteresis."""
+    """`on` less the hysteresis; for RATE the range of the counter, NaN: it is none."""
     on_delay: NDArray[np.int64]
     off_delay: NDArray[np.int64]
     raw: NDArray[np.bool_]
@@ -78,8 +82,9 @@ class Rules(GrowingColumns):
     value: NDArray[np.float64]
     """Item's value at the last activation."""
     before: NDArray[np.float64]
-    """RATE: the last judged sample, NaN before the first."""
+    """RATE, FROZEN: the last judged sample, NaN before the first."""
     before_ns: NDArray[np.int64]
+    """RATE: its source time. FROZEN: log time since which samples tell this number."""
     fall_at: NDArray[np.int64]
     """RATE: log time at which the verdict falls if no sample comes."""
 
@@ -104,9 +109,29 @@ class WatchedItems(GrowingColumns):
     """Log time of the last live sample, or of the declaration."""
     flags: NDArray[np.uint8]
     adapter: NDArray[np.int32]
+    """Not in use: 0.1.0 kept signs of life by adapter."""
     suppressor: NDArray[np.int32]
     """Dense index of the bool item that suppresses this one's alarms."""
     is_suppressed: NDArray[np.bool_]
+
+    def pack(self) -> Packed:
+        packed = super().pack()
+        rule_of = self.rule_of[: self.count, :SLOTS_STORED].tobytes()
+        return msgspec.structs.replace(packed, columns=[rule_of, *packed.columns[1:]])
+
+    def unpack(self, packed: Packed) -> None:
+        """Inverse of `pack`, but for the rows of later slots (`find_rows`)."""
+        stored = np.frombuffer(packed.columns[0] if packed.columns else b"", "u1")
+        if len(stored) == packed.count * SLOTS_STORED * 4:
+            rule_of = np.full((packed.count, len(SLOTS)), -1, "<i4")
+            rule_of[:, :SLOTS_STORED] = stored.view("<i4").reshape(packed.count, SLOTS_STORED)
+            packed = msgspec.structs.replace(packed, columns=[rule_of.tobytes(), *packed.columns[1:]])
+        super().unpack(packed)
+
+    def find_rows(self, rules: Rules) -> None:
+        """Find the rows of the slots that a snapshot does not name; every index of `rules` is known to be sound."""
+        later = np.flatnonzero(rules.slot[: rules.count] >= SLOTS_STORED)
+        self.rule_of[rules.item[later], rules.slot[later]] = later
 
 
 class NotedRules(GrowingColumns):
@@ -132,14 +157,6 @@ class NotedRules(GrowingColumns):
     """Committed view: sequence of the record that last changed the rule's open case."""
 
 
-class AdapterSigns(GrowingColumns):
-    """Signs of life by adapter."""
-
-    fields: ClassVar = {"alive": Field("<i8")}
-    alive: NDArray[np.int64]
-    """Log time of the last sample of one of its diagnostics items."""
-
-
 LIMITS: Final = (Condition.HI_HI, Condition.HI, Condition.LO, Condition.LO_LO)
 NO_ALARMS: Final = AlarmSettings()
 LONGEST_NS: Final = 10 * 365 * 86_400 * SECOND
@@ -150,8 +167,10 @@ def limits_of(settings: AlarmSettings, value_type: ValueType) -> dict[Condition,
     """Limits of an item: condition -> (sign, limit times sign). Limits judge numbers, off-normal a bool."""
     found: dict[Condition, tuple[float, float]] = {}
     if settings.stale_s is not None:
-        found[Condition.STALE] = (1.0, math.ceil(min(settings.stale_s * SECOND, LONGEST_NS) / MS) * MS)
+        found[Condition.STALE] = (1.0, _time(settings.stale_s))
     if value_type in (ValueType.FLOAT64, ValueType.INT64):
+        if settings.frozen_s is not None:
+            found[Condition.FROZEN] = (1.0, _time(settings.frozen_s))
         for condition, sign, limit in (
             (Condition.HI_HI, 1.0, settings.hi_hi),
             (Condition.HI, 1.0, settings.hi),
@@ -168,17 +187,126 @@ def limits_of(settings: AlarmSettings, value_type: ValueType) -> dict[Condition,
     return found
 
 
+def _time(seconds: float) -> float:
+    """Log time in ns, whole milliseconds."""
+    return math.ceil(min(seconds * SECOND, LONGEST_NS) / MS) * MS
+
+
+def off_of(slot: int, limit: float, item: DataItem) -> float:
+    """`Rules.off` of a rule of `item` with this limit (times sign)."""
+    if slot == RATE:
+        return math.nan if item.counter_range is None else item.counter_range
+    hysteresis = item.alarm.hysteresis if item.alarm is not None and SLOTS[slot] in LIMITS else 0.0
+    return limit - hysteresis
+
+
 def fold_bands(rules: Rules, watched: WatchedItems, index: NDArray[np.intp]) -> None:
     """Set the interval of each item within which no threshold verdict changes."""
     of_items = watched.rule_of[index[:, None], THRESHOLDS]
     rows = np.maximum(of_items, 0)
     counts = (of_items >= 0) & rules.is_enabled[rows]
     raw, sign = rules.raw[rows], rules.sign[rows]
-    # A rule that does not hold keeps the value at or inside `on`, one that holds keeps it beyond `off`.
-    edge = np.where(raw, np.nextafter(rules.off[rows], np.inf), rules.on[rows]) * sign
+    limit = np.where(rules.judged[rows], rules.off[rows], rules.on[rows])
+    # A verdict that does not hold keeps the value at or inside its limit, one that holds keeps it beyond.
+    edge = np.where(raw, np.nextafter(limit, np.inf), limit) * sign
     is_upper = counts & (raw != (sign > 0))
-    watched.low[index] = np.where(counts & ~is_upper, edge, -np.inf).max(axis=1)
-    watched.high[index] = np.where(is_upper, edge, np.inf).min(axis=1)
+    watched.low[index] = narrowed(np.where(counts & ~is_upper, edge, -np.inf).max(axis=1), np.inf)
+    watched.high[index] = narrowed(np.where(is_upper, edge, np.inf).min(axis=1), -np.inf)
+
+
+def is_beyond(
+    sign: NDArray[np.float64],
+    number: NDArray[np.float64],
+    limit: NDArray[np.float64],
+    integer: NDArray[np.int64] | None,
+) -> NDArray[np.bool_]:
+    """Verdicts of values by limits; `integer` has the exact values of integer items, None: all numbers are exact."""
+    verdict: NDArray[np.bool_] = sign * number > limit
+    if integer is not None:
+        for place in np.flatnonzero(np.abs(number) >= EXACT).tolist():
+            verdict[place] = int(sign[place]) * int(integer[place]) > float(limit[place])
+    return verdict
+
+
+INTERVALS_HELD: Final = 2
+"""Times between two samples for which a rate holds at least: a steady ramp just beyond the limit is one alarm."""
+
+
+class Chain(msgspec.Struct, frozen=True, eq=False):
+    """Samples in the sequence in which they are judged, those of one item side by side, at least one."""
+
+    row: NDArray[np.intp]
+    """Row of the rule."""
+    number: NDArray[np.float64]
+    source_ns: NDArray[np.int64]
+
+    @property
+    def is_first(self) -> NDArray[np.bool_]:
+        """Mark the first sample of each item."""
+        marked = np.ones(len(self.row), np.bool_)
+        marked[1:] = self.row[1:] != self.row[:-1]
+        return marked
+
+    @property
+    def ends(self) -> NDArray[np.intp]:
+        """Places of the last sample of each item."""
+        return np.append(np.flatnonzero(self.is_first)[1:], len(self.row)) - 1
+
+
+class RateVerdicts(msgspec.Struct, frozen=True, eq=False):
+    """Verdict of each rule of a chain: that of its steepest pair of samples."""
+
+    row: NDArray[np.intp]
+    can_judge: NDArray[np.bool_]
+    """False: no two samples have a time between them."""
+    is_steep: NDArray[np.bool_]
+    left_ns: NDArray[np.float64]
+    """Time after which a steep verdict falls if the value is held."""
+
+
+def rate_verdicts(rules: Rules, chain: Chain) -> RateVerdicts:
+    """Judge each sample of the chain against the one before, and keep the last."""
+    row, number, source_ns, is_first = chain.row, chain.number, chain.source_ns, chain.is_first
+    before, before_ns = rules.before[row], rules.before_ns[row]
+    before[1:] = np.where(is_first[1:], before[1:], number[:-1])
+    before_ns[1:] = np.where(is_first[1:], before_ns[1:], source_ns[:-1])
+    starts, ends = np.flatnonzero(is_first), chain.ends
+    # An infinite or a first value gives NaN or infinity, which is what the lines below expect.
+    with np.errstate(invalid="ignore", over="ignore"):
+        change = number - before
+        size = np.fmin(np.abs(change), np.abs(change + rules.off[row]))
+        # The mean rate falls to the limit this long after the sample before.
+        steep_ns = size / rules.on[row] * SECOND
+    elapsed = time_between(source_ns, before_ns).astype(np.float64)
+    can_judge = (source_ns > before_ns) & ~np.isnan(size)
+    is_steep = can_judge & (steep_ns > elapsed)
+    last_ns = np.repeat(source_ns[ends], ends - starts + 1)
+    held = time_between(np.maximum(last_ns, before_ns), before_ns)
+    # Until then a sample after the same time would show that the value goes on, even if it came late.
+    holds_ns = np.maximum(steep_ns, (1 + INTERVALS_HELD) * elapsed)
+    left = np.where(is_steep, np.clip(holds_ns - held, 0, LONGEST_NS), 0)
+    rows = row[ends]
+    rules.before[rows], rules.before_ns[rows] = number[ends], source_ns[ends]
+    return RateVerdicts(
+        rows,
+        np.logical_or.reduceat(can_judge, starts),
+        np.logical_or.reduceat(is_steep, starts),
+        np.maximum.reduceat(left, starts),
+    )
+
+
+def frozen_verdicts(rules: Rules, chain: Chain, log_time: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Rows of a chain, and whether each number is the same for too long; keep the last of each."""
+    row, number, is_first = chain.row, chain.number, chain.is_first
+    before = rules.before[row]
+    before[1:] = np.where(is_first[1:], before[1:], number[:-1])
+    has_moved = np.logical_or.reduceat(number != before, np.flatnonzero(is_first))
+    ends = chain.ends
+    rows = row[ends]
+    rules.before[rows] = number[ends]
+    rules.before_ns[rows[has_moved]] = log_time
+    is_frozen: NDArray[np.bool_] = ~has_moved & (rules.raw[rows] | (log_time - rules.before_ns[rows] >= rules.on[rows]))
+    return rows, is_frozen
 
 
 def judge_suppression(live: Live, watched: WatchedItems) -> bool:
@@ -223,17 +351,16 @@ def vacate(rules: Rules, watched: WatchedItems, indexes: Sequence[int]) -> NDArr
 _CODE: Final = np.uint32(0xFFFF_0000)
 
 
-def is_sound(rules: Rules, watched: WatchedItems, adapters: AdapterSigns) -> bool:
+def is_sound(rules: Rules, watched: WatchedItems) -> bool:
     """False: an index leads out of its columns, or a time is one that no table can have set."""
     items, rows = watched.count, rules.count
-    stale = rules.on[:rows][rules.slot[:rows] == STALE]
+    stale = rules.on[:rows][np.isin(rules.slot[:rows], (STALE, FROZEN))]
     return (
         _within(rules.item[:rows], 0, items)
         and _within(rules.slot[:rows], 0, len(SLOTS))
         and bool(((stale >= 0) & (stale <= LONGEST_NS)).all())
         and _within(watched.rule_of[:items], -1, rows)
         and _within(watched.suppressor[:items], -1, items)
-        and _within(watched.adapter[:items], -1, adapters.count)
     )
 
 

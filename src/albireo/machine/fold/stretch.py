@@ -5,7 +5,8 @@ of those calls. The idea: the rows of many frames make one batch, of which the l
 
 What one by one would do the same, and is checked for every row and frame
     log time     no deadline of a condition falls into the stretch, those included that its own samples set
-    conditions   the number is within its item's band, or NaN; the item has no rate, suppresses nothing and is not stale
+    conditions   the number is within its item's band, or NaN without a band; the item has no rate, can't
+                 be frozen, suppresses nothing and is not stale
     DIM          the item is known, and of this type; the quality is not bad; the source time is not before that of the
                  item's last live sample, nor before that of its row before, and the item has no streak of late samples
 
@@ -30,7 +31,7 @@ from albireo.machine.fold.columns import NEVER
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.producers import Producers
-from albireo.machine.fold.rules import HAS_RATE, IS_SIGN_OF_LIFE, IS_STALE, IS_SUPPRESSOR
+from albireo.machine.fold.rules import HAS_FROZEN, HAS_RATE, IS_STALE, IS_SUPPRESSOR
 from albireo.model import quality as q
 from albireo.model.instant import MS, LogTime
 from albireo.model.samples import SampleBatch, Strings
@@ -138,15 +139,14 @@ def _fits_dim(batch: SampleBatch, index: Rows, dim: Dim) -> NDArray[np.bool_]:
 
 
 def _fits_conditions(batch: SampleBatch, index: Rows, conditions: Conditions) -> NDArray[np.bool_]:
-    """Mark rows that can change no judgement; a sign of life can, while something is stale."""
+    """Mark rows that can change no judgement."""
     watched = conditions.watched
     flags = watched.flags.take(index)
-    has_stale = bool((watched.flags & IS_STALE).any())
-    fits: NDArray[np.bool_] = flags & (HAS_RATE | IS_SUPPRESSOR | (IS_STALE | IS_SIGN_OF_LIFE if has_stale else 0)) == 0
+    fits: NDArray[np.bool_] = flags & (HAS_RATE | HAS_FROZEN | IS_SUPPRESSOR | IS_STALE) == 0
     if not isinstance(batch.value, Strings):
         number = batch.value.astype(np.float64, copy=False)
-        is_within = (number >= watched.low.take(index)) & (number <= watched.high.take(index))
-        fits &= is_within | np.isnan(number)
+        low, high = watched.low.take(index), watched.high.take(index)
+        fits &= ((number >= low) & (number <= high)) | (np.isnan(number) & (low == -np.inf) & (high == np.inf))
     return fits
 
 

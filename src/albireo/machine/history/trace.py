@@ -1,45 +1,38 @@
-"""Traces: values of one item over time, and their aggregates over intervals. numpy kernels without I/O or clock.
+"""Traces: values of one item over time, and where nothing is known of it. numpy kernels without I/O or clock.
 
 An answer for a range is always made the same way: raw rows, or partials (machine.history.aggregate) with the holds
 between them, become a `Trace`; holes in the record (starts of gaps, end of what is known) become events of the trace;
-`weigh` cuts the trace at the edges of the intervals.
+machine.history.intervals cuts the trace at the edges of the intervals.
+
+What holds, and until when. Nothing is known or lost before an item's first row. A row holds until the next row, a hole,
+or the end of what is known, and no longer than its limit (`Holds`): then nothing is known. Time beyond the end of what
+is known is not known, whatever rows lie there.
 
 Beside the classes of machine.history.aggregate a trace has 3, nothing known, and 4, summed already in a partial.
 
-Spec: OPC UA Part 13 v1.05, 5.4.3.2 (StatusCode calculation), 4.2.1.2 (TreatUncertainAsBad, PercentDataGood,
-PercentDataBad), 5.3.3.2 (Partial); ADR-0063. Average is its TimeAverage2; Minimum and Maximum are its Minimum2 and
-Maximum2; all of them Stepped. ASSUMED: time before the first sample and after the end of what is known takes no part in
-the percentages, it sets Partial. A comparison with a second implementation would settle it.
+Spec: OPC UA Part 13 v1.05, 3.1.5 to 3.1.8, 5.4.3.4 (interpolation), 4.2.1.2 (settings); ADR-0063, ADR-0168.
 """
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.machine.history.aggregate import (
-    SECOND_NS,
-    TIME_LIMIT_NS,
-    Classes,
-    Floats,
-    Ints,
-    Partials,
-    Rows,
-    bounded,
-    extremes,
-    float_sums,
-    severity,
-    sums,
-)
+from albireo.machine.history.aggregate import TIME_LIMIT_NS, Classes, Floats, Ints, Partials, Rows, bounded, severity
 from albireo.model import quality as q
 
 NOTHING: Final = 3
 """Class of time before the first sample and after the end of what is known."""
 SUMMED: Final = 4
 """Class of time that a partial has summed already."""
-_Sums = TypeVar("_Sums", NDArray[np.float64], NDArray[np.int64])
+HOLD_NS: Final = 31 * 86_400_000_000_000
+"""Longest hold of an item that declares no stale time, and of whatever is bad: one wrong clock fills no table."""
+HOLD_NS_MIN: Final = 60_000_000_000
+"""Shortest limit of a hold: the width of a stored partial, so that no partial has a hold beyond its limit in it."""
+HOLD_NS_MAX: Final = 366 * 86_400_000_000_000
+"""Longest limit of a hold, whatever stale time an item declares."""
 
 
 class AggregateSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +54,30 @@ class AggregateSettings(msgspec.Struct, frozen=True, kw_only=True):
         return q.GOOD_CLASS if self.treat_uncertain_as_bad else q.UNCERTAIN_CLASS
 
 
+def hold_limit_ns(stale_ns: int | None) -> int:
+    """Longest hold of a usable value of an item with this stale time; None: it declares none."""
+    return HOLD_NS if stale_ns is None else min(max(stale_ns, HOLD_NS_MIN), HOLD_NS_MAX)
+
+
+class Holds(msgspec.Struct, frozen=True, eq=False):
+    """Longest hold of the usable values of one item, which changes when the item is declared anew."""
+
+    from_ns: Ints
+    """Times from which the limits count, rising; the first one counts before it too."""
+    limit_ns: Ints
+
+    def at(self, ns: Ints) -> Ints:
+        """Limit of rows of these times."""
+        if len(self.limit_ns) == 0:
+            return np.full(len(ns), HOLD_NS, np.int64)
+        limits: Ints = self.limit_ns[np.maximum(np.searchsorted(self.from_ns, ns, side="right") - 1, 0)]
+        return limits
+
+
+PLAIN_HOLDS: Final = Holds(np.zeros(0, np.int64), np.zeros(0, np.int64))
+"""Limits of an item that never declared a stale time."""
+
+
 class Trace(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One item over time: from `ns[i]` until `ns[i + 1]` it was `value[i]` with `classes[i]`. `ns` does not fall."""
 
@@ -68,50 +85,11 @@ class Trace(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     value: Floats
     classes: Classes
     quality: Ints
+    is_hole: NDArray[np.bool_] | None = None
+    """True where a gap begins, which no row says; None: nowhere."""
 
     def __len__(self) -> int:
         return len(self.ns)
-
-
-class Weights(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """Sums of the holds of a trace over k intervals; fields as in `Intervals`."""
-
-    integral: Floats
-    good_ns: Ints
-    uncertain_ns: Ints
-    bad_ns: Ints
-    start_value: Floats
-    """Value that holds at the start of the interval for more than an instant, if usable; else NaN."""
-    last_value: Floats
-    last_quality: Ints
-    last_ns: Ints
-
-
-class Intervals(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """Aggregates of one item in each of k intervals `edges[i] <= t < edges[i + 1]`."""
-
-    edges: Ints
-    """k + 1, rising."""
-    rows: Ints
-    good_rows: Ints
-    integral: Floats
-    """Value x seconds of the usable classes."""
-    good_ns: Ints
-    uncertain_ns: Ints
-    bad_ns: Ints
-    minimum: Floats
-    """Smallest usable value that held at any time of the interval; NaN without one."""
-    minimum_ns: Ints
-    """Time of the minimum, at the earliest the interval's start."""
-    maximum: Floats
-    maximum_ns: Ints
-    last_value: Floats
-    """Value that holds at the end of the interval, NaN where none does; its quality and time follow."""
-    last_quality: Ints
-    last_ns: Ints
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 def trace_of_rows(rows: Rows) -> Trace:
@@ -133,166 +111,53 @@ def trace_of_partials(partials: Partials) -> Trace:
     return Trace(ns=ns, value=value, classes=classes, quality=quality)
 
 
-def with_holes(trace: Trace, hole_ns: Sequence[int] | Ints, known_to_ns: int | None = None) -> Trace:
-    """The trace with its hold ended at each of `hole_ns` (until the next row), and at the end of what is known.
+def with_holes(
+    trace: Trace, hole_ns: Sequence[int] | Ints, known_to_ns: int | None = None, holds: Holds = PLAIN_HOLDS
+) -> Trace:
+    """The trace with each hold ended at the first hole (until the next row), at its limit, and at the end of knowledge.
 
     Args:
-        hole_ns: starts of gaps; a row at the same instant comes before the hole.
-        known_to_ns: end of what is known; later rows, if there are any, move it.
+        hole_ns: starts of gaps; a row at the same instant comes before the hole. A gap before the first row says
+            nothing of the item.
+        known_to_ns: end of what is known; rows behind it hold nothing.
     """
     if len(trace) == 0:
         return trace
     holes = np.sort(bounded(np.asarray(hole_ns, np.int64)))
+    holes = holes[holes >= trace.ns[0]]
     if len(holes):
         at = np.searchsorted(trace.ns, holes, side="right")
-        trace = _insert(trace, at, holes, q.BAD_CLASS, int(q.BAD_DATA_LOST))
+        trace = _insert(trace, at, holes, q.BAD_CLASS, int(q.BAD_DATA_LOST), is_hole=True)
+    trace = _limited(trace, holds)
     if known_to_ns is not None:
-        end = max(int(trace.ns[-1]), min(known_to_ns, TIME_LIMIT_NS))
-        trace = _insert(trace, np.array([len(trace)]), np.array([end], np.int64), NOTHING, int(q.BAD_NO_DATA))
+        end = np.array([min(known_to_ns, TIME_LIMIT_NS)], np.int64)
+        at = np.searchsorted(trace.ns, end, side="right")
+        trace = _insert(trace, at, end, NOTHING, int(q.BAD_NO_DATA))
+        is_behind = (np.arange(len(trace)) > at[0]) & (trace.classes != SUMMED)
+        trace = msgspec.structs.replace(trace, classes=np.where(is_behind, NOTHING, trace.classes).astype(np.uint8))
     return trace
 
 
-def weigh(trace: Trace, edges: Ints, settings: AggregateSettings) -> Weights:
-    """Cut a trace at `edges` and sum up its holds in each interval.
+def held_until(row_ns: Ints, is_usable: NDArray[np.bool_], hole_ns: Ints, holds: Holds) -> Ints:
+    """Time at which the hold of each row ends if no other row follows.
 
     Args:
-        trace: of one item; rows before `edges[0]` only matter for the hold at that time.
-        edges: k + 1 rising times.
-
-    Cost: O(n + k log n).
+        hole_ns: starts of gaps, rising.
     """
-    at = np.searchsorted(trace.ns, edges, side="left")
-    first, end = int(at[0]), int(at[-1])
-    ns, classes, value = trace.ns[first:end], trace.classes[first:end], trace.value[first:end]
-    filled = np.flatnonzero(np.diff(at))
-    starts = at[filled] - first
-    held = np.empty(len(ns), np.int64)
-    if len(ns):
-        held[:-1] = ns[1:] - ns[:-1]
-    last = at[filled + 1] - first - 1
-    held[last] = edges[filled + 1] - ns[last]
-    carried = _carried(trace, at, edges)
-    count = len(edges) - 1
-    usable_max = settings.usable_max
-    plain = value if bool((classes <= usable_max).all()) else np.where(classes <= usable_max, value, 0.0)
-    is_usable = (carried.classes <= usable_max) & (carried.held > 0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        integral = _spread(float_sums(plain, held, starts), filled, count)
-        integral += np.where(is_usable, carried.value, 0.0) * carried.held / SECOND_NS
-    durations = _durations(classes, held, at, edges, carried)
-    last_value, last_quality, last_ns = _held_at_end(trace, at)
-    return Weights(
-        integral=np.nan_to_num(integral, posinf=np.inf, neginf=-np.inf),
-        good_ns=durations[q.GOOD_CLASS],
-        uncertain_ns=durations[q.UNCERTAIN_CLASS],
-        bad_ns=durations[q.BAD_CLASS],
-        start_value=np.where(is_usable, carried.value, np.nan),
-        last_value=last_value,
-        last_quality=last_quality,
-        last_ns=last_ns,
-    )
+    rows = bounded(row_ns)
+    limit = np.where(is_usable, holds.at(rows), HOLD_NS)
+    holes = np.append(hole_ns, np.int64(2**63 - 1))
+    ends: Ints = np.minimum(holes[np.searchsorted(hole_ns, rows)], rows + limit)
+    return ends
 
 
-def intervals_of_rows(
-    rows: Rows,
-    edges: Ints,
-    settings: AggregateSettings,
-    *,
-    hole_ns: Sequence[int] = (),
-    known_to_ns: int | None = None,
-    with_extremes: bool = True,
-) -> Intervals:
-    """Intervals from raw rows of one item.
-
-    Args:
-        rows: of one item, from the last one before `edges[0]` on.
-        edges: k + 1 rising times.
-        hole_ns: starts of the gaps that touch the item.
-        known_to_ns: end of what is known; None: the last row holds for ever.
-        with_extremes: also minimum and maximum (else NaN).
-    """
-    trace = trace_of_rows(rows)
-    weights = weigh(with_holes(trace, hole_ns, _end_within(edges, known_to_ns)), edges, settings)
-    at = np.searchsorted(rows.source_ns, edges, side="left")
-    inside = slice(int(at[0]), int(at[-1]))
-    filled = np.flatnonzero(np.diff(at))
-    starts = at[filled] - at[0]
-    classes = trace.classes[inside]
-    is_usable = classes <= settings.usable_max
-    value, ns = rows.value[inside], rows.source_ns[inside]
-    lows = highs = (np.zeros(0), np.zeros(0, np.int64))
-    if with_extremes:
-        lows = extremes(np.fmin, np.where(is_usable, value, np.inf), ns, starts)
-        highs = extremes(np.fmax, np.where(is_usable, value, -np.inf), ns, starts)
-    rest = np.searchsorted(at - at[0], np.flatnonzero(classes), side="right") - 1
-    good_rows = np.diff(at) - np.bincount(rest, minlength=len(edges) - 1)
-    return _assembled(edges, weights, np.diff(at), good_rows, filled, lows if with_extremes else None, highs)
-
-
-def intervals_of_partials(
-    partials: Partials,
-    edges: Ints,
-    settings: AggregateSettings,
-    *,
-    hole_ns: Sequence[int] = (),
-    known_to_ns: int | None = None,
-) -> Intervals:
-    """Intervals from partials of one item.
-
-    Args:
-        partials: of one item, not overlapping, each within one interval, sorted by time, from the last one before
-            `edges[0]` on. With `treat_uncertain_as_bad` False none of them may hold a row that is not good: partials
-            sum up good rows only.
-        edges, hole_ns, known_to_ns: as in `intervals_of_rows`; no hole lies within a partial.
-    """
-    trace = with_holes(trace_of_partials(partials), hole_ns, _end_within(edges, known_to_ns))
-    weights = weigh(trace, edges, settings)
-    at = np.searchsorted(partials.first_ns, edges, side="left")
-    one = partials.take(slice(int(at[0]), int(at[-1])))
-    filled = np.flatnonzero(np.diff(at))
-    starts = at[filled] - at[0]
-    count = len(edges) - 1
-    lows = extremes(np.fmin, np.nan_to_num(one.minimum, nan=np.inf), one.minimum_ns, starts)
-    highs = extremes(np.fmax, np.nan_to_num(one.maximum, nan=-np.inf), one.maximum_ns, starts)
-    summed = msgspec.structs.replace(
-        weights,
-        integral=weights.integral + _spread(float_sums(one.integral, None, starts), filled, count),
-        good_ns=weights.good_ns + _spread(sums(one.good_ns, starts), filled, count),
-        uncertain_ns=weights.uncertain_ns + _spread(sums(one.uncertain_ns, starts), filled, count),
-        bad_ns=weights.bad_ns + _spread(sums(one.bad_ns, starts), filled, count),
-    )
-    rows = _spread(sums(one.rows, starts), filled, count)
-    good_rows = _spread(sums(one.good_rows, starts), filled, count)
-    return _assembled(edges, summed, rows, good_rows, filled, lows, highs)
-
-
-def averages(intervals: Intervals, settings: AggregateSettings) -> Floats:
-    """Time-weighted average of each interval; NaN without a usable value."""
-    usable_ns = intervals.good_ns if settings.treat_uncertain_as_bad else intervals.good_ns + intervals.uncertain_ns
-    average = np.full(len(intervals), np.nan)
-    np.divide(intervals.integral, usable_ns / SECOND_NS, out=average, where=usable_ns > 0)
-    return average
-
-
-def qualities(intervals: Intervals, settings: AggregateSettings, width_ns: int) -> Ints:
-    """StatusCode of each interval's calculated value (Part 13, 5.4.3.2.1), as signed 64 bit.
-
-    Args:
-        width_ns: width asked for; a shorter interval (the last one) is Partial.
-    """
-    good, bad = intervals.good_ns.astype(np.float64), intervals.bad_ns.astype(np.float64)
-    known = good + bad + intervals.uncertain_ns
-    if settings.treat_uncertain_as_bad:
-        bad += intervals.uncertain_ns
-    quality = np.full(len(intervals), int(q.UNCERTAIN_DATA_SUB_NORMAL), np.int64)
-    quality[100.0 * good >= settings.percent_data_good * known] = int(q.GOOD)
-    quality[100.0 * bad >= settings.percent_data_bad * known] = int(q.BAD)
-    widths = np.diff(intervals.edges)
-    is_partial = (known < widths) | (widths < width_ns)
-    quality |= q.CALCULATED
-    quality[is_partial] |= q.PARTIAL
-    quality[known == 0] = int(q.BAD_NO_DATA)
-    return quality
+def _limited(trace: Trace, holds: Holds) -> Trace:
+    """The trace with nothing known from where a hold has reached its limit."""
+    limit = np.where(trace.classes < q.BAD_CLASS, holds.at(trace.ns), HOLD_NS)
+    following = np.append(trace.ns[1:], np.int64(2**63 - 1))
+    is_over = (trace.classes < NOTHING) & (following - limit > trace.ns)
+    over = np.flatnonzero(is_over)
+    return _insert(trace, over + 1, trace.ns[over] + limit[over], NOTHING, int(q.BAD_NO_DATA))
 
 
 def interpolated(trace: Trace, at_ns: Ints, settings: AggregateSettings, *, is_stepped: bool) -> tuple[Floats, Ints]:
@@ -303,7 +168,9 @@ def interpolated(trace: Trace, at_ns: Ints, settings: AggregateSettings, *, is_s
     not bridged: from it to the next usable row there is no data.
     """
     is_usable = trace.classes <= settings.usable_max
-    is_hole = (trace.classes == NOTHING) | ((trace.classes == q.BAD_CLASS) & (trace.quality == int(q.BAD_DATA_LOST)))
+    is_hole = trace.classes == NOTHING
+    if trace.is_hole is not None:
+        is_hole |= trace.is_hole
     value, quality = np.full(len(at_ns), np.nan), np.full(len(at_ns), int(q.BAD_NO_DATA), np.int64)
     usable = np.flatnonzero(is_usable)
     if len(usable) == 0:
@@ -333,111 +200,14 @@ def interpolated(trace: Trace, at_ns: Ints, settings: AggregateSettings, *, is_s
     return value, quality
 
 
-class _Carried(msgspec.Struct, frozen=True, eq=False):
-    """Value that holds over from before each interval, and for how long."""
-
-    value: Floats
-    classes: Classes
-    held: Ints
-
-
-def _carried(trace: Trace, at: NDArray[np.intp], edges: Ints) -> _Carried:
-    before = at[:-1] - 1
-    until = edges[1:].copy()
-    filled = np.flatnonzero(np.diff(at))
-    until[filled] = trace.ns[at[filled]]
-    held = until - edges[:-1]
-    if len(trace) == 0:
-        return _Carried(np.full(len(held), np.nan), np.full(len(held), NOTHING, np.uint8), held)
-    classes = np.where(before < 0, NOTHING, trace.classes[before]).astype(np.uint8)
-    return _Carried(trace.value[before], classes, held)
-
-
-def _held_at_end(trace: Trace, at: NDArray[np.intp]) -> tuple[Floats, Ints, Ints]:
-    """Value, quality and time of the row that holds at the end of each interval."""
-    end = at[1:] - 1
-    if len(trace) == 0:
-        nothing = np.full(len(end), int(q.BAD_NO_DATA), np.int64)
-        return np.full(len(end), np.nan), nothing, np.zeros_like(nothing)
-    is_known = (end >= 0) & (trace.classes[end] < NOTHING)
-    return (
-        np.where(is_known & (trace.classes[end] < q.BAD_CLASS), trace.value[end], np.nan),
-        np.where(is_known, trace.quality[end], int(q.BAD_NO_DATA)),
-        np.where(is_known, trace.ns[end], 0),
-    )
-
-
-def _durations(classes: Classes, held: Ints, at: NDArray[np.intp], edges: Ints, carried: _Carried) -> list[Ints]:
-    """Time of good, uncertain and bad in each interval. Mostly all is good: the rest is counted and taken off."""
-    durations = [np.diff(edges) - carried.held]
-    for one in range(1, SUMMED + 1):
-        rows = np.flatnonzero(classes == one)
-        inner = np.zeros(len(edges) - 1, np.int64)
-        np.add.at(inner, np.searchsorted(at - at[0], rows, side="right") - 1, held[rows])
-        durations[q.GOOD_CLASS] = durations[q.GOOD_CLASS] - inner
-        durations.append(inner)
-    for one in range(q.BAD_CLASS + 1):
-        durations[one] = durations[one] + np.where(carried.classes == one, carried.held, 0)
-    return durations
-
-
-def _end_within(edges: Ints, known_to_ns: int | None) -> int | None:
-    """The end of what is known, if it matters for the intervals."""
-    return known_to_ns if known_to_ns is not None and known_to_ns < edges[-1] else None
-
-
-def _assembled(
-    edges: Ints,
-    weights: Weights,
-    rows: Ints,
-    good_rows: Ints,
-    filled: NDArray[np.intp],
-    lows: tuple[Floats, Ints] | None,
-    highs: tuple[Floats, Ints],
-) -> Intervals:
-    """Intervals from their parts; the value at the start takes part in minimum and maximum."""
-    count = len(edges) - 1
-    minimum, maximum = np.full(count, np.nan), np.full(count, np.nan)
-    minimum_ns, maximum_ns = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    if lows is not None:
-        minimum[filled], minimum_ns[filled] = lows
-        maximum[filled], maximum_ns[filled] = highs
-        start = weights.start_value
-        is_lower = ~np.isnan(start) & ~(minimum <= start)
-        is_higher = ~np.isnan(start) & ~(maximum >= start)
-        minimum[is_lower], minimum_ns[is_lower] = start[is_lower], edges[:-1][is_lower]
-        maximum[is_higher], maximum_ns[is_higher] = start[is_higher], edges[:-1][is_higher]
-    return Intervals(
-        edges=edges,
-        rows=rows.astype(np.int64),
-        good_rows=good_rows,
-        integral=weights.integral,
-        good_ns=weights.good_ns,
-        uncertain_ns=weights.uncertain_ns,
-        bad_ns=weights.bad_ns,
-        minimum=minimum,
-        minimum_ns=minimum_ns,
-        maximum=maximum,
-        maximum_ns=maximum_ns,
-        last_value=weights.last_value,
-        last_quality=weights.last_quality,
-        last_ns=weights.last_ns,
-    )
-
-
-def _insert(trace: Trace, at: NDArray[np.intp], ns: Ints, one: int, quality: int) -> Trace:
+def _insert(trace: Trace, at: NDArray[np.intp], ns: Ints, one: int, quality: int, *, is_hole: bool = False) -> Trace:
+    if len(at) == 0:
+        return trace
+    marks = np.zeros(len(trace), np.bool_) if trace.is_hole is None else trace.is_hole
     return Trace(
         ns=np.insert(trace.ns, at, ns),
         value=np.insert(trace.value, at, np.nan),
         classes=np.insert(trace.classes, at, one),
         quality=np.insert(trace.quality, at, quality),
+        is_hole=np.insert(marks, at, is_hole),
     )
-
-
-def _spread(filled_sums: _Sums, filled: NDArray[np.intp], count: int) -> _Sums:
-    """`filled_sums` of the intervals `filled` among `count`, zeros elsewhere."""
-    if len(filled) == count:
-        return filled_sums
-    all_ = np.zeros(count, filled_sums.dtype)
-    all_[filled] = filled_sums
-    return all_

@@ -178,7 +178,7 @@ class Answers:
         root = self._root
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now, so nothing is written: {root.admission.closed_because}")
-        item = root.registry.find(asked.item)
+        item = root.registry.item(asked.item)  # One that is being forgotten is known no more.
         refusal = root.orders.ask(question, asked, item, turn)
         if refusal is not None:
             raise NotAnswered(refusal.reason)

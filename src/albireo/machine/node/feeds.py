@@ -85,5 +85,5 @@ class Feeds:
             turn.send(to, alive)
         self._state.time_passed(turn.epoch, folded_to, end, now, turn, is_acting=is_acting)
 
-    def deadline(self) -> Instant | None:
-        return soonest(self.leader.deadline(), self._state.deadline())
+    def deadline(self, folded_to: Position) -> Instant | None:
+        return soonest(self.leader.deadline(), self._state.deadline(folded_to))

@@ -19,6 +19,7 @@ import msgspec
 
 from albireo.codec.record import Audited, ItemForgotten, Record, Stream, may_append
 from albireo.machine.fold.folds import Folds
+from albireo.machine.node.orders import Orders
 from albireo.machine.node.owners import OWN_ADAPTER
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
@@ -60,11 +61,12 @@ class ForgottenBy(msgspec.Struct, frozen=True):
 class Forgetting:
     """The machine of one tenure."""
 
-    def __init__(self, config: RootConfig, folds: Folds, registry: Registry, now: Instant) -> None:
+    def __init__(self, config: RootConfig, folds: Folds, registry: Registry, orders: Orders, now: Instant) -> None:
         self._limits = config.limits
         self._adapters = config.adapters
         self._folds = folds
         self._registry = registry
+        self._orders = orders
         self._look_at = Instant(now + LOOK_NS)
 
     def fill_percent(self) -> tuple[float, float]:
@@ -135,7 +137,7 @@ class Forgetting:
         return ""
 
     def _items_refused(self, names: Sequence[str]) -> str:
-        ordered = self._folds.commands.items_ordered() if names else set()
+        ordered = self._orders.items_ordered() if names else set()
         return next((text for name in names if (text := self._item_refused(name, ordered))), "")
 
     def _item_refused(self, name: str, ordered: set[int]) -> str:

@@ -69,6 +69,12 @@ class Orders:
         self._accepting: set[str] = set()
         """Commands whose `accepted` is appended and not yet committed: it must not be appended twice."""
         self._finishing: set[str] = set()
+        self._asked: dict[str, int] = {}
+        """Item of each command that was taken in this tenure and is not finished, on record already or not."""
+
+    def items_ordered(self) -> set[int]:
+        """Ids of the items of unfinished commands."""
+        return self.commands.items_ordered() | set(self._asked.values())
 
     def ask(self, question: Question, asked: WriteAsked, item: KnownItem | None, turn: Turn) -> WriteRefusal | None:
         """Take a request, or say why not. The same order again is answered with what became of it."""
@@ -99,6 +105,7 @@ class Orders:
             principal=question.principal,
         )
         self._waiters.wait(command, sender, request_id, due)
+        self._asked[asked.command_id] = item.item_id
         turn.record(Stream.COMMAND, [CommandRequested(command=command)])
         self._audit("write", command, f"{asked.value!r}", asked.reason, moment, turn)
         return None
@@ -176,6 +183,7 @@ class Orders:
         """Answer everybody who waits, as `CommandFinished` is committed."""
         self._accepting.discard(receipt.command_id)
         self._finishing.discard(receipt.command_id)
+        self._asked.pop(receipt.command_id, None)
         self._waiters.answer(receipt, turn)
 
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from albireo.codec.message import ProducerHello
-from albireo.codec.record import Audited, GapFound, ItemDeclared, Record, Stream
+from albireo.codec.record import FROZEN_LEVEL, Audited, GapFound, ItemDeclared, Record, Stream, item_at
 from albireo.machine.fold.dim import ITEM_ID_MAX
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.owners import OWN_ADAPTER, Owners, bad_name
@@ -85,6 +85,8 @@ class Registry:
         """Items of the appended view, by local name."""
         self.owners = Owners(self._declared.values(), adapters)
         self.starts = LatestStarts(adapters)
+        self._held_back: dict[str, DataItem] = {}
+        """Items with settings that the log's feature level does not take yet, as their adapter says them, by name."""
         self._next_id = 1 + folds.dim.highest_item_id
         self._senders: dict[int, bytes] = {}
         self._adapters: dict[str, RegisteredAdapter] = {
@@ -180,6 +182,7 @@ class Registry:
                 continue
             # What is declared under the new name still says the old one, so that it is declared anew.
             self._declared[item.name] = self._declared.pop(item.was)
+            self._held_back.pop(item.was, None)
             renamed.append(
                 Audited(
                     at_ns=moment.wall,
@@ -238,7 +241,11 @@ class Registry:
         for item in items:
             # NB: a record has no `was`: the name is changed under the same id.
             is_as_said = item.adapter == adapter and not item.was
-            owned = item if is_as_said else msgspec.structs.replace(item, adapter=adapter, was="")
+            said = item if is_as_said else msgspec.structs.replace(item, adapter=adapter, was="")
+            owned = item_at(said, self._folds.feature_level)
+            self._held_back.pop(said.name, None)
+            if owned != said:
+                self._held_back[said.name] = said
             known = self._declared.get(owned.name)
             if known is None or known.item != owned or known.is_retired:
                 item_id = self._next_id if known is None else known.item_id
@@ -252,6 +259,12 @@ class Registry:
             turn.record(Stream.STATE, records)
         return tuple(ids)
 
+    def _declare_held_back(self, turn: Turn) -> None:
+        """Declare items in full, a slice of them, once the log's feature level takes their settings."""
+        if self._held_back and self._folds.feature_level >= FROZEN_LEVEL:
+            for item in list(self._held_back.values())[:DECLARED_MAX]:
+                self.declare(item.adapter, (item,), turn)
+
     def item(self, name: str) -> KnownItem | None:
         """A declared item of the appended view, by its full or local name."""
         return self._declared.get(name.removeprefix(f"{self._node}:"))
@@ -259,6 +272,7 @@ class Registry:
     def item_forgotten(self, known: KnownItem) -> None:
         """Take an item out of the appended view. The program that has declared it, if it lives, says hello again."""
         del self._declared[known.item.name]
+        self._held_back.pop(known.item.name, None)
         self.owners.forgotten(known)
         producer = self._folds.producers.present(known.item.adapter)
         if producer is not None:
@@ -285,6 +299,8 @@ class Registry:
     def retire(self, gone: Sequence[KnownItem], moment: Moment, turn: Turn) -> None:
         """Take the rules of items that nobody declares any more, and mark them as out of service: they are not for ever
         at their last good value, and not for ever in alarm."""
+        for known in gone:
+            self._held_back.pop(known.item.name, None)
         self._mark(gone, quality.BAD_OUT_OF_SERVICE, moment, turn)
         is_retired = turn.level >= RETIRED_LEVEL
         records: list[Record] = []
@@ -321,6 +337,7 @@ class Registry:
 
     def find_silent(self, moment: Moment, silent_ns: int, turn: Turn) -> None:
         """Mark the items of every adapter that said nothing for `silent_ns`: its last values are not live."""
+        self._declare_held_back(turn)
         for adapter in self._adapters.values():
             if adapter.is_silent or moment.now - adapter.heard_at < silent_ns:
                 continue

@@ -143,7 +143,7 @@ class Root:
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission, self.config.limits)
         self.adapters = AdapterWatch(self.config.adapters, self.registry, self.folds.cases.messages, moment.now)
-        self.forgetting = Forgetting(self.config, self.folds, self.registry, moment.now)
+        self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders, moment.now)
         self.admission.closed_because = self.role.cause
         self._raised_to = 0  # Feature level whose record is on its way in this tenure.
 
@@ -295,7 +295,7 @@ class Root:
         is_serving = self.role.is_serving
         if self._hellos and is_serving:
             return self._last_append
-        due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline())
+        due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline(self.folded_to))
         return self._tick_at if due is None else min(due, self._tick_at)
 
     def _log_due(self) -> Instant | None:

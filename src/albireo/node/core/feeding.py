@@ -86,7 +86,10 @@ class Feeding:
     def _pass_damage(self, pull: Pull, damage: Corrupted) -> Given:
         """Go on behind records that can't be read. For a named follower, the history, they become a gap."""
         self._actor.log.limited("log_corrupt", "feed", reason=str(damage))
-        if self._core.root.feeds.leader.followers[pull.to].hello.is_named:
+        followed = self._core.root.feeds.leader.followers.get(pull.to)
+        if followed is None:  # It left since this was pulled: what was given to those before it can do that.
+            return Given(pull, is_lost=True)
+        if followed.hello.is_named:
             wall = self._actor.wall_ns()
             from_ns = self._node_ns_at(damage.first_sequence - 1, wall)
             self._core.tell(DamagePassed(from_ns, self._node_ns_at(damage.last_sequence + 1, wall)))

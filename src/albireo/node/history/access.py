@@ -12,9 +12,10 @@ import msgspec
 import pyarrow as pa
 
 from albireo.client import NodeRefused, NodeUnreachable, connect
+from albireo.machine.history.declared import Row
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files.store import FOLDER, read_manifest
-from albireo.node.history.hot import HotRows, Row
+from albireo.node.history.hot import HotRows
 from albireo.node.history.query import StoredHistory
 
 HOT_TIMEOUT_S: Final = 3.0

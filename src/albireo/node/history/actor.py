@@ -35,17 +35,17 @@ from albireo.machine.feed.follower import (
     TakeSnapshot,
     TellLeader,
 )
+from albireo.machine.history.declared import Row
 from albireo.machine.history.sealing import SealPace, SealPaceConfig
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import Instant, TimePassed, soonest
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochHistory, Position
-from albireo.node.history import hot
 from albireo.node.history.arrow import leave_pandas_out
 from albireo.node.history.copies import Copies
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files.store import HistoryStore, OpenReport
-from albireo.node.history.hot import HotContent, HotTail, Row
+from albireo.node.history.hot import HotContent, HotTail
 from albireo.node.history.merges import Merges
 from albireo.node.history.paging import PagedHistory
 from albireo.node.history.questions import PIECES, HotQuestion, hot_answer
@@ -112,7 +112,7 @@ class Historian:
         self._store, report = HistoryStore.open(actor.data, self._arguments.node)
         self._note_opening(report)
         manifest = self._store.manifest
-        self._hot = HotTail(manifest.position, manifest.complete_to_ns)
+        self._hot = HotTail(manifest.position, manifest.complete_to_ns, self._store.declared)
         self._new_follower(bytes.fromhex(manifest.log_id), EpochHistory(manifest.history))
         self._asked = actor.bind("history")
         self._core = actor.connect("core")
@@ -149,7 +149,7 @@ class Historian:
             files=len(manifest.files),
             position=str(manifest.position),
             leftovers=report.leftovers,
-            items=len(self._store.items),
+            items=len(self._store.declared.versions),
         )
 
     async def stop(self) -> None:
@@ -234,8 +234,8 @@ class Historian:
     def _went_another_way(self, position: Position) -> None:
         """The log has lost records that were committed, and goes on in a new epoch from `position`.
 
-        Stored rows were true when they were recorded, and stay; (epoch, sequence) tells the branches apart. Without a
-        common point a second copy of every row would come: then nothing more is taken.
+        Rows of the branch that was left are kept aside (files/branches.py) by a seal at once. Without a common point a
+        second copy of every row would come: then nothing more is taken.
         """
         if position.sequence == 0:
             self._problem = "the log and this history have nothing in common; restore the log or start a new history"
@@ -244,6 +244,9 @@ class Historian:
             return
         self._actor.log.error("log_went_another_way", at=str(position), had=str(self._hot.position))
         self._hot.fork(position)
+        self._core.send(Ask(request_id=1, what="items"))  # Declarations of the branch that was left may be gone.
+        self._pace.asked(self._actor.now())
+        self._arm()
 
     def _take(self, letter: Letter) -> None:
         """Take the frames of one delivery; damaged bytes are asked for again."""
@@ -328,8 +331,8 @@ class Historian:
                 self._hot_samples(letter, ask)
             case "events":
                 content = self._hot.content()
-                items = [hot.item_row(known) for known in content.items]
-                self._reply(letter, ask, {**self._place(), "events": list(content.events), "items": items})
+                more = {"events": list(content.events), "items": list(content.items)}
+                self._reply(letter, ask, {**self._place(), **more})
             case what if what in PIECES:
                 self._piece(letter, ask)
             case what:
@@ -402,8 +405,8 @@ class Historian:
         wanted = msgspec.convert(ask.arguments, PIECES[ask.what])
 
         def work(content: HotContent) -> tuple[bytes, Row]:
-            items, manifest = dict(self._store.items), self._store.manifest  # Both are replaced, never changed.
-            return PagedHistory(self._store.root, manifest, content, items).piece(wanted).encoded()
+            declared, manifest = self._store.declared, self._store.manifest  # Both are replaced, never changed.
+            return PagedHistory(self._store.root, manifest, content, declared).piece(wanted).encoded()
 
         self._answer_aside(letter, ask, work)
 

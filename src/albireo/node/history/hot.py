@@ -17,32 +17,34 @@ from numpy.typing import NDArray
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
-from albireo.codec.history import EVENTS, GAPS, ITEMS, SAMPLES, Hole, day_of, is_node
+from albireo.codec.history import SAMPLES, Hole, day_of
 from albireo.codec.record import (
     Audited,
     CaseChanged,
     EpochGranted,
     GapFound,
     ItemDeclared,
+    ItemForgotten,
     Kind,
     NodeStopped,
     Record,
     Stream,
     decode_records,
 )
-from albireo.model.bounded import INT64_MAX, INT64_MIN
-from albireo.model.case import Cause
+from albireo.machine.history.declared import WHOLE_NODE, DeclaredItems, Row, end_row, item_row
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Strings
-from albireo.model.value import Value, ValueType
+from albireo.model.value import ValueType
 from albireo.node.history.files import parquet
 from albireo.node.history.files.pieces import sorted_rows
+from albireo.node.history.rows import act_row, case_row, event, gap_row, hole_row, unstorable
 
-Row = dict[str, object]
 NULLS_AT_ONCE: Final = 32_768
 TEXTS_MIN: Final = 1024
 """Mean number of strings in a chunk from which each chunk stays a piece: pieces cost readers and senders time."""
+ID_BYTES: Final = 8
+"""Memory of one item that a gap names: the gaps of a source share them."""
 ROW_BYTES: Final = 256
 """Rough memory of one gap or event, which counts against the bound."""
 
@@ -64,8 +66,11 @@ class HotContent(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     chunks: Sequence[Chunk] = ()
     gaps: Sequence[Row] = ()
     events: Sequence[Row] = ()
-    items: tuple[KnownItem, ...] = ()
-    """Items declared or changed since the last seal."""
+    items: Sequence[Row] = ()
+    """Items declared, changed or forgotten since the last seal, in order (declared.item_row, end_row)."""
+    forks: Sequence[int] = ()
+    """Sequences behind which the log went another way since the last seal: what files have above is of the branch that
+    was left."""
     holes: Sequence[Hole] = ()
     """Holes found since the last seal; their gap rows are not among `gaps`."""
 
@@ -111,7 +116,8 @@ class HotRows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 class HotTail:
     """The tail as it grows; `content` gives a fixed view."""
 
-    def __init__(self, position: Position, complete_to_ns: int) -> None:
+    def __init__(self, position: Position, complete_to_ns: int, declared: DeclaredItems | None = None) -> None:
+        """`declared`: items as of `position`."""
         self.position = position
         """Last record taken."""
         self.complete_to_ns = complete_to_ns
@@ -123,8 +129,16 @@ class HotTail:
         self._chunks: list[Chunk] = []
         self._gaps: list[Row] = []
         self._events: list[Row] = []
-        self._items: list[KnownItem] = []
+        self._items: list[Row] = []
+        self._declared = declared or DeclaredItems({})
+        self._unfolded: list[Row] = []
+        """News of items that `_declared` lacks."""
+        self._adapter_items: dict[str, tuple[int, ...]] = {}
+        """Items of the adapters that lost samples lately, as they are declared now."""
         self._holes: list[Hole] = []
+        self._forks: list[int] = []
+        self._cut: list[tuple[Chunk, Chunk]] = []
+        """Chunks that were cut by a fork, with what they were: a seal may be writing them."""
         self._gap_elsewhere: Row | None = None
         """Last of the gaps, while it can still grow: nobody has seen it, and no sample and no gap came since."""
 
@@ -144,7 +158,7 @@ class HotTail:
                 self._take_records(header, decode_records(body, header.record_count))
         except DecodeError as error:
             self.unreadable += 1
-            self._events.append(_event(header, 0, kind="control", action="unreadable", detail=str(error)))
+            self._events.append(event(header, 0, kind="control", action="unreadable", detail=str(error)))
         self.size_bytes += header.frame_bytes
         self.position = header.last
         self.complete_to_ns = header.node_ns
@@ -156,7 +170,7 @@ class HotTail:
         if before is None:
             from_ns = min(self.complete_to_ns or header.node_ns, header.node_ns)
             gap = GapFound(source="core", reason="not_replicated", from_ns=from_ns, to_ns=header.node_ns, lost=0)
-            before = _gap_row(header, 0, gap)
+            before = gap_row(header, 0, gap)
             self._gaps.append(before)
             self.rows += 1
             self.size_bytes += ROW_BYTES
@@ -170,15 +184,19 @@ class HotTail:
             match record:
                 case GapFound():
                     self._gap_elsewhere = None
-                    self._add(self._gaps, _gap_row(header, index, record), header, index)
+                    gap = self._named(record)
+                    self._add(self._gaps, gap_row(header, index, gap), header, index)
+                    self.size_bytes += ID_BYTES * len(gap.item_ids)
                 case CaseChanged():
-                    self._add(self._events, _case_row(header, index, record), header, index)
+                    self._add(self._events, case_row(header, index, record), header, index)
                 case Audited() | EpochGranted() | NodeStopped():
-                    self._add(self._events, _act_row(header, index, record), header, index)
+                    self._add(self._events, act_row(header, index, record), header, index)
                 case ItemDeclared(item_id=item_id, node=node, item=item):
-                    known = KnownItem(item_id=item_id, node=node, item=item)
-                    if self._is_storable(item_row(known), header, index):
-                        self._items.append(known)
+                    row = item_row(KnownItem(item_id=item_id, node=node, item=item), header.node_ns)
+                    if self._is_storable(row, header, index):
+                        self._item_news([row])
+                case ItemForgotten(item_ids=item_ids):
+                    self._item_news([end_row(one, header.node_ns) for one in item_ids])
                 case _:
                     continue  # Marks, producers, commands concern the log only.
             self.rows += 1
@@ -193,12 +211,34 @@ class HotTail:
         reason = unstorable(row)
         if reason:
             self.unreadable += 1
-            self._events.append(_event(header, index, kind="control", action="unreadable", detail=reason))
+            self._events.append(event(header, index, kind="control", action="unreadable", detail=reason))
         return not reason
+
+    def _named(self, gap: GapFound) -> GapFound:
+        """The gap with the items that are its source's by now: later declarations change nothing of it."""
+        if gap.item_ids or gap.source in WHOLE_NODE:
+            return gap
+        self._fold_items()
+        if gap.source not in self._adapter_items:
+            self._adapter_items[gap.source] = self._declared.of_adapter(gap.source)
+        return msgspec.structs.replace(gap, item_ids=self._adapter_items[gap.source])
+
+    def _item_news(self, rows: Sequence[Row]) -> None:
+        self._items += rows
+        self._unfolded += rows
+
+    def _fold_items(self) -> None:
+        """Bring the declared items up to the position."""
+        if self._unfolded:
+            self._declared = self._declared.with_news(self._unfolded)
+            self._unfolded.clear()
+            self._adapter_items.clear()
 
     def declare(self, items: Sequence[KnownItem]) -> None:
         """Add items as CORE knows them; the log has pruned their declarations."""
-        self._items += items
+        self._fold_items()
+        since = dict.fromkeys(self._declared.versions, self.complete_to_ns)
+        self._item_news([item_row(one, since.get(one.item_id)) for one in items])
         self.rows += len(items)
         self.size_bytes += ROW_BYTES * len(items)
 
@@ -216,13 +256,32 @@ class HotTail:
         self.size_bytes += ROW_BYTES
 
     def fork(self, position: Position) -> None:
-        """Record that the log went another way after `position`, and take later records from there."""
+        """Record that the log went another way after `position`, and take later records from there.
+
+        What is in no file yet of the branch that was left is dropped: its log has it no more either.
+        """
         detail = f"records after {position} up to {self.position} are here, and no longer in the log"
         row: Row = {"at_ns": self.complete_to_ns, "kind": "control", "action": "log_forked", "user": "", "subject": ""}
         place: Row = {"detail": detail, "node_ns": self.complete_to_ns, "epoch": self.position.epoch}
+        self._chunks = [
+            self._until(position.sequence, one) for one in self._chunks if one.first_sequence <= position.sequence
+        ]
+        self._gaps = [one for one in self._gaps if not _is_above(one, position.sequence)]
+        self._events = [one for one in self._events if not _is_above(one, position.sequence)]
         self._events.append(row | place | {"sequence": self.position.sequence})
+        self._forks.append(position.sequence)
+        self._gap_elsewhere = None
         self.rows += 1
         self.position = position
+
+    def _until(self, sequence: int, chunk: Chunk) -> Chunk:
+        """The chunk without the rows behind a sequence."""
+        kept = sequence - chunk.first_sequence + 1
+        if kept >= len(chunk.batch):
+            return chunk
+        part = msgspec.structs.replace(chunk, batch=chunk.batch.take(np.arange(kept)))
+        self._cut.append((part, chunk))
+        return part
 
     def content(self) -> HotContent:
         """Every row taken so far; later rows do not change it."""
@@ -234,20 +293,38 @@ class HotTail:
             gaps=tuple(self._gaps),
             events=tuple(self._events),
             items=tuple(self._items),
+            forks=tuple(self._forks),
             holes=tuple(self._holes),
         )
 
     def drop(self, sealed: HotContent) -> None:
         """Forget the rows of `sealed`, an earlier `content`."""
         self._gap_elsewhere = None
-        del self._chunks[: len(sealed.chunks)]
-        del self._gaps[: len(sealed.gaps)]
-        del self._events[: len(sealed.events)]
+        self._fold_items()
+        # By identity: a fork may have taken some out of the middle since.
+        whole = [*sealed.chunks, *(part for part, chunk in self._cut if any(chunk is one for one in sealed.chunks))]
+        self._chunks = _without(self._chunks, whole)
+        self._cut.clear()
+        self._gaps = _without(self._gaps, sealed.gaps)
+        self._events = _without(self._events, sealed.events)
         del self._items[: len(sealed.items)]
+        del self._forks[: len(sealed.forks)]
         del self._holes[: len(sealed.holes)]
+        named = sum(len(ids) for row in self._gaps if isinstance(ids := row["item_ids"], list))
         records = len(self._gaps) + len(self._events) + len(self._items) + len(self._holes)
         self.rows = sum(len(chunk.batch) for chunk in self._chunks) + records
         self.size_bytes = sum(40 * len(chunk.batch) for chunk in self._chunks) + ROW_BYTES * records
+        self.size_bytes += ID_BYTES * named
+
+
+def _is_above(row: Row, sequence: int) -> bool:
+    own = row["sequence"]
+    return isinstance(own, int) and own > sequence and row.get("action") != "log_forked"
+
+
+def _without(rows: Sequence[Any], sealed: Sequence[Any]) -> list[Any]:
+    gone = {id(one) for one in sealed}
+    return [one for one in rows if id(one) not in gone]
 
 
 class _Part(msgspec.Struct, frozen=True, eq=False):
@@ -328,122 +405,3 @@ def _nulls(count: int, kind: pa.DataType) -> "pa.ChunkedArray[Any]":
 def _strings(column: Strings) -> pa.StringArray:
     offsets = pa.py_buffer(column.offsets.astype(np.int32).tobytes())
     return pa.StringArray.from_buffers(len(column), offsets, pa.py_buffer(column.data))
-
-
-def gaps_table(rows: Sequence[Row]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=GAPS)
-
-
-def events_table(rows: Sequence[Row]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=EVENTS)
-
-
-def items_table(items: Iterable[Row]) -> pa.Table:
-    return pa.Table.from_pylist(sorted(items, key=lambda row: row["item_id"]), schema=ITEMS)
-
-
-def item_row(known: KnownItem) -> Row:
-    return {
-        "item_id": known.item_id,
-        "node": known.node,
-        "name": known.item.name,
-        "value_type": int(known.item.value_type),
-        "unit": known.item.unit,
-        "description": known.item.description,
-        "adapter": known.item.adapter,
-    }
-
-
-def value_type_of(item: Row) -> ValueType:
-    value_type = item["value_type"]
-    assert isinstance(value_type, int)
-    return ValueType(value_type)
-
-
-def hole_row(hole: Hole) -> Row:
-    """Row of the gap that readers see in place of a hole."""
-    where: Row = {"node_ns": hole.to_ns, "epoch": hole.behind.epoch, "sequence": hole.behind.sequence}
-    what: Row = {"source": "history", "reason": "overflow", "item_ids": [], "lost": None}
-    return what | {"from_ns": hole.from_ns, "to_ns": hole.to_ns} | where
-
-
-def unstorable(row: Row) -> str:
-    """Name of the first column whose content the files can't hold, and why; empty: they can hold the row."""
-    for name, value in row.items():
-        ends = (min(value), max(value)) if isinstance(value, list) and value else (value,)
-        for one in ends:
-            if isinstance(one, int) and not INT64_MIN <= one <= INT64_MAX:
-                return f"{name} is {one}, no signed number of 64 bit"
-    if "node" in row and not is_node(str(row["node"])):
-        return "node is no name that a folder can have"
-    return ""
-
-
-def _place(header: FrameHeader, index: int) -> Row:
-    return {"node_ns": header.node_ns, "epoch": header.epoch, "sequence": header.first_sequence + index}
-
-
-def _gap_row(header: FrameHeader, index: int, gap: GapFound) -> Row:
-    return {
-        "source": gap.source,
-        "reason": gap.reason,
-        "from_ns": gap.from_ns,
-        "to_ns": gap.to_ns,
-        "item_ids": list(gap.item_ids),
-        "lost": gap.lost,
-        **_place(header, index),
-    }
-
-
-def _event(header: FrameHeader, index: int, *, kind: str, action: str, **more: object) -> Row:
-    row: Row = {"at_ns": header.node_ns, "kind": kind, "action": action, "user": "", "subject": "", "detail": ""}
-    return row | _place(header, index) | more
-
-
-def _act_row(header: FrameHeader, index: int, record: Audited | EpochGranted | NodeStopped) -> Row:
-    match record:
-        case Audited(at_ns=at_ns, user=user, action=action, subject=subject, detail=detail):
-            more: Row = {"at_ns": at_ns, "user": user, "subject": subject, "detail": detail}
-            more["value_str"] = record.principal or None
-            return _event(header, index, kind="audit", action=action) | more
-        case EpochGranted(epoch=epoch, node=node, reason=reason):
-            return _event(
-                header, index, kind="control", action="epoch_granted", subject=node, detail=f"{epoch}: {reason}"
-            )
-        case NodeStopped(at_ns=at_ns):
-            return _event(header, index, kind="control", action="node_stopped") | {"at_ns": at_ns}
-
-
-_WITH_MESSAGE: Final = (Cause.RAISED, Cause.ACTIVATED)
-
-
-def _case_row(header: FrameHeader, index: int, record: CaseChanged) -> Row:
-    case = record.case
-    return _event(header, index, kind="case", action=record.cause) | {
-        "at_ns": case.changed_ns,
-        "user": case.actor,
-        "detail": case.message or case.comment if record.cause in _WITH_MESSAGE else case.comment,
-        "case_id": case.case_id or header.first_sequence + index,
-        "item_id": case.item_id,
-        "condition": str(case.condition),
-        "severity": case.severity,
-        "lifecycle_status": str(case.lifecycle_status),
-        "is_active": case.is_active,
-        "is_acked": case.is_acked,
-        "is_latched": case.is_latched,
-        "shelving": str(case.shelving),
-        "is_suppressed": case.is_suppressed,
-        "is_out_of_service": case.is_out_of_service,
-        "is_chattering": case.is_chattering,
-        "activations": case.activations,
-        "raised_ns": case.raised_ns,
-        **_value_columns(case.value),
-    }
-
-
-def _value_columns(value: Value | None) -> Row:
-    if value is None:
-        return {"value_f64": None, "value_str": None}
-    if isinstance(value, str):
-        return {"value_f64": None, "value_str": value}
-    return {"value_f64": float(value), "value_str": None}

@@ -48,6 +48,10 @@ class Merges:
             self._failed(plan, outcome)
             return
         inputs, wall_ns = merging.inputs_listed(self._store, plan), self._actor.wall_ns()
+        if {entry.path for entry in plan.inputs} - {entry.path for entry in inputs}:
+            self._store.discard(outcome)  # The log went another way meanwhile.
+            self._failed(plan, MergeAbandoned())
+            return
         self._threads.write(
             lambda: self._store.replace(inputs, outcome, wall_ns),
             lambda result: self._replaced(plan, result),

@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 
 from albireo.codec.history import DAY_NS, EVENTS, SAMPLES, FileKind, Manifest
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
+from albireo.machine.history.declared import DeclaredItems, Row
 from albireo.node.history import cursor, hot
 from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
 from albireo.node.history.files import parquet
 from albireo.node.history.files.sweep import TAKES_MAX, Place, Streak, place_of, sweep
-from albireo.node.history.hot import HotContent, HotRows, Row
+from albireo.node.history.hot import HotContent, HotRows
 from albireo.node.history.per_interval import RAW, Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
 from albireo.node.history.questions import (
@@ -34,6 +35,7 @@ from albireo.node.history.questions import (
     RowsQuestion,
     arrow_stream,
 )
+from albireo.node.history.rows import gaps_table
 
 PIECE_BYTES: Final = 1 << 20
 """Size of a piece from which rows are left to the next one: CORE hands it on, and its turns are to stay short."""
@@ -69,12 +71,13 @@ class AnswerPiece(msgspec.Struct, frozen=True, eq=False):
 class PagedHistory:
     """The pieces that one manifest and one view of the hot tail give."""
 
-    def __init__(self, root: Path, manifest: Manifest, content: HotContent, items: dict[int, Row]) -> None:
-        """`manifest`: read after `content` was taken, so that no row is in neither. `items`: of the files."""
+    def __init__(self, root: Path, manifest: Manifest, content: HotContent, declared: DeclaredItems) -> None:
+        """`manifest`: read after `content` was taken, so that no row is in neither. `declared`: by the files."""
         self._root = root
         self._manifest = manifest
         self._content = content
-        self._items = items | {known.item_id: hot.item_row(known) for known in content.items}
+        self._declared = declared.with_news(content.items)
+        self._items = self._declared.items
 
     def piece(self, asked: AnyPieceQuestion) -> AnswerPiece:
         """The piece that is asked for.
@@ -122,7 +125,7 @@ class PagedHistory:
             known_to_ns=content.complete_to_ns,
         )
         above = newest.above(self._manifest.position)
-        return StoredHistory(self._root, self._manifest, above, self._items, RAW_ROWS_READ_MAX)
+        return StoredHistory(self._root, self._manifest, above, self._declared, RAW_ROWS_READ_MAX)
 
     def _rows(self, asked: RowsQuestion, span: TimeRange, item_ids: list[int]) -> AnswerPiece:
         begin = cursor.read(cursor.RAW, asked.cursor)
@@ -154,7 +157,7 @@ class PagedHistory:
         keys = _SAMPLE_KEYS[:2]  # Files are sorted by these.
         wanted = parquet.Wanted((item_id,), "source_ns", from_ns, to_ns)
         for entry in self._manifest.overlapping(FileKind.SAMPLES, from_ns, to_ns):
-            tables = parquet.item_groups(self._root, entry.path, SAMPLES.names, wanted)
+            tables = parquet.item_groups(self._root, entry, SAMPLES.names, wanted)
             yield Streak((max(from_ns, entry.min_source_ns),), tables, keys)
         yield Streak((from_ns,), iter([reader.hot_samples([item_id], TimeRange(from_ns, to_ns))]), keys)
 
@@ -241,7 +244,7 @@ class PagedHistory:
         streaks = [
             Streak(
                 (entry.first_sequence,),
-                parquet.groups_behind(self._root, entry.path, EVENTS.names, "sequence", after[0]),
+                parquet.groups_behind(self._root, entry, EVENTS.names, "sequence", after[0]),
                 _EVENT_KEYS[:1],
             )
             for entry in self._manifest.overlapping(FileKind.EVENTS, span.from_ns, span.to_ns)
@@ -261,7 +264,7 @@ class PagedHistory:
             found |= {_gap_place(row): row for row in reader.gaps(span, item_id)}
         behind = sorted(place for place in found if after is None or place > after)
         places = list(islice(behind, min(asked.rows_max, PIECE_ROWS_MAX)))
-        table = hot.gaps_table([found[place] for place in places])
+        table = gaps_table([found[place] for place in places])
         place = places[-1] if len(places) < len(behind) else None
         return self._cut(reader, table, cursor.GAPS, place, _GAP_KEYS)
 

@@ -8,16 +8,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from albireo.machine.history.trace import AggregateSettings, Intervals, averages, qualities
+from albireo.machine.history.declared import Row
+from albireo.machine.history.intervals import Intervals, averages, qualities
+from albireo.machine.history.trace import AggregateSettings
+from albireo.model.quality import SEVERITY_SHIFT
 from albireo.model.value import ValueType
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files import parquet
-from albireo.node.history.hot import Row, value_type_of
 from albireo.node.history.query import StoredHistory, TimeRange
+from albireo.node.history.rows import value_type_of
 
 Column = NDArray[Any]
 
 RAW: Final = "raw"
+EXACT_BELOW: Final = 2**53
+"""Size of an integer from which not every double is exact."""
+_EXTREMES: Final = ("min", "max")
 _VALUES: Final[dict[str, Callable[[Intervals, AggregateSettings], Column]]] = {
     "average": averages,
     "min": lambda found, _: found.minimum,
@@ -47,6 +53,7 @@ class Aggregation(msgspec.Struct, frozen=True, kw_only=True):
 
 def interval_table(reader: StoredHistory, item: Row, span: TimeRange, wanted: Aggregation) -> pa.Table:
     """One row per interval: `start_ns`, `value` (null: none), `quality`, and of most aggregates what it was made of.
+    `min` and `max` have `value_i64` beside it: the value of an integer item from 2^53 on, exactly; null below.
 
     The aggregate `last` gives the rows of codec.history.SAMPLES that hold at the intervals' ends, with `start_ns`.
 
@@ -68,22 +75,49 @@ def interval_table(reader: StoredHistory, item: Row, span: TimeRange, wanted: Ag
             numbers = {"start_ns": parquet.array(times), "value": _finite(value), "quality": parquet.array(quality)}
             return pa.table(numbers)
         case name:
-            return _summed(reader, item_id, span, name, wanted)
+            return _summed(reader, item, span, name, wanted)
 
 
-def _summed(reader: StoredHistory, item_id: int, span: TimeRange, name: str, wanted: Aggregation) -> pa.Table:
+def _exact(
+    reader: StoredHistory, item: Row, found: Intervals, name: str, settings: AggregateSettings
+) -> "pa.Array[Any]":
+    """Smallest or largest value of each interval that no double can be trusted with; null elsewhere."""
+    doubles = found.minimum if name == "min" else found.maximum
+    exact: list[int | None] = [None] * len(doubles)
+    large = np.flatnonzero(np.abs(doubles) >= EXACT_BELOW)
+    item_id = item["item_id"]
+    if value_type_of(item) is ValueType.INT64 and len(large) and isinstance(item_id, int):
+        span = TimeRange(int(found.edges[large[0]]), int(found.edges[large[-1] + 1]))
+        table = reader.raw_around(item_id, span)
+        times, values = parquet.ints(table, "source_ns"), parquet.ints(table, "value_i64")
+        is_usable = parquet.ints(table, "quality") >> SEVERITY_SHIFT <= settings.usable_max
+        at = np.searchsorted(times, found.edges, side="left")
+        of = min if name == "min" else max
+        for index in large.tolist():
+            first, end = int(at[index]), int(at[index + 1])
+            held = [] if np.isnan(found.start_value[index]) else [int(values[first - 1])]
+            exact[index] = of(held + values[first:end][is_usable[first:end]].tolist())
+    return pa.array(exact, pa.int64())
+
+
+def _summed(reader: StoredHistory, item: Row, span: TimeRange, name: str, wanted: Aggregation) -> pa.Table:
+    item_id = item["item_id"]
+    assert isinstance(item_id, int)
     found = reader.intervals(
         item_id,
         span,
         wanted.every_ns,
         wanted.settings,
         only_raw=wanted.only_raw,
-        with_extremes=name in ("min", "max"),
+        with_extremes=name in _EXTREMES,
     )
+    value = _VALUES[name](found, wanted.settings)
+    exact = {"value_i64": _exact(reader, item, found, name, wanted.settings)} if name in _EXTREMES else {}
     return pa.table(
         {
             "start_ns": parquet.array(found.edges[:-1]),
-            "value": _finite(_VALUES[name](found, wanted.settings)),
+            "value": _finite(value),
+            **exact,
             "quality": parquet.array(qualities(found, wanted.settings, wanted.every_ns)),
             "rows": parquet.array(found.rows),
             "good_ns": parquet.array(found.good_ns),

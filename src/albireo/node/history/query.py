@@ -25,24 +25,18 @@ from albireo.machine.history.aggregate import (
     Ints,
     Partials,
     Rows,
-    concat,
     empty_partials,
     joined,
     merge,
     partials_of,
 )
-from albireo.machine.history.trace import (
-    AggregateSettings,
-    Intervals,
-    interpolated,
-    intervals_of_partials,
-    intervals_of_rows,
-    trace_of_rows,
-    with_holes,
-)
-from albireo.node.history import hot
+from albireo.machine.history.declared import DeclaredItems, Row
+from albireo.machine.history.intervals import Intervals, intervals_of_partials, intervals_of_rows
+from albireo.machine.history.trace import AggregateSettings, held_until, interpolated, trace_of_rows, with_holes
+from albireo.model import quality as q
 from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
 from albireo.node.history.files import parquet
+from albireo.node.history.files.gaps import GapIndex
 from albireo.node.history.files.pieces import (
     follow_each_other,
     growing,
@@ -50,9 +44,11 @@ from albireo.node.history.files.pieces import (
     in_order,
     is_cut,
     ranges_of,
+    with_minutes_of,
     without_extremes,
 )
-from albireo.node.history.hot import HotRows, Row
+from albireo.node.history.hot import HotRows
+from albireo.node.history.rows import events_table
 
 INTERVALS_MAX: Final = 1_000_000
 """Most intervals of one answer."""
@@ -112,20 +108,21 @@ class StoredHistory:
         root: Path,
         manifest: Manifest,
         newest: HotRows | None = None,
-        items: Mapping[int, Row] | None = None,
+        declared: DeclaredItems | None = None,
         rows_max: int = RAW_ROWS_MAX,
     ) -> None:
         """
         Args:
-            items: rows of codec.history.ITEMS by item id; None: they are read when they are wanted.
+            declared: the items; None: they are read when they are wanted.
             rows_max: most raw rows of one read; below RAW_ROWS_MAX they are counted before they are read.
         """
         self._root = root
         self._manifest = manifest
         self._hot = newest or HotRows()
-        self._items = items
+        self._declared = declared
+        self._items: Mapping[int, Row] | None = None
         self._rows_max = rows_max
-        self._gaps: list[Row] | None = None
+        self._gaps: GapIndex | None = None
 
     @property
     def complete_to_ns(self) -> int:
@@ -133,12 +130,18 @@ class StoredHistory:
         return self._known_to_ns()
 
     def items(self) -> Mapping[int, Row]:
-        """Rows of codec.history.ITEMS by item id."""
+        """Last rows of codec.history.ITEMS by item id."""
         if self._items is None:
-            paths = [entry.path for entry in self._manifest.of_kind(FileKind.ITEMS)]
-            rows = parquet.read(self._root, paths, ITEMS.names).to_pylist() if paths else []
-            self._items = {row["item_id"]: row for row in [*rows, *self._hot.items]}
+            self._items = self.declared().items
         return self._items
+
+    def declared(self) -> DeclaredItems:
+        """The items with their versions."""
+        if self._declared is None:
+            entries = self._manifest.of_kind(FileKind.ITEMS)
+            rows = parquet.read(self._root, entries, ITEMS.names).to_pylist() if entries else []
+            self._declared = DeclaredItems.of_rows(rows).with_news(self._hot.items)
+        return self._declared
 
     def item(self, name: str) -> Row:
         """An item by full name (`node:name`), by name alone if only one node has it, or by id.
@@ -176,25 +179,26 @@ class StoredHistory:
         table = self.raw([item_id], TimeRange(found, found + 1))
         return table.slice(max(0, len(table) - 1))  # None, if its time is one that no range reaches.
 
+    def raw_around(self, item_id: int, span: TimeRange) -> pa.Table:
+        """The rows of an item in the range, and the one before it."""
+        start = self._row_before(item_id, span.from_ns)
+        return self.raw([item_id], TimeRange(span.from_ns if start is None else start, span.to_ns))
+
     def gaps(self, span: TimeRange, item_id: int | None = None) -> list[Row]:
         """Gap records that touch the range (and the item), by start."""
-        return [
-            row
-            for row in self._gaps_before(span.to_ns)
-            if _int(row, "to_ns") > span.from_ns and (item_id is None or self._touches(row, item_id))
-        ]
+        return self._gap_index().rows(span.from_ns, span.to_ns, item_id)
 
     def events(self, span: TimeRange) -> pa.Table:
         """Rows of codec.history.EVENTS in the range of `at_ns`, by sequence."""
         tables = [self.hot_events()]
-        paths = [entry.path for entry in self._manifest.overlapping(FileKind.EVENTS, span.from_ns, span.to_ns)]
-        if paths:
-            tables.append(parquet.read(self._root, paths, EVENTS.names))
+        entries = self._manifest.overlapping(FileKind.EVENTS, span.from_ns, span.to_ns)
+        if entries:
+            tables.append(parquet.read(self._root, entries, EVENTS.names))
         within = (pc.field("at_ns") >= span.from_ns) & (pc.field("at_ns") < span.to_ns)
         return pa.concat_tables(tables).filter(within).sort_by("sequence")
 
     def hot_events(self) -> pa.Table:
-        return hot.events_table(self._hot.events)
+        return events_table(self._hot.events)
 
     def intervals(
         self,
@@ -215,8 +219,8 @@ class StoredHistory:
         Raises:
             QueryRefused: too many intervals or rows.
         """
-        edges = span.edges(every_ns)
-        holes = self._holes(item_id, span)
+        edges, holes = span.edges(every_ns), self._holes(item_id, span)
+        known_to_ns, limits = self._known_to_ns(), self.declared().holds(item_id)
         if only_raw or every_ns < BUCKET_NS:
             return self._from_raw(item_id, edges, settings, holes, with_extremes)
         before = self._partials_before(item_id, span)
@@ -225,10 +229,11 @@ class StoredHistory:
         if not settings.treat_uncertain_as_bad and (partials.rows > partials.good_rows).any():
             return self._from_raw(item_id, edges, settings, holes, with_extremes)
         is_dirty = merged.is_overlapping | is_cut(partials, edges) | has_hole(partials, holes)
+        is_dirty |= partials.last_ns > known_to_ns
         if is_dirty.any():
             partials = self._redone(item_id, partials, is_dirty, edges, holes)
         found = intervals_of_partials(
-            partials, edges, settings, hole_ns=holes.tolist(), known_to_ns=self._known_to_ns()
+            partials, edges, settings, hole_ns=holes.tolist(), known_to_ns=known_to_ns, holds=limits
         )
         return found if with_extremes else without_extremes(found)
 
@@ -238,7 +243,10 @@ class StoredHistory:
         """Interpolated values at the start of each interval: times, values (float64), StatusCodes."""
         times = span.edges(every_ns)[:-1]
         rows = self._rows(item_id, self._between_usable(item_id, span, settings))
-        trace = with_holes(trace_of_rows(rows), self._holes(item_id, span), self._known_to_ns())
+        # A row is a value at its own time, wherever that lies.
+        known_to_ns = max([self._known_to_ns(), *rows.source_ns[-1:].tolist()])
+        limits = self.declared().holds(item_id)
+        trace = with_holes(trace_of_rows(rows), self._holes(item_id, span), known_to_ns, limits)
         value, quality = interpolated(trace, times, settings, is_stepped=is_stepped)
         return times, value, quality
 
@@ -247,16 +255,21 @@ class StoredHistory:
 
         Returns:
             The intervals' starts and one row of codec.history.SAMPLES for each. Intervals at whose end no row holds,
-            before the first row or after a hole, are left out.
+            before the first row, after a hole or when its hold has reached its limit, are left out. So are those of
+            which nothing is known; of an interval in which knowledge ends, its end counts as the interval's.
         """
         edges = span.edges(every_ns)
-        start = self._row_before(item_id, span.from_ns)
-        table = self.raw([item_id], TimeRange(span.from_ns if start is None else start, span.to_ns))
+        table = self.raw_around(item_id, span)
         times = parquet.ints(table, "source_ns")
         index = np.searchsorted(times, edges[1:], side="left") - 1
-        holes = self._holes(item_id, span)
-        next_hole = np.append(holes, _FOREVER)[np.searchsorted(holes, times[np.maximum(index, 0)])] if len(times) else 0
-        is_held = (index >= 0) & (next_hole >= edges[1:])
+        if len(times) == 0:
+            return edges[:0], table
+        holes, known_to_ns = self._holes(item_id, span), self._known_to_ns()
+        row = np.maximum(index, 0)
+        row_ns, is_usable = times[row], parquet.ints(table, "quality")[row] < q.BAD
+        until = held_until(row_ns, is_usable, holes, self.declared().holds(item_id))
+        is_known = (edges[:-1] < known_to_ns) | (row_ns >= edges[:-1])
+        is_held = (index >= 0) & is_known & (until >= np.minimum(edges[1:], np.maximum(known_to_ns, row_ns)))
         return edges[:-1][is_held], table.take(index[is_held])
 
     def _known_to_ns(self) -> int:
@@ -267,8 +280,8 @@ class StoredHistory:
         if self._rows_max < RAW_ROWS_MAX and span.to_ns - span.from_ns > BUCKET_NS:
             self._check_count(item_ids, span)
         wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "source_ns", span.from_ns, span.to_ns)
-        paths = [entry.path for entry in self._manifest.overlapping(FileKind.SAMPLES, span.from_ns, span.to_ns)]
-        pieces = parquet.read_items(self._root, paths, columns, wanted)
+        entries = self._manifest.overlapping(FileKind.SAMPLES, span.from_ns, span.to_ns)
+        pieces = parquet.read_items(self._root, entries, columns, wanted)
         newest = self.hot_samples(wanted.item_ids, span)
         return [*pieces, newest.select(list(columns))] if len(newest) else pieces
 
@@ -276,8 +289,8 @@ class StoredHistory:
         """Refuse to read too many rows; the stored partials say how many there are in each minute."""
         first = max(span.from_ns // BUCKET_NS * BUCKET_NS, -TIME_LIMIT_NS)
         wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "bucket_ns", first, span.to_ns)
-        paths = [entry.path for entry in self._manifest.overlapping(FileKind.PARTIALS, first, span.to_ns)]
-        pieces = parquet.read_items(self._root, paths, ("rows",), wanted)
+        entries = self._manifest.overlapping(FileKind.PARTIALS, first, span.to_ns)
+        pieces = parquet.read_items(self._root, entries, ("rows",), wanted)
         count = sum(int(parquet.ints(piece, "rows").sum()) for piece in pieces)
         if count > self._rows_max:
             raise TooManyRows(f"{count} rows, at most {self._rows_max}; ask for a shorter range")
@@ -310,6 +323,7 @@ class StoredHistory:
             settings,
             hole_ns=holes.tolist(),
             known_to_ns=self._known_to_ns(),
+            holds=self.declared().holds(item_id),
             with_extremes=with_extremes,
         )
 
@@ -342,9 +356,9 @@ class StoredHistory:
         first = max(span.from_ns // BUCKET_NS * BUCKET_NS, -TIME_LIMIT_NS)
         wide = TimeRange(first, span.to_ns)
         wanted = parquet.Wanted((item_id,), "bucket_ns", first, span.to_ns)
-        paths = [entry.path for entry in self._manifest.overlapping(FileKind.PARTIALS, wide.from_ns, wide.to_ns)]
+        entries = self._manifest.overlapping(FileKind.PARTIALS, wide.from_ns, wide.to_ns)
         columns = _SUM_COLUMNS + (_EXTREME_COLUMNS if with_extremes else ())
-        pieces = parquet.read_items(self._root, paths, columns, wanted)
+        pieces = parquet.read_items(self._root, entries, columns, wanted)
         parts = [parquet.partials_from(pa.concat_tables(pieces))] if pieces else []
         newest = self.hot_samples([item_id], wide)
         if len(newest):
@@ -370,17 +384,10 @@ class StoredHistory:
                 for start, end in ranges_of(dirty.bucket_ns)
             ]
         )
-        keep = np.isin(rows.source_ns // BUCKET_NS * BUCKET_NS, dirty.bucket_ns)
-        some = Rows(
-            item_id=rows.item_id[keep],
-            source_ns=rows.source_ns[keep],
-            value=rows.value[keep],
-            quality=rows.quality[keep],
-            sequence=rows.sequence[keep],
-        )
-        cuts = np.unique(np.concatenate([edges, holes + 1]))
-        both = concat([partials.take(~is_dirty), partials_of(some, BUCKET_NS, cuts)])
-        return both.take(np.argsort(both.first_ns, kind="stable"))
+        end = min(self._known_to_ns(), TIME_LIMIT_NS)
+        # Behind the end of what is known each instant stands alone, so that nothing is held in between.
+        cuts = np.concatenate([edges, holes + 1, rows.source_ns[rows.source_ns > end], [end + 1]])
+        return with_minutes_of(rows, partials.take(~is_dirty), dirty.bucket_ns, np.unique(cuts))
 
     def _row_before(self, item_id: int, before_ns: int) -> int | None:
         """Source time of the item's newest row before a time."""
@@ -429,7 +436,7 @@ class StoredHistory:
         """(bucket, first, last) of the item's partials with `time` in a range."""
         columns = ("bucket_ns", "first_ns", "last_ns")
         wanted = parquet.Wanted((item_id,), time, *within)
-        pieces = parquet.read_items(self._root, [entry.path for entry in entries], columns, wanted)
+        pieces = parquet.read_items(self._root, entries, columns, wanted)
         rows = (zip(*(parquet.ints(piece, name).tolist() for name in columns), strict=True) for piece in pieces)
         return [row for some in rows for row in some]
 
@@ -437,26 +444,13 @@ class StoredHistory:
         pieces = self._samples([item_id], span, ("source_ns",))
         return parquet.ints(pa.concat_tables(pieces), "source_ns")
 
-    def _gaps_before(self, to_ns: int) -> list[Row]:
+    def _gap_index(self) -> GapIndex:
         if self._gaps is None:
-            paths = [entry.path for entry in self._manifest.of_kind(FileKind.GAPS)]
-            stored = parquet.read(self._root, paths, GAPS.names).to_pylist() if paths else []
-            self._gaps = sorted([*stored, *self._hot.gaps], key=lambda row: _int(row, "from_ns"))
-        return [row for row in self._gaps if _int(row, "from_ns") < to_ns]
+            entries = self._manifest.of_kind(FileKind.GAPS)
+            stored = parquet.read(self._root, entries, GAPS.names) if entries else GAPS.empty_table()
+            self._gaps = GapIndex(stored, self._hot.gaps, self.declared())
+        return self._gaps
 
     def _holes(self, item_id: int, span: TimeRange) -> Ints:
         """Starts of the gaps that touch the item, up to the end of the range."""
-        rows = self._gaps_before(span.to_ns)
-        return np.array([_int(row, "from_ns") for row in rows if self._touches(row, item_id)], np.int64)
-
-    def _touches(self, gap: Row, item_id: int) -> bool:
-        item_ids = gap["item_ids"]
-        if isinstance(item_ids, list) and item_ids:
-            return item_id in item_ids
-        return gap["source"] in ("core", "history") or gap["source"] == self.items().get(item_id, {}).get("adapter")
-
-
-def _int(row: Row, name: str) -> int:
-    value = row[name]
-    assert isinstance(value, int)
-    return value
+        return self._gap_index().holes(item_id, span.to_ns)

@@ -1,5 +1,6 @@
 """Arguments of the questions to a history, and answers about the hot tail, made in a thread beside the actor."""
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -7,10 +8,11 @@ import pyarrow as pa
 from msgspec import Meta
 
 from albireo.codec.bounds import ENTRIES_MAX
+from albireo.machine.history.declared import Row
 from albireo.model.bounded import INT64_MAX, INT64_MIN, Name, Number32, Signed64
 from albireo.node.history import hot
 from albireo.node.history.errors import QueryRefused
-from albireo.node.history.hot import HotContent, Row
+from albireo.node.history.hot import HotContent
 
 HOT_ANSWER_ROWS_MAX: Final = 200_000
 """Most rows of the hot tail in one answer: some 16 MB, half of what a message may have."""
@@ -91,8 +93,18 @@ def hot_answer(content: HotContent, wanted: HotQuestion) -> tuple[bytes, Row]:
         raise QueryRefused(
             f"{len(table)} rows in memory, at most {HOT_ANSWER_ROWS_MAX} in an answer; ask for fewer items"
         )
-    items = [hot.item_row(known) for known in content.items]
-    return arrow_stream(table), {"rows": len(table), "gaps": content.all_gaps, "items": items}
+    gaps = [_trimmed(row, wanted.item_ids) for row in content.all_gaps]
+    more: Row = {"gaps": [row for row in gaps if row is not None], "items": list(content.items)}
+    return arrow_stream(table), {"rows": len(table), **more}
+
+
+def _trimmed(gap: Row, item_ids: Sequence[int]) -> Row | None:
+    """The gap as far as it is about these items (none: about all); None: it is not."""
+    named = gap["item_ids"]
+    if not item_ids or not isinstance(named, list) or not named:
+        return gap
+    mine = [one for one in named if one in item_ids]
+    return {**gap, "item_ids": mine} if mine else None
 
 
 def arrow_stream(table: pa.Table) -> bytes:

@@ -42,7 +42,7 @@ from albireo.model.log_view import LogView
 from albireo.model.position import Position
 from albireo.model.principal import UNKEYED, kind_of
 from albireo.node.member.action_replies import GIVEN_UP, Poll, Reply
-from albireo.node.member.audit_trail import AuditTrail
+from albireo.node.member.audit_trail import USER_CHARS_MAX, AuditTrail
 from albireo.node.member.joint_stop import JointStop
 from albireo.node.member.marks import Marks
 from albireo.node.member.status import MemberStatus
@@ -110,9 +110,11 @@ class GivenAction(msgspec.Struct, frozen=True):
 
     @property
     def user(self) -> str:
+        """Who asks, as it is claimed; cut, for it is kept before anybody has judged it."""
         principal = self.letter.principal
         by_key = "" if kind_of(principal) in UNKEYED else principal
-        return str(self.ask.arguments.get("user") or by_key or "a client on this machine")
+        user = str(self.ask.arguments.get("user") or by_key or "a client on this machine")
+        return user[:USER_CHARS_MAX]
 
     @property
     def action(self) -> str:

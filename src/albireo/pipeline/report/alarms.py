@@ -15,9 +15,11 @@ over when a window has fewer than 5; chattering from 3 activations within 60 s o
 standards' text was not at hand; a reading of it would settle it. The whole history counts as one operator's position.
 """
 
+import operator
+from functools import reduce
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from albireo.pipeline.tables import (
@@ -54,12 +56,15 @@ def transitions(events: DataFrame) -> DataFrame:
         events: codec.history.EVENTS; other kinds than `case` are left out, repeated rows counted once.
     Returns:
         The case's columns and: `activated` (times it became active with this record), `is_cleared`, `is_acknowledged`
-        (it became so now), `annunciated`, `active_ns` (how long it had been active since the last record).
+        (it became so now), `annunciated`, `active_ns` (how long it had been active since the last record), `asked_ns`
+        (since when it asks to be acknowledged, or did last; null: it never did).
     """
     in_order = Window.partitionBy("case_id").orderBy("sequence")
     before = {
         "was_active": F.lag("is_active", 1, False).over(in_order),
-        "was_acked": F.lag("is_acked", 1, False).over(in_order),
+        # Raised while suppressed, a case asks nobody and so counts as acknowledged: nobody did that.
+        "was_acked": F.coalesce(F.lag("is_acked").over(in_order), F.col("is_acked")),
+        "is_first": F.row_number().over(in_order) == 1,
         "were_activations": F.lag("activations", 1, 0).over(in_order),
         "was_ns": F.lag("at_ns").over(in_order),
     }
@@ -68,6 +73,8 @@ def transitions(events: DataFrame) -> DataFrame:
     became_active = (F.col("is_active") & ~F.col("was_active")).cast("bigint")
     # A case that chatters may be recorded once for many activations; its own count tells.
     activated = F.greatest(F.col("activations") - F.col("were_activations"), became_active)
+    begins_to_ask = ~F.col("is_acked") & (F.col("was_acked") | F.col("is_first"))
+    asked_ns = F.when(begins_to_ask, F.when(F.col("is_first"), F.col("raised_ns")).otherwise(F.col("at_ns")))
     return (
         case.withColumns(times)
         .withColumns(before)
@@ -77,6 +84,7 @@ def transitions(events: DataFrame) -> DataFrame:
                 "is_cleared": ~F.col("is_active") & F.col("was_active"),
                 "is_acknowledged": F.col("is_acked") & ~F.col("was_acked"),
                 "active_ns": F.when(F.col("was_active"), F.greatest(F.col("at_ns") - F.col("was_ns"), F.lit(0))),
+                "asked_ns": F.last(asked_ns, ignorenulls=True).over(in_order),
                 "is_hidden": F.col("is_suppressed") | F.col("is_out_of_service") | (F.col("shelving") != "unshelved"),
             }
         )
@@ -91,13 +99,16 @@ def cases(changes: DataFrame, known_to_ns: int) -> DataFrame:
         changes: from `transitions`.
         known_to_ns: until when a case that is still active counts as active.
     """
-    became_active = F.when(F.col("is_active") & ~F.col("was_active"), F.col("at_ns"))
+    became_active = F.when(F.col("is_active") & (F.col("activated") > 0), F.col("at_ns"))
+    first_ack = F.when(F.col("is_acknowledged"), F.col("sequence"))
     summed = changes.groupBy("case_id").agg(
         F.min("item_id").alias("item_id"),
         F.min("condition").alias("condition"),
         F.max("severity").alias("severity"),
         F.min("raised_ns").alias("raised_ns"),
         F.min(F.when(F.col("is_acknowledged"), F.col("at_ns"))).alias("acked_ns"),
+        F.min_by("asked_ns", first_ack).alias("asked_ns"),
+        F.max((~F.col("is_acked")).cast("int")).cast("boolean").alias("has_asked"),
         F.max(F.when(F.col("is_cleared"), F.col("at_ns"))).alias("cleared_ns"),
         F.min(F.when(F.col("lifecycle_status") == "closed", F.col("at_ns"))).alias("closed_ns"),
         F.sum("annunciated").alias("annunciations"),
@@ -113,11 +124,11 @@ def cases(changes: DataFrame, known_to_ns: int) -> DataFrame:
             {
                 "start": timestamp(F.col("raised_ns")),
                 "active_ns": F.col("closed_active_ns") + still,
-                "time_to_ack_ns": F.greatest(F.col("acked_ns") - F.col("raised_ns"), F.lit(0)),
+                "time_to_ack_ns": F.when(
+                    F.col("acked_ns").isNotNull(), F.greatest(F.col("acked_ns") - F.col("asked_ns"), F.lit(0))
+                ),
             }
-        )
-        .withColumn("time_to_ack_ns", F.when(F.col("acked_ns").isNotNull(), F.col("time_to_ack_ns")))
-        .drop("closed_active_ns", "changed_ns"),
+        ).drop("closed_active_ns", "changed_ns", "asked_ns"),
         ALARM_CASES,
     )
 
@@ -234,18 +245,31 @@ def standing(all_cases: DataFrame, known_to_ns: int) -> DataFrame:
 
 
 def chatter(changes: DataFrame) -> DataFrame:
-    """Items and conditions with three activations or more within 60 s, hidden ones included.
+    """Items and conditions with three activations or more within 60 s, hidden ones included; all of these count.
 
     Args:
         changes: from `transitions`.
     """
-    in_order = Window.partitionBy("item_id", "condition").orderBy("at_ns", "sequence")
-    is_close = F.col("at_ns") - F.lag("at_ns", CHATTER_ACTIVATIONS - 1).over(in_order) <= CHATTER_NS
-    active = changes.where("activated > 0").withColumn(
-        "chatters", F.coalesce(is_close, F.lit(False)) | (F.col("activated") >= CHATTER_ACTIVATIONS)
+    in_order = Window.partitionBy("item_id", "condition").orderBy("at_ns", "sequence", "copy")
+    active = changes.where("activated > 0")
+    # A record may tell of many activations at once; three of them are as good as all.
+    copies = F.sequence(F.lit(1), F.least("activated", F.lit(CHATTER_ACTIVATIONS)).cast("int"))
+    each = active.withColumn("copy", F.explode(copies))
+    last = CHATTER_ACTIVATIONS - 1
+
+    def reaches(back: int) -> Column:
+        """The activation is one of three within the time, `back` of them before it."""
+        begin, end = F.lag("at_ns", back).over(in_order), F.lead("at_ns", last - back).over(in_order)
+        return F.coalesce(end - begin <= CHATTER_NS, F.lit(False))
+
+    marked = each.withColumn("chatters", reduce(operator.or_, map(reaches, range(CHATTER_ACTIVATIONS))))
+    chattering = (
+        marked.where("chatters")
+        .groupBy("item_id", "condition", "at_ns", "sequence")
+        .agg(F.max("activated").alias("activated"))
     )
-    chattering = active.where("chatters")
-    is_new = F.coalesce(F.col("at_ns") - F.lag("at_ns").over(in_order) > CHATTER_NS, F.lit(True))
+    in_time = Window.partitionBy("item_id", "condition").orderBy("at_ns", "sequence")
+    is_new = F.coalesce(F.col("at_ns") - F.lag("at_ns").over(in_time) > CHATTER_NS, F.lit(True))
     return conforming(
         chattering.withColumn("is_new", is_new)
         .groupBy("item_id", "condition")

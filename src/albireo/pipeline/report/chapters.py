@@ -144,7 +144,7 @@ def _availability(lake: Lake) -> Section:
     drawings: tuple[str, ...] = ()
     if lake.hours.num_rows:
         hours = lake.hours.group_by("bucket_ns").aggregate(
-            [(name, "sum") for name in ("good_ns", "uncertain_ns", "bad_ns", "lost_ns")]
+            [*((name, "sum") for name in ("good_ns", "uncertain_ns", "bad_ns", "lost_ns")), ("item_id", "count")]
         )
         drawings = (charts.quality_bars(sorted(hours.to_pylist(), key=lambda row: row["bucket_ns"])),)
     return Section(
@@ -204,7 +204,7 @@ def _load_figures(lake: Lake) -> tuple[Figure, ...]:
 def _handling_figures(lake: Lake) -> tuple[Figure, ...]:
     """Figures that say how alarms ended, and which of them are of no use."""
     times = [row["time_to_ack_ns"] for row in lake.cases if row["time_to_ack_ns"] is not None]
-    unacked = sum(1 for row in lake.cases if row["acked_ns"] is None)
+    unacked = sum(1 for row in lake.cases if row["acked_ns"] is None and row["has_asked"])
     stale = sum(1 for row in lake.standing if row["is_stale"])
     return (
         Figure(

@@ -90,24 +90,23 @@ def rate_bars(rows: Sequence[Row]) -> str:
 
 
 def quality_bars(rows: Sequence[Row]) -> str:
-    """Share of good, uncertain and bad time per hour.
+    """Share of good, uncertain and bad time per hour. Time of which nothing is recorded stays empty.
 
     Args:
-        rows: sums over all items per hour, sorted: bucket_ns, good_ns_sum, uncertain_ns_sum, bad_ns_sum.
+        rows: sums over all items per hour, sorted: bucket_ns, good_ns_sum, uncertain_ns_sum, bad_ns_sum, item_id_count.
     """
     with mpl.rc_context(_STYLE):
         figure, axes = _axes(1.6)
         times = [_time(row["bucket_ns"]) for row in rows]
         width = 0.96 * HOUR_NS / DAY_NS
         base = [0.0] * len(rows)
-        known = [max(1, sum(row[f"{name}_ns_sum"] for name in ("good", "uncertain", "bad"))) for row in rows]
         for name, colour, hatch in (("good", _NORMAL, ""), ("uncertain", _WARNING, ".."), ("bad", _ALARM, "//")):
-            share = [100 * row[f"{name}_ns_sum"] / all_ for row, all_ in zip(rows, known, strict=True)]
+            share = [100 * row[f"{name}_ns_sum"] / (row["item_id_count"] * HOUR_NS) for row in rows]
             axes.bar(times, share, width=width, align="edge", bottom=base, color=colour, hatch=hatch, label=name)
             base = [low + part for low, part in zip(base, share, strict=True)]
         axes.set_ylim(0, 100)
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, labelcolor=_INK)
-        axes.set_title("Quality of all items per hour, % of time", loc="left", fontsize=10)
+        axes.set_title("Quality of all items per hour, % of time (empty: not recorded)", loc="left", fontsize=10)
         return _svg(figure, axes)
 
 

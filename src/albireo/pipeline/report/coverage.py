@@ -1,10 +1,10 @@
 """Completeness of the record: gaps as written by whoever lost something, and availability per item and day."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from albireo.pipeline.rollup import touched_items
-from albireo.pipeline.tables import AVAILABILITY, GAPS, ITEMS, bounded, conforming, timestamp
+from albireo.pipeline.tables import AVAILABILITY, GAPS, ITEMS, ITEMS_SCD, bounded, conforming, timestamp
 
 
 def item_table(items: DataFrame) -> DataFrame:
@@ -13,7 +13,18 @@ def item_table(items: DataFrame) -> DataFrame:
     Args:
         items: codec.history.ITEMS.
     """
-    return conforming(items, ITEMS)
+    newest = Window.partitionBy("item_id").orderBy(F.desc_nulls_last("valid_from_ns"))
+    last = items.withColumn("n", F.row_number().over(newest)).where("n = 1")
+    return conforming(last.select(*ITEMS.schema.names), ITEMS)
+
+
+def item_versions(items: DataFrame) -> DataFrame:
+    """Every version of every item.
+
+    Args:
+        items: codec.history.ITEMS.
+    """
+    return conforming(items.withColumn("start", timestamp(F.col("valid_from_ns"))), ITEMS_SCD)
 
 
 def gap_table(gaps: DataFrame, items: DataFrame) -> DataFrame:

@@ -12,17 +12,20 @@ import jinja2
 
 import albireo
 from albireo.codec.history import Manifest
+from albireo.log.files import write_aside
+from albireo.pipeline.commit import TableFiles
 from albireo.pipeline.errors import OutputUnusable
 from albireo.pipeline.lake import opened_lake
 from albireo.pipeline.report.chapters import chapters, moment
 
 
-def write_report(path: Path, directory: Path, manifest: Manifest, counts: Mapping[str, int]) -> Path:
-    """Writes the page beside the old one and puts it in its place.
+def write_report(path: Path, directory: Path, manifest: Manifest, counts: Mapping[str, int], mark: str = "") -> Path:
+    """Writes the page beside the old one and puts it in its place, durable.
 
     Args:
         directory: holds the tables.
         counts: rows of each table.
+        mark: text in the page's head that says which run of which version has made it.
     Raises:
         OutputUnusable: a table or the page's place can't be used.
     """
@@ -32,6 +35,7 @@ def write_report(path: Path, directory: Path, manifest: Manifest, counts: Mappin
         jinja2.Environment(loader=jinja2.PackageLoader("albireo.pipeline", "templates"), autoescape=True)
         .get_template("report.html")
         .render(
+            mark=mark,
             node=manifest.node,
             version=albireo.__version__,
             complete_to=moment(manifest.complete_to_ns),
@@ -39,10 +43,8 @@ def write_report(path: Path, directory: Path, manifest: Manifest, counts: Mappin
             sections=sections,
         )
     )
-    aside = path.with_suffix(".new")
     try:
-        aside.write_text(page, encoding="utf-8")
-        aside.replace(path)
+        write_aside(TableFiles(), path, [page.encode()])
     except OSError as error:
         raise OutputUnusable(f"the report {path} can't be written ({error.strerror})", "check the disk") from error
     return path

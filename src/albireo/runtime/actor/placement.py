@@ -143,8 +143,12 @@ class ProcessPlacement:
         except OSError:
             os.close(last_words)
             raise
-        self._running[spec.name] = process
-        descriptor = os.pidfd_open(process.pid)
+        try:
+            descriptor = os.pidfd_open(process.pid)
+        except OSError:
+            # NB: nobody would learn of its end, and a second run would be started beside it.
+            _end(process, last_words)
+            raise
 
         def ended() -> None:
             loop.remove_reader(descriptor)
@@ -156,7 +160,13 @@ class ProcessPlacement:
                 del self._running[spec.name]
             on_end(ActorEnd(code, reason or _describe(code)))
 
-        loop.add_reader(descriptor, ended)
+        try:
+            loop.add_reader(descriptor, ended)
+        except OSError:
+            os.close(descriptor)
+            _end(process, last_words)
+            raise
+        self._running[spec.name] = process
         return process.pid
 
     def _start(self, spec: ActorSpec, identity: bytes, last_words: int) -> subprocess.Popen[bytes]:
@@ -221,6 +231,13 @@ class ThreadPlacement:
 
     def kill(self, name: str) -> None:
         raise AssertionError(f"{name}: a thread can't be killed")
+
+
+def _end(process: subprocess.Popen[bytes], last_words: int) -> None:
+    """End a process whose end can't be watched; returns when it is gone."""
+    process.kill()
+    process.wait()
+    os.close(last_words)
 
 
 def _describe(code: int) -> str:

@@ -238,6 +238,10 @@ class Dialer:
         """True if there is a key to expect, or none is needed."""
         return self._keys is None or bool(self._servers())
 
+    def tries_several(self) -> bool:
+        """True if the peer may have one of several keys, which are tried in turn."""
+        return len(self._servers()) > 1
+
     def hang_up(self) -> None:
         if self._dialling is not None:
             self._dialling = None
@@ -318,11 +322,12 @@ class BlockingDialer:
             match event := self._dialer.takes(news):
                 case ConnectionEvent.PROVEN:
                     self._dialer.succeeded()
+                    self.fate = NOBODY
                     self._dial_at = None
                     changes.append(True)
                 case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF:
                     self._dialer.hang_up()
-                    self.fate = event.value
+                    self._note_fate(event)
                     self._dial_at = Instant(boot_ns() + int(self._dialer.pause_s() * SECOND))
                 case ConnectionEvent.ENDED:
                     self._dialer.is_up = False
@@ -334,6 +339,12 @@ class BlockingDialer:
             self._dial_at = None
             self._dialer.dial()
         return changes
+
+    def _note_fate(self, event: ConnectionEvent) -> None:
+        """Keep that it refuses our key, although it breaks off whenever another key than its own is expected of it."""
+        is_known = self.fate == ConnectionEvent.REFUSED.value and self._dialer.tries_several()
+        if event is ConnectionEvent.REFUSED or not is_known:
+            self.fate = event.value
 
     def begin(self) -> None:
         """Dial without waiting; `mind` says when the connection is there."""

@@ -29,7 +29,7 @@ import zmq
 from zmq.utils import z85
 
 from albireo.log import OsFileSystem, write_aside
-from albireo.model.principal import LOCAL_PREFIX
+from albireo.model.principal import KEY_NAME_PATTERN, KEY_NAME_WORDS, is_key_name
 from albireo.runtime.actor.clock import wall_ns
 from albireo.runtime.errors import KeysRefused
 
@@ -37,8 +37,6 @@ OWN_FILE: Final = "own.json"
 TRUSTED_FILE: Final = "trusted.json"
 ROLES_FILE: Final = "roles.json"
 LOCK_FILE: Final = "lock"
-NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:/\[\]~@\-]{0,63}$"
-"""Names of the topology fit: `root[primary]`, `witness:w1`; and `operator@desk`."""
 KEY_PATTERN: Final = r"^[0-9a-f]{64}$"
 KEYS_PER_NAME_MAX: Final = 2
 """Keys of one name: the key in use and the next one, while a rotation is under way."""
@@ -56,7 +54,7 @@ _MAKE: Final = "make them: albireo keys new NAME --keys {}"
 
 Hex32 = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 """32 bytes as 64 lower-case hexadecimal digits."""
-KeyName = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
+KeyName = Annotated[str, msgspec.Meta(pattern=KEY_NAME_PATTERN)]
 Mark = tuple[tuple[int, int, int] | None, ...]
 _File = TypeVar("_File", bound="OwnKeys | Trust | KeyRoles")
 
@@ -146,12 +144,8 @@ def public_key(text: str) -> str:
 
 def check_name(name: str) -> None:
     """Refuse what is no name for a key."""
-    if not re.fullmatch(NAME_PATTERN[1:-1], name) or name.startswith(LOCAL_PREFIX):
-        raise KeysRefused(
-            None,
-            f"{name!r} is no name for a key",
-            "up to 64 letters, digits and _ . : / [ ] ~ @ -, beginning with a letter or digit, not with local:",
-        )
+    if not is_key_name(name):
+        raise KeysRefused(None, f"{name!r} is no name for a key", KEY_NAME_WORDS)
 
 
 @contextlib.contextmanager

@@ -35,7 +35,9 @@ from albireo.sim.engine.inodes import DiskDirectory, DiskFile, NameChange, apply
 PAGE_BYTES: Final = 4096
 SECTOR_BYTES: Final = 512
 ROOT: Final = Path("/")
-CHANGES: Final = frozenset({"create", "pwritev", "sync", "rename", "unlink", "make_directory", "sync_directory"})
+CHANGES: Final = frozenset(
+    {"create", "pwritev", "sync", "rename", "link", "unlink", "make_directory", "sync_directory"}
+)
 """Operations that count for `cut_at`: a power cut between two others makes no difference."""
 
 Refusal = Callable[[str, Path], int]
@@ -147,6 +149,18 @@ class SimDisk:
                 removed = self._directory(source).change({source.name: None})
                 added.partner = (self._directory(source), removed)
                 removed.partner = (self._directory(target), added)
+            self._end_step()
+
+    def link(self, source: Path, target: Path) -> None:
+        with self._mutex:
+            self._step("link", target)
+            file = self._directory(source).file(source.name)
+            if file is None:
+                raise _error(errno.ENOENT, source)
+            directory = self._directory(target)
+            if target.name in directory.names:
+                raise _error(errno.EEXIST, target)
+            directory.change({target.name: file})
             self._end_step()
 
     def unlink(self, path: Path) -> None:

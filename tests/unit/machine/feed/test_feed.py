@@ -7,13 +7,14 @@ import msgspec
 import pytest
 
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
-from albireo.machine.feed import Follower, FollowerConfig, Leader, LogFacts
 from albireo.machine.feed.follower import (
     ASK_AGAIN_NS,
     SILENCE_NS,
     CutBack,
     Deliver,
     Digested,
+    Follower,
+    FollowerConfig,
     FollowPhase,
     LinkDown,
     LinkUp,
@@ -31,6 +32,8 @@ from albireo.machine.feed.leader import (
     PULL_FRAMES,
     REST_LEAST_NS,
     WAIT_MS_MAX,
+    Leader,
+    LogFacts,
 )
 from albireo.machine.feed.pace import LEAST, LOOK_NS, PATIENCE_NS, SAVED_LOOKS
 from albireo.model.instant import MS, SECOND, Instant, TimePassed

@@ -1,16 +1,18 @@
 """Followers that ask for too much: credit, pieces and names within their bounds, and nobody else the worse for it."""
 
+import msgspec
 import pytest
 
-from albireo.codec.message import FeedAck, FeedHello, FeedState
-from albireo.machine.feed import Leader
+from albireo.codec.message import FeedAck, FeedAnswer, FeedHello, FeedState
 from albireo.machine.feed.leader import (
     CREDIT_BYTES_MAX,
     FOLLOWERS_MAX,
+    FOLLOWERS_OF_ONE_MAX,
     GONE_NS,
     HOLDS_RETENTION,
     PULL_BYTES,
     UNDER_WAY_MAX,
+    Leader,
 )
 from albireo.machine.feed.state import TICK_NS, StateFeed
 from albireo.machine.node.turn import Turn
@@ -105,6 +107,22 @@ def test_the_history_is_served_however_many_others_came_first() -> None:
     assert leader.hello(b"h", HISTORY_HELLO, FACTS, Instant(0)).verdict == "resume"
     leader.alive(2, FACTS.committed, FACTS.committed, Instant(GONE_NS + 1))
     assert list(leader.followers) == [b"h"]
+
+
+@pytest.mark.parametrize("mode", ["log", "state"])
+def test_one_key_does_not_take_the_place_of_all_others(mode: str) -> None:
+    feed = Leader() if mode == "log" else StateFeed(Table())
+
+    def asks(number: int, principal: str) -> FeedAnswer:
+        wanted = msgspec.structs.replace(hello(f"f{number}"), mode=mode)
+        return feed.hello(f"{principal}{number}".encode(), wanted, FACTS, Instant(0), principal)
+
+    greedy = [asks(number, "greedy") for number in range(FOLLOWERS_MAX)]
+    assert [one.verdict != "refused" for one in greedy].count(True) == FOLLOWERS_OF_ONE_MAX
+    assert f"{FOLLOWERS_OF_ONE_MAX} followers of greedy" in greedy[-1].reason
+    assert asks(0, "greedy").verdict != "refused", "a name that it has already takes its own place"
+    assert asks(0, "modest").verdict != "refused"
+    assert asks(0, "local:0").verdict != "refused"
 
 
 class Table:

@@ -9,6 +9,7 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.record import ItemDeclared
 from albireo.machine.fold import AlarmConfig, Conditions, Dim
 from albireo.model import quality as q
+from albireo.model.instant import MS
 from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.value import ItemId, Value, ValueType
 from tests.parts.alarm import WALL_0, AlarmNode, batch_of
@@ -235,20 +236,178 @@ def test_other_bad_quality_is_a_sign_of_life_and_does_get_stale() -> None:
     assert active(node) == {"stale"}
 
 
-def test_diagnostics_of_the_adapter_keep_its_items_alive_and_wake_them() -> None:
-    """A dead band may keep a steady value silent for hours; the adapter that polls it says that it does."""
+def test_diagnostics_of_an_adapter_neither_keep_its_items_alive_nor_wake_them() -> None:
+    """An adapter whose poll hangs goes on to say how it is: only polls that confirm an item keep it alive."""
     node = node_with(AlarmSettings(stale_s=5.0), adapter="p1")
-    node.declare("b", AlarmSettings(stale_s=5.0), adapter="p2")
     node.declare("p1/polls", None, ValueType.INT64, adapter="p1")
-    for count in range(10):
+    for count in range(20):
         node.sample("p1/polls", count)
         node.pass_time(1000)
-    assert {(one.item_id, one.condition.value) for one in node.open_cases()} == {(2, "stale")}
-    node.pass_time(5000)
+    assert [(one.item_id, one.condition.value, one.activations) for one in node.open_cases()] == [(1, "stale", 1)]
+
+
+def test_stale_time_below_the_interval_of_the_diagnostics_does_not_flap() -> None:
+    node = node_with(AlarmSettings(stale_s=2.0), adapter="p1")
+    node.declare("p1/polls", None, ValueType.INT64, adapter="p1")
+    for tenth in range(300):
+        if tenth % 50 == 0:
+            node.sample("p1/polls", tenth)
+        if tenth < 100:
+            node.sample("a", 1.0)
+        node.pass_time(100)
+    assert [(at_ms, one.cause) for at_ms, one in node.transitions] == [(11_900, "raised")]
+
+
+def chains(node: AlarmNode, numbers: list[tuple[float, int]], at_ms: int = 0) -> set[str]:
+    """Fold one batch of (value, source time in ms) of the item `a`, as polls that were sent together."""
+    wall = WALL_0 + (node.now_ms + at_ms) * MS
+    batch = batch_of(ValueType.FLOAT64, [(1, value, 0, WALL_0 + ms * MS) for value, ms in numbers], wall + 1)
+    node.append_batch(batch)
+    return active(node)
+
+
+def test_rate_is_judged_between_each_two_polls_of_a_batch() -> None:
+    """The adapter sends the poll before a jump with it: the step is not spread over the silence before."""
+    node = node_with(AlarmSettings(rate_per_s=5.0))
+    chains(node, [(20.0, 0)])
+    node.pass_time(10_000)
+    assert chains(node, [(20.0, 9_000), (30.0, 10_000)]) == {"rate"}
+    node.pass_time(1_999)
+    assert active(node) == {"rate"}, "10 units are 5 per s after two seconds, but the next poll may be late"
+    node.pass_time(1)
+    assert active(node) == set()
+
+
+def test_step_between_older_polls_of_a_batch_is_seen_and_falls_by_the_next_poll() -> None:
+    node = node_with(AlarmSettings(rate_per_s=5.0))
+    chains(node, [(20.0, 0)])
+    node.pass_time(3_000)
+    assert chains(node, [(20.0, 1_000), (80.0, 2_000), (20.0, 3_000)]) == {"rate"}
+    node.pass_time(1_000)
+    assert chains(node, [(20.0, 4_000)]) == set()
+
+
+def test_late_and_bad_rows_of_a_batch_take_no_part_in_a_rate() -> None:
+    node = node_with(AlarmSettings(rate_per_s=5.0))
+    chains(node, [(20.0, 10_000)])
+    node.pass_time(10_000)
+    assert chains(node, [(90.0, 2_000), (21.0, 11_000)]) == set(), "the first is late"
+    bad = [(1, 500.0, int(q.BAD), WALL_0 + 11_500 * MS), (1, 22.0, 0, WALL_0 + 12_000 * MS)]
+    node.append_batch(batch_of(ValueType.FLOAT64, [*bad], WALL_0 + 1))
+    assert active(node) == set()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"), [(65_530, 4, set()), (40_000, 0, {"rate"}), (4, 40_000, {"rate"})]
+)
+def test_counter_that_passes_its_end_is_no_rate_and_any_other_change_is(
+    before: int, after: int, expected: set[str]
+) -> None:
+    node = AlarmNode(NEVER_CHATTER)
+    node.declare("a", AlarmSettings(rate_per_s=20.0), ValueType.INT64, counter_range=65_536.0)
+    assert after_each(node, [before, after])[-1] == expected
+
+
+def test_counter_that_counts_down_passes_its_end_the_other_way() -> None:
+    node = AlarmNode(NEVER_CHATTER)
+    node.declare("a", AlarmSettings(rate_per_s=2.0), counter_range=-6553.6)
+    assert after_each(node, [-6553.0, -0.2])[-1] == set()
+
+
+def test_frozen_after_its_time_of_equal_numbers_and_well_at_the_next_other() -> None:
+    node = node_with(AlarmSettings(frozen_s=5.0))
+    assert after_each(node, [1.0] * 7) == [set()] * 5 + [{"frozen"}] * 2
+    assert after_each(node, [1.5]) == [set()]
+
+
+def test_frozen_is_judged_by_samples_only_and_silence_is_stale() -> None:
+    node = node_with(AlarmSettings(frozen_s=5.0, stale_s=8.0))
+    node.sample("a", 1.0)
+    node.pass_time(60_000)
     assert active(node) == {"stale"}
-    assert len(node.open_cases()) == 2
-    node.sample("p1/polls", 99)
-    assert {one.item_id for one in node.open_cases() if one.is_active} == {2}
+
+
+def test_frozen_counts_anew_after_bad_quality_and_what_is_raised_stays() -> None:
+    node = node_with(AlarmSettings(frozen_s=5.0))
+    after_each(node, [1.0] * 5)
+    node.sample("a", 0.0, q.BAD_SENSOR_FAILURE)
+    assert after_each(node, [1.0] * 5) == [set()] * 4 + [{"frozen"}]
+    node.sample("a", 0.0, q.BAD_SENSOR_FAILURE)
+    assert after_each(node, [1.0]) == [{"frozen"}], "the same number again: nothing says that it lives"
+
+
+def test_number_that_moved_within_a_batch_is_not_frozen() -> None:
+    node = node_with(AlarmSettings(frozen_s=5.0))
+    chains(node, [(1.0, 0)])
+    node.pass_time(5_000)
+    assert chains(node, [(1.1, 4_000), (1.0, 5_000)]) == set()
+
+
+def test_frozen_is_asked_of_numbers_only() -> None:
+    for value_type in (ValueType.BOOL, ValueType.STRING):
+        node = node_with(AlarmSettings(frozen_s=5.0), value_type)
+        assert node.folds.conditions.count == 0
+
+
+def test_on_delay_asks_that_the_value_is_beyond_the_limit_all_along() -> None:
+    """ISA-18.2: the hysteresis belongs to the return, not to the raising."""
+    node = node_with(AlarmSettings(hi=100.0, hysteresis=10.0, on_delay_ms=10_000))
+    assert after_each(node, [101.0, 95.0])[-1] == set()
+    node.pass_time(60_000)
+    assert active(node) == set()
+
+
+def test_off_delay_asks_that_the_value_is_outside_the_band_all_along() -> None:
+    node = node_with(AlarmSettings(hi=100.0, hysteresis=10.0, off_delay_ms=10_000))
+    assert after_each(node, [101.0, 89.0, 95.0])[-1] == {"hi"}
+    node.pass_time(60_000)
+    assert active(node) == {"hi"}, "95 is within the band: not yet back"
+    node.sample("a", 90.0)
+    node.pass_time(10_000)
+    assert active(node) == set()
+
+
+def test_delay_edited_on_the_way_keeps_its_end_and_the_new_one_counts_from_the_next() -> None:
+    node = node_with(AlarmSettings(hi=10.0, on_delay_ms=5_000))
+    node.sample("a", 11.0)
+    node.pass_time(1_000)
+    node.declare("a", AlarmSettings(hi=10.5, on_delay_ms=60_000))
+    node.pass_time(4_000)
+    assert active(node) == {"hi"}
+
+
+def test_nan_under_good_ends_an_on_delay_as_bad_quality_does() -> None:
+    node = node_with(AlarmSettings(hi=10.0, on_delay_ms=2_000))
+    node.sample("a", 11.0)
+    node.pass_time(1_000)
+    node.sample("a", float("nan"))
+    node.pass_time(60_000)
+    assert active(node) == set()
+
+
+def test_nan_under_good_keeps_a_rate_and_a_frozen_verdict() -> None:
+    node = node_with(AlarmSettings(rate_per_s=2.0, frozen_s=3.0))
+    after_each(node, [0.0, 6.0, float("nan")])
+    node.pass_time(60_000)
+    assert active(node) == {"rate"}
+
+
+def test_new_settings_do_not_clear_what_nan_leaves_unknown() -> None:
+    node = node_with(AlarmSettings(hi=10.0))
+    after_each(node, [11.0, float("nan")])
+    node.declare("a", AlarmSettings(hi=10.5))
+    assert active(node) == {"hi"}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_integers_are_compared_with_limits_exactly(sign: int) -> None:
+    """2**53 + 1 is 2**53 as a float."""
+    limit = float(sign * 2**53)
+    node = node_with(AlarmSettings(hi=limit) if sign > 0 else AlarmSettings(lo=limit), ValueType.INT64)
+    exact: list[Value] = [sign * 2**53, sign * (2**53 + 1), sign * 2**53]
+    assert [bool(one) for one in after_each(node, exact)] == [False, True, False]
+    ends: list[Value] = [2**63 - 1, -(2**63)]
+    assert [bool(one) for one in after_each(node, ends)] == [sign > 0, sign < 0]
 
 
 def test_deadline_costs_few_marks_while_samples_come() -> None:
@@ -311,6 +470,7 @@ def test_settings_that_ask_no_longer_clear_what_they_raised() -> None:
         {"hysteresis": float("nan")},
         {"rate_per_s": float("inf")},
         {"stale_s": float("inf")},
+        {"frozen_s": 0.0},
         {"on_delay_ms": 2**62},
         {"off_delay_ms": -1},
     ],

@@ -167,10 +167,47 @@ def test_replay_of_a_buffer_never_becomes_live_however_long_it_takes() -> None:
 
 def test_live_samples_between_late_ones_keep_the_late_ones_out() -> None:
     dim = dim_of(known(1, "a"))
-    for second in range(60):
+    for second in range(1, 60):
         fold(dim, [(1, 1.0, 0, 1000 + second)], log_s=second)
         fold(dim, [(1, 2.0, 0, second)], log_s=second + 0.5)
         assert value(dim, 1) == 1.0
+
+
+def fold_own(dim: Dim, number: float, clock_s: float, log_s: float) -> None:
+    """Fold a sample that nobody but the node has stamped, by its clock of this moment."""
+    at_ns = WALL_0 + int(clock_s * S)
+    dim.fold_samples(batch_of(ValueType.FLOAT64, [(1, number, 0, at_ns)], at_ns), 100, LogTime(int(log_s * S)))
+
+
+@pytest.mark.parametrize("clock_s", [[0, 1, -3600, -3599, -3598], [0, 1, 31_536_000, 31_536_001, 4, 5], [5, 4, 3, 2]])
+def test_samples_of_the_nodes_own_clock_are_live_as_they_come_however_it_is_set(clock_s: list[int]) -> None:
+    dim = dim_of(known(1, "a"))
+    for count, clock in enumerate(clock_s):
+        fold_own(dim, float(count), clock, count)
+        assert value(dim, 1) == float(count)
+    assert dim.counters.late == 0
+
+
+def test_last_of_several_samples_of_the_nodes_own_clock_wins_within_a_batch() -> None:
+    dim = dim_of(known(1, "a"))
+    times = [WALL_0 + one * S for one in (10, 3, 4)]
+    parts = [batch_of(ValueType.FLOAT64, [(1, float(at), 0, ns)], ns) for at, ns in enumerate(times)]
+    batch = msgspec.structs.replace(
+        batch_of(ValueType.FLOAT64, [(1, float(at), 0, ns) for at, ns in enumerate(times)]),
+        node_ns=np.concatenate([one.node_ns for one in parts]),
+    )
+    dim.fold_samples(batch, 100, LogTime(0))
+    assert value(dim, 1) == 2.0
+
+
+def test_device_time_is_compared_with_device_times_only() -> None:
+    dim = dim_of(known(1, "a"))
+    fold(dim, [(1, 1.0, 0, 100)])
+    fold_own(dim, 2.0, 5_000, 1)
+    fold(dim, [(1, 3.0, 0, 101)], log_s=2)
+    assert value(dim, 1) == 3.0
+    fold(dim, [(1, 4.0, 0, 99)], log_s=3)
+    assert value(dim, 1) == 3.0
 
 
 def test_extreme_times_and_values_fold_without_a_warning() -> None:

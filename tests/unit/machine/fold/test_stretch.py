@@ -5,13 +5,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from albireo.codec import record
+from albireo.codec import record, samples
 from albireo.codec.record import Stream
 from albireo.machine.fold import stretch
 from albireo.machine.fold.folds import Folds
 from albireo.model import quality as q
 from albireo.model.instant import MS
 from albireo.model.value import Value, ValueType
+from tests.parts.alarm import batch_of
 from tests.parts.sample_log import Log, begun
 
 CALM = 30
@@ -56,6 +57,8 @@ ALONE = {
     "above its limit": row(2, 7.0),
     "below its limit": row(2, 1.0),
     "an item with a rate": row(3, 4.0),
+    "no number, of an item with limits": row(2, float("nan")),
+    "an item that can be frozen": lambda log: log.rows([(7, 4, 0, None)], ValueType.INT64, 1),
     "bad": row(1, 4.0, int(q.BAD)),
     "out of reach": row(1, 4.0, int(q.BAD_NO_COMMUNICATION)),
     "late": row(1, 4.0, source_ms=-500),
@@ -156,7 +159,19 @@ def test_item_with_a_streak_of_late_samples_ends_a_stretch_and_others_do_not() -
     assert stretch.fold_front(log.frames[told:], folds.dim, folds.conditions, folds.producers) == 3
 
 
-def test_suppressor_and_sign_of_life_of_stale_items_end_a_stretch() -> None:
+def test_node_times_that_go_back_end_a_stretch_and_are_live_all_the_same() -> None:
+    log = begun()
+    row(1, 4.0, source_ms=0)(log)
+    log.log_time_ms += 10
+    for back_ms in (3_600_000, 3_700_000):
+        at_ns = log.wall_ns - back_ms * MS
+        log.add(Stream.SAMPLES, int(FLOAT), 1, samples.encode_body(1, 2, batch_of(FLOAT, [(1, 5.0, 0, at_ns)], at_ns)))
+    folds = Folds()
+    folds.replay_all(log.frames)
+    assert (folds.dim.reading_at(0).source_ns, folds.dim.counters.late) == (at_ns, 0)
+
+
+def test_suppressor_and_stale_items_end_a_stretch() -> None:
     log = begun()
     calm(log)
     log.rows([(5, True, 0, None)], ValueType.BOOL, 1)
@@ -172,7 +187,7 @@ def test_suppressor_and_sign_of_life_of_stale_items_end_a_stretch() -> None:
     assert folds.conditions.is_active().any(), "something is stale"
     row(2, 4.0)(log)
     row(2, 4.0)(log)
-    log.rows([(7, 4, 0, None)], ValueType.INT64, 1)
+    row(1, 4.0)(log)
     assert stretch.fold_front(log.frames[told + 1 :], folds.dim, folds.conditions, folds.producers) == 2
 
 

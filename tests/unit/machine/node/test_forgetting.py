@@ -344,6 +344,28 @@ def test_an_item_with_a_command_under_way_stays_until_that_has_its_outcome() -> 
     assert "no outcome yet" in one.forget(items=["fan"]).error
 
 
+def test_an_item_stays_whose_command_is_not_committed_yet_and_takes_none_while_it_is_forgotten() -> None:
+    one = side()
+    one.hello()
+    one.now = Instant(one.now + HEARD_MS * MS)
+    one.step(TimePassed())
+    one.commit()
+    write = {"item": "fan", "value": 1.0, "command_id": "c1", "user": "ann"}
+    one.letter(Ask(request_id=1, what="write", arguments=write), sender=b"desk")
+    assert "no outcome yet" in one.forget(items=["fan"]).error
+    other = side()
+    other.hello()
+    other.now = Instant(other.now + HEARD_MS * MS)
+    other.step(TimePassed())
+    other.commit()
+    forget: dict[str, object] = {"items": ["fan"], "user": "ann"}
+    other.letter(Ask(request_id=1, what="forget", arguments=forget), sender=b"cli")
+    other.letter(Ask(request_id=2, what="write", arguments=write), sender=b"desk")
+    (refused,) = other.take(Answer)
+    assert isinstance(refused, Answer)
+    assert (refused.request_id, "no item" in refused.error) == (2, True)
+
+
 def test_an_order_is_refused_where_it_can_not_be_recorded() -> None:
     one = side(level=2)
     assert "feature level 2" in one.forget(producers=["p"]).error

@@ -25,9 +25,8 @@ from albireo.log import FileSystem, LogConfig, OsFileSystem, StoreIdentity
 from albireo.log.log import Log
 from albireo.log.store.inspection import quarantined
 from albireo.log.write.appending import Entry
-from albireo.machine.feed import Follower, FollowerConfig, Leader
-from albireo.machine.feed.follower import Deliver, Digested, LinkUp, Received, TellLeader
-from albireo.machine.feed.leader import Followed
+from albireo.machine.feed.follower import Deliver, Digested, Follower, FollowerConfig, LinkUp, Received, TellLeader
+from albireo.machine.feed.leader import Followed, Leader, Pull
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.events import OrdersGiven
 from albireo.machine.node.pending import FOLD_COST_MAX, RECORD_COST
@@ -37,6 +36,7 @@ from albireo.model.position import BEGINNING, EPOCHS_MOST, EpochEntry, EpochHist
 from albireo.model.principal import ANYBODY
 from albireo.model.value import ItemId, ValueType
 from albireo.node.core.actor import Core, CoreArguments, create
+from albireo.node.core.peer_links import NUMBER_BYTES
 from albireo.runtime import SyncLink, running
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.actor.loop import ActorLoop
@@ -261,9 +261,9 @@ def test_the_pace_of_followers_hears_how_busy_the_loop_is_and_where_the_log_ends
         runner.run(story())
 
 
-def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None:
-    """Rot in the middle of the log: the frames around it are served, and the hole has a record."""
-    log, _ = Log.open(tmp_path / "log", StoreIdentity("c", "root"), LogConfig(segment_bytes=1 << 20, free_bytes_min=0))
+def rotten_log(data: Path) -> None:
+    """Fifty records, of which one in the middle can't be read any more."""
+    log, _ = Log.open(data / "log", StoreIdentity("c", "root"), LogConfig(segment_bytes=1 << 20, free_bytes_min=0))
     log.grant(EpochEntry(1, 1, 1))
     body = encode_records(0, 0, [Marked()])
     for number in range(50):
@@ -271,10 +271,15 @@ def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None
         log.append([entry], elapsed_ms=1, node_ns=1_000 + number)
     log.commit(log.flush())
     log.close()
-    (segment,) = (tmp_path / "log" / "segments").glob("*.segment")
+    (segment,) = (data / "log" / "segments").glob("*.segment")
     damaged = bytearray(segment.read_bytes())
     damaged[damaged.index(body, len(damaged[: 25 * 200]) // 2)] ^= 0xFF
     segment.write_bytes(bytes(damaged))
+
+
+def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None:
+    """Rot in the middle of the log: the frames around it are served, and the hole has a record."""
+    rotten_log(tmp_path)
 
     def follow() -> list[Record]:
         machine = Follower(FollowerConfig(name="history", is_named=True))
@@ -304,6 +309,21 @@ def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None
         assert [(gap.source, gap.reason) for gap in gaps] == [("core", "log_damage")]
         assert gaps[0].to_ns - gaps[0].from_ns == 2
         assert sum(isinstance(one, Marked) for one in found) >= 49
+
+    asyncio.run(story())
+
+
+def test_what_can_not_be_read_any_more_is_passed_for_a_follower_that_has_left_meanwhile(tmp_path: Path) -> None:
+    rotten_log(tmp_path)
+    core = create(ARGUMENTS)
+    assert isinstance(core, Core)
+
+    async def story() -> None:
+        async with running(core, tmp_path) as context:
+            await status(tmp_path)
+            gone = bytes(NUMBER_BYTES) + b"gone"
+            core._feeding.give([Pull(gone, after, 1 << 16, (), BEGINNING) for after in range(50)], context.now())
+            assert (await status(tmp_path))["node"] == "root"
 
     asyncio.run(story())
 

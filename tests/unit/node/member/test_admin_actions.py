@@ -378,6 +378,13 @@ def test_orders_under_way_are_bounded_and_journalled(begun: Table) -> None:
     assert primary.journal[1:3] == ["voter_reset by rosa"] * 2
 
 
+def test_a_claimed_name_is_cut_before_it_is_kept_anywhere(begun: Table) -> None:
+    primary = begun.sides[0]
+    answer = order(primary, "pair_seen", user="x" * 500_000)()
+    assert answer is not None and answer.error
+    assert primary.journal[-1] == f"pair_seen by {'x' * USER_CHARS_MAX}"
+
+
 def test_question_that_is_no_order_is_left_to_others(begun: Table) -> None:
     letter = Letter(Desk(), b"c", Ask(request_id=1, what="status"), [], "")  # type: ignore[arg-type]
     assert not begun.sides[0].actions.asked(letter, Ask(request_id=1, what="status"), begun.now)

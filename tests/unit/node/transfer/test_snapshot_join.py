@@ -25,8 +25,16 @@ from albireo.codec.message import (
     RoleTold,
 )
 from albireo.codec.record import Kind, Stream
-from albireo.machine.feed import Follower, FollowerConfig
-from albireo.machine.feed.follower import Digested, Effect, LinkUp, MadeDurable, Received, TellLeader
+from albireo.machine.feed.follower import (
+    Digested,
+    Effect,
+    Follower,
+    FollowerConfig,
+    LinkUp,
+    MadeDurable,
+    Received,
+    TellLeader,
+)
 from albireo.model.instant import SECOND, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings

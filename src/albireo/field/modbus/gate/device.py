@@ -1,8 +1,8 @@
 """The device behind a gate: one connection for all who read and for the gate's own writes, one exchange at a time.
 
 It is made when somebody asks, and after a failure not again before the back-off says so. A write that nobody answered
-ends the connection by RST, so that nothing of it leaves later. So do some silences in a row: a device that was
-restarted knows nothing of the connection.
+ends the connection by RST, so that nothing of it leaves later. So do some silences in a row of units that had answered
+on it: a device that was restarted knows nothing of the connection. A unit that was never heard says nothing of others.
 
 What it does not do: decide what may be written, or when again after a silence (machine/output/gate.py).
 """
@@ -43,6 +43,8 @@ class GatedDevice:
         self._not_before = Instant(0)
         self._turn = asyncio.Lock()
         self._silences = 0
+        self._heard: set[int] = set()
+        """Units that answered on this connection."""
         self._is_told: bool | None = None
         self.reads = 0
 
@@ -62,7 +64,7 @@ class GatedDevice:
         except DeviceLost as lost:
             self._tell(False, lost.reason)
             raise
-        await self._heard(is_silent=isinstance(answer, Silence))
+        await self._judge(unit, is_silent=isinstance(answer, Silence))
         return answer
 
     async def write(self, item: ModbusItem, value: int, longest_ns: int) -> Result:
@@ -117,10 +119,15 @@ class GatedDevice:
                 raise
             self._back_off = BackOff()
             self._silences = 0
+            self._heard.clear()
             self._tell(True)
 
-    async def _heard(self, *, is_silent: bool) -> None:
-        self._silences = self._silences + 1 if is_silent else 0
+    async def _judge(self, unit: int, *, is_silent: bool) -> None:
+        if not is_silent:
+            self._heard.add(unit)
+            self._silences = 0
+        elif unit in self._heard or not self._heard:
+            self._silences += 1
         if self._silences >= SILENCES_MAX:
             self._silences = 0
             self._tell(False, "no answer")

@@ -41,5 +41,6 @@ def entry_of(
         last_sequence=sequences[1],
         size_bytes=written.size_bytes,
         content_crc=written.crc,
+        footer_crc=written.footer_crc,
         sealed_ns=sealed_ns,
     )

@@ -31,9 +31,9 @@ KEYS: Final = {
 class _Input:
     """One sorted file, read row group by row group."""
 
-    def __init__(self, store: HistoryStore, path: str, keys: tuple[str, ...]) -> None:
-        self._file = parquet.open_file(store.root, path)
-        self._path = path
+    def __init__(self, store: HistoryStore, entry: FileEntry, keys: tuple[str, ...]) -> None:
+        self._file = parquet.open_file(store.root, entry)
+        self._path = entry.path
         self._key_names = keys
         self._next = 0
         self._keys: list[Ints] = []
@@ -129,7 +129,7 @@ def merge_files(store: HistoryStore, plan: MergePlan, generation: int, abandon: 
     inputs: list[_Input] = []
     writers: list[parquet.ParquetWriter] = []
     try:
-        inputs.extend(_Input(store, entry.path, keys) for entry in plan.inputs)
+        inputs.extend(_Input(store, entry, keys) for entry in plan.inputs)
         writers.append(open_writer(store, path, kind))
         if kind is FileKind.SAMPLES:
             writers.append(open_writer(store, partials_path(path), FileKind.PARTIALS))
@@ -192,6 +192,7 @@ def _entry(plan: MergePlan, kind: FileKind, path: str, rows: int, written: parqu
         last_sequence=max(one.last_sequence for one in plan.inputs),
         size_bytes=written.size_bytes,
         content_crc=written.crc,
+        footer_crc=written.footer_crc,
         level=plan.level,
         sealed_ns=max(one.sealed_ns for one in plan.inputs),
     )

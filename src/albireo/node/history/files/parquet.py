@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from albireo.codec.crc import crc32c
-from albireo.codec.history import PARTIALS, SCHEMAS, FileKind
+from albireo.codec.history import PARTIALS, SCHEMAS, FileEntry, FileKind
 from albireo.log.files import FileSystem
 from albireo.machine.history.aggregate import (
     PARTIAL_COLUMNS,
@@ -33,6 +33,7 @@ from albireo.machine.history.aggregate import (
     rows_of,
 )
 from albireo.node.history.errors import HistoryDamaged
+from albireo.node.history.files.intact import check_file
 
 Result = TypeVar("Result")
 READ_THREADS: Final = 2
@@ -57,10 +58,11 @@ _STATISTICS: Final = ("item_id", "source_ns", "bucket_ns", "first_ns", "last_ns"
 
 
 class WrittenFile(msgspec.Struct, frozen=True):
-    """Size and checksum of a finished file."""
+    """Size and checksums of a finished file."""
 
     size_bytes: int
     crc: int
+    footer_crc: int
 
 
 class _Sink(io.RawIOBase):
@@ -73,6 +75,8 @@ class _Sink(io.RawIOBase):
         self._waiting = bytearray()
         self._written = 0
         self.crc = 0
+        self.footer_crc: int | None = None
+        """Checksum of what was written since `begin_footer`."""
         self.is_abandoned = False
         """True: no byte is written any more. Pyarrow closes a forgotten writer, and the handle may be another file's
         by then."""
@@ -99,8 +103,14 @@ class _Sink(io.RawIOBase):
             while taken < len(view):
                 taken += self._files.pwritev(self._handle, [view[taken:]], self._written + taken)
         self.crc = crc32c(self._waiting, self.crc)
+        if self.footer_crc is not None:
+            self.footer_crc = crc32c(self._waiting, self.footer_crc)
         self._written += taken
         self._waiting.clear()
+
+    def begin_footer(self) -> None:
+        self.flush()
+        self.footer_crc = 0
 
     def tell(self) -> int:
         return self.size_bytes
@@ -143,6 +153,7 @@ class ParquetWriter:
         with self._cleanly():
             if self._waiting_rows:
                 self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=ROW_GROUP_ROWS)
+            self._sink.begin_footer()
             self._writer.close()
             self._sink.flush()
             self._files.sync(self._handle)
@@ -150,7 +161,7 @@ class ParquetWriter:
             self._files.close(self._handle)
             self._files.rename(self._aside, self._path)
             self._files.sync_directory(self._path.parent)
-        return WrittenFile(self._sink.size_bytes, self._sink.crc)
+        return WrittenFile(self._sink.size_bytes, self._sink.crc, self._sink.footer_crc or 0)
 
     def abandon(self) -> None:
         """Remove the file, finished or not. It must not be listed yet."""
@@ -208,17 +219,17 @@ class Wanted(msgspec.Struct, frozen=True):
     to_ns: int
 
 
-def read(root: Path, paths: Sequence[str], columns: Sequence[str]) -> pa.Table:
+def read(root: Path, entries: Sequence[FileEntry], columns: Sequence[str]) -> pa.Table:
     """All rows of several files of one kind, one file after the other.
 
     Raises:
         HistoryDamaged: a file is missing or unreadable.
     """
-    return pa.concat_tables(_in_threads(lambda path: _whole(root, path, columns), paths))
+    return pa.concat_tables(_in_threads(lambda entry: _whole(root, entry, columns), entries))
 
 
-def read_items(root: Path, paths: Sequence[str], columns: Sequence[str], wanted: Wanted) -> list[pa.Table]:
-    """The wanted rows of several files sorted by item, as pieces: per file and item, in the order of `paths`.
+def read_items(root: Path, entries: Sequence[FileEntry], columns: Sequence[str], wanted: Wanted) -> list[pa.Table]:
+    """The wanted rows of several files sorted by item, as pieces: per file and item, in the order of `entries`.
 
     Only the row groups that may hold such rows are read.
 
@@ -226,43 +237,45 @@ def read_items(root: Path, paths: Sequence[str], columns: Sequence[str], wanted:
         HistoryDamaged: a file is missing or unreadable.
     """
     keys = list(dict.fromkeys(("item_id", wanted.time, *columns)))
-    found = _in_threads(lambda path: _pieces(root, path, keys, wanted), paths)
+    found = _in_threads(lambda entry: _pieces(root, entry, keys, wanted), entries)
     return [piece.select(list(columns)) for pieces in found for piece in pieces]
 
 
-def item_groups(root: Path, path: str, columns: Sequence[str], wanted: Wanted) -> Iterator[pa.Table]:
+def item_groups(root: Path, entry: FileEntry, columns: Sequence[str], wanted: Wanted) -> Iterator[pa.Table]:
     """The wanted rows of one item in one file sorted by item, row group by row group; tables may be empty.
 
     Raises:
         HistoryDamaged: the file is missing or unreadable.
     """
     (item_id,) = wanted.item_ids
-    with open_file(root, path) as file:
+    with open_file(root, entry) as file:
         for group in _groups(file.metadata, wanted):
-            yield _of_item(_read_groups(file, path, [group], columns), item_id, wanted)
+            yield _of_item(_read_groups(file, entry.path, [group], columns), item_id, wanted)
 
 
-def groups_behind(root: Path, path: str, columns: Sequence[str], key: str, value: int) -> Iterator[pa.Table]:
+def groups_behind(root: Path, entry: FileEntry, columns: Sequence[str], key: str, value: int) -> Iterator[pa.Table]:
     """The row groups of one file that may have a `key` of at least `value`, by which the file is sorted.
 
     Raises:
         HistoryDamaged: the file is missing or unreadable.
     """
-    with open_file(root, path) as file:
+    with open_file(root, entry) as file:
         index = file.metadata.schema.names.index(key)
         for group in range(file.metadata.num_row_groups):
             if _bounds(file.metadata, group, index)[1] >= value:
-                yield _read_groups(file, path, [group], columns)
+                yield _read_groups(file, entry.path, [group], columns)
 
 
-def open_file(root: Path, path: str) -> pq.ParquetFile:
-    """A file for reading row group by row group, each page checked.
+def open_file(root: Path, entry: FileEntry) -> pq.ParquetFile:
+    """A file for reading row group by row group, each page checked, and what stands around the pages before.
 
     Raises:
-        HistoryDamaged: it is missing or unreadable.
+        HistoryDamaged: it is missing or unreadable, or is not as it was written.
     """
-    with _blaming(path):
-        return pq.ParquetFile(root / path, page_checksum_verification=True)
+    path = root / entry.path
+    with _blaming(entry.path):
+        check_file(path, entry)
+        return pq.ParquetFile(path, page_checksum_verification=True)
 
 
 def read_group(file: pq.ParquetFile, path: str, index: int) -> pa.Table:
@@ -275,25 +288,25 @@ def read_group(file: pq.ParquetFile, path: str, index: int) -> pa.Table:
         return file.read_row_group(index)
 
 
-def _in_threads(work: Callable[[str], Result], paths: Sequence[str]) -> list[Result]:
-    """`work` for each path; the decoder leaves the GIL alone, so two are nearly twice as fast as one."""
-    if len(paths) <= 1:
-        return [work(path) for path in paths]
+def _in_threads(work: Callable[[FileEntry], Result], entries: Sequence[FileEntry]) -> list[Result]:
+    """`work` for each file; the decoder leaves the GIL alone, so two are nearly twice as fast as one."""
+    if len(entries) <= 1:
+        return [work(entry) for entry in entries]
     with ThreadPoolExecutor(READ_THREADS) as pool:
-        return list(pool.map(work, paths))
+        return list(pool.map(work, entries))
 
 
-def _whole(root: Path, path: str, columns: Sequence[str]) -> pa.Table:
-    with open_file(root, path) as file, _blaming(path):
+def _whole(root: Path, entry: FileEntry, columns: Sequence[str]) -> pa.Table:
+    with open_file(root, entry) as file, _blaming(entry.path):
         return file.read(columns=list(columns), use_threads=False)
 
 
-def _pieces(root: Path, path: str, columns: Sequence[str], wanted: Wanted) -> list[pa.Table]:
-    with open_file(root, path) as file:
+def _pieces(root: Path, entry: FileEntry, columns: Sequence[str], wanted: Wanted) -> list[pa.Table]:
+    with open_file(root, entry) as file:
         groups = _groups(file.metadata, wanted)
         if not groups:
             return []
-        table = _read_groups(file, path, groups, columns)
+        table = _read_groups(file, entry.path, groups, columns)
     pieces = (_of_item(table, one, wanted) for one in wanted.item_ids)
     return [piece for piece in pieces if len(piece)]
 

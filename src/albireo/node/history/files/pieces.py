@@ -9,8 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from albireo.codec.history import BUCKET_NS, SAMPLES, FileEntry
-from albireo.machine.history.aggregate import Ints, Partials
-from albireo.machine.history.trace import Intervals
+from albireo.machine.history.aggregate import Ints, Partials, Rows, concat, partials_of
+from albireo.machine.history.intervals import Intervals
 from albireo.node.history.files import parquet
 
 _RANGES_MAX: Final = 16
@@ -82,6 +82,20 @@ def has_hole(partials: Partials, holes: Ints) -> NDArray[np.bool_]:
     after = np.append(holes, 2**63 - 1)
     is_holed: NDArray[np.bool_] = after[at] < partials.last_ns
     return is_holed
+
+
+def with_minutes_of(rows: Rows, partials: Partials, minutes: Ints, cuts: Ints) -> Partials:
+    """The partials, and between them the rows that lie in `minutes` as partials of their own, cut at `cuts`."""
+    keep = np.isin(rows.source_ns // BUCKET_NS * BUCKET_NS, minutes)
+    some = Rows(
+        item_id=rows.item_id[keep],
+        source_ns=rows.source_ns[keep],
+        value=rows.value[keep],
+        quality=rows.quality[keep],
+        sequence=rows.sequence[keep],
+    )
+    both = concat([partials, partials_of(some, BUCKET_NS, cuts)])
+    return both.take(np.argsort(both.first_ns, kind="stable"))
 
 
 def without_extremes(found: Intervals) -> Intervals:

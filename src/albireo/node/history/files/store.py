@@ -11,7 +11,7 @@ One thread writes at a time (the caller's obligation); `manifest` and `items` ma
 never changed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -41,13 +41,16 @@ from albireo.codec.history import (
 )
 from albireo.log.files import FileSystem, OsFileSystem, sync_names
 from albireo.machine.history.aggregate import merge, partials_of
+from albireo.machine.history.declared import DeclaredItems, Row
 from albireo.model.instant import SECOND
 from albireo.model.position import EpochEntry
 from albireo.node.history import hot as content_of
-from albireo.node.history.errors import HistoryDamaged
+from albireo.node.history import rows as rows_of
+from albireo.node.history.errors import HistoryDamaged, MergeAbandoned
 from albireo.node.history.files import parquet
+from albireo.node.history.files.branches import BranchCutter, CutFiles
 from albireo.node.history.files.entries import entry_of
-from albireo.node.history.hot import HotContent, Row
+from albireo.node.history.hot import HotContent
 
 FOLDER: Final = "history"
 RETIRED_GRACE_NS: Final = 600 * SECOND
@@ -73,8 +76,8 @@ class HistoryStore:
     def __init__(self, root: Path, manifest: Manifest, previous: Manifest | None, files: FileSystem) -> None:
         self.root = root
         self.manifest = manifest
-        self.items: Mapping[int, Row] = {}
-        """Rows of the items file by item id."""
+        self.declared = DeclaredItems({})
+        """Items by the items file."""
         self._previous = previous
         self._files = files
         self._known_folders: set[Path] = set()
@@ -98,7 +101,7 @@ class HistoryStore:
         manifest = newest or previous or Manifest(node=node)
         store = cls(root, manifest, previous, files)
         leftovers = store._remove_leftovers()
-        store.items = store._load_items()
+        store.declared = store._load_items()
         if newest is None and previous is None and not quarantine:
             problem = ""  # A node's first start.
         return store, OpenReport(leftovers, problem, quarantine)
@@ -114,17 +117,20 @@ class HistoryStore:
         Raises:
             OSError: of the disk; the history is as it was, try again later.
         """
-        items = dict(self.items) | {known.item_id: content_of.item_row(known) for known in content.items}
+        declared = self.declared.with_news(content.items)
         holes = [self._placed(hole) for hole in content.holes]
         entries: list[FileEntry] = []
+        cutter = BranchCutter(self.root, self._files, self.make_folder, self.manifest.generation + 1)
         try:
-            for entry in chain(self._write_content(content, items), self._write_gaps(holes)):
+            for entry in chain(self._write_content(content, declared), self._write_gaps(holes)):
                 entries.append(msgspec.structs.replace(entry, log_id=log_id))  # noqa: PERF401  # Kept when it fails.
+            cut = self._cut(cutter, content.forks)
         except OSError:
-            self.discard(entries)
+            self.discard([*entries, *cutter.made])
             raise
+        entries += cut.living
         manifest = self.manifest
-        gone = manifest.of_kind(FileKind.ITEMS) if items != self.items else []
+        gone = [*(manifest.of_kind(FileKind.ITEMS) if declared is not self.declared else []), *cut.gone]
         changed = msgspec.structs.replace(
             manifest,
             log_id=log_id,
@@ -134,18 +140,31 @@ class HistoryStore:
             files=(*(entry for entry in manifest.files if entry not in gone), *entries),
             retired=(*manifest.retired, *(Retired(path=entry.path, since_ns=wall_ns) for entry in gone)),
             holes=(*manifest.holes, *holes),
+            cut_off=(*manifest.cut_off, *cut.dead),
+            filled=manifest.filled + bool(cut.gone),
         )
-        self._replace_manifest(changed, entries, wall_ns)
-        self.items = items
+        self._replace_manifest(changed, [*entries, *cut.dead], wall_ns)
+        self.declared = declared
         return self.manifest
+
+    def _cut(self, cutter: BranchCutter, forks: Sequence[int]) -> CutFiles:
+        """Take the rows of branches that the log left out of the files. Gaps of holes are no records of a log."""
+        if not forks:
+            return CutFiles()
+        of_holes = {hole.gap for hole in self.manifest.holes}
+        return cutter.cut([one for one in self.manifest.files if one.path not in of_holes], min(forks))
 
     def replace(self, inputs: Sequence[FileEntry], outputs: Sequence[FileEntry], wall_ns: int) -> Manifest:
         """List `outputs` (already durable) instead of `inputs`.
 
         Raises:
             OSError: of the disk; the history is as it was, the outputs are removed.
+            MergeAbandoned: an input is not listed any more; as above.
         """
         gone = {entry.path for entry in inputs}
+        if not gone <= {entry.path for entry in self.manifest.files}:
+            self.discard(outputs)
+            raise MergeAbandoned
         retired = (Retired(path=entry.path, since_ns=wall_ns) for entry in inputs)
         changed = msgspec.structs.replace(
             self.manifest,
@@ -202,22 +221,22 @@ class HistoryStore:
     def files(self) -> FileSystem:
         return self._files
 
-    def _write_content(self, content: HotContent, items: Mapping[int, Row]) -> Iterator[FileEntry]:
+    def _write_content(self, content: HotContent, declared: DeclaredItems) -> Iterator[FileEntry]:
         generation = self.manifest.generation + 1
-        for (node, day), table in self._by_node_and_day(content, items).items():
+        for (node, day), table in self._by_node_and_day(content, declared).items():
             yield from self._write_samples(node, day, table, content, generation)
         yield from self._write_rows(FileKind.GAPS, content.gaps, content, generation)
         yield from self._write_rows(FileKind.EVENTS, content.events, content, generation)
-        if items != self.items:
-            yield self._write_items(items, generation)
+        if declared is not self.declared:
+            yield self._write_items(declared, generation)
 
-    def _by_node_and_day(self, content: HotContent, items: Mapping[int, Row]) -> dict[tuple[str, str], pa.Table]:
+    def _by_node_and_day(self, content: HotContent, declared: DeclaredItems) -> dict[tuple[str, str], pa.Table]:
         """Samples by the partition they belong to. An item that nobody declared counts as the node's own."""
         own = self.manifest.node
         foreign: dict[str, list[int]] = {}
-        for item_id, row in items.items():
-            if row["node"] != own:
-                foreign.setdefault(str(row["node"]), []).append(item_id)
+        for item_id, versions in declared.versions.items():
+            if versions[-1]["node"] != own:
+                foreign.setdefault(str(versions[-1]["node"]), []).append(item_id)
         days: dict[str, list[content_of.Chunk]] = {}
         for chunk in content.chunks:
             days.setdefault(chunk.day, []).append(chunk)
@@ -255,7 +274,7 @@ class HistoryStore:
         for row in rows:
             days.setdefault(content.day_of_row(row), []).append(row)
         for day, some in days.items():
-            table = (content_of.gaps_table if kind is FileKind.GAPS else content_of.events_table)(some)
+            table = (rows_of.gaps_table if kind is FileKind.GAPS else rows_of.events_table)(some)
             path = file_path(kind, self.manifest.node, day, parquet.span(table, "sequence"), generation)
             sequences = parquet.ints(table, "sequence")
             table = table.take(np.argsort(sequences, kind="stable"))  # A fork stands before what followed it.
@@ -269,7 +288,7 @@ class HistoryStore:
 
     def _write_gaps(self, holes: Sequence[Hole]) -> Iterator[FileEntry]:
         for hole in holes:
-            table = content_of.gaps_table([content_of.hole_row(hole)])
+            table = rows_of.gaps_table([rows_of.hole_row(hole)])
             yield self._write(FileKind.GAPS, hole.gap, table, (self.manifest.node, day_of(hole.to_ns)), hole.to_ns)
 
     def _write(
@@ -286,9 +305,9 @@ class HistoryStore:
         written = parquet.write(self._files, target, kind, table)
         return entry_of(kind, path, table, partition, written, sealed_ns, sequences)
 
-    def _write_items(self, items: Mapping[int, Row], generation: int) -> FileEntry:
+    def _write_items(self, declared: DeclaredItems, generation: int) -> FileEntry:
         path = items_path(generation)
-        table = content_of.items_table(items.values())
+        table = pa.Table.from_pylist(declared.rows(), schema=ITEMS)
         self.make_folder(self.root / path)
         written = parquet.write(self._files, self.root / path, FileKind.ITEMS, table)
         return FileEntry(
@@ -303,6 +322,7 @@ class HistoryStore:
             last_sequence=0,
             size_bytes=written.size_bytes,
             content_crc=written.crc,
+            footer_crc=written.footer_crc,
         )
 
     def _replace_manifest(self, changed: Manifest, made: Sequence[FileEntry], wall_ns: int) -> None:
@@ -354,9 +374,9 @@ class HistoryStore:
 
     def _remove_leftovers(self) -> int:
         """Remove files that no manifest lists; returns how many."""
-        listed = {entry.path for entry in self.manifest.files} | {one.path for one in self.manifest.retired}
-        if self._previous is not None:
-            listed |= {entry.path for entry in self._previous.files}
+        kept = [self.manifest] if self._previous is None else [self.manifest, self._previous]
+        listed = {entry.path for manifest in kept for entry in (*manifest.files, *manifest.cut_off)}
+        listed |= {one.path for one in self.manifest.retired}
         removed = 0
         for pattern in ("*.parquet", "*.tmp"):
             for path in self.root.rglob(pattern):
@@ -371,18 +391,18 @@ class HistoryStore:
             return 0  # The file is still there, or gone already: the next start looks again.
         return 1
 
-    def _load_items(self) -> Mapping[int, Row]:
-        """Rows of the items file of the manifest, or of the previous one. With neither the items come again from the
+    def _load_items(self) -> DeclaredItems:
+        """Items by the items file of the manifest, or of the previous one. With neither they come again from the
         log."""
         for manifest in (self.manifest, self._previous):
             entries = manifest.of_kind(FileKind.ITEMS) if manifest else []
             if entries:
                 try:
-                    table = parquet.read(self.root, [entries[0].path], [field.name for field in ITEMS])
+                    table = parquet.read(self.root, entries[:1], [field.name for field in ITEMS])
                 except HistoryDamaged:
                     continue
-                return {row["item_id"]: row for row in table.to_pylist()}
-        return {}
+                return DeclaredItems.of_rows(table.to_pylist())
+        return DeclaredItems({})
 
 
 def read_manifest(root: Path) -> Manifest:

@@ -19,6 +19,7 @@ from albireo.codec.history import SCHEMAS, FileEntry, FileKind, Hole, file_path,
 from albireo.machine.history.aggregate import Ints
 from albireo.node.history.errors import FileRefused, HistoryDamaged, MergeAbandoned
 from albireo.node.history.files import parquet
+from albireo.node.history.files.branches import living_rows
 from albireo.node.history.files.entries import TIMES
 from albireo.node.history.files.merging import KEYS, PartialsTail, open_writer
 from albireo.node.history.files.store import HistoryStore
@@ -77,6 +78,8 @@ class _Taker:
     def add(self, block: pa.Table) -> None:
         sequence = parquet.ints(block, "sequence")
         is_within = (sequence >= self._hole.first_sequence) & (sequence <= self._hole.last_sequence)
+        # A history of version 0.1.0 has rows of branches that its log left, too.
+        is_within &= living_rows(self._store.manifest.history, parquet.ints(block, "epoch"), sequence)
         if not is_within.any():
             return
         if not is_within.all():
@@ -119,6 +122,7 @@ class _Taker:
             last_sequence=max(last for _, last in self._sequences),
             size_bytes=written.size_bytes,
             content_crc=written.crc,
+            footer_crc=written.footer_crc,
             level=level if level in LEVELS else 0,
         )
 
@@ -160,7 +164,7 @@ def _check_bytes(aside: Path, entry: FileEntry) -> None:
 
 
 def _opened(aside: Path, entry: FileEntry) -> pq.ParquetFile:
-    file = parquet.open_file(aside.parent, aside.name)
+    file = parquet.open_file(aside.parent, msgspec.structs.replace(entry, path=aside.name))
     fault = _shape_fault(file, entry)
     if fault:
         file.close()

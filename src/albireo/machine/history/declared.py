@@ -1,0 +1,153 @@
+"""Declared items: each with its versions, and from when to when each of them was in force.
+
+A version begins when CORE appended the declaration, and ends with the next one of the item, or when the item was
+forgotten. So what a gap or a hold asks - whose item was it then, how soon was it stale - has the answer of that time,
+whatever was declared since.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from albireo.machine.history.trace import PLAIN_HOLDS, Holds, hold_limit_ns
+from albireo.model.bounded import INT64_MAX
+from albireo.model.instant import SECOND
+from albireo.model.item import KnownItem
+
+Row = dict[str, object]
+STALE_NS_MAX: Final = 2**62
+"""Longest stale time that is stored; no hold is as long."""
+VERSIONS_MAX: Final = 100
+"""Most versions kept of one item; the oldest are left out then."""
+_MOMENTS: Final = ("valid_from_ns", "valid_to_ns")
+WHOLE_NODE: Final = ("core", "history")
+"""Sources whose gaps without items touch every item of the node."""
+
+
+def item_row(known: KnownItem, valid_from_ns: int | None = None) -> Row:
+    """A declaration as a row of codec.history.ITEMS. `valid_from_ns` None: nobody knows since when."""
+    alarm = known.item.alarm
+    stale_s = None if alarm is None else alarm.stale_s
+    return {
+        "item_id": known.item_id,
+        "node": known.node,
+        "name": known.item.name,
+        "value_type": int(known.item.value_type),
+        "unit": known.item.unit,
+        "description": known.item.description,
+        "adapter": known.item.adapter,
+        "stale_ns": None if stale_s is None else int(min(stale_s * SECOND, STALE_NS_MAX)),
+        "valid_from_ns": valid_from_ns,
+        "valid_to_ns": None,
+    }
+
+
+class DeclaredItems:
+    """Versions of every item; it is replaced, never changed."""
+
+    def __init__(self, versions: Mapping[int, tuple[Row, ...]]) -> None:
+        self.versions = versions
+        """Versions by item id, oldest first; each item has one at least."""
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[Mapping[str, object]]) -> "DeclaredItems":
+        """From rows of codec.history.ITEMS, those of an item in the order of their beginnings.
+
+        A file of version 0.1.0 has no times and no stale times: one row per item, of whose begin nobody knows.
+        """
+        found: dict[int, tuple[Row, ...]] = {}
+        for row in rows:
+            whole: Row = {"stale_ns": None, "valid_from_ns": None, "valid_to_ns": None, **row}
+            item_id = row["item_id"]
+            assert isinstance(item_id, int)
+            found[item_id] = (*found.get(item_id, ()), whole)
+        return cls(found)
+
+    @property
+    def items(self) -> dict[int, Row]:
+        """The last version of each item, by id."""
+        return {item_id: versions[-1] for item_id, versions in self.versions.items()}
+
+    def rows(self) -> list[Row]:
+        """All versions, as they are stored."""
+        return [row for item_id in sorted(self.versions) for row in self.versions[item_id]]
+
+    def with_news(self, news: Sequence[Row]) -> "DeclaredItems":
+        """These items with later rows: declarations, and ends (`end_row`). The same object if they say nothing new."""
+        changed: dict[int, tuple[Row, ...]] = {}
+        for row in news:
+            item_id = row["item_id"]
+            assert isinstance(item_id, int)
+            before = changed.get(item_id, self.versions.get(item_id, ()))
+            after = _followed(before, row)
+            if after is not before:
+                changed[item_id] = after
+        return DeclaredItems({**self.versions, **changed}) if changed else self
+
+    def of_adapter(self, adapter: str) -> tuple[int, ...]:
+        """Ids of the items that are the adapter's now, rising."""
+        mine = (item_id for item_id, versions in self.versions.items() if _is_in_force(versions[-1], adapter))
+        return tuple(sorted(mine))
+
+    def touches(self, gap: Mapping[str, object], item_id: int) -> bool:
+        """Whether a row of codec.history.GAPS is about the item."""
+        item_ids = gap["item_ids"]
+        if isinstance(item_ids, list | tuple) and item_ids:
+            return item_id in item_ids
+        return gap["source"] in WHOLE_NODE or any(
+            row["adapter"] == gap["source"] and _covers(row, gap["node_ns"]) for row in self.versions.get(item_id, ())
+        )
+
+    def holds(self, item_id: int) -> Holds:
+        """Longest hold of the item's usable values."""
+        versions = self.versions.get(item_id, ())
+        if all(row["stale_ns"] is None for row in versions):
+            return PLAIN_HOLDS
+        return Holds(
+            np.array([_number(row["valid_from_ns"], 0) for row in versions], np.int64),
+            np.array([hold_limit_ns(_optional(row["stale_ns"])) for row in versions], np.int64),
+        )
+
+
+def end_row(item_id: int, at_ns: int) -> Row:
+    """The item was forgotten."""
+    return {"item_id": item_id, "valid_to_ns": at_ns}
+
+
+def _followed(before: tuple[Row, ...], row: Row) -> tuple[Row, ...]:
+    """The versions of an item with its next row."""
+    if "name" not in row:
+        return (*before[:-1], before[-1] | row) if before else before
+    if not before:
+        return (row,)
+    last = before[-1]
+    if last["valid_to_ns"] is None and _content(last) == _content(row):
+        return before
+    begin = row["valid_from_ns"]
+    ended = last if last["valid_to_ns"] is not None else last | {"valid_to_ns": begin}
+    if last["valid_from_ns"] == begin:
+        return (*before[:-1], row)
+    return (*before[:-1], ended, row)[-VERSIONS_MAX:]
+
+
+def _content(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in _MOMENTS}
+
+
+def _is_in_force(row: Row, adapter: str) -> bool:
+    return row["adapter"] == adapter and row["valid_to_ns"] is None
+
+
+def _covers(row: Row, at_ns: object) -> bool:
+    """Whether the version was in force at a time."""
+    at = _number(at_ns, 0)
+    return _number(row["valid_from_ns"], -INT64_MAX) <= at < _number(row["valid_to_ns"], INT64_MAX)
+
+
+def _number(value: object, otherwise: int) -> int:
+    return value if isinstance(value, int) else otherwise
+
+
+def _optional(value: object) -> int | None:
+    return value if isinstance(value, int) else None

@@ -1,0 +1,123 @@
+"""The table `_runs`: which versions of the tables belong together. Written last, so its newest run is whole.
+
+Each table is committed by itself, so a reader of two of them could see one a run older. Who wants them together takes
+the versions of one run from here. A run that is not here was ended between two commits: the next one has the same
+input and its number, and leaves alone what that one committed, or it has another input and a number of its own.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from albireo.pipeline import delta
+from albireo.pipeline.delta import StagedFile, TableState, Watermark
+from albireo.pipeline.errors import OutputUnusable
+from albireo.pipeline.tables import Table
+
+RUNS: Final = Table(
+    name="_runs",
+    columns="""
+        run bigint, table string, version bigint, rows bigint, is_everything boolean, epoch bigint, sequence bigint,
+        complete_to_ns bigint, committed_ns bigint, start timestamp, mark string
+    """,
+)
+"""One table in one run. version: the one that belongs to the run; rows: of it; start: `committed_ns`, wall time;
+epoch, sequence, complete_to_ns: how far the history was taken in; mark: all that is remembered of it, JSON."""
+RUNS_KEPT: Final = 100
+"""Runs told of; files of old versions stay for a day, so older runs are a chronicle only."""
+
+Row = dict[str, Any]
+
+
+class RunsTable(msgspec.Struct, frozen=True, kw_only=True):
+    """The table as it was read."""
+
+    state: TableState
+    rows: list[Row]
+
+    @property
+    def newest(self) -> int:
+        """Number of the last whole run, 0 before the first."""
+        return max((row["run"] for row in self.rows), default=0)
+
+    def mark(self, run: int | None) -> Watermark | None:
+        """Watermark of a run; None for one that is not here, or of another format."""
+        for row in self.rows:
+            if row["run"] == run:
+                try:
+                    return msgspec.json.decode(row["mark"], type=Watermark)
+                except msgspec.DecodeError:
+                    return None
+        return None
+
+
+def read_runs(path: Path) -> RunsTable:
+    """The table `_runs`.
+
+    Raises:
+        OutputUnusable: it can't be read.
+    """
+    opened = delta.opened_table(path)
+    if opened is None:
+        return RunsTable(state=TableState(), rows=[])
+    try:
+        rows = opened.to_pyarrow_table().to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise OutputUnusable(
+            f"the table {path} can't be read ({error})", "move it away; the next run builds all tables anew"
+        ) from error
+    return RunsTable(state=delta.read_state(path), rows=rows)
+
+
+def number_of(
+    runs: RunsTable, states: Mapping[str, TableState], marks: Mapping[str, Watermark | None], mark: Watermark
+) -> int:
+    """Number of a run with this input: that of one that was ended between two commits, or the next.
+
+    Args:
+        marks: watermark of each table.
+    """
+    newest = max([runs.newest, *(one.run or 0 for one in states.values())])
+    begun = [name for name, one in states.items() if one.run == newest]
+    is_same = newest > runs.newest and all(marks[name] == mark for name in begun)
+    return newest if is_same else newest + 1
+
+
+def staged_runs(
+    folder: Path,
+    before: RunsTable,
+    run: int,
+    committed: Mapping[str, tuple[int, int]],
+    mark: Watermark,
+    now_ns: int,
+    *,
+    is_everything: bool,
+) -> list[StagedFile]:
+    """A file with the rows of the table after this run.
+
+    Args:
+        committed: version and rows of each table.
+    """
+    known = {
+        "run": run,
+        "is_everything": is_everything,
+        "epoch": mark.epoch,
+        "sequence": mark.sequence,
+        "complete_to_ns": mark.complete_to_ns,
+        "committed_ns": now_ns,
+        "start": now_ns // 1000,
+        "mark": msgspec.json.encode(mark).decode(),
+    }
+    new = [known | {"table": name, "version": version, "rows": rows} for name, (version, rows) in committed.items()]
+    kept = [row for row in before.rows if run - RUNS_KEPT < row["run"] < run]
+    folder.mkdir(parents=True)
+    schema = to_arrow_schema(RUNS.schema, timezone="UTC")
+    rows: Sequence[Row] = sorted([*kept, *new], key=lambda row: (row["run"], row["table"]))
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), folder / f"runs-{uuid.uuid4()}.parquet")
+    return delta.staged_files(folder)

@@ -1,0 +1,28 @@
+"""One round of `albireo drill bad-gateway`: a real node at twelve gateways whose units misbehave."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from albireo.drill.unruly import WORST
+
+pytestmark = [pytest.mark.drill, pytest.mark.slow]
+
+DRILL = [sys.executable, "-c", "from albireo.cli import main; main()", "drill", "bad-gateway"]
+
+
+def test_units_that_misbehave_cost_their_neighbours_nothing(tmp_path: Path) -> None:
+    directory = tmp_path / "drill"
+    command = [*DRILL, "--rounds", "1", "--json", "--keep", str(directory)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert ran.returncode == 0, ran.stderr
+    answer = json.loads(ran.stdout.splitlines()[-1])
+    (one,) = answer["rounds"]
+    assert (answer["fault"], answer["held"], one["restarts"]) == ("bad-gateway", True, 0)
+    assert {device["device"] for device in one["devices"]} == set(WORST)
+    assert {device["wrong"] + device["not_good"] + device["untrue"] for device in one["devices"]} == {0}
+    assert not [found for found in psutil.process_iter(["cmdline"]) if str(directory) in str(found.info["cmdline"])]

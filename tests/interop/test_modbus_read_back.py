@@ -1,0 +1,131 @@
+"""Read-back of a write, for every kind of item: what was written is compared, and nothing beside it."""
+
+import math
+import struct
+from pathlib import Path
+
+import pytest
+
+from albireo.field.kinds import Surroundings
+from albireo.field.modbus.adapter import create
+from albireo.model.command import Outcome
+from albireo.model.value import Value
+from albireo.runtime.actor.clock import boot_ns
+from tests.parts.field import LONG_MS, RawDevice, in_loop
+
+VERIFIED, MISMATCHED = Outcome.VERIFIED, Outcome.MISMATCHED
+BIT_3 = {"type": "bool", "bit": "3"}
+SWAPPED_BIT_3 = {**BIT_3, "word_order": "badc"}
+WHOLE = {"type": "bool"}
+COIL = {"kind": "coil"}
+TENTHS = {"type": "int16", "scale": "0.1"}
+TEXT = {"type": "string", "length": "8"}
+
+
+def words(layout: str, value: float) -> list[int]:
+    data = struct.pack(layout, value)
+    return list(struct.unpack(f">{len(data) // 2}H", data))
+
+
+def text(data: bytes) -> list[int]:
+    return list(struct.unpack(">4H", data.ljust(8, b"\0")))
+
+
+CASES: list[tuple[dict[str, str], Value, list[int], Outcome, object]] = [
+    (COIL, True, [1], VERIFIED, True),
+    (COIL, True, [0], MISMATCHED, False),
+    (COIL, False, [0], VERIFIED, False),
+    (COIL, False, [1], MISMATCHED, True),
+    # One bit of a register; its neighbours are the PLC's.
+    (BIT_3, True, [0x0008], VERIFIED, True),
+    (BIT_3, True, [0xFFFF], VERIFIED, True),
+    (BIT_3, True, [0x0001], MISMATCHED, False),
+    (BIT_3, True, [0xFFF7], MISMATCHED, False),
+    (BIT_3, False, [0x0000], VERIFIED, False),
+    (BIT_3, False, [0x0001], VERIFIED, False),
+    (BIT_3, False, [0xFFF7], VERIFIED, False),
+    (BIT_3, False, [0x0008], MISMATCHED, True),
+    ({"type": "bool", "bit": "0"}, True, [0x0001], VERIFIED, True),
+    ({"type": "bool", "bit": "0"}, True, [0xFFFE], MISMATCHED, False),
+    (SWAPPED_BIT_3, True, [0x0800], VERIFIED, True),
+    (SWAPPED_BIT_3, True, [0x0100], MISMATCHED, False),
+    (SWAPPED_BIT_3, True, [0x0008], MISMATCHED, False),
+    (SWAPPED_BIT_3, False, [0x0100], VERIFIED, False),
+    # A whole register is true if any bit is set: some devices show true as 0xFFFF, or as 0xFF00.
+    (WHOLE, True, [0x0001], VERIFIED, True),
+    (WHOLE, True, [0xFFFF], VERIFIED, True),
+    (WHOLE, True, [0xFF00], VERIFIED, True),
+    (WHOLE, True, [0x0000], MISMATCHED, False),
+    (WHOLE, False, [0x0000], VERIFIED, False),
+    (WHOLE, False, [0xFFFF], MISMATCHED, True),
+    ({**WHOLE, "word_order": "badc"}, True, [0x0001], VERIFIED, True),
+    # Numbers, register by register.
+    ({"type": "uint16"}, 1, [1], VERIFIED, 1),
+    ({"type": "uint16"}, 1, [0xFFFF], MISMATCHED, 0xFFFF),
+    ({"type": "int16"}, -1, [0xFFFF], VERIFIED, -1),
+    (TENTHS, 12.3, [123], VERIFIED, pytest.approx(12.3)),
+    (TENTHS, 12.3, [124], MISMATCHED, pytest.approx(12.4)),
+    ({"type": "uint32", "word_order": "cdab"}, 0x0001_0002, [2, 1], VERIFIED, 0x0001_0002),
+    ({"type": "uint32", "word_order": "cdab"}, 0x0001_0002, [1, 2], MISMATCHED, 0x0002_0001),
+    # The last step of a 64-bit integer, which no float can tell from the one before.
+    ({"type": "int64"}, 2**53 + 1, words(">q", 2**53 + 1), VERIFIED, 2**53 + 1),
+    ({"type": "int64"}, 2**53 + 1, words(">q", 2**53), MISMATCHED, 2**53),
+    ({"type": "int64", "scale": "2"}, 2.0**54, words(">q", 2**53 + 1), MISMATCHED, 2.0**54),
+    ({"type": "float32"}, 0.1, words(">f", 0.1), VERIFIED, pytest.approx(0.1)),
+    ({"type": "float32"}, 0.1, words(">f", 0.2), MISMATCHED, pytest.approx(0.2)),
+    ({"type": "float32"}, -0.0, words(">f", 0.0), VERIFIED, 0.0),
+    ({"type": "float32", "offset": "5"}, 5.0, words(">f", -0.0), VERIFIED, 5.0),
+    ({"type": "float32"}, 0.0, words(">f", 1e-45), MISMATCHED, pytest.approx(1e-45)),
+    ({"type": "float64", "word_order": "dcba"}, 1.5, [0, 0, 0, 0xF83F], VERIFIED, 1.5),
+    # A text ends at its first NUL; what a device leaves behind it is none of it.
+    (TEXT, "abc", text(b"abc"), VERIFIED, "abc"),
+    (TEXT, "abc", text(b"abc\0old"), VERIFIED, "abc"),
+    (TEXT, "abc", text(b"abcd"), MISMATCHED, "abcd"),
+    (TEXT, "", text(b"\0old"), VERIFIED, ""),
+]
+
+
+@pytest.mark.parametrize(("cells", "value", "held", "outcome", "read_back"), CASES)
+def test_a_read_back_compares_what_was_written(
+    cells: dict[str, str], value: Value, held: list[int], outcome: Outcome, read_back: object
+) -> None:
+    def respond(unit: int, function: int, request: bytes) -> bytes:
+        if function == 1:
+            return bytes([1, 1, held[0]])
+        if function == 3:
+            return bytes([3, 2 * len(held)]) + struct.pack(f">{len(held)}H", *held)
+        return bytes([function]) + request[: 6 if function == 22 else 4]
+
+    async def story() -> None:
+        row = {"name": "x", "kind": "holding", "address": "7", "writable": "true", **cells}
+        async with RawDevice(respond) as device:
+            url = f"tcp://127.0.0.1:{device.port}"
+            arguments = {"name": "a1", "url": url, "items": [row], "timeout_ms": LONG_MS}
+            adapter = create(arguments, Surroundings(Path(), boot_ns))
+            await adapter.connect()
+            written = await adapter.write(0, value, lambda: "")
+            assert (written.outcome, written.read_back) == (outcome, read_back)
+            await adapter.close()
+
+    in_loop(story)
+
+
+def test_no_number_read_back_is_a_mismatch() -> None:
+    """NaN equals nothing, itself included."""
+
+    def respond(unit: int, function: int, request: bytes) -> bytes:
+        return bytes([3, 4, 0x7F, 0xC0, 0, 0]) if function == 3 else bytes([function]) + request[:4]
+
+    async def story() -> None:
+        row = {"name": "x", "kind": "holding", "address": "7", "writable": "true", "type": "float32"}
+        async with RawDevice(respond) as device:
+            arguments = {"name": "a1", "url": f"tcp://127.0.0.1:{device.port}", "items": [row], "timeout_ms": LONG_MS}
+            adapter = create(arguments, Surroundings(Path(), boot_ns))
+            await adapter.connect()
+            written = await adapter.write(0, 1.0, lambda: "")
+            assert written.outcome is Outcome.MISMATCHED
+            assert isinstance(written.read_back, float)
+            assert math.isnan(written.read_back)
+            await adapter.close()
+
+    in_loop(story)

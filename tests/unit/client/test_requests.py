@@ -1,0 +1,125 @@
+"""Long answers of CORE through the client: piece by piece, from a version that knows no pieces, and 20,000 items."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from albireo.client import NodeRefused, connect, requests
+from albireo.client.conversation import Conversation
+from albireo.client.questions import NodeReply, Request
+from albireo.codec.pieces import PIECE_ENTRIES_MAX
+from albireo.model.item import Condition, DataItem, KnownItem, Reading
+from albireo.model.value import ItemId, ValueType
+from tests.parts.core_pair import aside
+from tests.parts.waiting import PATIENCE_S
+from tests.unit.client.test_client import lone
+from tests.unit.node.core.test_early_receipts import batch
+
+_Wanted = TypeVar("_Wanted")
+
+MANY = 20_000
+
+
+def known(number: int, name: str = "") -> KnownItem:
+    item = DataItem(name=name or f"item_{number}", value_type=ValueType.INT64)
+    return KnownItem(item_id=ItemId(number), node="root", item=item)
+
+
+def reading(number: int, name: str = "") -> dict[str, Any]:
+    name = f"root:{name or f'item_{number}'}"
+    return msgspec.to_builtins(Reading(item_id=number, name=name, value=number, quality=0, source_ns=0, node_ns=0))  # type: ignore[no-any-return]
+
+
+def piece(rows: Sequence[object], following: str = "") -> NodeReply:
+    return NodeReply({"next": following, "rows": msgspec.to_builtins(rows)})
+
+
+def played(conversation: Conversation[_Wanted], *answers: NodeReply | Exception) -> tuple[list[Request], _Wanted]:
+    """The requests of a conversation that is given these answers, and its result."""
+    asked = [next(conversation)]
+    try:
+        for answer in answers:
+            if isinstance(answer, Exception):
+                asked.append(conversation.throw(answer))
+            else:
+                asked.append(conversation.send(answer))
+    except StopIteration as ended:
+        return asked, ended.value
+    raise AssertionError(f"it asks on: {asked[-1]}")
+
+
+def test_all_items_come_in_pieces_and_are_sorted_by_name() -> None:
+    asked, found = played(
+        requests.items(["*"]),
+        piece([known(3, "c"), known(4, "a")], "4"),
+        piece([known(9, "b")]),
+        piece([reading(3, "c"), reading(4, "a")], "4"),
+        piece([reading(9, "b")]),
+    )
+    assert [one.name for one in found] == ["root:a", "root:b", "root:c"]
+    assert [one.reading.value for one in found] == [4, 9, 3]
+    assert [(one.what, one.arguments["cursor"]) for one in asked] == [
+        ("items", ""),
+        ("items", "4"),
+        ("read", ""),
+        ("read", "4"),
+    ]
+    assert {one.arguments["rows_max"] for one in asked} == {PIECE_ENTRIES_MAX}
+
+
+def test_a_name_is_asked_for_by_itself_and_a_missing_one_leaves_those_that_there_are() -> None:
+    asked, found = played(
+        requests.items(["b"]), NodeReply([msgspec.to_builtins(known(9, "b"))]), NodeReply([reading(9, "b")])
+    )
+    assert [one.arguments for one in asked] == [{"names": ["b"]}, {"names": ["root:b"]}]
+    assert [one.name for one in found] == ["root:b"]
+    asked, found = played(
+        requests.items(["b", "nothing"]),
+        NodeRefused("items", "no item nothing; `albireo items` lists them"),
+        piece([known(3, "a"), known(9, "b")]),
+        NodeReply([reading(9, "b")]),
+    )
+    assert [one.name for one in found] == ["root:b"]
+    with pytest.raises(StopIteration) as ended:
+        next(requests.items([]))
+    assert ended.value.value == []
+
+
+def test_a_node_that_knows_no_pieces_is_asked_for_all_at_once() -> None:
+    case = {"case_id": 7, "item_id": 3, "condition": Condition.HI.value, "severity": 500, "item": "root:a"}
+    asked, found = played(
+        requests.cases(include_closed=True),
+        NodeRefused("cases", "Object contains unknown field `cursor`"),
+        NodeReply([case]),
+    )
+    assert [one.arguments for one in asked[1:]] == [{"include_closed": True}]
+    assert [one.case_id for one in found] == [7]
+    with pytest.raises(NodeRefused, match="nothing is recorded"):
+        played(requests.cases(include_closed=True), NodeRefused("cases", "nothing is recorded"))
+
+
+@pytest.mark.slow
+def test_twenty_thousand_items_are_listed_and_read(tmp_path: Path) -> None:
+    names = [f"item_{number}" for number in range(MANY)]
+
+    def story() -> None:
+        with connect(tmp_path, timeout_s=PATIENCE_S) as client:
+            for first in range(0, MANY, 5_000):
+                some = [DataItem(name=one, value_type=ValueType.INT64) for one in names[first : first + 5_000]]
+                with client.producer(f"meter_{first}", some) as producer:
+                    producer.offer([batch(1)])
+                    assert producer.flush(PATIENCE_S)
+            assert client.items("item_7")[0].item.name == "item_7"
+            assert len(client.items("item_*")) == MANY
+            assert [one.name for one in client.items() if "item_" in one.name] == sorted(f"root:{one}" for one in names)
+            assert [one.name for one in client.read(names)] == [f"root:{one}" for one in names]
+
+    async def world() -> None:
+        async with lone(tmp_path):
+            await aside(story)
+
+    asyncio.run(world())
