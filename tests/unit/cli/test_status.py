@@ -88,6 +88,14 @@ def test_a_node_that_is_well_takes_four_lines() -> None:
             "p1 does not answer: is it on",
         ),
         (
+            {
+                "adapters": [
+                    {"name": "p1", "connected": False, "heard": False, "device": None, "trouble": "died: exit 3"}
+                ]
+            },
+            "the adapter p1 died: exit 3: albireo status -v",
+        ),
+        (
             {"adapters": [{"name": "p1", "connected": False, "heard": False, "device": None}]},
             "p1 is not heard: start it",
         ),

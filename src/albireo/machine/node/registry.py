@@ -182,6 +182,7 @@ class Registry:
                 continue
             # What is declared under the new name still says the old one, so that it is declared anew.
             self._declared[item.name] = self._declared.pop(item.was)
+            self._held_back.pop(item.was, None)
             renamed.append(
                 Audited(
                     at_ns=moment.wall,
