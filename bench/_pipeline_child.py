@@ -1,5 +1,7 @@
 """One way of `bench pipeline`, in a process of its own: `python -m bench._pipeline_child WAY ARGUMENTS`."""
 
+import contextlib
+import itertools
 import json
 import os
 import sys
@@ -14,19 +16,32 @@ def whole_run(history: str, out: str) -> dict[str, Any]:
     """A run as the command makes it, by its parts."""
     from albireo.pipeline import pipeline
 
-    begins = [("python", psutil.Process().create_time()), ("look and plan", time.time())]
+    begins = [("python", psutil.Process().create_time(), 0.0), ("look and plan", time.time(), cpu_s())]
     names = {"starting Spark": "Spark start", "seconds": "jobs", "minutes": "jobs", "gaps and alarms": "jobs"}
     names |= {"commit": "commits", "report": "report"}
 
     def progress(_done: int, _total: int, text: str) -> None:
         name = names.get(text)
-        if name is not None and name not in [known for known, _ in begins]:
-            begins.append((name, time.time()))
+        if name is not None and name not in [known for known, _, _ in begins]:
+            begins.append((name, time.time(), cpu_s()))
 
     answer = pipeline.run(Path(history), Path(out), progress=progress)
-    ends = [*(begin for _, begin in begins[1:]), time.time()]
-    parts = {name: round(end - begin, 3) for (name, begin), end in zip(begins, ends, strict=True)}
-    return {"parts": parts, "answer": answer}
+    begins.append(("", time.time(), cpu_s()))
+    parts, spent = {}, {}
+    for (name, wall, cpu), (_, wall_end, cpu_end) in itertools.pairwise(begins):
+        parts[name], spent[name] = round(wall_end - wall, 3), round(cpu_end - cpu, 3)
+    return {"parts": parts, "cpu": spent, "answer": answer}
+
+
+def cpu_s() -> float:
+    """Processor time of this process and of all below it, of those that have ended too."""
+    own = os.times()
+    spent = own.user + own.system + own.children_user + own.children_system
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            spent += times.user + times.system
+    return spent
 
 
 def lanes(history: str, out: str) -> dict[str, Any]:

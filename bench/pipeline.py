@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,9 +38,10 @@ SAMPLE_COUNT: Final = 20_000_000
 ITEM_COUNT: Final = 1_000
 DAYS: Final = 4
 NEW_SHARE: Final = 0.01
-START_NS: Final = 1_700_006_400 * SECOND
-"""A midnight."""
+END_NS: Final = 1_700_006_400 * SECOND + DAYS * DAY_NS - 3600 * SECOND
+"""An hour before a midnight."""
 SPAN_NS: Final = DAYS * DAY_NS - 3600 * SECOND
+"""Time in which SAMPLE_COUNT samples come; fewer come in less."""
 OPEN_FILES: Final = 8
 """Files of the day that is not closed yet."""
 SPREAD: Final = 1.5
@@ -63,7 +64,7 @@ def run(progress: Progress, samples: int = SAMPLE_COUNT) -> Result:
         lanes = child(progress, "lanes", history, str(data / "lanes"))
         first = child(progress, "full", history, out)
         different = compared(data)
-        write_news(store, samples, rows)
+        write_news(store, rows)
         some = child(progress, "full", history, out)
         nothing = child(progress, "full", history, out)
         demo = demonstrated(data / "demo", progress)
@@ -106,12 +107,15 @@ def cases(peers: dict[str, Times], lanes: Times, first: Times, some: Times, noth
     ]
 
 
-def some_of(times: Times, names: Sequence[str]) -> float:
+def some_of(times: Times, names: Iterable[str]) -> float:
     return float(sum(times[name] for name in names))
 
 
 def parts(name: str, times: Times) -> list[Case]:
-    return [case(f"{name}: {part}", "s", seconds) for part, seconds in times["parts"].items()]
+    """Times by the wall; in the place of a floor those of all processors."""
+    return [
+        case(f"{name}: {part}, beside its CPU time", "s", wall_s, times["cpu"][part]) for part, wall_s in times["parts"].items()
+    ]
 
 
 def differing(different: dict[str, int]) -> list[Case]:
@@ -210,29 +214,31 @@ def write_history(store: HistoryStore, samples: int, progress: Progress) -> int:
     rates = random.lognormal(0.0, SPREAD, ITEM_COUNT)
     sequence = 1
     entries = [write_items(store)]
-    known_ns = START_NS + round(SPAN_NS * (1 - NEW_SHARE))
-    for begin_ns, end_ns in spans(known_ns):
+    span_ns = SPAN_NS * samples // SAMPLE_COUNT
+    known_ns = END_NS - round(span_ns * NEW_SHARE)
+    for begin_ns, end_ns in spans(END_NS - span_ns, known_ns):
         progress(f"writing {day_of(begin_ns)}")
-        table = rows_between(random, rates, begin_ns, end_ns, sequence, samples)
+        table = rows_between(random, rates, begin_ns, end_ns, sequence)
         entries += write_day(store, table, day_of(begin_ns), (sequence, sequence + len(table) - 1))
         sequence += len(table)
     publish(store, entries, sequence - 1, known_ns)
     return sequence - 1
 
 
-def spans(known_ns: int) -> list[tuple[int, int]]:
+def spans(begin_ns: int, known_ns: int) -> list[tuple[int, int]]:
     """Times of the files: closed days whole, the open one in pieces."""
-    open_ns = known_ns - known_ns % DAY_NS
+    open_ns = max(begin_ns, known_ns - known_ns % DAY_NS)
     edges = [open_ns + (known_ns - open_ns) * index // OPEN_FILES for index in range(OPEN_FILES + 1)]
-    return [(ns, ns + DAY_NS) for ns in range(START_NS, open_ns, DAY_NS)] + list(itertools.pairwise(edges))
+    midnights = range(begin_ns - begin_ns % DAY_NS, open_ns - open_ns % DAY_NS, DAY_NS)
+    return [(max(ns, begin_ns), ns + DAY_NS) for ns in midnights] + list(itertools.pairwise(edges))
 
 
-def write_news(store: HistoryStore, samples: int, rows: int) -> None:
+def write_news(store: HistoryStore, rows: int) -> None:
     random = np.random.default_rng(4)
     rates = np.random.default_rng(3).lognormal(0.0, SPREAD, ITEM_COUNT)
-    begin_ns, end_ns = store.manifest.complete_to_ns, START_NS + SPAN_NS
-    table = rows_between(random, rates, begin_ns, end_ns, rows + 1, samples)
-    publish(store, write_day(store, table, day_of(begin_ns), (rows + 1, rows + len(table))), rows + len(table), end_ns)
+    begin_ns = store.manifest.complete_to_ns
+    table = rows_between(random, rates, begin_ns, END_NS, rows + 1)
+    publish(store, write_day(store, table, day_of(begin_ns), (rows + 1, rows + len(table))), rows + len(table), END_NS)
 
 
 def publish(store: HistoryStore, entries: Sequence[FileEntry], sequence: int, known_ns: int) -> None:
@@ -246,10 +252,10 @@ def publish(store: HistoryStore, entries: Sequence[FileEntry], sequence: int, kn
 
 
 def rows_between(
-    random: np.random.Generator, rates: np.ndarray[Any, Any], begin_ns: int, end_ns: int, sequence: int, samples: int
+    random: np.random.Generator, rates: np.ndarray[Any, Any], begin_ns: int, end_ns: int, sequence: int
 ) -> pa.Table:
     """A Poisson process for each item; values as a PLC gives them, a few of them bad."""
-    counts = random.poisson(rates / rates.sum() * samples * (end_ns - begin_ns) / SPAN_NS)
+    counts = random.poisson(rates / rates.sum() * SAMPLE_COUNT * (end_ns - begin_ns) / SPAN_NS)
     item_id = np.repeat(np.arange(1, ITEM_COUNT + 1), counts)
     count = len(item_id)
     source_ns = begin_ns + random.integers(0, (end_ns - begin_ns) // 1_000_000, count) * 1_000_000

@@ -34,10 +34,6 @@ pytestmark = pytest.mark.slow
 SIXTY = tuple(range(60))
 
 
-def asked_of(site: UnrulySite, units: set[int]) -> int:
-    return sum(one.unit in units for one in site.device.asked)
-
-
 @pytest.mark.parametrize("retries", [0, 1, 4])
 @pytest.mark.parametrize("manner", [silent, late(1.5 * TIMEOUT_S)], ids=["silent", "late"])
 def test_three_silent_units_in_a_row_cost_themselves_only(retries: int, manner: Manner) -> None:
@@ -46,15 +42,17 @@ def test_three_silent_units_in_a_row_cost_themselves_only(retries: int, manner: 
     async def story() -> None:
         manners = {1: manner, 2: manner, 3: manner, 4: honest, 5: honest}
         async with UnrulySite(manners, retries=retries) as site:
+            asked = 0
             for number in range(40):
+                asked = site.asked_of(1, 2, 3) if number == 4 else asked
                 if number % 10 == 9:
                     await site.lose()
                 shown = await site.poll()
                 assert {place[0] for place, value in shown.items() if value is not None} == {4, 5}
                 assert site.adapter.counters()["units_away"] == 3
             assert (site.losses, site.device.connections) == (0, 5)
-            # Each of the four that follow a new connection asks one of them; else it is one each five seconds.
-            assert site.recent_s(36) < 40 / 5 * TIMEOUT_S * 4
+            # Once in five seconds each, and once after each of the four new connections.
+            assert site.asked_of(1, 2, 3) - asked <= 3 * (36 / 5 + 4)
 
     run_steadily(story())
 
@@ -65,10 +63,10 @@ def test_thirty_silent_units_take_no_more_than_their_share_of_the_time() -> None
         async with UnrulySite(manners, dict.fromkeys(manners, (0,))) as site:
             assert (await site.poll())[31, 0] is not None
             began = site.now()
-            asked = asked_of(site, set(range(1, 31)))
+            asked = site.asked_of(*range(1, 31))
             for _ in range(60):
                 assert (await site.poll(period_s=0.2))[31, 0] is not None
-            waited_s = (asked_of(site, set(range(1, 31))) - asked) * TIMEOUT_S
+            waited_s = (site.asked_of(*range(1, 31)) - asked) * TIMEOUT_S
             assert 0 < waited_s <= (site.now() - began) / SECOND / AWAY_REST
             assert len({one.unit for one in site.device.asked[-200:]}) > 10, "each has its turn"
 
@@ -102,7 +100,7 @@ def test_a_gateway_that_is_slow_to_refuse_is_not_asked_for_every_block(code: int
                 shown = await site.poll()
                 assert {place[0] for place, value in shown.items() if value is not None} == {2}
             assert site.losses == 0
-            assert asked_of(site, {1}) <= 2 + 20 / (AWAY_RETRY_NS / SECOND)
+            assert site.asked_of(1) <= 2 + 20 / (AWAY_RETRY_NS / SECOND)
 
     run_steadily(story())
 
@@ -195,13 +193,33 @@ def test_a_device_that_refused_everything_is_read_again_soon_after_it_has_its_pr
             for _ in range(10):
                 shown = await site.poll()
                 assert {place[0] for place, value in shown.items() if value is not None} == {2}
+            asked = site.asked_of(1)
+            for _ in range(10):
+                await site.poll()
+            assert site.asked_of(1) == asked, "not before its time"
             assert site.adapter.counters()["refused_items"] == 60
-            assert site.recent_s(5) < TIMEOUT_S
             site.device.manners[1] = honest
             site.pass_s(REFUSED_RETRY_NS / SECOND)
             await site.poll()
             assert None not in (await site.poll()).values()
             assert site.adapter.counters()["refused_items"] == 0
+
+    run_steadily(story())
+
+
+def test_each_refused_address_has_its_turn_to_be_tried_again() -> None:
+    """Also those of the last unit, while the first one has more than there are polls in a minute."""
+
+    async def story() -> None:
+        everything = lacks(*range(256))
+        units = {1: tuple(range(110)), 2: SIXTY, 3: (0,)}
+        async with UnrulySite({1: everything, 2: everything, 3: honest}, units) as site:
+            for _ in range(10):
+                await site.poll()
+            site.device.manners[2] = honest
+            for _ in range(180):
+                shown = await site.poll()
+            assert {place[0] for place, value in shown.items() if value is not None} == {2, 3}
 
     run_steadily(story())
 
@@ -229,7 +247,7 @@ def test_a_knock_finds_a_line_there_while_one_unit_answers(away: set[int]) -> No
             await site.adapter.connect()
             for _ in range(12):
                 await site.adapter.knock()
-            assert asked_of(site, away) < asked_of(site, {1, 2, 3} - away)
+            assert site.asked_of(*away) < site.asked_of(*{1, 2, 3} - away)
             for unit in manners:
                 site.device.manners[unit] = silent
             with pytest.raises(DeviceLost):

@@ -49,7 +49,6 @@ class UnrulySite:
         self._rows = rows_of(units or dict.fromkeys(manners, ADDRESSES))
         self._arguments = arguments
         self._ahead_s = 0.0
-        self._took_s: list[float] = []
         self._is_connected = False
 
     def now(self) -> Instant:
@@ -86,9 +85,7 @@ class UnrulySite:
             self.losses += 1
             await self.lose()
             shown = dict.fromkeys(self._places)
-        took_s = asyncio.get_running_loop().time() - began
-        self._took_s.append(took_s)
-        self.pass_s(max(0.0, period_s - took_s))
+        self.pass_s(max(0.0, period_s - (asyncio.get_running_loop().time() - began)))
         return shown
 
     async def lose(self) -> None:
@@ -101,9 +98,9 @@ class UnrulySite:
         holds = self.device.holds(*place)
         return 0 < value <= holds if place[1] == COUNTER else value == holds
 
-    def recent_s(self, polls: int) -> float:
-        """Time that the last `polls` took."""
-        return sum(self._took_s[-polls:])
+    def asked_of(self, *units: int) -> int:
+        """Requests to these units so far."""
+        return sum(one.unit in units for one in self.device.asked)
 
     def _shown(self, polled: Sequence[PolledColumns]) -> dict[tuple[int, int], int | None]:
         shown: dict[tuple[int, int], int | None] = dict.fromkeys(self._places)

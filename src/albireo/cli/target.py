@@ -195,7 +195,7 @@ def failure_of(error: "ClientError", place: Place) -> Failure:
     if isinstance(error, NodeUnreachable):
         is_here = isinstance(place, Path) and not isinstance(error, OutcomeUnknown)
         remedy = f"start it: albireo node run --data {place} ..." if is_here else error.remedy
-        return Failure(str(error) if is_here else error.cause, remedy, ExitCode.UNREACHABLE)
+        return Failure(error.cause, remedy, ExitCode.UNREACHABLE)
     return Failure(error.cause, error.remedy)
 
 

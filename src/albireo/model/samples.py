@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.model.value import Value, ValueType
+from albireo.model.value import EXACT, Value, ValueType
 
 
 class Strings(msgspec.Struct, frozen=True, eq=False):
@@ -46,10 +46,6 @@ class Strings(msgspec.Struct, frozen=True, eq=False):
 
 
 Column = NDArray[np.float64] | NDArray[np.int64] | NDArray[np.uint8] | Strings
-
-
-EXACT: Final = 2.0**53
-"""From this magnitude on a float64 is not every integer."""
 
 
 def narrowed(edge: NDArray[np.float64], towards: float) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ They stand apart from `model/samples.py` so that a process without samples (witn
 """
 
 from enum import IntEnum
-from typing import NewType
+from typing import Final, NewType
 
 import msgspec
 
@@ -23,6 +23,10 @@ class ValueType(IntEnum):
 
 Value = float | int | bool | str
 """A single value, used at the edges only (a command, a row of a table)."""
+
+
+EXACT: Final = 2.0**53
+"""From this magnitude on a float64 is not every integer."""
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ The tables' folder must be one file system that the driver and every task see; a
 Spec: ADR-0071, ADR-0171; Delta transaction protocol (add, remove, txn, commitInfo).
 """
 
+import contextlib
 import json
 from collections.abc import Sequence
 from datetime import timedelta
@@ -193,7 +194,8 @@ def cleaned(table: Path) -> None:
     hours = int(OLD_FILES_KEPT.total_seconds() // 3600)
     # Only asked: delta-rs would note in the log what it removes, and not sync that.
     for old in opened.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True):
-        (table / unquote(old)).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # The next run finds it again; this one has done its work.
+            (table / unquote(old)).unlink()
 
 
 def _table_files(opened: Any, partition_by: Sequence[str]) -> tuple[TableFile, ...]:

@@ -98,6 +98,8 @@ def test_a_node_that_is_well_takes_four_lines() -> None:
         ({"stats": {"problem": "no room"}}, "HISTORY IS AT RISK: no room"),
         ({"superseded": 2}, "2 times: a program goes on under a name that a later one has: end it"),
         ({"cases": {"open": 3, "unacked": 2}}, "2 alarms are not acknowledged: albireo cases list, then"),
+        ({"cases": {"open": 1, "unacked": 1}}, "1 alarm is not acknowledged: "),
+        ({"actors": None}, "the node's boot does not answer"),
         ({"log": {"admission": "", "lacks_to": 7}}, "STATE IS MISSING"),
     ],
 )
@@ -105,6 +107,12 @@ def test_each_thing_that_is_wrong_has_a_next_step(changes: dict[str, Any], text:
     lines = page_of(status(**changes)).lines()
     assert lines[3] == "What is wrong, and what to do:" and len(lines) == 5
     assert text in lines[4]
+
+
+def test_boot_is_not_missed_where_nobody_can_ask_it() -> None:
+    of_another_machine = status()
+    del of_another_machine["actors"]
+    assert page_of(of_another_machine).lines()[3:] == ["Nothing is wrong."]
 
 
 def test_a_node_that_records_nothing_is_not_safe() -> None:

@@ -12,6 +12,7 @@ from albireo.codec.history import (
     group_of,
     partials_path,
 )
+from albireo.machine.history.trace import HOLD_NS
 from albireo.model.position import EpochEntry, Position
 from albireo.pipeline.delta import Watermark
 from albireo.pipeline.plan import (
@@ -25,11 +26,10 @@ from albireo.pipeline.plan import (
     open_from_ns,
     plan,
 )
-from albireo.pipeline.rollup import HOLD_NS_MAX
 from tests.unit.pipeline.history_files import DAY0, LOG_ID, SECOND
 
 DAY = 86_400 * SECOND
-REACH = DAY + -(-HOLD_NS_MAX // DAY) * DAY
+REACH = DAY + -(-HOLD_NS // DAY) * DAY
 """Days from that of a new sample on which its hold can reach."""
 
 

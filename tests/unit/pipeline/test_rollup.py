@@ -132,6 +132,17 @@ def test_hours_are_the_same_from_minutes_as_from_samples(spark: SparkSession) ->
     assert_same(collected(rollup.coarser(minutes, tables.HOUR_NS, tables.ROLLUP_1H)), collected(hours))
 
 
+def test_sums_can_go_to_the_disk(spark: SparkSession) -> None:
+    """Sums by hash give no memory back; the window in the same stage then fails for want of some, from a million minutes
+    on. A test with as many would take a minute, so the plan is looked at."""
+    rows = on_spark(spark, FileKind.SAMPLES, samples_of(1)[:10])
+    points = rollup.held(rollup.points_of_samples(rows), KNOWN_TO)
+    frame = rollup.rollup(points, tables.MINUTE_NS, tables.ROLLUP_1MIN, from_ns=DAY_BEFORE, is_dense=True)
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert "SortAggregate" in plan
+    assert "HashAggregate" not in plan
+
+
 def test_a_wrong_clock_fills_no_table(spark: SparkSession) -> None:
     """One row in 1823, one in 2262: no overflow, and at most 31 days of minutes are held."""
     from tests.unit.pipeline.history_files import sample

@@ -100,10 +100,14 @@ def test_tables_are_what_duckdb_computes_and_stay_so(spark: SparkSession, tmp_pa
     assert answer["tables"]["gaps"] == len(plant.gaps)
     assert answer["tables"]["items"] == len(ITEMS)
     assert set(answer["tables"]) == {table.name for table in tables.TABLES}
-    before = versions(out)
-    again = run(tmp_path / "history", out, session=spark)
+    before, page = versions(out), Path(answer["report"]).stat().st_mtime_ns
+    again = run(tmp_path / "history", out)
     assert again["tables"] == answer["tables"]
     assert versions(out) == before
+    assert Path(answer["report"]).stat().st_mtime_ns == page, "nothing new is nothing to draw"
+    Path(answer["report"]).write_text(Path(answer["report"]).read_text().replace("run 1", "run 0"))
+    run(tmp_path / "history", out)
+    assert Path(answer["report"]).stat().st_mtime_ns != page
     assert sorted(path.name for path in out.iterdir()) == [".lock", "report.html", "tables"]
     assert together(out) == {1: before}
 

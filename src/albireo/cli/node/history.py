@@ -5,7 +5,7 @@ On its machine the files of a node are read, whether it runs or not; a node else
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -127,7 +127,10 @@ def _asked_here(data: Path, name: str, **options: Any) -> _Table:
     if not options["is_chosen"]:
         span = _since_its_begin(reader, item["item_id"], span, options["every_ns"])
     about = _about(f"{item['node']}:{item['name']}", item["unit"], span, options)
-    about |= {"complete_to_ns": reader.complete_to_ns, "gaps": reader.gaps(span, item["item_id"])}
+    about |= {
+        "complete_to_ns": reader.complete_to_ns,
+        "gaps": _of_item(reader.gaps(span, item["item_id"]), item["item_id"]),
+    }
     answer = _Table(about, _columns(_stored_table(reader, item, span, options), value_type_of(item), options))
     if not access.is_live:
         say("the node does not run: what is stored in files is shown")
@@ -161,7 +164,7 @@ def _asked_far(place: FarNode, name: str, **options: Any) -> _Table:
     if len(table) > RAW_ROWS_MAX:
         raise QueryRefused(f"more than {RAW_ROWS_MAX} rows; ask for a shorter range")
     about = _about(item.name, item.item.unit, span, options)
-    about |= {"complete_to_ns": complete_to_ns(table), "gaps": gaps}
+    about |= {"complete_to_ns": complete_to_ns(table), "gaps": _of_item(gaps, item.item_id)}
     return _Table(about, _columns(table, item.item.value_type, options), cut)
 
 
@@ -174,6 +177,11 @@ def _about(item: str, unit: str, span: TimeRange, options: dict[str, Any]) -> di
         "to_ns": span.to_ns,
         "every_ns": options["every_ns"],
     }
+
+
+def _of_item(gaps: Sequence[Mapping[str, Any]], item_id: int) -> list[dict[str, Any]]:
+    """The gaps without the other items that miss something then: there may be very many."""
+    return [{**row, "item_ids": [item_id] if row["item_ids"] else []} for row in gaps]
 
 
 def _since_its_begin(reader: StoredHistory, item_id: int, span: TimeRange, every_ns: int) -> TimeRange:

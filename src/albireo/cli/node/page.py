@@ -103,9 +103,10 @@ def _wrong(status: dict[str, Any], rows: list[MemberRow]) -> Iterator[Trouble]:
         )
     if closed := (status.get("door") or {}).get("closed_because"):
         yield Trouble(f"the door {status['door']['endpoint']} is closed, no program gets in: {closed}")
-    if status["actors"] is None:
+    actors = status.get("actors", ())  # Of a node on another machine nobody knows.
+    if actors is None:
         yield Trouble("the node's boot does not answer", "look at its log")
-    for one in status["actors"] or ():
+    for one in actors or ():
         if one["state"] != "running":
             yield Trouble(f"{one['name']} is {one['state']}: {one['cause']}", "it is started again; its log says why")
     yield from _devices(status)
@@ -117,7 +118,8 @@ def _wrong(status: dict[str, Any], rows: list[MemberRow]) -> Iterator[Trouble]:
             "end it, or give it a name of its own",
         )
     if unacked := status["cases"]["unacked"]:
-        yield Trouble(f"{unacked} alarms are not acknowledged", "albireo cases list, then albireo cases ack NUMBER")
+        alarms = "1 alarm is" if unacked == 1 else f"{unacked} alarms are"
+        yield Trouble(f"{alarms} not acknowledged", "albireo cases list, then albireo cases ack NUMBER")
 
 
 def _devices(status: dict[str, Any]) -> Iterator[Trouble]:

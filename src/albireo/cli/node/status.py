@@ -59,10 +59,14 @@ def command(place: Place, as_json: bool, verbose: bool, watch: bool) -> None:
 
 
 def gather(client: Client, place: Place) -> dict[str, Any]:
-    """Answers of CORE, boot, history and the other member; a part that does not answer is null, not a failure."""
+    """Answers of CORE, boot, history and the other member; a part that does not answer is null, not a failure.
+
+    Boot speaks with programs of its own machine only: nobody else has `actors`.
+    """
     status = client.status()
     status["data"] = str(place)
-    for part, what in (("boot", "actors"), ("history", "stats")):
+    parts = {"history": "stats"} | ({} if isinstance(place, FarNode) else {"boot": "actors"})
+    for part, what in parts.items():
         try:
             status[what] = client.ask(what, of=part, timeout_s=2.0)
         except ClientError:
@@ -107,7 +111,7 @@ def _show(status: dict[str, Any]) -> None:
         show(f"acquired to committed {commit['p50']:.1f} ms p50, {commit['p99']:.1f} ms p99")
     if text := door_text(status.get("door") or {}):
         show(text)
-    _show_actors(status["actors"] or [])
+    _show_actors(status.get("actors") or [])
     show_table(
         ("adapter", "device", "heard"),
         [(one["name"], device_text(one), f"{one['silent_ms']} ms ago") for one in status["adapters"]],

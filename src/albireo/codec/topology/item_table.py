@@ -17,9 +17,8 @@ import msgspec
 
 from albireo.codec.topology.mistakes import Findings, did_you_mean, shown
 from albireo.model.item import NAME_PATTERN, AlarmSettings, DataItem
-from albireo.model.samples import EXACT
 from albireo.model.topology import ITEMS_MAX
-from albireo.model.value import ValueType
+from albireo.model.value import EXACT, ValueType
 
 OWNER_COLUMN: Final = "adapter"
 """Column that names the adapter of a row, in a table of a whole node."""

@@ -124,14 +124,10 @@ class LearntBlock:
         self._answered, self._ranges = [], []
         self._see({index: BlockRefusal(index, index, quality, until) for index in range(len(self))})
 
-    def due(self, now: Instant, *, is_early: bool = False) -> BlockPart | None:
-        """A refused range whose time to be tried again has come: the one that waits for the longest time.
-
-        Args:
-            is_early: its time need not have come.
-        """
+    def due(self) -> tuple[Instant, BlockPart] | None:
+        """The refused range that is to be tried again next, and when; None: the device reads everything."""
         found = min((*self._blind.values(), *self._ranges), key=lambda one: one.until, default=None)
-        return None if found is None or not (is_early or found.until <= now) else self._part(found.first, found.last)
+        return None if found is None else (found.until, self._part(found.first, found.last))
 
     def item(self, index: int) -> BlockPart:
         """The request for one item."""

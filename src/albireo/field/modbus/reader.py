@@ -288,19 +288,24 @@ class LineReader:
         block.refused(part, BAD_NO_COMMUNICATION, Instant(self._now() + AWAY_RETRY_NS))
 
     async def _try_refused(self, line: _LinePoll) -> None:
-        """Ask for what was refused and is due, until one is refused again; or for anything, if nobody was asked yet."""
-        for block in self._blocks:
-            if self._units[block.device_id].is_away:
-                continue
-            while part := block.due(self._now(), is_early=not line.is_answered):
-                answer = await self._ask(part, tries=1)
-                line.is_answered |= not isinstance(answer, Silence)
-                if self._is_refused(answer, block, part):
-                    return
-                if not isinstance(answer, DataReply):
-                    self._is_silent(block, part)
-                    return
-                self._store(block, part, answer.data)
+        """Ask for what was refused and is due, oldest first, until one try is in vain; if nobody was asked, for any."""
+        while found := self._next_refused():
+            due, block, part = found
+            if line.is_answered and due > self._now():
+                return
+            answer = await self._ask(part, tries=1)
+            line.is_answered |= not isinstance(answer, Silence)
+            if self._is_refused(answer, block, part):
+                return
+            if not isinstance(answer, DataReply):
+                self._is_silent(block, part)
+                return
+            self._store(block, part, answer.data)
+
+    def _next_refused(self) -> tuple[Instant, LearntBlock, BlockPart] | None:
+        there = (one for one in self._blocks if not self._units[one.device_id].is_away)
+        refused = ((found[0], one, found[1]) for one in there if (found := one.due()))
+        return min(refused, key=lambda one: one[0], default=None)
 
     def _tries(self, unit: LineUnit, line: _LinePoll) -> int:
         return 1 if unit.is_away or line.is_silent else 1 + self._retries

@@ -16,8 +16,8 @@ from albireo.machine.fold.live import Live
 from albireo.model import quality as q
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, Condition, DataItem
-from albireo.model.samples import EXACT, narrowed
-from albireo.model.value import ValueType
+from albireo.model.samples import narrowed
+from albireo.model.value import EXACT, ValueType
 
 SLOTS: Final = tuple(Condition)
 """An item has at most one rule of each condition; the place of a condition here is its slot."""

@@ -244,6 +244,7 @@ class Historian:
             return
         self._actor.log.error("log_went_another_way", at=str(position), had=str(self._hot.position))
         self._hot.fork(position)
+        self._core.send(Ask(request_id=1, what="items"))  # Declarations of the branch that was left may be gone.
         self._pace.asked(self._actor.now())
         self._arm()
 
