@@ -251,7 +251,7 @@ class Chain(msgspec.Struct, frozen=True, eq=False):
         return slice(None) if self.starts is None else np.append(self.starts[1:], len(self.row)) - 1
 
     def shifted(self, first: Column1, own: Column1) -> Column1:
-        """What is in front of each sample: `first` in front of an item's first, else `own` of the one before."""
+        """Predecessor of each sample: `first` of an item's first one, else `own` of the one before."""
         if self.starts is None:
             return first
         found = np.empty_like(first)
