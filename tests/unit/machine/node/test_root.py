@@ -388,7 +388,7 @@ def test_item_that_left_the_table_before_the_level_was_raised_is_not_declared_ag
         world.step(LevelAgreed(level))
         world.sync()
     world.pass_time(2 * SECOND)
-    assert len([one for one in declared(world) if one.name == "count"]) == 1
+    assert [one.name for one in declared(world) if one.alarm is not None and one.alarm.frozen_s is not None] == []
 
 
 def test_an_item_that_left_the_table_is_out_of_service() -> None:
