@@ -6,7 +6,6 @@ Python object per sample.
 
 import itertools
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 import numpy as np
