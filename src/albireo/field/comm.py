@@ -136,7 +136,7 @@ class Comm:
         self._band = DeadBand(
             own,
             self._adapter.dead_bands,
-            np.array([_heartbeat_ns(one, self._config.heartbeat_ms) for one in own], np.int64),
+            np.array([heartbeat_of(one, self._config.heartbeat_ms) for one in own], np.int64),
             self._actor.wall_ns(),
         )
         self._run = run_of_start(self._actor.now(), secrets.randbits(RANDOM_BITS), self._run)
@@ -363,7 +363,7 @@ def _refusal(name: str, word: AppendRefused) -> str:
     return f"another adapter has the name {name!r}: {by}; what to do: give each a name of its own in the topology"
 
 
-def _heartbeat_ns(item: DataItem, heartbeat_ms: int) -> int:
+def heartbeat_of(item: DataItem, heartbeat_ms: int) -> int:
     """Longest time between two samples: four fit into the times by which CORE judges that polls no longer confirm the
     item, or confirm the same number for ever."""
     alarm = item.alarm

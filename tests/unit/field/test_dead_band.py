@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from albireo.field.comm import heartbeat_of
 from albireo.field.contract import PolledColumns
 from albireo.field.dead_band import GAP_ITEMS_MAX, DeadBand, PollNews
 from albireo.model.instant import SECOND, Instant, WallTime
@@ -186,6 +187,22 @@ def sent(one: DeadBand, *numbers: float, quality: int = GOOD, from_s: int = 0) -
             ]
         )
     return found
+
+
+@pytest.mark.parametrize(
+    ("alarm", "expected_s"),
+    [
+        (None, 10.0),
+        (AlarmSettings(hi=1.0), 10.0),
+        (AlarmSettings(stale_s=100.0), 10.0),
+        (AlarmSettings(stale_s=2.0), 0.5),
+        (AlarmSettings(stale_s=8.0, frozen_s=4.0), 1.0),
+    ],
+)
+def test_heartbeat_fits_four_times_into_the_times_by_which_an_item_is_judged(
+    alarm: AlarmSettings | None, expected_s: float
+) -> None:
+    assert heartbeat_of(DataItem(name="a", value_type=F, alarm=alarm), 10_000) == expected_s * SECOND
 
 
 def test_polls_stamped_by_the_node_have_one_time_and_those_of_a_device_two() -> None:

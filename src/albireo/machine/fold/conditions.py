@@ -335,8 +335,8 @@ class Conditions:
 
     def _chain(self, fresh: Fresh, is_asked: NDArray[np.bool_], slot: int) -> Chain:
         """Samples of the items that are asked for, and are known now, with the older ones of the batch before each."""
-        index, number, source_ns = fresh.chained(is_asked & fresh.is_usable & ~np.isnan(fresh.number))
-        return Chain(self.watched.rule_of[index, slot].astype(np.intp), number, source_ns)
+        index, number, source_ns, starts = fresh.chained(is_asked & fresh.is_usable & ~np.isnan(fresh.number))
+        return Chain(self.watched.rule_of[index, slot].astype(np.intp), number, source_ns, starts)
 
     def _judge_rates(self, chain: Chain, log_time: LogTime) -> None:
         if not len(chain.row):

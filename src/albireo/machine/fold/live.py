@@ -79,17 +79,22 @@ class Fresh(msgspec.Struct, frozen=True, eq=False):
     earlier: "EarlierRows | None" = None
     """Older rows of the same items in the same batch; None: there are none."""
 
-    def chained(self, is_asked: NDArray[np.bool_]) -> tuple[Rows, NDArray[np.float64], NDArray[np.int64]]:
-        """Index, number and source time of these rows, each behind the older usable ones of its item."""
+    def chained(self, is_asked: NDArray[np.bool_]) -> tuple[Rows, NDArray[np.float64], NDArray[np.int64], Rows | None]:
+        """Index, number and source time of these rows, each behind the older usable ones of its item.
+
+        Last the places at which each item begins; None: there is one row of each.
+        """
         index, number, source_ns = self.index[is_asked], self.number[is_asked], self.source_ns[is_asked]
-        if self.earlier is None or not len(index):
-            return index, number, source_ns
-        older = self.earlier.of(index)
+        older = self.earlier.of(index) if self.earlier is not None and len(index) else None
+        if older is None or not len(older[0]):
+            return index, number, source_ns, None
         index, number, source_ns = (
             np.concatenate([old, new]) for old, new in zip(older, (index, number, source_ns), strict=True)
         )
         order = np.argsort(index, kind="stable")
-        return index[order], number[order], source_ns[order]
+        index = index[order]
+        starts = np.flatnonzero(np.append(True, index[1:] != index[:-1]))
+        return index, number[order], source_ns[order], starts
 
 
 class EarlierRows(msgspec.Struct, frozen=True, eq=False):

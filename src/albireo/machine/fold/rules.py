@@ -5,7 +5,7 @@ The idea: one row per item x condition, and beside it, per item, flags that say 
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -36,6 +36,9 @@ IS_SUPPRESSOR: Final = 2
 IS_STALE: Final = 8
 HAS_FROZEN: Final = 16
 FLAGS: Final = HAS_RATE | IS_SUPPRESSOR | IS_STALE | HAS_FROZEN
+
+
+Column1 = TypeVar("Column1", NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_])
 
 
 class Rules(GrowingColumns):
@@ -233,24 +236,32 @@ INTERVALS_HELD: Final = 2
 
 
 class Chain(msgspec.Struct, frozen=True, eq=False):
-    """Samples in the sequence in which they are judged, those of one item side by side, at least one."""
+    """Samples in the sequence in which they are judged, those of one item side by side."""
 
     row: NDArray[np.intp]
     """Row of the rule."""
     number: NDArray[np.float64]
     source_ns: NDArray[np.int64]
+    starts: NDArray[np.intp] | None = None
+    """Places of the first sample of each item; None: there is one of each."""
 
     @property
-    def is_first(self) -> NDArray[np.bool_]:
-        """Mark the first sample of each item."""
-        marked = np.ones(len(self.row), np.bool_)
-        marked[1:] = self.row[1:] != self.row[:-1]
-        return marked
-
-    @property
-    def ends(self) -> NDArray[np.intp]:
+    def ends(self) -> NDArray[np.intp] | slice:
         """Places of the last sample of each item."""
-        return np.append(np.flatnonzero(self.is_first)[1:], len(self.row)) - 1
+        return slice(None) if self.starts is None else np.append(self.starts[1:], len(self.row)) - 1
+
+    def shifted(self, first: Column1, own: Column1) -> Column1:
+        """Predecessor of each sample: `first` of an item's first one, else `own` of the one before."""
+        if self.starts is None:
+            return first
+        found = np.empty_like(first)
+        found[1:] = own[:-1]
+        found[self.starts] = first[self.starts]
+        return found
+
+    def most(self, column: Column1) -> Column1:
+        """The largest of each item; of marks: whether any is set."""
+        return column if self.starts is None else np.maximum.reduceat(column, self.starts)
 
 
 class RateVerdicts(msgspec.Struct, frozen=True, eq=False):
@@ -266,42 +277,35 @@ class RateVerdicts(msgspec.Struct, frozen=True, eq=False):
 
 def rate_verdicts(rules: Rules, chain: Chain) -> RateVerdicts:
     """Judge each sample of the chain against the one before, and keep the last."""
-    row, number, source_ns, is_first = chain.row, chain.number, chain.source_ns, chain.is_first
-    before, before_ns = rules.before[row], rules.before_ns[row]
-    before[1:] = np.where(is_first[1:], before[1:], number[:-1])
-    before_ns[1:] = np.where(is_first[1:], before_ns[1:], source_ns[:-1])
-    starts, ends = np.flatnonzero(is_first), chain.ends
+    row, number, source_ns, ends = chain.row, chain.number, chain.source_ns, chain.ends
+    before, before_ns = chain.shifted(rules.before[row], number), chain.shifted(rules.before_ns[row], source_ns)
     # An infinite or a first value gives NaN or infinity, which is what the lines below expect.
     with np.errstate(invalid="ignore", over="ignore"):
         change = number - before
         size = np.fmin(np.abs(change), np.abs(change + rules.off[row]))
         # The mean rate falls to the limit this long after the sample before.
         steep_ns = size / rules.on[row] * SECOND
-    elapsed = time_between(source_ns, before_ns).astype(np.float64)
+    elapsed = time_between(source_ns, before_ns)
     can_judge = (source_ns > before_ns) & ~np.isnan(size)
     is_steep = can_judge & (steep_ns > elapsed)
-    last_ns = np.repeat(source_ns[ends], ends - starts + 1)
-    held = time_between(np.maximum(last_ns, before_ns), before_ns)
-    # Until then a sample after the same time would show that the value goes on, even if it came late.
-    holds_ns = np.maximum(steep_ns, (1 + INTERVALS_HELD) * elapsed)
-    left = np.where(is_steep, np.clip(holds_ns - held, 0, LONGEST_NS), 0)
+    left = np.zeros(len(row))
+    if is_steep.any():
+        last_ns = (
+            source_ns if chain.starts is None else np.repeat(source_ns[ends], np.diff(chain.starts, append=len(row)))
+        )
+        held = time_between(np.maximum(last_ns, before_ns), before_ns)
+        # Until then a sample after the same time would show that the value goes on, even if it came late.
+        holds_ns = np.maximum(steep_ns, (1.0 + INTERVALS_HELD) * elapsed)
+        left = np.where(is_steep, np.clip(holds_ns - held, 0, LONGEST_NS), 0)
     rows = row[ends]
     rules.before[rows], rules.before_ns[rows] = number[ends], source_ns[ends]
-    return RateVerdicts(
-        rows,
-        np.logical_or.reduceat(can_judge, starts),
-        np.logical_or.reduceat(is_steep, starts),
-        np.maximum.reduceat(left, starts),
-    )
+    return RateVerdicts(rows, chain.most(can_judge), chain.most(is_steep), chain.most(left))
 
 
 def frozen_verdicts(rules: Rules, chain: Chain, log_time: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Rows of a chain, and whether each number is the same for too long; keep the last of each."""
-    row, number, is_first = chain.row, chain.number, chain.is_first
-    before = rules.before[row]
-    before[1:] = np.where(is_first[1:], before[1:], number[:-1])
-    has_moved = np.logical_or.reduceat(number != before, np.flatnonzero(is_first))
-    ends = chain.ends
+    row, number, ends = chain.row, chain.number, chain.ends
+    has_moved = chain.most(number != chain.shifted(rules.before[row], number))
     rows = row[ends]
     rules.before[rows] = number[ends]
     rules.before_ns[rows[has_moved]] = log_time
