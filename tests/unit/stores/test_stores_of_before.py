@@ -4,6 +4,7 @@ The kept stores and what is in them: docs/formats/stores.md.
 """
 
 import json
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -39,11 +40,31 @@ def latest(name: str) -> Path:
 
 @pytest.mark.parametrize("archive", kept(), ids=named)
 def test_it_tells_what_it_told_the_release_that_wrote_it(archive: Path, tmp_path: Path) -> None:
-    """Every frame, the folds from the first one and from each snapshot, every row of the history, every promise."""
+    """Every frame, the folds from the first one and from each snapshot, every row of the history, every promise.
+
+    One answer differs on purpose: 0.1.0 counted a gap before an item's first sample as lost time of the item.
+    """
     wanted = wanted_of(archive)
     unpack(archive, tmp_path)
     asked = {item for node in wanted["nodes"].values() for item in node.get("history", {"items": ()})["items"]}
-    assert differences(wanted, told_of(tmp_path, sorted(asked))) == []
+    found = differences(wanted, told_of(tmp_path, sorted(asked)))
+    assert [one for one in found if not is_lost_before_the_first_sample(wanted, one)] == []
+
+
+LOST_BEFORE = re.compile(
+    r"/nodes/(?P<node>[^/]+)/history/items/(?P<item>.+)/(?P<aggregate>average|max)/(?P<column>bad_ns|quality)/"
+    r"(?P<index>\d+): (?P<now>\d+), it was \d+"
+)
+
+
+def is_lost_before_the_first_sample(wanted: dict[str, Any], difference: str) -> bool:
+    """Time in an interval that begins before the item's first sample, bad then, and not known now (ADR-0168)."""
+    one = LOST_BEFORE.fullmatch(difference)
+    if one is None:
+        return False
+    item = wanted["nodes"][one["node"]]["history"]["items"][one["item"]]
+    begin = item[one["aggregate"]]["start_ns"][int(one["index"])]
+    return begin <= min(item["raw"]["source_ns"]) and (one["column"] == "quality" or one["now"] == "0")
 
 
 def test_each_release_keeps_every_store() -> None:
