@@ -2,6 +2,7 @@
 
 import math
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,18 +43,18 @@ def agree(reader: StoredHistory, lives: Lives, item_id: int, chance: random.Rand
         average = averages(found, chosen)
         for index, start in enumerate(edges[:-1].tolist()):
             one = wanted.get(start, Bucket())
-            place = f"item {item_id}, every {every}, at {start}, only_raw {only_raw}: {life}"
-            assert (found.rows[index], found.good_rows[index]) == (one.rows, one.good_rows), place
-            assert found.good_ns[index] == one.time["good"], place
-            assert found.uncertain_ns[index] == one.time["uncertain"], place
-            assert found.bad_ns[index] == one.time["bad"] + one.time["lost"], place
+            place = partial("{}, every {}, at {}, only_raw {}: {}".format, item_id, every, start, only_raw, life)
+            assert (found.rows[index], found.good_rows[index]) == (one.rows, one.good_rows), place()
+            assert found.good_ns[index] == one.time["good"], place()
+            assert found.uncertain_ns[index] == one.time["uncertain"], place()
+            assert found.bad_ns[index] == one.time["bad"] + one.time["lost"], place()
             held_ns = sum(one.time[kind] for kind in usable)
             if held_ns and one.seen:
                 size = 1e-9 * one.size / (held_ns / SECOND)
-                assert abs(average[index] - one.integral / (held_ns / SECOND)) <= size, place
+                assert abs(average[index] - one.integral / (held_ns / SECOND)) <= size, place()
             for extreme, of in ((found.minimum, min), (found.maximum, max)):
                 value = float(extreme[index])
-                assert math.isnan(value) if not one.seen else value == float(of(one.seen)), place
+                assert math.isnan(value) if not one.seen else value == float(of(one.seen)), place()
 
 
 def story(chance: random.Random, tmp_path: Path, count: int, *, is_copied: bool) -> Lives:

@@ -5,7 +5,8 @@ the second one with rows that belong to days of the first.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +47,18 @@ def rows_by_item(out: Path, name: str) -> Iterator[tuple[int, list[Row]]]:
         begin += one["counts"]
 
 
-def same(row: Row, one: Bucket, place: str) -> None:
-    assert (row["rows"], row["good_rows"], row["first_ns"]) == (one.rows, one.good_rows, one.first_ns), place
+def same(row: Row, one: Bucket, place: Callable[[], str]) -> None:
+    """`place` is only called, and an item's life spelled out, where something differs."""
+    assert (row["rows"], row["good_rows"], row["first_ns"]) == (one.rows, one.good_rows, one.first_ns), place()
     found = (row["good_ns"], row["uncertain_ns"], row["bad_ns"], row["lost_ns"])
     time = one.time
-    assert found == (time["good"], time["uncertain"], time["bad"] + time["lost"], time["lost"]), place
-    assert abs(row["integral"] - one.integral) <= 1e-9 * one.size, place
+    assert found == (time["good"], time["uncertain"], time["bad"] + time["lost"], time["lost"]), place()
+    assert abs(row["integral"] - one.integral) <= 1e-9 * one.size, place()
     for name, of in (("minimum", min), ("maximum", max)):
         value = of(one.seen) if one.seen else None
-        assert row[name] == (None if value is None else float(value)), place
+        assert row[name] == (None if value is None else float(value)), place()
         is_large = isinstance(value, int) and abs(value) >= 2**53
-        assert row[f"{name}_i64"] == (value if is_large else None), place
+        assert row[f"{name}_i64"] == (value if is_large else None), place()
 
 
 def check_item(life: Life, known_to: int, rows: list[Row], width: int, name: str) -> int:
@@ -66,7 +68,7 @@ def check_item(life: Life, known_to: int, rows: list[Row], width: int, name: str
     wanted = buckets(life, known_to, [low, low + width, high])
     assert [row["bucket_ns"] for row in rows] == sorted(wanted), f"{name}: {life}"
     for row in rows:
-        same(row, wanted[row["bucket_ns"]], f"{name} at {row['bucket_ns']}: {life}")
+        same(row, wanted[row["bucket_ns"]], partial("{} at {}: {}".format, name, row, life))
     return len(rows)
 
 
@@ -105,6 +107,6 @@ def test_tables_and_answers_say_what_a_walker_sees(spark: SparkSession, tmp_path
         assert [row["bucket_ns"] for row in rows] == sorted({one.source_ns // second * second for one in life.rows})
         for row in rows:
             at = row["bucket_ns"]
-            same(row, buckets(life, lives.known_to, [at, at + second])[at], f"second {at}: {life}")
+            same(row, buckets(life, lives.known_to, [at, at + second])[at], partial("second {}: {}".format, at, life))
         checked += len(rows)
     assert checked > 100 * HISTORIES
