@@ -204,7 +204,8 @@ def demonstrated(data: Path, progress: Progress) -> Times:
     """Run over what a demo has recorded: two members of a pair, 30 seconds."""
     progress("demo")
     command = [sys.executable, "-c", "from albireo.cli import main; main()", "demo", "--for", DEMO_SECONDS]
-    subprocess.run([*command, "--json", "--no-pipeline", "--data", str(data)], stdout=subprocess.DEVNULL, check=True)
+    command += ["--json", "--no-pipeline", "--data", str(data)]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     (history,) = sorted(data.rglob(f"{FOLDER}/manifest.json"))[:1]
     return child(progress, "full", str(history.parent), str(data / "out"))
 

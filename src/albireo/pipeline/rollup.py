@@ -294,24 +294,20 @@ def rollup(points: DataFrame, width_ns: int, table: Table, *, from_ns: int, is_d
         from_ns: a multiple of `width_ns`; points before it only matter for what they hold.
         is_dense: also the buckets in which a value is only held.
     """
-    inside = with_inside(points)
     start = F.greatest(F.col("last_ns"), F.lit(from_ns))
     last = F.greatest(F.col("hold_end_ns") - 1, start)
-    first_bucket, last_bucket = floored(start, width_ns), floored(last, width_ns)
-    between = first_bucket + width_ns
+    first, last, second = floored(start, width_ns), floored(last, width_ns), floored(start, width_ns) + width_ns
     # Buckets that a hold fills alone are all alike: the first of them is summed, and stands for those up to the last.
-    buckets = [first_bucket, F.least(between, last_bucket), last_bucket] if is_dense else [first_bucket, last_bucket]
+    buckets = [first, F.least(second, last), last] if is_dense else [first, last]
     is_wanted = (F.col("is_row") & (F.col("first_ns") >= from_ns)) | (F.col("hold_end_ns") > from_ns)
     cut = (
-        inside.where(is_wanted)
-        .withColumns({"start_ns": start, "between_ns": between, "last_bucket_ns": last_bucket})
+        with_inside(points.where(is_wanted))
+        .withColumn("start_ns", start)
         .withColumn("bucket_ns", F.explode(F.array_distinct(F.array(*buckets))))
         .withColumns(_share(width_ns))
     )
-    stands_for = F.greatest(
-        "bucket_ns", F.when(F.col("bucket_ns") == F.col("between_ns"), F.col("last_bucket_ns") - width_ns)
-    )
-    summed = cut.groupBy("item_id", "bucket_ns").agg(*_sums(), F.max(stands_for).alias("alike_to_ns"))
+    alike_to = F.greatest("bucket_ns", F.when(F.col("bucket_ns") == second, last - width_ns))
+    summed = cut.groupBy("item_id", "bucket_ns").agg(*_sums(), F.max(alike_to).alias("alike_to_ns"))
     kept = summed.where("rows > 0" if not is_dense else "rows > 0 OR good_ns + uncertain_ns + bad_ns > 0")
     if is_dense:
         kept = kept.withColumn("bucket_ns", F.explode(F.sequence("bucket_ns", "alike_to_ns", F.lit(width_ns))))

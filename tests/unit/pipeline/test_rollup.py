@@ -133,8 +133,10 @@ def test_hours_are_the_same_from_minutes_as_from_samples(spark: SparkSession) ->
 
 
 def test_sums_can_go_to_the_disk(spark: SparkSession) -> None:
-    """Sums by hash give no memory back; the window in the same stage then fails for want of some, from a million minutes
-    on. A test with as many would take a minute, so the plan is looked at."""
+    """Sums by hash give no memory back; the window in the same stage then fails for want of some.
+
+    That takes a million minutes, and a test with as many takes too long, so the plan is looked at.
+    """
     rows = on_spark(spark, FileKind.SAMPLES, samples_of(1)[:10])
     points = rollup.held(rollup.points_of_samples(rows), KNOWN_TO)
     frame = rollup.rollup(points, tables.MINUTE_NS, tables.ROLLUP_1MIN, from_ns=DAY_BEFORE, is_dense=True)
