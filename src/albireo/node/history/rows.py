@@ -84,9 +84,6 @@ def act_row(header: FrameHeader, index: int, record: Audited | EpochGranted | No
             return event(header, index, kind="control", action="node_stopped") | {"at_ns": at_ns}
 
 
-_WITH_MESSAGE: Final = (Cause.RAISED, Cause.ACTIVATED)
-
-
 def case_row(header: FrameHeader, index: int, record: CaseChanged) -> Row:
     case = record.case
     return event(header, index, kind="case", action=record.cause) | {
