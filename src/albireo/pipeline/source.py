@@ -26,9 +26,7 @@ _NAMED_FILE: Final = re.compile(r"file:/+(?P<path>[^\s,'\"]+?\.parquet)")
 """Pattern by which Spark's errors name the file that a task could not read."""
 _VERIFY_PAGES: Final = "parquet.page.verify-checksum.enabled"
 _READ_BYTES: Final = 1 << 20
-_RESTORE: Final = (
-    "restore it from a backup, or move it away and start the node, which rebuilds what its log still holds"
-)
+RESTORE: Final = "restore it from a backup, or move it away and start the node, which rebuilds what its log still holds"
 _REPORT_TEXT_MAX: Final = 300
 """Characters of a foreign error's text that go into ours."""
 
@@ -48,6 +46,10 @@ class HistoryFolder(msgspec.Struct, frozen=True, kw_only=True):
 
     def path(self, entry: FileEntry) -> Path:
         return (self.pins or self.directory) / entry.path
+
+    def original(self, entry: FileEntry) -> Path:
+        """Path by which people know the file, pinned or not."""
+        return self.directory / entry.path
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -124,9 +126,9 @@ def check(history: HistoryFolder, entries: Sequence[FileEntry]) -> None:
                 while data := file.read(_READ_BYTES):
                     crc = crc32c(data, crc)
         except OSError as error:
-            raise SourceDamaged(path, f"can't be read ({error.strerror})", _RESTORE) from error
+            raise SourceDamaged(history.original(entry), f"can't be read ({error.strerror})", RESTORE) from error
         if crc != entry.content_crc:
-            raise SourceDamaged(path, "its bytes are not those that were written", _RESTORE)
+            raise SourceDamaged(history.original(entry), "its bytes are not those that were written", RESTORE)
         history.intact.add(entry.path)
 
 
@@ -166,7 +168,7 @@ def _named(text: str, history: HistoryFolder, log: Path) -> SourceDamaged | Outp
         return SourceDamaged(
             history.directory.absolute() / path.relative_to(root),
             "the file can't be read as Parquet of its kind",
-            _RESTORE,
+            RESTORE,
         )
     first = text.strip().splitlines()[0][:_REPORT_TEXT_MAX] if text.strip() else "no reason given"
     if "No space left on device" in text:

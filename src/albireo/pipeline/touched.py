@@ -16,7 +16,7 @@ from albireo.codec.history import FileKind, Manifest
 from albireo.machine.history.trace import HOLD_NS, hold_limit_ns
 from albireo.pipeline.errors import SourceDamaged
 from albireo.pipeline.plan import News, midnight
-from albireo.pipeline.source import HistoryFolder
+from albireo.pipeline.source import RESTORE, HistoryFolder
 from albireo.pipeline.tables import DAY_NS
 
 READ_ROWS: Final = 1 << 18
@@ -48,11 +48,10 @@ def longest_hold_ns(history: HistoryFolder) -> int:
     """
     longest = HOLD_NS
     for entry in history.entries(FileKind.ITEMS):
-        path = history.path(entry)
         try:
-            stale_ns = pq.read_table(path, columns=["stale_ns"], schema=stored.ITEMS)["stale_ns"]
+            stale_ns = pq.read_table(history.path(entry), columns=["stale_ns"], schema=stored.ITEMS)["stale_ns"]
         except (pa.ArrowException, OSError) as error:
-            raise SourceDamaged(path, f"can't be read ({error})", "restore it from a backup") from error
+            raise SourceDamaged(history.original(entry), f"can't be read ({error})", RESTORE) from error
         longest = max([longest, *(hold_limit_ns(one.as_py()) for one in stale_ns.unique())])
     return longest
 
@@ -65,7 +64,10 @@ def _days(history: HistoryFolder, one: News) -> set[int]:
     partials = _partials(history.manifest, entry.path)
     if kind is FileKind.SAMPLES and not one.is_copied and partials is not None:
         entry, kind = partials, FileKind.PARTIALS
-    return _read(history.path(entry), _COLUMNS[kind], one)
+    try:
+        return _read(history.path(entry), _COLUMNS[kind], one)
+    except (pa.ArrowException, OSError) as error:
+        raise SourceDamaged(history.original(entry), f"can't be read ({error})", RESTORE) from error
 
 
 def _partials(manifest: Manifest, samples_path: str) -> stored.FileEntry | None:
@@ -75,14 +77,11 @@ def _partials(manifest: Manifest, samples_path: str) -> stored.FileEntry | None:
 
 def _read(path: Path, columns: tuple[str, str], one: News) -> set[int]:
     days: set[int] = set()
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            for batch in file.iter_batches(READ_ROWS, columns=list(columns), use_threads=False):
-                ns, sequence = (batch.column(name).to_numpy() for name in columns)
-                is_new = np.zeros(len(batch), bool)
-                for low, high in one.sequences:
-                    is_new |= (sequence >= low) & (sequence <= high)
-                days.update(midnight(int(number) * DAY_NS) for number in np.unique(ns[is_new] // DAY_NS))
-    except (pa.ArrowException, OSError) as error:
-        raise SourceDamaged(path, f"can't be read ({error})", "restore it from a backup") from error
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        for batch in file.iter_batches(READ_ROWS, columns=list(columns), use_threads=False):
+            ns, sequence = (batch.column(name).to_numpy() for name in columns)
+            is_new = np.zeros(len(batch), bool)
+            for low, high in one.sequences:
+                is_new |= (sequence >= low) & (sequence <= high)
+            days.update(midnight(int(number) * DAY_NS) for number in np.unique(ns[is_new] // DAY_NS))
     return days
