@@ -39,7 +39,9 @@ class AlarmNews:
         self._edges = np.array([_edges(one) for one in alarms], np.float64).reshape(count, 2, 4)
         self._is_limited = np.isfinite(self._edges).reshape(count, 8).sum(axis=1) > 0
         self._has_limits = bool(self._is_limited.any())
-        self._low, self._high = np.full(count, -np.inf), np.full(count, np.inf)
+        # Nothing lies within the interval of a limited item before its first value.
+        self._low = np.where(self._is_limited, np.inf, -np.inf)
+        self._high = -self._low
         self._rate = np.array([np.inf if one.rate_per_s is None else one.rate_per_s for one in alarms])
         self._has_rates = bool(np.isfinite(self._rate).any())
         self._polled_float, self._polled_int = np.full(count, np.nan), np.zeros(count, np.int64)
@@ -119,7 +121,7 @@ class AlarmNews:
         """These values are sent: find between which edges each lies."""
         if not self._has_limits:
             return
-        limited = np.flatnonzero(self._is_limited[rows])
+        limited = np.flatnonzero((value < self._low[rows]) | (value > self._high[rows]))
         if not len(limited):
             return
         rows = rows[limited]
