@@ -1,8 +1,8 @@
 """Alarm rules as rows out of the standards, each a short story of one item and what is noted of it.
 
 Sources: ISA-18.2 (alarm states; 3.1 and annexes: dead band, on-delay, off-delay, latching, shelving, suppression by
-design, out of service, chattering, stale) and OPC UA Part 9, by clause. The text of ISA-18.2 is not open: its rows are
-ASSUMED from what is published of it, and so carry no clause.
+design, out of service, chattering, stale) and OPC UA Part 9 v1.05, by clause. The text of ISA-18.2 is not open: its
+rows are ASSUMED from what is published of it, and so carry no clause.
 
 A story is words with spaces between them:  12.5  a sample;  12.5?  under Bad;  12.5~  under Uncertain;  12.5!  under
 Bad_NoCommunication;  nan;  +3s +500ms  time;  off on  the suppressing item;  ann:ack  an operator's action.
