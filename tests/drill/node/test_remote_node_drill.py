@@ -139,7 +139,8 @@ def test_every_command_says_what_it_does_beside_the_node(plant: LonePlant) -> No
 
     for arguments in (["status"], ["items", "out"], ["cases", "list"], ["history", "out"], ["events"], ["watch"]):
         here, far = beside(*arguments), plant.done(*arguments)
-        assert here.keys() == far.keys(), arguments
+        of_boot = {"actors"} if arguments == ["status"] else set()
+        assert here.keys() - of_boot == far.keys(), "boot speaks with programs of its own machine only"
     assert [one for one in beside("cases", "list")["cases"] if one["item"] == "root:out"] == plant.cases_of_out()
 
 

@@ -67,12 +67,11 @@ def test_a_batch_that_is_none_is_refused_at_once(changed: dict[str, object], sai
         assert producer.offer([two]) == 1, "nothing of it was taken"
 
 
-def test_what_is_offered_between_two_waits_is_one_frame_and_has_one_receipt(tmp_path: Path) -> None:
+def test_what_is_offered_in_one_call_is_one_frame_and_has_one_receipt(tmp_path: Path) -> None:
     def rounds(producer: SampleProducer) -> list[Acknowledged]:
         receipts = []
         for first in (1, 33):
-            for value in range(first, first + 32):
-                last = producer.offer([batch(value)])
+            last = producer.offer([batch(value) for value in range(first, first + 32)])
             receipts.append(told(producer, last))
         return receipts
 
