@@ -31,7 +31,8 @@ VENV = ROOT / ".venv"
 MARKS = ROOT / "var"
 LAYERS = ("node", "spark", "dev")
 BYTES_WRITTEN = {"node": 400_000_000, "spark": 4_000_000_000, "dev": 680_000_000}
-"""Bytes that pip writes for what a layer adds, temporary ones included: the length of the progress bar. Measured."""
+"""Bytes that pip writes for what a layer adds, temporary ones included: the length of the progress bar. Measured;
+of `dev` that what it got since is added by its size."""
 LINES_KEPT = 30
 """Lines of pip's output shown after a failure."""
 

@@ -259,12 +259,12 @@ def held(points: DataFrame, known_to_ns: int) -> DataFrame:
     """Each point once, with `hold_end_ns`, and `place`, its number within the item. One shuffle.
 
     Args:
-        points: with `limit_ns`, from `with_limits`; without it everything holds for HOLD_NS at most.
+        points: with `limit_ns`, from `with_limits`.
     """
     in_order = Window.partitionBy("item_id").orderBy(*_ORDER)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     following = {name: F.lead(name).over(in_order) for name in _ORDER}
-    limit = F.col("limit_ns") if "limit_ns" in points.columns else F.lit(HOLD_NS)
+    limit = F.col("limit_ns")
     marked = points.withColumns(
         {
             "place": F.row_number().over(in_order),

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from albireo.codec import history as stored
 from albireo.codec.history import FileKind
 from albireo.machine.history import aggregate, intervals
-from albireo.machine.history.trace import AggregateSettings
+from albireo.machine.history.trace import HOLD_NS, AggregateSettings
 from albireo.model.instant import WALL_NS_MAX
 from albireo.pipeline import rollup, tables
 from tests.unit.pipeline.history_files import Row
@@ -42,6 +42,11 @@ def collected(frame: DataFrame) -> list[Row]:
     return sorted(rows, key=lambda row: (row["item_id"], row["bucket_ns"]))
 
 
+def held(points: DataFrame, known_to_ns: int) -> DataFrame:
+    """Points of items without a stale time."""
+    return rollup.held(points.withColumn("limit_ns", F.lit(HOLD_NS)), known_to_ns)
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize(
     ("width_ns", "one", "is_dense"),
@@ -56,7 +61,7 @@ def test_rollup_of_samples_is_what_duckdb_computes(
     items = on_spark(spark, FileKind.ITEMS, ITEMS)
     holes = rollup.points_of_gaps(on_spark(spark, FileKind.GAPS, gaps).withColumn("node", F.lit("root")), items)
     points = rollup.points_of_samples(on_spark(spark, FileKind.SAMPLES, repeated)).unionByName(holes)
-    frame = rollup.rollup(rollup.held(points, KNOWN_TO), width_ns, one, from_ns=DAY_BEFORE, is_dense=is_dense)
+    frame = rollup.rollup(held(points, KNOWN_TO), width_ns, one, from_ns=DAY_BEFORE, is_dense=is_dense)
     wanted = rollup_by_duckdb(
         table(FileKind.SAMPLES, rows),
         table(FileKind.GAPS, gaps),
@@ -74,7 +79,7 @@ def test_rollup_is_what_the_historian_answers(spark: SparkSession) -> None:
     rows = samples_of(3)
     points = rollup.points_of_samples(on_spark(spark, FileKind.SAMPLES, rows))
     frame = rollup.rollup(
-        rollup.held(points, KNOWN_TO), tables.MINUTE_NS, tables.ROLLUP_1MIN, from_ns=DAY_BEFORE, is_dense=True
+        held(points, KNOWN_TO), tables.MINUTE_NS, tables.ROLLUP_1MIN, from_ns=DAY_BEFORE, is_dense=True
     )
     found = {(row.item_id, row.bucket_ns): row for row in frame.collect()}
     edges = np.arange(BEGIN, BEGIN + 26 * tables.MINUTE_NS, tables.MINUTE_NS, dtype=np.int64)
@@ -117,16 +122,14 @@ def test_rollup_of_partials_is_that_of_samples(spark: SparkSession, late: bool) 
         on_spark(spark, FileKind.SAMPLES, [r for r in rows if r["item_id"] not in useless])
     )
     found, exact = (
-        rollup.rollup(
-            rollup.held(one, KNOWN_TO), tables.MINUTE_NS, tables.ROLLUP_1MIN, from_ns=DAY_BEFORE, is_dense=True
-        )
+        rollup.rollup(held(one, KNOWN_TO), tables.MINUTE_NS, tables.ROLLUP_1MIN, from_ns=DAY_BEFORE, is_dense=True)
         for one in (usable, wanted)
     )
     assert_same(collected(found), collected(exact))
 
 
 def test_hours_are_the_same_from_minutes_as_from_samples(spark: SparkSession) -> None:
-    points = rollup.held(rollup.points_of_samples(on_spark(spark, FileKind.SAMPLES, samples_of(5))), KNOWN_TO)
+    points = held(rollup.points_of_samples(on_spark(spark, FileKind.SAMPLES, samples_of(5))), KNOWN_TO)
     minutes = rollup.rollup(points, tables.MINUTE_NS, tables.ROLLUP_1MIN, from_ns=DAY_BEFORE, is_dense=True)
     hours = rollup.rollup(points, tables.HOUR_NS, tables.ROLLUP_1H, from_ns=DAY_BEFORE, is_dense=True)
     assert_same(collected(rollup.coarser(minutes, tables.HOUR_NS, tables.ROLLUP_1H)), collected(hours))
@@ -138,7 +141,7 @@ def test_sums_can_go_to_the_disk(spark: SparkSession) -> None:
     That takes a million minutes, and a test with as many takes too long, so the plan is looked at.
     """
     rows = on_spark(spark, FileKind.SAMPLES, samples_of(1)[:10])
-    points = rollup.held(rollup.points_of_samples(rows), KNOWN_TO)
+    points = held(rollup.points_of_samples(rows), KNOWN_TO)
     frame = rollup.rollup(points, tables.MINUTE_NS, tables.ROLLUP_1MIN, from_ns=DAY_BEFORE, is_dense=True)
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert "SortAggregate" in plan
@@ -152,7 +155,7 @@ def test_a_wrong_clock_fills_no_table(spark: SparkSession) -> None:
     rows = [sample(1, -(2**63), 1.0, 1), sample(1, BEGIN, 2.0, 2), sample(1, 2**63 - 1, 3.0, 3)]
     points = rollup.points_of_samples(on_spark(spark, FileKind.SAMPLES, rows))
     frame = rollup.rollup(
-        rollup.held(points, KNOWN_TO),
+        held(points, KNOWN_TO),
         tables.MINUTE_NS,
         tables.ROLLUP_1MIN,
         from_ns=-WALL_NS_MAX + (WALL_NS_MAX % tables.DAY_NS) - tables.DAY_NS,

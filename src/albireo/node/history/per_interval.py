@@ -12,7 +12,7 @@ from albireo.machine.history.declared import Row
 from albireo.machine.history.intervals import Intervals, averages, qualities
 from albireo.machine.history.trace import AggregateSettings
 from albireo.model.quality import SEVERITY_SHIFT
-from albireo.model.value import ValueType
+from albireo.model.value import EXACT, ValueType
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files import parquet
 from albireo.node.history.query import StoredHistory, TimeRange
@@ -21,8 +21,6 @@ from albireo.node.history.rows import value_type_of
 Column = NDArray[Any]
 
 RAW: Final = "raw"
-EXACT_BELOW: Final = 2**53
-"""Size of an integer from which not every double is exact."""
 _EXTREMES: Final = ("min", "max")
 _VALUES: Final[dict[str, Callable[[Intervals, AggregateSettings], Column]]] = {
     "average": averages,
@@ -84,7 +82,7 @@ def _exact(
     """Smallest or largest value of each interval that no double can be trusted with; null elsewhere."""
     doubles = found.minimum if name == "min" else found.maximum
     exact: list[int | None] = [None] * len(doubles)
-    large = np.flatnonzero(np.abs(doubles) >= EXACT_BELOW)
+    large = np.flatnonzero(np.abs(doubles) >= EXACT)
     item_id = item["item_id"]
     if value_type_of(item) is ValueType.INT64 and len(large) and isinstance(item_id, int):
         span = TimeRange(int(found.edges[large[0]]), int(found.edges[large[-1] + 1]))

@@ -23,7 +23,6 @@ COUNTER: Final = 250
 """Address of the register that counts how often it was read, in each unit."""
 UNIT_STEP: Final = 256
 _HEAD_BYTES: Final = 7
-_BITS: Final = (1, 2)
 _READS: Final = (1, 2, 3, 4)
 _EXCEPTION_BIT: Final = 0x80
 _RST_ON_CLOSE: Final = struct.pack("ii", 1, 0)
