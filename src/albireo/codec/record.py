@@ -2,6 +2,7 @@
 
     body     = producer_id:u64 producer_sequence:u64 payload          producer id: number of the producer's life
     payload  = sample columns (codec.samples)      stream samples, kinds FLOAT64 INT64 BOOL STRING
+             | frames of another node (codec.envelope)        kind ENVELOPE
              | msgpack array of `record_count` tagged maps    every other kind
 
 The producer builds the body and its CRC; the broker never decodes a payload to store or forward it. The first field of
@@ -37,6 +38,8 @@ class Stream(IntEnum):
     COMMAND = 4
     AUDIT = 5
     CONTROL = 6
+    BELOW = 7
+    """Records of the nodes below, in envelopes (codec.envelope)."""
 
 
 class Kind(IntEnum):
@@ -49,6 +52,8 @@ class Kind(IntEnum):
     RECORDS = 16
     REFERENCE = 17
     """Samples whose payload is in the private log of the member that took them (codec.reference)."""
+    ENVELOPE = 18
+    """Frames of the log of a node below, as they stand there (codec.envelope)."""
 
 
 class ItemDeclared(KnownItem, frozen=True, kw_only=True, tag="item"):
@@ -173,6 +178,27 @@ class AccessRevoked(msgspec.Struct, frozen=True, kw_only=True, tag="access_revok
     node: str = ""
 
 
+class OriginDeclared(msgspec.Struct, frozen=True, kw_only=True, tag="origin"):
+    """Records of this log of a node below lie here from now on, in envelopes with this index. Stream CONTROL."""
+
+    index: int
+    """Number of the origin in this log, above 0; never used for another one."""
+    node: str
+    origin_log: bytes
+    """Id of the origin's log: a wiped store of the same node is another origin."""
+
+
+class OriginForked(msgspec.Struct, frozen=True, kw_only=True, tag="origin_forked"):
+    """The origin's log went another way behind this position, such as one restored from a copy. Stream CONTROL.
+
+    What lies here of it above the position is a branch that was left; what comes from now on is the one that lives.
+    """
+
+    index: int
+    epoch: int
+    sequence: int
+
+
 Record = (
     ItemDeclared
     | GapFound
@@ -191,6 +217,8 @@ Record = (
     | FeatureRaised
     | AccessGranted
     | AccessRevoked
+    | OriginDeclared
+    | OriginForked
 )
 
 LEVELS: Final[dict[type[Record], int]] = {
@@ -211,10 +239,14 @@ LEVELS: Final[dict[type[Record], int]] = {
     FeatureRaised: 2,
     AccessGranted: 3,
     AccessRevoked: 3,
+    OriginDeclared: 3,
+    OriginForked: 3,
 }
 """Feature level that brought each kind of record (model/feature.py); a log below it holds none of that kind."""
 REFERENCE_LEVEL: Final = 2
 """Feature level that brought references (`Kind.REFERENCE`)."""
+ENVELOPE_LEVEL: Final = 3
+"""Feature level that brought envelopes (`Kind.ENVELOPE`)."""
 FROZEN_LEVEL: Final = 3
 """Feature level that brought the settings `frozen_s` and `counter_range` of an item, and so the condition `frozen`."""
 

@@ -34,6 +34,8 @@ from albireo.codec.record import (
     LowWater,
     Marked,
     NodeStopped,
+    OriginDeclared,
+    OriginForked,
     ProducerForgotten,
     ProducerOpened,
     Record,
@@ -49,13 +51,14 @@ from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.elsewhere import Elsewhere
 from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
+from albireo.machine.tree.origins import Enveloped, Origins, read_envelope
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 
-Content = SampleBatch | Sequence[Record]
+Content = SampleBatch | Enveloped | Sequence[Record]
 _SECTIONS: Final = ("dim", "conditions", "cases", "commands", "producers")
 _FEATURE: Final = "feature"
 """A section that only a log above the first level has: the software of that level knows no other sections."""
@@ -65,6 +68,7 @@ _AUDIT: Final = "audit"
 _GONE: Final = "gone"
 _HEARD: Final = "heard"
 _ACCESS: Final = "access"
+_ORIGINS: Final = "origins"
 """Sections that are left out while they are empty; 0.1.0 passes over all but the first."""
 
 
@@ -80,6 +84,7 @@ class Folds:
         self.producers = Producers()
         self.audit = AuditChain()
         self.access = AccessFold()
+        self.origins = Origins()
         self.log_time_ms = 0
         self.feature_level = self.cases.level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
@@ -150,6 +155,9 @@ class Folds:
             fresh = self.dim.fold_samples(content, header.last_sequence, log_time)
             self.conditions.fold_samples(fresh, log_time)
             return
+        if isinstance(content, Enveloped):
+            self.origins.fold(content)
+            return
         for offset, record in enumerate(content):
             self._fold_record(record, header.first_sequence + offset, header, log_time)
         declared = [record for record in content if isinstance(record, ItemDeclared)]
@@ -181,6 +189,8 @@ class Folds:
                 self.audit.fold(record, Position(header.epoch, sequence), header.log_id)
             case AccessGranted() | AccessRevoked():
                 self.access.fold(record)
+            case OriginDeclared() | OriginForked():
+                self.origins.fold_record(record)
             case GapFound() | EpochGranted() | NodeStopped() | Marked() | LowWater():
                 pass  # Facts for followers; no fold of CORE needs them.
             case _:
@@ -262,6 +272,8 @@ class Folds:
             whole.append((_HEARD, heard))
         if len(self.access):
             whole.append((_ACCESS, self.access.snapshot()))
+        if len(self.origins):
+            whole.append((_ORIGINS, self.origins.snapshot()))
         return chain(((name, one) for name, slices in sliced for one in slices), whole)
 
     def snapshot(self) -> dict[str, bytes]:
@@ -289,6 +301,7 @@ class Folds:
         self.producers = Producers.restore(sections["producers"], lives, heard, log_time_ms)
         self.audit = AuditChain.restore(sections.get(_AUDIT, b""))
         self.access = AccessFold.restore(sections.get(_ACCESS, b""))
+        self.origins = Origins.restore(sections.get(_ORIGINS, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
         self.cases.level = self.feature_level
@@ -325,7 +338,9 @@ def _raised_by(frame: Frame) -> int:
 
 
 def decode_content(header: FrameHeader, body: bytes | memoryview) -> Content:
-    """The payload of a frame: sample columns, or records."""
+    """The payload of a frame: sample columns, frames of another node, or records."""
+    if header.kind == Kind.ENVELOPE:
+        return read_envelope(header, body)
     if header.stream == Stream.SAMPLES and header.kind != Kind.RECORDS:
         return samples.decode_body(body, header.kind, header.record_count)
     return codec.decode_records(body, header.record_count)

@@ -12,9 +12,11 @@ import msgspec
 
 from albireo.codec import record, samples
 from albireo.codec.crc import crc32c
+from albireo.codec.frame import Origin
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import Kind, Record, Stream
 from albireo.machine.feed.leader import Pull
+from albireo.machine.tree.origins import Enveloped
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant, WallTime
 from albireo.model.log_view import LogView
@@ -61,8 +63,10 @@ class Draft(msgspec.Struct, frozen=True, eq=False):
     body_crc: int
     producer_id: int
     producer_sequence: int
-    content: SampleBatch | Sequence[Record]
+    content: SampleBatch | Enveloped | Sequence[Record]
     """The decoded payload: what was decoded to be checked is folded later without a second decoding."""
+    origin: Origin | None = None
+    """Place of the first record of an envelope in the log that it was written in; None: an own record."""
 
 
 class Send(msgspec.Struct, frozen=True, eq=False):

@@ -57,7 +57,7 @@ _VALUES: Final = frozenset(int(one) for one in ValueType)
 
 
 def entry_of(draft: Draft) -> Entry:
-    return Entry(draft.stream, draft.kind, draft.record_count, draft.body, draft.body_crc)
+    return Entry(draft.stream, draft.kind, draft.record_count, draft.body, draft.body_crc, origin=draft.origin)
 
 
 class PrivateLog:

@@ -1,0 +1,166 @@
+"""Origins: what this log holds of the logs of nodes below.
+
+One entry for each log whose records lie here in envelopes: where its copy ends, and the declarations by which its
+items are named. The values themselves are neither decoded nor kept: current ones are told by the state feed
+(mirror.py), past ones by the history.
+
+Spec: design/tree.md, Origins; ADR-0185.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from albireo.codec import record as codec
+from albireo.codec.envelope import open_envelope
+from albireo.codec.errors import DecodeError
+from albireo.codec.frame import FrameHeader
+from albireo.codec.record import ItemDeclared, ItemForgotten, Kind, OriginDeclared, OriginForked, Stream
+from albireo.model.item import KnownItem
+from albireo.model.position import BEGINNING, Position
+
+ORIGINS_MAX: Final = 4_096
+"""Most origins of one log: every node of the largest tree, with a few stores each."""
+TELLING: Final = frozenset({Stream.STATE, Stream.CONTROL})
+"""Streams whose records tell of items and of further origins."""
+
+Told = ItemDeclared | ItemForgotten | OriginDeclared
+
+
+class Enveloped(msgspec.Struct, frozen=True, eq=False):
+    """Content of an envelope, as far as the fold needs it."""
+
+    index: int
+    last: FrameHeader
+    """Header of the last frame inside."""
+    records: int
+    """Number of records inside."""
+    told: tuple[Told, ...]
+    unreadable: int = 0
+    """Number of frames inside of a kind that this version does not know."""
+
+
+class OriginCopy(msgspec.Struct, kw_only=True):
+    """One log of a node below, as far as its copy here goes."""
+
+    index: int
+    node: str
+    log_id: bytes
+    last: Position = BEGINNING
+    """Last record of the copy."""
+    last_crc: int = 0
+    """CRC of the header of the last frame of the copy; 0: there is none."""
+    complete_to_ns: int = 0
+    """The watermark: wall time at which the origin appended the last frame of the copy."""
+    records: int = 0
+    unreadable: int = 0
+    items: dict[int, KnownItem] = {}
+    """Declared items by id."""
+    origins: dict[int, tuple[str, bytes]] = {}
+    """Node and log id of the origins that lie in this origin's log, by their index there."""
+
+
+class Origins:
+    """The fold."""
+
+    def __init__(self) -> None:
+        self._by_index: dict[int, OriginCopy] = {}
+        self._by_log: dict[bytes, OriginCopy] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_index)
+
+    def __iter__(self) -> Iterator[OriginCopy]:
+        return iter(self._by_index.values())
+
+    def at(self, index: int) -> OriginCopy | None:
+        return self._by_index.get(index)
+
+    def of_log(self, log_id: bytes) -> OriginCopy | None:
+        """The origin with this log id."""
+        return self._by_log.get(log_id)
+
+    def of_node(self, node: str) -> OriginCopy | None:
+        """The origin of a node that was declared last: that of its present store."""
+        found = [one for one in self._by_index.values() if one.node == node]
+        return found[-1] if found else None
+
+    @property
+    def next_index(self) -> int:
+        return 1 + max(self._by_index, default=0)
+
+    def fold_record(self, record: OriginDeclared | OriginForked) -> None:
+        if isinstance(record, OriginForked):
+            origin = self._by_index.get(record.index)
+            if origin is not None:
+                origin.last, origin.last_crc = Position(record.epoch, record.sequence), 0
+            return
+        if record.index in self._by_index or record.origin_log in self._by_log or len(self) >= ORIGINS_MAX:
+            return
+        origin = OriginCopy(index=record.index, node=record.node, log_id=record.origin_log)
+        self._by_index[record.index] = self._by_log[record.origin_log] = origin
+
+    def fold(self, enveloped: Enveloped) -> None:
+        origin = self._by_index.get(enveloped.index)
+        if origin is None or enveloped.last.last <= origin.last:
+            return
+        origin.last, origin.last_crc = enveloped.last.last, enveloped.last.header_crc
+        origin.complete_to_ns = max(origin.complete_to_ns, enveloped.last.node_ns)
+        origin.records += enveloped.records
+        origin.unreadable += enveloped.unreadable
+        for one in enveloped.told:
+            match one:
+                case ItemDeclared(item_id=item_id) if one.node == origin.node:
+                    known = KnownItem(item_id=item_id, node=one.node, item=one.item, is_retired=one.is_retired)
+                    origin.items[item_id] = known
+                case ItemDeclared():
+                    origin.unreadable += 1  # No node declares items of another.
+                case ItemForgotten(item_ids=item_ids):
+                    for forgotten in item_ids:
+                        origin.items.pop(forgotten, None)
+                case OriginDeclared(index=index, node=node, origin_log=log_id):
+                    origin.origins[index] = (node, log_id)
+
+    def snapshot(self) -> bytes:
+        return msgspec.msgpack.encode(list(self._by_index.values()))
+
+    @classmethod
+    def restore(cls, section: bytes) -> "Origins":
+        """Inverse of `snapshot`; empty: there are none.
+
+        Raises:
+            DecodeError: the section is malformed.
+        """
+        self = cls()
+        if section:
+            try:
+                found = msgspec.msgpack.decode(section, type=list[OriginCopy])
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise DecodeError(0, f"snapshot: origins: {error}") from error
+            self._by_index = {one.index: one for one in found}
+            self._by_log = {one.log_id: one for one in found}
+        return self
+
+
+def read_envelope(header: FrameHeader, body: bytes | memoryview) -> Enveloped:
+    """The content of an envelope of the own log, whose CRC is checked.
+
+    Raises:
+        DecodeError: not an envelope, an empty one, or damage.
+    """
+    last: FrameHeader | None = None
+    records = unreadable = 0
+    told: list[Told] = []
+    for last, content in open_envelope(header, body):
+        records += last.record_count
+        if last.kind == Kind.RECORDS and last.stream in TELLING:
+            try:
+                found = codec.decode_records(content, last.record_count)
+            except DecodeError:
+                unreadable += 1
+                continue
+            told += [one for one in found if isinstance(one, Told)]
+    if last is None or header.origin is None:
+        raise DecodeError(0, "an empty envelope")
+    return Enveloped(header.origin.node, last, records, tuple(told), unreadable)

@@ -1,0 +1,145 @@
+"""Envelopes keep frames of another log untouched; the fold knows where each copy ends and how items are named."""
+
+import numpy as np
+import pytest
+
+from albireo.codec import samples
+from albireo.codec.envelope import encode_envelope, open_envelope
+from albireo.codec.errors import DecodeError
+from albireo.codec.frame import Frame, FrameHeader, Origin, body_crc, encode, seal
+from albireo.codec.record import ItemDeclared, ItemForgotten, Kind, OriginDeclared, OriginForked, Stream, encode_records
+from albireo.machine.fold.folds import Folds
+from albireo.machine.tree.origins import Origins
+from albireo.model.item import DataItem
+from albireo.model.position import Position
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
+
+LOG_ID = b"the log above..."
+SITE_LOG = bytes(range(16))
+SITE = "root/north"
+
+
+def inner(sequence: int, body: bytes, stream: Stream, kind: Kind, *, epoch: int = 3, count: int = 1) -> bytes:
+    """A frame of the site's log."""
+    header, _ = seal(
+        FrameHeader(SITE_LOG, epoch, sequence, count, stream, kind, len(body), body_crc(body), node_ns=sequence * 1_000)
+    )
+    return encode(Frame(header, body))
+
+
+def declared(sequence: int, item_id: int, name: str, node: str = SITE) -> bytes:
+    item = DataItem(name=name, value_type=ValueType.FLOAT64)
+    record = ItemDeclared(item_id=item_id, node=node, item=item)  # type: ignore[arg-type]
+    return inner(sequence, encode_records(0, 0, [record]), Stream.STATE, Kind.RECORDS)
+
+
+def sampled(sequence: int, count: int = 2) -> bytes:
+    times = np.arange(count, dtype=np.int64)
+    batch = SampleBatch(
+        value_type=ValueType.FLOAT64,
+        item_id=np.ones(count, np.uint32),
+        source_ns=times,
+        node_ns=times,
+        value=times.astype(np.float64),
+        quality=np.zeros(count, np.uint32),
+    )
+    return inner(sequence, samples.encode_body(1, sequence, batch), Stream.SAMPLES, Kind.FLOAT64, count=count)
+
+
+def own(sequence: int, body: bytes, kind: Kind, origin: Origin | None = None) -> Frame:
+    """A frame of the log above."""
+    stream = Stream.BELOW if kind is Kind.ENVELOPE else Stream.CONTROL
+    header = FrameHeader(LOG_ID, 1, sequence, 1, stream, kind, len(body), body_crc(body), origin=origin)
+    return Frame(seal(header)[0], body)
+
+
+def enveloped(sequence: int, first: int, *frames: bytes, epoch: int = 3) -> Frame:
+    return own(sequence, encode_envelope(b"".join(frames)), Kind.ENVELOPE, Origin(1, epoch, first))
+
+
+def introduced() -> Folds:
+    folds = Folds()
+    record = OriginDeclared(index=1, node=SITE, origin_log=SITE_LOG)
+    folds.replay(own(1, encode_records(0, 0, [record]), Kind.RECORDS))
+    return folds
+
+
+def test_frames_inside_an_envelope_are_those_of_the_origin_byte_for_byte() -> None:
+    frames = declared(7, 1, "co"), sampled(8, 5)
+    found = enveloped(2, 7, *frames)
+    inside = list(open_envelope(found.header, found.body, verify=True))
+    assert [encode(Frame(header, bytes(body))) for header, body in inside] == list(frames)
+
+
+def test_fold_knows_where_the_copy_ends_and_what_items_are_called() -> None:
+    folds = introduced()
+    folds.replay(enveloped(2, 7, declared(7, 1, "co"), sampled(8, 5)))
+    origin = folds.origins.of_node(SITE)
+    assert origin is not None
+    assert (origin.last, origin.records, origin.complete_to_ns) == (Position(3, 12), 6, 8_000)
+    assert [one.full_name for one in origin.items.values()] == ["root/north:co"]
+    assert len(folds.dim) == 0, "an item of another node became an own one"
+
+
+def test_repeated_envelope_changes_nothing() -> None:
+    folds = introduced()
+    folds.replay(enveloped(2, 7, declared(7, 1, "co"), sampled(8, 5)))
+    before = folds.snapshot()["origins"]
+    folds.replay(enveloped(3, 7, declared(7, 1, "other"), sampled(8, 5)))
+    assert folds.snapshot()["origins"] == before
+
+
+def test_item_of_another_node_is_not_taken_and_is_counted() -> None:
+    folds = introduced()
+    folds.replay(enveloped(2, 7, declared(7, 1, "co", node="root/south")))
+    origin = folds.origins.of_node(SITE)
+    assert origin is not None
+    assert (origin.items, origin.unreadable) == ({}, 1)
+
+
+def test_forgotten_item_goes() -> None:
+    folds = introduced()
+    forgotten = inner(8, encode_records(0, 0, [ItemForgotten(item_ids=(1,))]), Stream.STATE, Kind.RECORDS)
+    folds.replay(enveloped(2, 7, declared(7, 1, "co"), forgotten))
+    origin = folds.origins.of_node(SITE)
+    assert origin is not None
+    assert origin.items == {}
+
+
+def test_branch_of_a_lower_epoch_is_taken_behind_a_fork() -> None:
+    """A restored store begins an epoch that the branch that was left had long passed."""
+    folds = introduced()
+    folds.replay(enveloped(2, 7, sampled(7, 5), epoch=3))
+    fork = OriginForked(index=1, epoch=2, sequence=5)
+    folds.replay(own(3, encode_records(0, 0, [fork]), Kind.RECORDS))
+    body = encode_records(0, 0, [ItemForgotten(item_ids=(9,))])
+    folds.replay(enveloped(4, 6, inner(6, body, Stream.STATE, Kind.RECORDS, epoch=3), epoch=3))
+    origin = folds.origins.of_node(SITE)
+    assert origin is not None
+    assert origin.last == Position(3, 6)
+
+
+def test_snapshot_gives_the_same_fold() -> None:
+    folds = introduced()
+    folds.replay(enveloped(2, 7, declared(7, 1, "co"), sampled(8, 5)))
+    section = folds.snapshot()["origins"]
+    assert Origins.restore(section).snapshot() == section
+    assert "origins" not in Folds().snapshot()
+
+
+@pytest.mark.parametrize("cut", [0, 10, 17, 40, 200])
+def test_envelope_that_is_cut_short_is_refused(cut: int) -> None:
+    whole = enveloped(2, 7, declared(7, 1, "co"), sampled(8, 5))
+    folds = introduced()
+    folds.replay(Frame(whole.header, bytes(whole.body)[:cut]))
+    origin = folds.origins.of_node(SITE)
+    assert origin is not None
+    assert (folds.unreadable, origin.last) == (1, Position())
+
+
+def test_envelope_inside_an_envelope_is_refused() -> None:
+    nested = inner(7, encode_envelope(sampled(8)), Stream.BELOW, Kind.ENVELOPE)
+    found = enveloped(2, 7, nested)
+    with pytest.raises(DecodeError, match="does not belong here"):
+        list(open_envelope(found.header, found.body))
