@@ -17,8 +17,8 @@ from albireo.client.engine import log
 from albireo.client.errors import ClientClosed
 from albireo.client.inbox import Inbox
 from albireo.client.way import Target, Way
-from albireo.codec import samples
 from albireo.codec.errors import DecodeError
+from albireo.codec.feed_state import decode_state
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.machine.feed.follower import Deliver, Digested, Noted
 from albireo.machine.feed.roaming import Fed
@@ -30,7 +30,6 @@ from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
-from albireo.model.value import ValueType
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.lines import LineNews
 
@@ -212,7 +211,7 @@ class StateView:
 
     def _delivered(self, state: FeedState, raw: Sequence[bytes | memoryview]) -> None:
         try:
-            batches = decoded(state, raw)
+            batches = decode_state(state, raw)
         except DecodeError as error:
             log.warning("live view: a delta can't be read, so it begins anew: %s", error)
             self._perform(self._machine.restart(boot_ns()), ())
@@ -277,17 +276,3 @@ def matches(known: KnownItem, patterns: Sequence[str]) -> bool:
     """The full or the local name of the item is one of these, or fits a pattern with * and ?."""
     names = known.full_name, known.item.name
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in names)
-
-
-def decoded(state: FeedState, raw: Sequence[bytes | memoryview]) -> list[SampleBatch]:
-    """The sample columns that travel beside a `FeedState`.
-
-    Raises:
-        DecodeError: the parts do not fit their description.
-    """
-    if len(raw) != len(state.value_parts):
-        raise DecodeError(0, f"{len(raw)} parts, {len(state.value_parts)} described")
-    return [
-        samples.decode(part, ValueType(value_type), count)
-        for part, (value_type, count) in zip(raw, state.value_parts, strict=True)
-    ]
