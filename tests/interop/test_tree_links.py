@@ -12,6 +12,8 @@ from albireo.codec.frame import Frame, encode, frames
 from albireo.codec.record import Kind
 from albireo.log.log import Log
 from albireo.model import quality as q
+from albireo.model.item import DataItem
+from albireo.model.value import ValueType
 from tests.parts.core_pair import aside
 from tests.parts.lone import Program, asked_until
 from tests.parts.tree import TreeNode, only, tree_of
@@ -27,6 +29,14 @@ def read(program: Program, node: str, value: float) -> Any:
     return asked_until(
         program, lambda found: any(one["value"] == value for one in found), "read", node=node, names=(f"{node}:co",)
     )[0]
+
+
+def item_of(number: int) -> DataItem:
+    return DataItem(name=f"co_{number}", value_type=ValueType.FLOAT64)
+
+
+def sequence_of(row: Any) -> int:
+    return int(row["position"].partition(":")[2] or 0)
 
 
 def has_all(program: Program, node: str) -> Any:
@@ -68,5 +78,99 @@ def test_a_site_is_seen_above_at_once_and_copied_for_good(tmp_path: Path) -> Non
             there = copied(root.log, north.log.log_id)
             assert len(there) > 10_000
             assert own[: len(there)] == there, "the copy is not a prefix of the site's log, byte for byte"
+
+    asyncio.run(story())
+
+
+def test_a_site_two_levels_down_is_seen_and_copied_under_its_own_name(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
+
+    def story_of() -> Any:
+        nodes[PUMP].produce(ROWS)
+        nodes[NORTH].produce([(0, 7, 0.5, q.GOOD)])
+        with nodes[ROOT].program() as program:
+            assert read(program, PUMP, 300.0)["name"] == "root/north/pump:co"
+            assert read(program, NORTH, 0.5)["name"] == "root/north:co"
+            return asked_until(program, lambda rows: sequence_of(only(rows, PUMP)) > 300, "tree")
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up() as root, nodes[NORTH].core_up() as north, nodes[PUMP].core_up() as pump:
+            rows = await aside(story_of)
+            assert [one["node"] for one in rows] == [NORTH, PUMP]
+            for one in (north, pump):
+                there, own = copied(root.log, one.log.log_id), own_frames(one.log)
+                assert len(there) > 3_000
+                assert own[: len(there)] == there, f"the copy of {one.root.config.node} is no prefix of its own frames"
+
+    asyncio.run(story())
+
+
+def own_frames(log: Log) -> bytes:
+    """The frames of a log but for its envelopes."""
+    found = [Frame(*one) for one in frames(log.read_appended(0, 1 << 24))]
+    return b"".join(encode(Frame(one.header, bytes(one.body))) for one in found if one.header.kind != Kind.ENVELOPE)
+
+
+def test_whoever_restarts_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+    root, north = nodes[ROOT], nodes[NORTH]
+
+    def recorded(at: int) -> None:
+        north.produce([(0, at + row[1], row[2], q.GOOD) for row in ROWS], producer=f"boiler{at}", items=[item_of(at)])
+
+    def caught_up() -> Any:
+        with root.program() as program:
+            return has_all(program, NORTH)
+
+    async def story() -> None:
+        async with north.core_up() as site:
+            for at in range(3):
+                async with root.core_up() as above:
+                    await aside(partial(recorded, at))
+                    seen = await aside(caught_up)
+                await aside(partial(recorded, 10 + at))
+                assert seen["refused"] == 0
+            async with root.core_up() as above:
+                await aside(caught_up)
+                there, own = copied(above.log, site.log.log_id), own_frames(site.log)
+                assert own[: len(there)] == there
+                assert len(there) > 6 * 300 * 28
+        async with north.core_up() as site, root.core_up() as above:
+            await aside(partial(recorded, 20))
+            await aside(caught_up)
+            there, own = copied(above.log, site.log.log_id), own_frames(site.log)
+            assert own[: len(there)] == there
+
+    asyncio.run(story())
+
+
+def test_items_of_a_site_that_is_gone_stay_and_do_not_look_live(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+    root, north = nodes[ROOT], nodes[NORTH]
+
+    def recorded() -> None:
+        north.produce(ROWS)
+        with root.program() as program:
+            read(program, NORTH, 300.0)
+            has_all(program, NORTH)
+
+    def stale(quality: int, value: float | None) -> Any:
+        with root.program() as program:
+            wanted = {"node": NORTH, "names": ("co",)}
+            asked_until(program, lambda found: [one["quality"] for one in found] == [quality], "read", **wanted)
+            assert program.result("read", **wanted)[0]["value"] == value
+            return only(program.result("tree"), NORTH)
+
+    async def story() -> None:
+        async with root.core_up():
+            async with north.core_up():
+                await aside(recorded)
+            seen = await aside(partial(stale, q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE, 300.0))
+            assert seen["stale_since_ns"] > 0
+        async with root.core_up():
+            seen = await aside(partial(stale, q.BAD_WAITING_FOR_INITIAL_DATA, None))
+            assert seen["stale_since_ns"] == 0
+            async with north.core_up():
+                await aside(partial(stale, q.GOOD, 300.0))
 
     asyncio.run(story())

@@ -36,9 +36,8 @@ class TreeNode:
         self.node = node
         self.endpoint = f"tcp://127.0.0.1:{ports[node]}"
         parent = node.rpartition("/")[0]
-        uplink = (
-            UplinkArguments(parent=parent, endpoints={parent: f"tcp://127.0.0.1:{ports[parent]}"}) if parent else None
-        )
+        above = {parent: f"tcp://127.0.0.1:{ports[parent]}"} if parent else {}
+        uplink = UplinkArguments(parent=parent, endpoints=above) if above else None
         below = [one for one in nodes if one.rpartition("/")[0] == node]
         children = tuple(
             ChildConfig(node=one, places=(one,), nodes=tuple(two for two in nodes if two.startswith(f"{one}/")))

@@ -52,6 +52,8 @@ class PeerLinks:
     def send(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview]) -> bool:
         """Send to a sender; False: it is gone, or its queue is full."""
         link, rest = self._links[int.from_bytes(to[:NUMBER_BYTES], "big")], to[NUMBER_BYTES:]
+        if link.is_closed:  # A stop closes the links while the disk may still bring news.
+            return False
         if rest and not link.is_bound and isinstance(message, FeedMessage):
             message = msgspec.structs.replace(message, channel=int.from_bytes(rest, "big"))
         return link.send(message, raw, to=rest)
