@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from albireo.client import connect
 from albireo.codec.envelope import open_envelope
 from albireo.codec.frame import Frame, encode, frames
 from albireo.codec.record import Kind
@@ -17,6 +18,7 @@ from albireo.model.value import ValueType
 from tests.parts.core_pair import aside
 from tests.parts.lone import Program, asked_until
 from tests.parts.tree import TreeNode, only, tree_of
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -172,5 +174,34 @@ def test_items_of_a_site_that_is_gone_stay_and_do_not_look_live(tmp_path: Path) 
             assert seen["stale_since_ns"] == 0
             async with north.core_up():
                 await aside(partial(stale, q.GOOD, 300.0))
+
+    asyncio.run(story())
+
+
+def test_a_client_reads_and_watches_nodes_below_by_their_names(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
+
+    def story_of() -> None:
+        for number, node in enumerate(nodes.values()):
+            node.produce([(0, 5, float(number), q.GOOD)])
+        with nodes[ROOT].program() as program:
+            read(program, NORTH, 1.0)
+            read(program, PUMP, 2.0)
+        with connect(nodes[ROOT].endpoint) as client:
+            names = ["root/north/pump:co", "root:co", "north:co"]
+            assert [one.value for one in client.read(names)] == [2.0, 0.0, 1.0]
+            assert {one.name for one in client.items("*:co")} == {"root:co", "root/north:co", "root/north/pump:co"}
+            assert "root/north/pump:core/turn_ms" in {one.name for one in client.items("pump:*")}
+            changes = client.watch(["north:co", "pump:co"], timeout_s=PATIENCE_S)
+            first = next(changes)
+            assert first.is_whole
+            assert {one.name: one.value for one in first.readings} == {"root/north:co": 1.0, "root/north/pump:co": 2.0}
+            nodes[PUMP].produce([(0, 6, 2.5, q.GOOD)], producer="boiler")
+            seen = next(change for change in changes if change.readings)
+            assert [(one.name, one.value) for one in seen.readings] == [("root/north/pump:co", 2.5)]
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
+            await aside(story_of)
 
     asyncio.run(story())
