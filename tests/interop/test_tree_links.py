@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from albireo.client import connect
@@ -15,6 +16,9 @@ from albireo.log.log import Log
 from albireo.model import quality as q
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
+from albireo.node.core.actor import Core
+from albireo.node.core.housekeeping import Retention
+from albireo.node.history.actor import Historian
 from tests.parts.core_pair import aside
 from tests.parts.lone import Program, asked_until
 from tests.parts.tree import TreeNode, only, tree_of
@@ -203,5 +207,49 @@ def test_a_client_reads_and_watches_nodes_below_by_their_names(tmp_path: Path) -
     async def story() -> None:
         async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
             await aside(story_of)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("limit", [None, {"hold_bytes": 1 << 20}, {"hold_days": 0.0}], ids=["within", "size", "age"])
+def test_records_stay_for_the_parent_up_to_the_limits(tmp_path: Path, limit: dict[str, Any] | None) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+    root, north = nodes[ROOT], nodes[NORTH]
+    retention = Retention(keep_h=0.0, snapshot_every_s=1, parent=ROOT, **(limit or {}))
+    north.arguments = msgspec.structs.replace(north.arguments, retention=retention)
+
+    def recorded() -> None:
+        for at in range(10):
+            rows = [(0, 100_000 * at + n, float(n), q.GOOD) for n in range(10_000)]
+            north.produce(rows, producer=f"boiler{at}", items=[item_of(at)])
+
+    async def let_go(site: Core, historian: Historian, *followers: str) -> int:
+        """Have the followers acknowledge all, a snapshot saved, and what may go go; the first record then."""
+        historian._seal()
+        await historian._until_idle()
+        await site._house._save_snapshot()
+        sealed = historian._store.manifest.position.sequence
+        while any(site.root.feeds.leader.wanted_from(one) < sealed for one in followers):
+            await asyncio.to_thread(lambda: only_status(north))
+        site._house._prune(site.log.stats().size_bytes)
+        return site.log.begin_sequence
+
+    async def story() -> None:
+        async with north.core_up() as site, north.history_up() as historian:
+            await aside(recorded)
+            held = await let_go(site, historian, "history")
+            assert (held == 1) is (limit is None)
+            if limit is None:
+                async with root.core_up():
+                    await aside(partial(caught_up, root))
+                    assert await let_go(site, historian, "history", ROOT) > 1, "the parent has them, and they stay"
+
+    def caught_up(above: TreeNode) -> None:
+        with above.program() as program:
+            has_all(program, NORTH)
+
+    def only_status(node: TreeNode) -> None:
+        with node.program() as program:
+            program.result("status")
 
     asyncio.run(story())
