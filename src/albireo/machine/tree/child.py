@@ -171,6 +171,7 @@ class Child:
             return
         log_id = self.hello.log_id
         self._log = Follower(FollowerConfig(name=self._own_node, is_named=True), self._copier.end_of(log_id), log_id)
+        self._log.history = self._copier.epochs_of(log_id)
         self._under_way.clear()
         self._followed(self._log, self._log.step(LinkUp(), moment.now), (), moment, turn)
 

@@ -23,8 +23,8 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader, Origin, frames
 from albireo.codec.record import Kind, OriginDeclared, OriginForked, Stream
 from albireo.machine.node.turn import OWN_PRODUCER, Draft, Turn
-from albireo.machine.tree.origins import ORIGINS_MAX, TELLING, Enveloped, Origins, Told
-from albireo.model.position import BEGINNING, Position
+from albireo.machine.tree.origins import ORIGINS_MAX, Enveloped, Origins, Told, epochs_to, told_in
+from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 
 Bytes = bytes | memoryview
 
@@ -40,6 +40,8 @@ class CopyEnd(msgspec.Struct):
     """CRC of the header of the last frame; 0: not known."""
     origins: dict[int, tuple[str, bytes]]
     """Node and log id of the origins that lie in that log, by their index there."""
+    epochs: tuple[EpochEntry, ...] = ()
+    """Epochs that begin within the copy."""
 
 
 class Copier:
@@ -48,7 +50,7 @@ class Copier:
     def __init__(self, origins: Origins, body_bytes_max: int) -> None:
         self._body_bytes_max = body_bytes_max
         self._ends = {
-            one.log_id: CopyEnd(one.index, one.node, one.log_id, one.last, one.last_crc, dict(one.origins))
+            one.log_id: CopyEnd(one.index, one.node, one.log_id, one.last, one.last_crc, dict(one.origins), one.epochs)
             for one in origins
         }
         self._next_index = origins.next_index
@@ -60,6 +62,11 @@ class Copier:
         end = self._ends.get(log_id)
         return BEGINNING if end is None else end.last
 
+    def epochs_of(self, log_id: bytes) -> EpochHistory:
+        """Epochs of this log, as far as they begin within the copy."""
+        end = self._ends.get(log_id)
+        return EpochHistory() if end is None else EpochHistory.told(end.epochs) or EpochHistory()
+
     def forked(self, log_id: bytes, position: Position, turn: Turn) -> None:
         """The log went another way behind `position`: what follows is taken, whatever its epochs are."""
         end = self._ends.get(log_id)
@@ -68,6 +75,7 @@ class Copier:
                 Stream.CONTROL, [OriginForked(index=end.index, epoch=position.epoch, sequence=position.sequence)]
             )
             end.last, end.last_crc = position, 0
+            end.epochs = epochs_to(end.epochs, position.sequence)
 
     def take(self, child: str, log_id: bytes, chunk: Bytes, turn: Turn) -> str:
         """Draft what is new in a chunk of the child's log; returns the fault that ended it, empty: none."""
@@ -115,6 +123,7 @@ class _Run:
         self._last: FrameHeader
         self._records = self._unreadable = 0
         self._told: list[Told] = []
+        self._epochs: list[EpochEntry] = []
 
     def take(self, chunk: Bytes, turn: Turn, on_envelope: Callable[[FrameHeader, Bytes], None]) -> None:
         """Draft the frames of a chunk.
@@ -161,27 +170,29 @@ class _Run:
             self._first, self._begin = header, offset
         self._last, self._stop = header, offset + header.frame_bytes
         self._records += header.record_count
-        if header.kind == Kind.RECORDS and header.stream in TELLING:
-            try:
-                found = codec.decode_records(body, header.record_count)
-            except DecodeError:
-                self._unreadable += 1
-                return
-            self._told += [one for one in found if isinstance(one, Told)]
+        try:
+            told, epochs = told_in(header, body)
+        except DecodeError:
+            self._unreadable += 1
+            return
+        self._told += told
+        self._epochs += epochs
 
     def _draft(self, data: memoryview, turn: Turn) -> None:
         first, end = self._first, self._end
         if first is None:
             return
         body = encode_envelope(data[self._begin : self._stop])
-        content = Enveloped(end.index, self._last, self._records, tuple(self._told), self._unreadable)
+        epochs = tuple(self._epochs)
+        content = Enveloped(end.index, self._last, self._records, tuple(self._told), epochs, self._unreadable)
         origin = Origin(end.index, first.epoch, first.first_sequence)
         turn.append(Draft(Stream.BELOW, Kind.ENVELOPE, 1, body, crc32c(body), OWN_PRODUCER, 0, content, origin))
         end.last, end.last_crc = self._last.last, self._last.header_crc
         for one in self._told:
             if isinstance(one, OriginDeclared):
                 end.origins[one.index] = (one.node, one.origin_log)
-        self._first, self._told, self._records, self._unreadable = None, [], 0, 0
+        end.epochs += epochs
+        self._first, self._told, self._epochs, self._records, self._unreadable = None, [], [], 0, 0
 
 
 def _no_envelope(header: FrameHeader, _: Bytes) -> None:
