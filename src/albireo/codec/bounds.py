@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.model import message
 from albireo.model.bounded import INT64_MAX, INT64_MIN, TEXT_CHARS_MAX
 from albireo.model.instant import WALL_NS_MAX
 
@@ -59,6 +60,8 @@ def _objection(name: str, value: object) -> str:
             return _out_of_range(name, value, value)
         case str():
             return _too_long(name, len(value), TEXT_CHARS_MAX, "characters")
+        case bytes():
+            return _too_long(name, len(value), message.BODY_BYTES_MAX, "bytes")
         case tuple():
             found = _too_long(name, len(value), ENTRIES_MAX, "entries")
             return found or (_out_of_range(name, min(value), max(value)) if value else "")

@@ -16,6 +16,7 @@ from msgspec import Meta
 from albireo.codec.bounds import ENTRIES_MAX, MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
 from albireo.codec.errors import DecodeError
 from albireo.codec.pair_message import Carried, FoldsSent, Frames, PeerMessage, Question, RangeSent, Voted
+from albireo.codec.tree.letters import TreeMessage
 from albireo.model import bounded
 from albireo.model.case import Case
 from albireo.model.command import Receipt
@@ -437,7 +438,7 @@ AnyMessage = (
     | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive
     | ChildHello | Ask | Answer | Logged | Carry | HistoryTold | Carried
     | Question | Voted | PeerMessage | RoleTold | RoleAsked | WritesEnded
-    | VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp
+    | TreeMessage | VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp
 )  # fmt: skip
 
 OPEN: Final = (Ask, Answer, Logged, Frames, FoldsSent, RangeSent)

@@ -16,6 +16,18 @@ from typing import Final
 import msgspec
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.tree.records import (
+    LifeBegun,
+    LowTold,
+    MessageAccepted,
+    MessageDone,
+    MessageEnded,
+    MessageRecord,
+    MessageRefused,
+    MessageRequested,
+    MessageStopped,
+    OwnerHeard,
+)
 from albireo.model.case import Case
 from albireo.model.command import Command, Receipt
 from albireo.model.feature import FIRST_LEVEL
@@ -219,6 +231,7 @@ Record = (
     | AccessRevoked
     | OriginDeclared
     | OriginForked
+    | MessageRecord
 )
 
 LEVELS: Final[dict[type[Record], int]] = {
@@ -241,6 +254,15 @@ LEVELS: Final[dict[type[Record], int]] = {
     AccessRevoked: 3,
     OriginDeclared: 3,
     OriginForked: 3,
+    LifeBegun: 3,
+    MessageRequested: 3,
+    MessageStopped: 3,
+    MessageEnded: 3,
+    OwnerHeard: 3,
+    MessageAccepted: 3,
+    MessageRefused: 3,
+    MessageDone: 3,
+    LowTold: 3,
 }
 """Feature level that brought each kind of record (model/feature.py); a log below it holds none of that kind."""
 REFERENCE_LEVEL: Final = 2
