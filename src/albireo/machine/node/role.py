@@ -64,6 +64,8 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the node above; empty: there is none."""
     parent_places: frozenset[str] = frozenset()
     """Names of the keys of its members."""
+    seed: int = 0
+    """Random number of this run, from which guids and nonces are drawn."""
     lacks_to: int = 0
     """Last sequence whose effect on the folds is lost, because no snapshot could be read; 0: nothing is."""
 

@@ -101,6 +101,15 @@ class Below:
             return
         child.said_hello(sender, hello, moment, turn)
 
+    def child_of(self, sender: bytes) -> str | None:
+        """Child that speaks on this link; None: no child does."""
+        return next((node for node, child in self._children.items() if child.knows(sender)), None)
+
+    def line_to(self, child: str) -> bytes | None:
+        """Link to the acting member of a child; None: it is not in reach, or no child."""
+        known = self._children.get(child)
+        return None if known is None else known.line
+
     def committed(self, sequence: int, moment: Moment, turn: Turn) -> None:
         """The own log is committed, and folded, up to `sequence`."""
         for child in self._children.values():

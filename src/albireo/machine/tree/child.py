@@ -116,6 +116,11 @@ class Child:
         """Number of records that the child has committed and this node has not taken; -1: not known."""
         return -1 if self._log is None else max(0, self._log.committed.sequence - self._log.position.sequence)
 
+    @property
+    def line(self) -> bytes | None:
+        """The link to the member that acts, for what must not wait; None: there is none."""
+        return self._chosen(is_bulk=False)
+
     def knows(self, sender: bytes) -> bool:
         return sender in self._lines
 

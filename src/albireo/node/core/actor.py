@@ -28,6 +28,7 @@ from albireo.codec.message import (
     VoterWritten,
     WriteOrder,
 )
+from albireo.codec.principal import TREE_LETTERS
 from albireo.log import (
     Corrupted,
     FileSystem,
@@ -57,6 +58,7 @@ from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Send, Turn
 from albireo.machine.tree.child import ChildConfig
+from albireo.machine.tree.tree_orders import PARENT
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
@@ -214,6 +216,7 @@ class Core:
             children=arguments.children,
             parent="" if arguments.uplink is None else arguments.uplink.parent,
             parent_places=frozenset() if arguments.uplink is None else frozenset(arguments.uplink.endpoints),
+            seed=int.from_bytes(self.entropy(32)),
             lacks_to=self.lacks_to,
         )
 
@@ -333,7 +336,9 @@ class Core:
             is_outside = not is_local and one.link not in self._uplinks
             if (is_outside or isinstance(one.message, FOR_MEMBERSHIP)) and self._membership.hears(one):
                 continue
-            own.append((self._peers.sender_of(one), one.message, one.raw, one.principal))
+            is_above = one.link in self._uplinks and type(one.message) in TREE_LETTERS
+            sender = PARENT if is_above else self._peers.sender_of(one)
+            own.append((sender, one.message, one.raw, one.principal))
         if self.private is not None:
             own = self.private.hold(own, self._actor.wall_ns(), self._is_admitted)
         if own:
@@ -450,6 +455,9 @@ class Core:
         return self._peers.send(to, message, [raw])
 
     def _send(self, send: Send, moment: Moment) -> None:
+        if send.to == PARENT:
+            self._uplinks.say(send.message)
+            return
         if not self._peers.send(send.to, send.message, send.raw):
             unsent = send.message.command_id if isinstance(send.message, WriteOrder) else ""
             self.root.step(PeerLost(send.to, unsent), self.log.view(), moment)

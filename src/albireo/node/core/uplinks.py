@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.message import ChildHello
+from albireo.codec.message import AnyMessage, ChildHello
 from albireo.codec.principal import Audience, KeyedEnd
 from albireo.model.instant import SECOND, Instant
 from albireo.runtime import ActorContext, Keys, Link
@@ -83,6 +83,12 @@ class Uplinks:
         hello = self._hello()
         link.send(msgspec.structs.replace(hello, is_bulk=True) if self._is_bulk[link] else hello)
 
+    def say(self, message: AnyMessage) -> None:
+        """Say something to every member of the parent that is there; one that does not act passes over it."""
+        for link, is_bulk in self._is_bulk.items():
+            if not is_bulk:
+                link.send(message)
+
     def deadline(self) -> Instant | None:
         return self._say_at if self._is_bulk else None
 
@@ -98,6 +104,8 @@ class NoUplinks:
         return False
 
     def ticked(self, now: Instant) -> None: ...
+
+    def say(self, message: AnyMessage) -> None: ...
 
     def deadline(self) -> None: ...
 
