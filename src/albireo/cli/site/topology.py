@@ -153,6 +153,6 @@ def schema() -> None:
     import inspect
 
     from albireo.codec.topology.schema import schema_text
-    from albireo.model import topology
+    from albireo.model import settings, topology
 
-    click.echo(schema_text(inspect.getsource(topology)), nl=False)
+    click.echo(schema_text(inspect.getsource(topology), inspect.getsource(settings)), nl=False)
