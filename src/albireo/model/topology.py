@@ -9,11 +9,12 @@ A place is the place of one process tree: `root/north`, or a member of a pair, `
 
 import re
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
+from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from albireo.model.settings import (
     Config,
@@ -30,7 +31,12 @@ NODE_ID_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}
 ADAPTER_NAME_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}$"
 """Form of an adapter's name, which names files, sockets and diagnostics items (`<name>/connected`)."""
 ENDPOINT_PATTERN: Final = r"^tcp://[^\s/]+:\d{1,5}$"
-VOTER_PATTERN: Final = r"^(plc:[a-z][a-z0-9_\-]{0,31}|witness:[a-z][a-z0-9_\-]{0,31})$"
+VOTER_PATTERN: Final = (
+    r"^((plc|witness):[a-z][a-z0-9_\-]{0,31}"
+    r"|node:[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}(\[(primary|backup)\])?)$"
+)
+NODE_VOTER: Final = "node:"
+"""Prefix of a voter that is a node below the pair, or one member of a pair below."""
 
 NODES_MAX: Final = 1_000
 ADAPTERS_MAX: Final = 256
@@ -44,7 +50,14 @@ _PLACE = re.compile(r"^(?P<node>[^\[\]]+)(\[(?P<member>primary|backup)\])?$")
 NodeId = Annotated[str, Meta(pattern=NODE_ID_PATTERN, description="Path in the tree, such as root/north.")]
 AdapterName = Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
 Endpoint = Annotated[str, Meta(pattern=ENDPOINT_PATTERN, description="tcp://HOST:PORT, IPv6 hosts in brackets.")]
-Voter = Annotated[str, Meta(pattern=VOTER_PATTERN, description="plc:ADAPTER or witness:NAME.")]
+Voter = Annotated[
+    str,
+    Meta(
+        pattern=VOTER_PATTERN,
+        max_length=NAME_CHARS_MAX,
+        description="plc:ADAPTER, witness:NAME, or a place below the pair: node:root/north, node:root/north[primary].",
+    ),
+]
 
 
 class Guard(StrEnum):
@@ -167,6 +180,21 @@ class WitnessConfig(Config, frozen=True):
     endpoint: Endpoint
 
 
+class UplinkSettings(Config, frozen=True):
+    """`[node.uplink]`: link of a node to the node above it, which follows its log and may hand state down to it."""
+
+    hold_gib: Annotated[float, Meta(ge=0, le=1_048_576)] = 8.0
+    """Size up to which records that the parent lacks stay in the log, whatever `[log]` says; 0 keeps nothing for it."""
+    hold_days: Annotated[float, Meta(ge=0, le=3_650)] = 30.0
+    """Age up to which they stay; beyond either limit the parent takes the files of the history, or has a gap."""
+    rate_mib_per_s: Annotated[float, Meta(ge=0, le=1_024)] = 0.0
+    """Most of what lies behind that is sent upward per second; 0: as fast as the parent takes it. Live values are not
+    counted: they go first."""
+    state: Literal["own", "tree"] | Annotated[tuple[NodeId, ...], Meta(min_length=1, max_length=NODES_MAX)] = "own"
+    """Current values that the node holds: `own`, those of its own subtree; `tree`, those of the whole tree; or a list
+    of nodes, whose subtrees it holds beside its own. What is not its own comes from its parent."""
+
+
 class NodeConfig(Config, frozen=True):
     """`[[node]]`: one node of the tree, alone (`endpoint`) or a pair (`primary`, `backup`)."""
 
@@ -178,12 +206,15 @@ class NodeConfig(Config, frozen=True):
     primary: MemberEndpoints | None = None
     backup: MemberEndpoints | None = None
     voters: Annotated[tuple[Voter, ...], Meta(max_length=VOTERS_MAX)] = ()
+    """Voters that decide which member of a pair leads: none, or an odd number."""
     feature_level: Annotated[int, Meta(ge=OLDEST_LEVEL, le=FEATURE_LEVEL)] = FEATURE_LEVEL
     """Highest level that is written into the log; the previous one keeps the log readable for the previous version."""
     description: Annotated[str, Meta(max_length=1_024)] = ""
     items: Annotated[str, Meta(max_length=512)] = ""
     """CSV item table for all adapters of the node; its column `adapter` names the owner of each row."""
     adapter: Annotated[tuple[AdapterConfig, ...], Meta(max_length=ADAPTERS_MAX)] = ()
+    uplink: UplinkSettings = UplinkSettings()
+    """Link to the node above; the root has none."""
     log: LogSettings = LogSettings()
     durability: DurabilitySettings = DurabilitySettings()
     """Durability of each stream of a pair."""
@@ -202,6 +233,11 @@ class NodeConfig(Config, frozen=True):
     @property
     def is_pair(self) -> bool:
         return self.primary is not None or self.backup is not None
+
+    @property
+    def node_voters(self) -> tuple[str, ...]:
+        """Voters that are nodes below the pair."""
+        return tuple(voter for voter in self.voters if voter.startswith(NODE_VOTER))
 
 
 class Topology(Config, frozen=True):

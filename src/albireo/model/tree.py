@@ -65,3 +65,17 @@ def parent_places(topology: Topology, node_id: str) -> tuple[Place, ...]:
 def neighbours(topology: Topology, node_id: str) -> Neighbours:
     """Nodes to which `node_id` has a link."""
     return Neighbours(parent=parent_places(topology, node_id), children=children(topology, node_id))
+
+
+def wanted_from_above(topology: Topology, node_id: str) -> tuple[NodeConfig, ...]:
+    """Nodes outside the subtree of `node_id` whose current values it asks its parent for, in the order of the file."""
+    match find_node(topology, node_id).uplink.state:
+        case "own":
+            parts: tuple[str, ...] = ()
+        case "tree":
+            parts = tuple(node.id for node in topology.node if not node.parent)
+        case parts:
+            pass
+    wanted = {node.id for part in parts for node in subtree(topology, part)}
+    wanted -= {node.id for node in subtree(topology, node_id)}
+    return tuple(node for node in topology.node if node.id in wanted)

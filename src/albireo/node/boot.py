@@ -34,6 +34,14 @@ HISTORY_NICE: Final = 10
 """Niceness of the history: on a busy machine it falls behind for a while, and neither log nor links do."""
 
 
+class NodesDoNotVote(ValueError):
+    """The pair lists nodes below as voters, and nobody would ask them: it could be without a majority for ever."""
+
+    def __init__(self, pair: str, voters: tuple[str, ...]) -> None:
+        super().__init__(f"{pair} lists {' and '.join(voters)} as voters, and no pair asks a node below yet")
+        self.voters = voters
+
+
 def run(
     loaded: LoadedTopology,
     place: Place,
@@ -50,6 +58,8 @@ def run(
         feature_level: level to which the node is held back; None: as the topology says.
     Returns:
         The exit code, as `run_node` says.
+    Raises:
+        NodesDoNotVote: before anything was started.
     """
     node = place.node
     return run_node(
@@ -65,7 +75,11 @@ def run(
 def specs_of(
     loaded: LoadedTopology, place: Place, keys: Path | None = None, feature_level: int = FEATURE_LEVEL
 ) -> list[ActorSpec]:
-    """The actors of a node, with all their arguments as JSON values."""
+    """The actors of a node, with all their arguments as JSON values.
+
+    Raises:
+        NodesDoNotVote: the node is a pair with such voters.
+    """
     node = place.node
     adapters = [*loaded.arguments[node.id]]
     if all(one["kind"] != HOST for one in adapters):
@@ -124,6 +138,8 @@ def _pair(
     topology: Topology, place: Place, primary: MemberEndpoints, backup: MemberEndpoints, keys: Path | None
 ) -> PairArguments:
     node = place.node
+    if node.node_voters:
+        raise NodesDoNotVote(node.id, node.node_voters)
     own, other = (primary, backup) if place.member == "primary" else (backup, primary)
     return PairArguments(
         member=0 if own is primary else 1,

@@ -36,7 +36,7 @@ from albireo.codec.topology.item_table import (
 from albireo.codec.topology.mistakes import Findings, KeyPath, Mistake, build, did_you_mean, shown
 from albireo.codec.topology.streams import check_durability, check_replication
 from albireo.codec.topology.toml_lines import key_lines
-from albireo.codec.topology.tree import WILDCARDS, check_tree, check_voters
+from albireo.codec.topology.tree import WILDCARDS, check_tree, check_uplinks, check_voters
 from albireo.model.topology import AdapterConfig, NodeConfig, Topology
 
 FILE_CHARS_MAX: Final = 32 * 1024 * 1024
@@ -115,6 +115,7 @@ class _Loading:
         if topology is not None:
             topology = _with_defaults(topology, table, self._found)
             check_tree(topology, self._found)
+            check_uplinks(topology, self._found)
             check_endpoints(topology, self._found)
             check_voters(topology, self._found)
             check_durability(topology, self._found)

@@ -7,7 +7,8 @@ from collections import Counter
 from typing import Final
 
 from albireo.codec.topology.mistakes import Findings, KeyPath, did_you_mean
-from albireo.model.topology import NodeConfig, Topology, places_of
+from albireo.model.topology import NODE_VOTER, NodeConfig, Topology, UplinkSettings, places_of
+from albireo.model.tree import is_below
 
 WILDCARDS: Final = frozenset({"*", "0.0.0.0", "[::]"})
 """Hosts that mean every interface: one can listen there, nobody can dial them. Compared with, never bound."""
@@ -47,8 +48,32 @@ def _check_dialled(node: NodeConfig, path: KeyPath, found: Findings) -> None:
             found.add(key, text, "Name the host or its address, as the nodes below reach it.")
 
 
+def check_uplinks(topology: Topology, found: Findings) -> None:
+    """Check that only nodes with a parent have a link upward, and that what they want from there is there."""
+    known = [node.id for node in topology.node]
+    for index, node in enumerate(topology.node):
+        path = ("node", index, "uplink")
+        if not node.parent and node.uplink != UplinkSettings():
+            found.add(path, f"{node.id} is the root, there is no node above it", "Take the section away.")
+        parts = node.uplink.state if isinstance(node.uplink.state, tuple) else ()
+        for at, part in enumerate(parts):
+            where = (*path, "state", at)
+            if part in parts[:at]:
+                found.add(where, f"{part} stands there twice", "Name each node once.")
+            elif part not in known:
+                found.add(where, f"the node {part} is not there", did_you_mean(part, known))
+            elif part == node.id or is_below(part, node.id):
+                text = f"{part} belongs to the subtree of {node.id}, which it holds anyway"
+                found.add(where, text, 'Take it away; state = "own" is the subtree alone.')
+            elif "/" not in part:
+                found.add(where, f"{part} and all below it is the whole tree", 'Write state = "tree".')
+
+
 def check_voters(topology: Topology, found: Findings) -> None:
-    """Check that a pair has an odd number of voters, all of which are there, and that no other node has any."""
+    """Check that a pair has an odd number of voters, all of which are there, and that no other node has any.
+
+    A node votes only for pairs above it, so that no two pairs wait for each other's votes.
+    """
     witnesses = [witness.name for witness in topology.witness]
     for name, count in Counter(witnesses).items():
         if count > 1:
@@ -69,8 +94,39 @@ def check_voters(topology: Topology, found: Findings) -> None:
         for at, voter in enumerate(node.voters):
             if voter in node.voters[:at]:
                 found.add((*path, at), f"{voter} votes twice", "Name each voter once.")
+            elif voter in node.node_voters:
+                _check_node_voter(topology, node, at, (*path, at), found)
             elif voter not in known:
                 found.add((*path, at), f"the voter {voter} is not there", did_you_mean(voter, known))
             elif voter in adapters and adapters[voter].voter_address is None:
                 remedy = "Add voter_address to its [[node.adapter]]: the first of 64 holding registers of the PLC."
                 found.add((*path, at), f"the voter {voter} has no registers", remedy)
+
+
+def _check_node_voter(topology: Topology, pair: NodeConfig, at: int, path: KeyPath, found: Findings) -> None:
+    """Check that the voter is one place below the pair, and that no other voter is the same node."""
+    voter = pair.voters[at].removeprefix(NODE_VOTER)
+    node_id, _, member = voter.rstrip("]").partition("[")
+    below = [place.name for node in topology.node if is_below(node.id, pair.id) for place in places_of(node)]
+    earlier = [one.partition("[")[0] for one in pair.voters[:at]]
+    said = f"the voter {NODE_VOTER}{voter}"
+    if node_id == pair.id:
+        found.add(path, f"{said} is the pair itself, which can't vote for itself", "Name a node below it.")
+    elif is_below(pair.id, node_id):
+        text = f"{said} stands above {pair.id}: a node votes only for pairs above it, never for those below"
+        found.add(path, text, f"Name a node below {pair.id}.")
+    elif NODE_VOTER + node_id in earlier:
+        text = f"{said} is a second vote of the node {node_id}, which has one"
+        found.add(path, text, "Name one member of a pair below, and another voter.")
+    elif voter in below:
+        text = f"{said}: no pair asks a node below yet, and {pair.id} will not start"
+        found.add(path, text, "Name a witness or a PLC until then (docs/limits.md).", is_warning=True)
+    elif f"{voter}[primary]" in below:
+        text = f"{said} is a pair, and a pair votes through one of its members"
+        found.add(path, text, f'Write "{NODE_VOTER}{voter}[primary]" or "{NODE_VOTER}{voter}[backup]".')
+    elif member and node_id in below:
+        found.add(path, f"{said}: {node_id} is no pair", f'Write "{NODE_VOTER}{node_id}".')
+    elif any(node.id == node_id for node in topology.node):
+        found.add(path, f"{said} does not stand below {pair.id}", "A node votes for pairs above it.")
+    else:
+        found.add(path, f"{said} is not there", did_you_mean(voter, below))
