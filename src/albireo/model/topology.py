@@ -38,7 +38,17 @@ VOTER_PATTERN: Final = (
 NODE_VOTER: Final = "node:"
 """Prefix of a voter that is a node below the pair, or one member of a pair below."""
 
+ITEM_PATTERN_PATTERN: Final = r"^[A-Za-z0-9_.\-/*?\[\]!]+$"
+MEMBER_PATTERN: Final = (
+    r"^[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}"
+    r"(:[A-Za-z0-9_.\-/*?\[\]!]{1,128})?$"
+)
+"""Form of a group's member: a node, or what stands behind the colon at that node."""
+
 NODES_MAX: Final = 1_000
+OBJECTS_MAX: Final = 1_000
+"""Objects of one node, and members of one group."""
+GROUPS_MAX: Final = 256
 ADAPTERS_MAX: Final = 256
 """Adapters of one node, each of which is a process of its own."""
 ITEMS_MAX: Final = 100_000
@@ -58,6 +68,18 @@ Voter = Annotated[
         description="plc:ADAPTER, witness:NAME, or a place below the pair: node:root/north, node:root/north[primary].",
     ),
 ]
+ItemPattern = Annotated[
+    str, Meta(pattern=ITEM_PATTERN_PATTERN, max_length=128, description="Name of an item, or names: fan_*, p?_power.")
+]
+GroupMember = Annotated[
+    str,
+    Meta(
+        pattern=MEMBER_PATTERN,
+        description="A node (root/north), an object of it (root/north:fan_1), or items of it (root/north:co_*).",
+    ),
+]
+Label = Annotated[str, Meta(max_length=128, description="Short name for people, on pages and in lists.")]
+Description = Annotated[str, Meta(max_length=1_024)]
 
 
 class Guard(StrEnum):
@@ -97,6 +119,8 @@ class AdapterConfig(Config, frozen=True):
     name: AdapterName
     kind: Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
     """Kind of adapter: `modbus`, `host`."""
+    label: Label = ""
+    description: Description = ""
     url: Annotated[str, Meta(max_length=512)] = ""
     """Address of the device, such as tcp://10.0.2.5:502; none for `host`."""
     items: Annotated[str, Meta(max_length=512)] = ""
@@ -180,6 +204,26 @@ class WitnessConfig(Config, frozen=True):
     endpoint: Endpoint
 
 
+class ObjectConfig(Config, frozen=True, kw_only=True):
+    """`[[node.object]]`: a thing of the plant, such as a fan, and the items of the node that belong to it."""
+
+    name: Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
+    label: Label = ""
+    description: Description = ""
+    items: Annotated[tuple[ItemPattern, ...], Meta(min_length=1, max_length=256)]
+    """Names of items, or patterns of names as `albireo items` takes them; an item may belong to several objects."""
+
+
+class GroupConfig(Config, frozen=True, kw_only=True):
+    """`[[group]]`: an entry of the navigation, which leads people to nodes, objects and items of the whole tree."""
+
+    label: Annotated[str, Meta(min_length=1, max_length=128)]
+    """Text of the entry; no other group has the same."""
+    description: Description = ""
+    members: Annotated[tuple[GroupMember, ...], Meta(min_length=1, max_length=OBJECTS_MAX)]
+    """Nodes, objects and items behind the entry, in the order in which they are shown."""
+
+
 class UplinkSettings(Config, frozen=True):
     """`[node.uplink]`: link of a node to the node above it, which follows its log and may hand state down to it."""
 
@@ -209,10 +253,13 @@ class NodeConfig(Config, frozen=True):
     """Voters that decide which member of a pair leads: none, or an odd number."""
     feature_level: Annotated[int, Meta(ge=OLDEST_LEVEL, le=FEATURE_LEVEL)] = FEATURE_LEVEL
     """Highest level that is written into the log; the previous one keeps the log readable for the previous version."""
-    description: Annotated[str, Meta(max_length=1_024)] = ""
+    label: Label = ""
+    description: Description = ""
     items: Annotated[str, Meta(max_length=512)] = ""
     """CSV item table for all adapters of the node; its column `adapter` names the owner of each row."""
     adapter: Annotated[tuple[AdapterConfig, ...], Meta(max_length=ADAPTERS_MAX)] = ()
+    object: Annotated[tuple[ObjectConfig, ...], Meta(max_length=OBJECTS_MAX)] = ()
+    """Things of the plant, each with its items; for people, nothing is measured or written because of it."""
     uplink: UplinkSettings = UplinkSettings()
     """Link to the node above; the root has none."""
     log: LogSettings = LogSettings()
@@ -247,6 +294,8 @@ class Topology(Config, frozen=True):
     """UUID, written once, so that stores of two clusters never mix."""
     node: Annotated[tuple[NodeConfig, ...], Meta(min_length=1, max_length=NODES_MAX)]
     witness: Annotated[tuple[WitnessConfig, ...], Meta(max_length=64)] = ()
+    group: Annotated[tuple[GroupConfig, ...], Meta(max_length=GROUPS_MAX)] = ()
+    """Entries of the navigation, in the order in which they are shown."""
     log: LogSettings = LogSettings()
     """Defaults for every node; a node's own `[node.log]` changes single keys."""
     history: HistorySettings = HistorySettings()

@@ -3,8 +3,9 @@
 Not here: the disk and the network. `read` hands in the text of a file; `albireo doctor` tells what must be tried to be
 known (a port in use, a device that answers).
 
-    topology.toml = cluster, [log], [history], [limits], [runtime], [[witness]]*, [[node]]+
-    [[node]]      = id, (endpoint | primary, backup, voters), items?, [node.log]?, ..., [[node.adapter]]*
+    topology.toml = cluster, [log], [history], [limits], [runtime], [[witness]]*, [[group]]*, [[node]]+
+    [[node]]      = id, (endpoint | primary, backup, voters), items?, [node.log]?, ..., [[node.adapter]]*,
+                    [[node.object]]*
     items         = a CSV table (codec/topology/item_table.py)
 
 The keys are the fields of `model/topology.py`, of which docs/topology.schema.json is made too.
@@ -34,6 +35,7 @@ from albireo.codec.topology.item_table import (
     read_rows,
 )
 from albireo.codec.topology.mistakes import Findings, KeyPath, Mistake, build, did_you_mean, shown
+from albireo.codec.topology.navigation import KnownItems, check_navigation
 from albireo.codec.topology.streams import check_durability, check_replication
 from albireo.codec.topology.toml_lines import key_lines
 from albireo.codec.topology.tree import WILDCARDS, check_tree, check_uplinks, check_voters
@@ -41,6 +43,9 @@ from albireo.model.topology import AdapterConfig, NodeConfig, Topology
 
 FILE_CHARS_MAX: Final = 32 * 1024 * 1024
 """Characters of one file; a table of 100,000 items has about 10 million."""
+_HOST: Final = "host"
+"""Kind of the adapter for the node's machine, whose items all begin with its name."""
+_FOR_PEOPLE: Final = frozenset({"label", "description"})
 _SECTIONS: Final = ("log", "history", "limits", "runtime")
 _AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 _ENDPOINT = re.compile(
@@ -125,7 +130,16 @@ class _Loading:
         return topology
 
     def all_arguments(self, topology: Topology) -> dict[str, tuple[dict[str, Any], ...]]:
-        return {node.id: self._arguments(node, ("node", index)) for index, node in enumerate(topology.node)}
+        given = {node.id: self._arguments(node, ("node", index)) for index, node in enumerate(topology.node)}
+        check_navigation(topology, {node.id: self._known_items(node) for node in topology.node}, self._found)
+        return given
+
+    def _known_items(self, node: NodeConfig) -> KnownItems:
+        """Names of all rows, wrong ones too: a mistake in a row must not show as a second one in the navigation."""
+        files = {node.items, *(adapter.items for adapter in node.adapter)} & self._table_rows.keys()
+        names = frozenset(row.name for file in files for row in self._table_rows[file])
+        is_all = all(adapter.kind == _HOST or self._needs_items(adapter) for adapter in node.adapter)
+        return KnownItems(names=names, is_all=is_all)
 
     def _arguments(self, node: NodeConfig, path: KeyPath) -> tuple[dict[str, Any], ...]:
         owned = self._rows_by_owner(node, path)
@@ -215,8 +229,9 @@ class _FirstRow(msgspec.Struct, frozen=True):
 
 
 def _full(adapter: AdapterConfig) -> dict[str, Any]:
-    """Every field with its value, so that an adapter need not know the defaults."""
-    return {field: getattr(adapter, field) for field in adapter.__struct_fields__}
+    """Every field with its value, so that an adapter need not know the defaults; words for people are not for it."""
+    fields = (field for field in adapter.__struct_fields__ if field not in _FOR_PEOPLE)
+    return {field: getattr(adapter, field) for field in fields}
 
 
 def _text_of(file: str, read: Read, found: Findings, path: KeyPath, remedy: str) -> str | None:
