@@ -8,6 +8,7 @@ import msgspec
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
 from albireo.cli.site.adapters import adapter_kinds
+from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
 
@@ -140,11 +141,13 @@ def check(file: Path, as_json: bool) -> None:
         say(str(warning))
     items = {node: sum(len(one["items"]) for one in adapters) for node, adapters in loaded.arguments.items()}
     adapters = sum(len(node.adapter) for node in loaded.topology.node)
+    hashed = topology_hash(loaded)
     if as_json:
         warnings = msgspec.to_builtins(loaded.warnings)
-        emit({"file": str(file), "valid": True, "nodes": items, "adapters": adapters, "mistakes": warnings})
+        answer = {"file": str(file), "valid": True, "hash": hashed, "nodes": items, "adapters": adapters}
+        emit(answer | {"mistakes": warnings})
     else:
-        show(f"{file}: good. {len(items)} nodes, {adapters} adapters, {sum(items.values())} items.")
+        show(f"{file}: good. {len(items)} nodes, {adapters} adapters, {sum(items.values())} items, hash {hashed[:12]}.")
 
 
 @command.command()

@@ -46,7 +46,8 @@ FILE_CHARS_MAX: Final = 32 * 1024 * 1024
 _HOST: Final = "host"
 """Kind of the adapter for the node's machine, whose items all begin with its name."""
 _FOR_PEOPLE: Final = frozenset({"label", "description"})
-_SECTIONS: Final = ("log", "history", "limits", "runtime")
+SECTIONS: Final = ("log", "history", "limits", "runtime")
+"""Sections of the whole file, each of which a node may have too."""
 _AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 _ENDPOINT = re.compile(
     r"^(?P<scheme>[a-z][a-z0-9+.\-]*)://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.\-_*]+):(?P<port>\d+)$"
@@ -269,7 +270,7 @@ def _with_defaults(topology: Topology, table: dict[str, Any], found: Findings) -
     nodes: list[NodeConfig] = []
     for index, (node, raw) in enumerate(zip(topology.node, table["node"], strict=True)):
         merged = {}
-        for section in _SECTIONS:
+        for section in SECTIONS:
             common, own, said = getattr(topology, section), getattr(node, section), raw.get(section)
             keys = said if isinstance(said, dict) else {}
             changed = {key: getattr(own, key) for key in keys if key in own.__struct_fields__}
