@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from albireo.codec.topology.changes import changes_of
 from albireo.codec.topology.item_table import AdapterKind
 from albireo.codec.topology.meaning import meaning_of, topology_hash
 from albireo.codec.topology.topology import LoadedTopology, load_topology
@@ -158,6 +159,7 @@ def test_two_ways_of_writing_a_site_have_one_hash(site: Site, form: int, other_f
     one, other = loaded(Writer(form).write(site)), loaded(Writer(other_form).write(site))
     assert meaning_of(one) == meaning_of(other)
     assert topology_hash(one) == topology_hash(other)
+    assert changes_of(one, other) == ()
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -178,7 +180,9 @@ def test_a_site_in_which_one_thing_is_another_has_another_hash(data: st.DataObje
         place = place[key]
     place[path[-1]] = data.draw(another(path, place[path[-1]], site))
     form, other_form = data.draw(st.integers(0, 999)), data.draw(st.integers(0, 999))
-    assert topology_hash(loaded(Writer(form).write(site))) != topology_hash(loaded(Writer(other_form).write(other)))
+    before, after = loaded(Writer(form).write(site)), loaded(Writer(other_form).write(other))
+    assert topology_hash(before) != topology_hash(after)
+    assert changes_of(before, after)
 
 
 def has_another(path: tuple[Any, ...], site: Site) -> bool:

@@ -1,13 +1,15 @@
 """`albireo topology`: write a first topology out of a device, or check one."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
+from albireo.cli.place import find_data
 from albireo.cli.site.adapters import adapter_kinds
+from albireo.cli.target import Place, far_node, node_client
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
@@ -159,3 +161,83 @@ def schema() -> None:
     from albireo.model import settings, topology
 
     click.echo(schema_text(inspect.getsource(topology), inspect.getsource(settings)), nl=False)
+
+
+@command.command("show")
+@click.argument("file", type=click.Path(path_type=Path), default=Path("topology.toml"))
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Ask the node of this data directory.")
+@click.option("--at", help="Ask the node at these endpoints: tcp://HOST:PORT, of a pair two with a comma.")
+@click.option("--id", "node_id", help="Ask this node at its endpoints in FILE.")
+@click.option("--keys", type=click.Path(path_type=Path, file_okay=False), help="Directory of your keys.")
+@json_option
+def show_tree(
+    file: Path, data: Path | None, at: str | None, node_id: str | None, keys: Path | None, as_json: bool
+) -> None:
+    """Draw the tree of nodes in FILE (topology.toml), with the health of the node that is asked, if one is."""
+    from albireo.cli.site.tree import health_of, tree_of
+
+    loaded = read_topology(file)
+    asked, health = None, {}
+    place = _asked(file, data, at, node_id, keys)
+    if place is not None:
+        status, trouble = _status_of(place)
+        known = [node.id for node in loaded.topology.node]
+        if status is not None and status["node"] not in known:
+            trouble = f"{place} is {status['node']}, which {file} does not have"
+        elif status is not None:
+            health = {status["node"]: health_of(status)}
+        asked = {"place": str(place), "node": status["node"] if status else None, "trouble": trouble}
+        if trouble:
+            say(trouble)
+    tree = tree_of(str(file), loaded, health)
+    if as_json:
+        emit(msgspec.to_builtins(tree) | {"asked": asked})
+    else:
+        for line in tree.lines():
+            show(line)
+
+
+def _asked(file: Path, data: Path | None, at: str | None, node_id: str | None, keys: Path | None) -> Place | None:
+    """The node that is to be asked; None: nobody."""
+    if sum(one is not None for one in (data, at, node_id)) > 1:
+        raise Failure("--data, --at and --id each name a node", "give one of them", ExitCode.USAGE)
+    if data is not None:
+        return find_data(data)
+    return far_node(at, file, node_id, keys) if at is not None or node_id is not None else None
+
+
+def _status_of(place: Place) -> tuple[dict[str, Any] | None, str]:
+    """Status of the node, or None and why there is none."""
+    from albireo.cli.node.status import gather
+
+    try:
+        with node_client(place) as client:
+            return gather(client, place), ""
+    except Failure as failure:
+        return None, failure.message
+
+
+@command.command()
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@json_option
+def diff(old: Path, new: Path, as_json: bool) -> None:
+    """Tell what NEW says that OLD does not, and what takes a restart.
+
+    Files that were only written otherwise do not differ.
+    """
+    from albireo.cli.site.tree import change_text
+    from albireo.codec.topology.changes import changes_of
+
+    before, after = read_topology(old), read_topology(new)
+    changes = changes_of(before, after)
+    restart = list(dict.fromkeys(place for one in changes for place in one.restart))
+    if as_json:
+        hashes = {"old": topology_hash(before), "new": topology_hash(after)}
+        told = [msgspec.to_builtins(one) | {"live": one.is_live} for one in changes]
+        emit({"hash": hashes, "changes": told, "restart": restart})
+        return
+    for one in changes:
+        show(change_text(one))
+    last = f"To restart: {', '.join(restart)}." if restart else "Nothing has to be restarted."
+    show(f"{len(changes)} changes. {last}" if changes else "No change: the two files mean the same.")
