@@ -9,6 +9,7 @@ Stages start from first to last and stop in reverse.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from albireo.machine.pair import PairConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology
+from albireo.node.apply import ReadAgain, TopologyInUse
 from albireo.node.core.door import DoorArguments
 from albireo.node.lone import logger_of, supervision_of
 from albireo.node.member.arguments import PairArguments, PlcWaits
@@ -49,6 +51,7 @@ def run(
     keys: Path | None = None,
     on_started: Callable[[Supervisor], object] | None = None,
     feature_level: int | None = None,
+    read: ReadAgain | None = None,
 ) -> int:
     """Run one node in this process until a signal or a client stops it.
 
@@ -56,19 +59,26 @@ def run(
         keys: directory of the CURVE keys; None: none, so all endpoints of a member are on loopback, and the door of
             a lone node stays closed unless the topology opens it.
         feature_level: level to which the node is held back; None: as the topology says.
+        read: reads a changed topology file that the node is to take up; None: it takes up none.
     Returns:
         The exit code, as `run_node` says.
     Raises:
         NodesDoNotVote: before anything was started.
     """
     node = place.node
+    level = node.feature_level if feature_level is None else feature_level
+    answers = {}
+    if read is not None:
+        in_use = TopologyInUse(loaded, place, read, partial(specs_of, keys=keys, feature_level=level))
+        answers["apply"] = in_use.apply
     return run_node(
         data,
-        specs_of(loaded, place, keys, node.feature_level if feature_level is None else feature_level),
+        specs_of(loaded, place, keys, level),
         node.runtime.placement.value,
         config=supervision_of(node.runtime),
         on_started=on_started,
         log_level=node.runtime.log_level.value,
+        answers=answers,
     )
 
 

@@ -89,7 +89,7 @@ def test_a_diff_names_each_change_and_all_that_has_to_be_restarted(changed: Path
     ]
     assert answer["restart"] == ["root/north", "root/south[primary]", "root/south[backup]", "witness:w1"]
     text = run("diff", TUNNELS, changed).stdout
-    assert 'changed item co_middle of root/north: {"hi":"70"} -> {"hi":"80"} (no restart)' in text
+    assert 'changed item co_middle of root/north: {"hi":"70"} -> {"hi":"80"} (no restart, p1 starts anew)' in text
     assert "4 changes. To restart: root/north, root/south[primary], root/south[backup], witness:w1." in text
 
 

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
-from albireo.cli.place import find_data
+from albireo.cli.place import data_option, find_data
 from albireo.cli.site.adapters import adapter_kinds
 from albireo.cli.target import Place, far_node, node_client
 from albireo.codec.topology.meaning import topology_hash
@@ -17,6 +17,8 @@ from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load
 if TYPE_CHECKING:
     from albireo.field.modbus.survey import Survey
 
+APPLY_S = 60.0
+"""Time that boot may take to read and judge the files of a large site."""
 SHOWN_MAX = 50
 """Mistakes on the screen; `--json` gives them all."""
 
@@ -38,13 +40,18 @@ class TextReader:
         return path.read_bytes().decode("utf-8")
 
 
+def load_again(path: Path) -> LoadedTopology | list[Mistake]:
+    """The topology in `path`, or all mistakes in it."""
+    return load_topology(path.name, TextReader(path.parent), adapter_kinds())
+
+
 def read_topology(path: Path) -> LoadedTopology:
     """The topology in `path`; warnings are told on standard error.
 
     Raises:
         Failure: it has mistakes (exit code 78); all of them stand in the message.
     """
-    loaded = load_topology(path.name, TextReader(path.parent), adapter_kinds())
+    loaded = load_again(path)
     if isinstance(loaded, LoadedTopology):
         for warning in loaded.warnings:
             say(str(warning))
@@ -136,7 +143,7 @@ def _told(survey: "Survey") -> str:
 @json_option
 def check(file: Path, as_json: bool) -> None:
     """Judge FILE (topology.toml) and its item tables; exit code 78 when something must be changed."""
-    loaded = load_topology(file.name, TextReader(file.parent), adapter_kinds())
+    loaded = load_again(file)
     if not isinstance(loaded, LoadedTopology):
         raise refusal(file, loaded)
     for warning in loaded.warnings:
@@ -241,3 +248,41 @@ def diff(old: Path, new: Path, as_json: bool) -> None:
         show(change_text(one))
     last = f"To restart: {', '.join(restart)}." if restart else "Nothing has to be restarted."
     show(f"{len(changes)} changes. {last}" if changes else "No change: the two files mean the same.")
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path), default=Path("topology.toml"))
+@data_option
+@click.option("--dry-run", "is_trial", is_flag=True, help="Tell what would be done, and do nothing.")
+@json_option
+def apply(file: Path, data: Path | None, is_trial: bool, as_json: bool) -> None:
+    """Let a running node of this machine take up FILE without a restart.
+
+    All that concerns the node is taken up, or nothing: what takes a restart is refused by name. Give the file that the
+    node is started with; each member of a pair takes it up by itself.
+    """
+    from albireo.cli.site.tree import change_text
+    from albireo.codec.topology.changes import TopologyChange
+
+    read_topology(file)
+    directory = find_data(data)
+    with node_client(directory) as client:
+        answer: Any = client.ask("apply", of="boot", timeout_s=APPLY_S, file=str(file.absolute()), trial=is_trial)
+    plan = {part: msgspec.convert(answer[part], list[TopologyChange]) for part in ("taken", "refused", "elsewhere")}
+    if plan["refused"]:
+        names = "\n".join(f"  {change_text(one)}" for one in plan["refused"])
+        raise Failure(
+            f"{answer['place']} takes up nothing of {file}, because of\n{names}",
+            "restart what is named there with the new file, or leave these changes out",
+            details=answer,
+        )
+    if as_json:
+        emit(answer)
+        return
+    for one in plan["taken"]:
+        show(change_text(one))
+    anew = f", {', '.join(answer['started_anew'])} started anew" if answer["started_anew"] else ""
+    verb = "would take" if is_trial else "took"
+    elsewhere = f"; {len(plan['elsewhere'])} concern other nodes" if plan["elsewhere"] else ""
+    hashed = answer["hash"]["new"][:12]
+    show(f"{answer['place']} {verb} up {len(plan['taken'])} changes{anew}{elsewhere}. Hash {hashed}.")

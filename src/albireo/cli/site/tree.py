@@ -186,6 +186,8 @@ def change_text(change: TopologyChange) -> str:
     if change.what != "node" and change.how == "changed":
         values = f": {_value(change.old)} -> {_value(change.new)}"
     takes = f"restart {', '.join(change.restart)}" if change.restart else "no restart"
+    if change.started_anew:
+        takes = f"no restart, {', '.join(change.started_anew)} starts anew"
     return f"{change.how} {change.what} {name}{of}{values} ({takes}{f'; {change.because}' if change.because else ''})"
 
 

@@ -2,8 +2,9 @@
 
 Compared are meanings (codec/topology/meaning.py), so a file that was only written otherwise has no change.
 
-    taken up while the node runs    items, limits, words for people, objects and groups, nodes below
-    by a restart                    everything that is bound, dialled, opened or agreed upon at the start
+    nothing has to be done      words for people, objects, groups; nodes below begin and end by themselves
+    the adapter starts anew     its items and settings, unless its PLC votes or stands behind a gate of ours
+    a restart                   everything that is bound, dialled, opened or agreed upon at the start
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,9 +17,14 @@ from albireo.codec.topology.topology import LoadedTopology
 from albireo.model.topology import places_of
 from albireo.model.tree import find_node
 
-LIVE: Final = ("label", "description", "object", "limits")
-"""Keys of a node that can be taken up while it runs."""
+FOR_PEOPLE: Final = frozenset({"label", "description"})
+ANEW: Final = frozenset(
+    "url device_id poll_ms timeout_ms retries backoff_min_ms backoff_max_ms read_gap_max read_count_max standby".split()
+)
+"""Keys that an adapter alone reads, at its start. The others are known to CORE, to members or to a gate as well."""
 _ALL_VOTERS: Final = "both members and each of their voters have to start with the same list"
+_FIXED: Final = "its PLC votes or stands behind a gate, so the adapter is not started anew as the node runs"
+_KNOWN: Final = "others than the adapter read it too, at their start"
 _DIALLED: Final = ("endpoint", "primary", "backup")
 
 
@@ -38,6 +44,8 @@ class TopologyChange(msgspec.Struct, frozen=True, kw_only=True):
     new: Any = None
     restart: tuple[str, ...] = ()
     """Places and `witness:NAME` that have to be restarted until it holds; empty: it can be taken up as they run."""
+    started_anew: tuple[str, ...] = ()
+    """Adapters of the node that are started anew when it is taken up; the node runs on."""
     because: str = ""
     """Reason why they have to be restarted, or what else there is to do."""
 
@@ -88,8 +96,7 @@ class _Comparison:
             if key == "adapter":
                 yield from self._of_adapters(node_id, old["adapter"], new["adapter"])
             elif key == "item":
-                for name in _differing(old["item"], new["item"]):
-                    yield _in_short(_change("item", name, old["item"], new["item"], node=node_id))
+                yield from self._of_items(node_id, old, new)
             elif key == "object":
                 yield from _of_list("object", "name", old.get(key, []), new.get(key, []), node_id)
             else:
@@ -100,7 +107,7 @@ class _Comparison:
         return f"albireo node run --id, for {places}"
 
     def _of_key(self, node_id: str, key: str, old: Meaning, new: Meaning) -> Iterator[TopologyChange]:
-        restart = () if key in LIVE else self._places(node_id)
+        restart = () if key in FOR_PEOPLE else self._places(node_id)
         because = ""
         if key == "voters":
             before, after = old.get(key, []), new.get(key, [])
@@ -129,10 +136,25 @@ class _Comparison:
                 because = "the adapters of a node are counted at its start"
                 yield _change("adapter", name, old, new, node_id, restart, because)
                 continue
+            is_fixed = _is_fixed(old[name]) or _is_fixed(new[name])
             for key in _differing(old[name], new[name]):
-                where, because = ((), "") if key in LIVE else (restart, "the adapter reads it at its start")
-                change = _change("setting", key, old[name], new[name], node_id, where, because)
-                yield msgspec.structs.replace(change, name=f"{name}.{key}")
+                change = _change("setting", key, old[name], new[name], node_id)
+                change = msgspec.structs.replace(change, name=f"{name}.{key}")
+                if key in ANEW and not is_fixed:
+                    change = msgspec.structs.replace(change, started_anew=(name,))
+                elif key not in FOR_PEOPLE:
+                    change = msgspec.structs.replace(change, restart=restart, because=_FIXED if is_fixed else _KNOWN)
+                yield change
+
+    def _of_items(self, node_id: str, old: Meaning, new: Meaning) -> Iterator[TopologyChange]:
+        fixed = {name for one in (old, new) for name, adapter in one["adapter"].items() if _is_fixed(adapter)}
+        for name in _differing(old["item"], new["item"]):
+            cells = (one["item"][name] for one in (old, new) if name in one["item"])
+            owners = tuple(dict.fromkeys(one["adapter"] for one in cells))
+            is_fixed = not fixed.isdisjoint(owners)
+            restart, because = (self._places(node_id), _FIXED) if is_fixed else ((), "")
+            change = _in_short(_change("item", name, old["item"], new["item"], node_id, restart, because))
+            yield msgspec.structs.replace(change, started_anew=() if is_fixed else owners)
 
     def _of_witness(self, name: str) -> TopologyChange:
         old, new = self._old["witness"], self._new["witness"]
@@ -146,6 +168,11 @@ class _Comparison:
         is_moved = name in old and name in new
         because = "it is bound at the start, and dialled by its pairs" if is_moved else "start it, or stop it for good"
         return _change("witness", name, old, new, restart=(voter, *restart) if is_moved else (), because=because)
+
+
+def _is_fixed(adapter: Meaning) -> bool:
+    """Whether the adapter must run on: a vote or a gate depends on it, or on its table."""
+    return "voter_address" in adapter or "gated_url" in adapter
 
 
 def _of_list(what: str, key: str, old: list[Meaning], new: list[Meaning], node: str = "") -> Iterator[TopologyChange]:
