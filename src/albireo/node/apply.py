@@ -1,4 +1,4 @@
-"""Application of a changed topology to a node that runs: boot's answer to `albireo topology apply`.
+"""Application of a changed topology to a node that runs: boot's answer to `albireo topology apply`, and to `show`.
 
 The file is read and judged here, against what the node runs by now, so that nothing else can come between. Either every
 change that concerns the place is taken up, or none. Reading a large site takes boot a second or two, in which it asks
@@ -45,6 +45,10 @@ class TopologyInUse:
         self._place = place
         self._read = read
         self._specs_of = specs_of
+
+    def tell(self, _: Supervisor, __: Mapping[str, object]) -> dict[str, Any]:
+        """Place, and hash of the topology by which it runs."""
+        return {"place": self._place.name, "hash": topology_hash(self._loaded)}
 
     def apply(self, supervisor: Supervisor, arguments: Mapping[str, object]) -> dict[str, Any]:
         """Take up `file`, unless it is a `trial` or something in it takes a restart; tells the plan either way.

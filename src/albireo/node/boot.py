@@ -70,7 +70,7 @@ def run(
     answers = {}
     if read is not None:
         in_use = TopologyInUse(loaded, place, read, partial(specs_of, keys=keys, feature_level=level))
-        answers["apply"] = in_use.apply
+        answers = {"apply": in_use.apply, "topology": in_use.tell}
     return run_node(
         data,
         specs_of(loaded, place, keys, level),

@@ -59,6 +59,14 @@ class Site:
             actors: Any = client.ask("actors", of="boot")
         return {one["name"]: one["run"] for one in actors}
 
+    def runs_by_its_file(self) -> tuple[bool, str]:
+        """Whether `topology show` says so of the node, and by which words it doubts it."""
+        arguments = ["topology", "show", str(self.file), "--data", str(self.data), "--json"]
+        tree = json.loads(CliRunner().invoke(cli, arguments).stdout.splitlines()[-1])
+        health = tree["nodes"][0]["health"]
+        doubts = [one.partition(",")[0] for one in health["wrong"] if "another file" in one]
+        return health["hash"] == tree["hash"], "".join(doubts)
+
     def until(self, is_so: Callable[[], bool]) -> None:
         ends = time.monotonic() + PATIENCE_S
         while True:

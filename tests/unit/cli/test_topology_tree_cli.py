@@ -37,6 +37,22 @@ def test_every_example_is_good_without_a_warning(file: Path) -> None:
     assert told("check", file)["mistakes"] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "pairs"),
+    [
+        ("pair-at-root", ["root"]),
+        ("pair-in-middle", ["root/tunnel"]),
+        ("pair-at-bottom", ["root/tunnel/hall"]),
+        ("pairs-everywhere", ["root", "root/tunnel", "root/tunnel/hall"]),
+    ],
+)
+def test_pairs_stand_at_any_level_of_the_examples(name: str, pairs: list[str]) -> None:
+    tree = told("show", ROOT / "examples" / name / "topology.toml")
+    assert [one["id"] for one in tree["nodes"]] == ["root", "root/tunnel", "root/tunnel/hall"]
+    assert [one["id"] for one in tree["nodes"] if one["kind"] == "pair"] == pairs
+    assert all(one["voters"] for one in tree["nodes"] if one["kind"] == "pair")
+
+
 def test_the_tree_of_an_example_has_each_node_with_what_it_runs_and_whom_it_dials() -> None:
     tree = told("show", TUNNELS)
     assert tree["hash"] == topology_hash(read_topology(TUNNELS))

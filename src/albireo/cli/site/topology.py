@@ -187,12 +187,12 @@ def show_tree(
     asked, health = None, {}
     place = _asked(file, data, at, node_id, keys)
     if place is not None:
-        status, trouble = _status_of(place)
+        status, hashed, trouble = _status_of(place)
         known = [node.id for node in loaded.topology.node]
         if status is not None and status["node"] not in known:
             trouble = f"{place} is {status['node']}, which {file} does not have"
         elif status is not None:
-            health = {status["node"]: health_of(status)}
+            health = {status["node"]: health_of(status, hashed, topology_hash(loaded))}
         asked = {"place": str(place), "node": status["node"] if status else None, "trouble": trouble}
         if trouble:
             say(trouble)
@@ -213,15 +213,21 @@ def _asked(file: Path, data: Path | None, at: str | None, node_id: str | None, k
     return far_node(at, file, node_id, keys) if at is not None or node_id is not None else None
 
 
-def _status_of(place: Place) -> tuple[dict[str, Any] | None, str]:
-    """Status of the node, or None and why there is none."""
+def _status_of(place: Place) -> tuple[dict[str, Any] | None, str, str]:
+    """Status of the node and the hash of its topology, or None and why there is none; the hash is empty if unknown."""
     from albireo.cli.node.status import gather
+    from albireo.client import ClientError
 
     try:
         with node_client(place) as client:
-            return gather(client, place), ""
+            status = gather(client, place)
+            try:
+                told: Any = client.ask("topology", of="boot", timeout_s=2.0) if isinstance(place, Path) else {}
+            except ClientError:  # Of another version.
+                told = {}
+            return status, told.get("hash", ""), ""
     except Failure as failure:
-        return None, failure.message
+        return None, "", failure.message
 
 
 @command.command()

@@ -30,6 +30,8 @@ class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
     """Whether each new record is kept in as many places as it should be; null: not known."""
     wrong: tuple[str, ...] = ()
     """Troubles, one sentence each."""
+    hash: str = ""
+    """Hash of the topology by which it runs; empty: not known, as boot tells it on its own machine only."""
 
 
 class PlaceShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,11 +115,25 @@ def tree_of(file: str, loaded: LoadedTopology, health: Mapping[str, NodeHealth])
     )
 
 
-def health_of(status: Mapping[str, Any]) -> NodeHealth:
-    """Health of a node by what `albireo status --json` says of it."""
+def health_of(status: Mapping[str, Any], hashed: str, file: str) -> NodeHealth:
+    """Health of a node by what `albireo status --json` says of it.
+
+    Args:
+        hashed: hash of the topology by which it runs; empty: not known.
+        file: hash of the topology that is shown.
+    """
     summary = status["summary"]
     wrong = (f"{one['what']}: {one['todo']}" if one["todo"] else one["what"] for one in summary["wrong"])
-    return NodeHealth(state="answers", leads=summary["leads"], is_safe=summary["is_safe"], wrong=tuple(wrong))
+    other = (
+        (f"it runs by another file, hash {hashed[:12]}: albireo topology apply",) if hashed not in ("", file) else ()
+    )
+    return NodeHealth(
+        state="answers",
+        leads=summary["leads"],
+        is_safe=summary["is_safe"],
+        wrong=(*wrong, *other),
+        hash=hashed,
+    )
 
 
 def _shown(node: NodeConfig, loaded: LoadedTopology, health: NodeHealth) -> NodeShown:
