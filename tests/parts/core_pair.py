@@ -11,7 +11,7 @@ from albireo.log import FileSystem, LogConfig
 from albireo.machine.pair import PairConfig
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
-from albireo.model.topology import LimitSettings
+from albireo.model.settings import LimitSettings
 from albireo.node.core.actor import Core, CoreArguments
 from albireo.node.core.housekeeping import Retention
 from albireo.node.member.arguments import PairArguments

@@ -35,7 +35,7 @@ from albireo.machine.tree.child import ChildConfig
 from albireo.model.instant import Instant
 from albireo.model.position import Position
 from albireo.model.principal import PrincipalKind, kind_of
-from albireo.model.topology import LimitSettings
+from albireo.model.settings import LimitSettings
 
 STANDING_BY_MAX: Final = 512
 """Most producers that a node which does not serve remembers, to tell them when it does; one too many asks again."""

@@ -62,7 +62,7 @@ from albireo.machine.tree.tree_orders import PARENT
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
-from albireo.model.topology import LimitSettings
+from albireo.model.settings import LimitSettings
 from albireo.node.core.alone import Alone
 from albireo.node.core.door import DoorArguments
 from albireo.node.core.feeding import Feeding
