@@ -48,6 +48,8 @@ class StateChange(msgspec.Struct, frozen=True, eq=False):
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """The latest readings and cases that changed since the last ones that were taken."""
 
+    items: list[KnownItem] = []
+    """Items that were declared, or declared anew; one that nobody declares any more says so (`is_retired`)."""
     readings: list[Reading] = []
     cases: list[Case] = []
     """Cases that changed; a closed one comes once."""
@@ -55,6 +57,9 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """Number of readings that were replaced by later ones before they were taken."""
     is_whole: bool = False
     """True: these are all values there are, and what was known before is void: at first, and after an outage."""
+    is_live: bool = True
+    """False: nobody who acts is heard right now, so what is known may be old; everything comes again after that. It
+    brings no changes by itself: who needs to know looks with a `timeout_s`."""
     position: Position = Position()
     """Position in the log up to which this is the state."""
 
@@ -66,33 +71,36 @@ class Watching(Inbox[Changes]):
         super().__init__()
         self._patterns = tuple(patterns)
         self._wanted: set[int] | None = None if "*" in patterns else set()
+        self._items: dict[int, KnownItem] = {}
         self._readings: dict[int, Reading] = {}
         self._cases: dict[int, Case] = {}
         self._joined = 0
         self._is_whole = False
         self._position = Position()
+        self.is_live = False
+        """Somebody who acts is heard; set by the engine's thread."""
 
-    def declare(self, items: Sequence[KnownItem]) -> None:
-        """Take note of items; for the engine's thread, as `put`."""
-        if self._wanted is not None:
-            self._wanted.update(one.item_id for one in items if matches(one, self._patterns))
-
-    def put(self, readings: Sequence[Reading], cases: Sequence[Case], position: Position, *, is_whole: bool) -> None:
-        wanted = self._wanted
+    def put(self, told: Changes) -> None:
+        """Take what is wanted of it; for the engine's thread."""
+        items, readings, cases, wanted = told.items, told.readings, told.cases, self._wanted
         if wanted is not None:
+            wanted.update(one.item_id for one in items if matches(one, self._patterns))
+            items = [one for one in items if one.item_id in wanted]
             readings = [one for one in readings if one.item_id in wanted]
             cases = [one for one in cases if one.item_id in wanted]
         with self._lock:
-            if is_whole:
+            if told.is_whole:
                 self._joined += len(self._readings)
+                self._items.clear()
                 self._readings.clear()
                 self._cases.clear()
                 self._is_whole = True
             before = len(self._readings)
+            self._items.update((one.item_id, one) for one in items)
             self._readings.update((one.item_id, one) for one in readings)
             self._joined += before + len(readings) - len(self._readings)
             self._cases.update((one.case_id, one) for one in cases)
-            self._position = position
+            self._position = told.position
             is_empty = self._is_empty()
         if not is_empty:
             self.tell()
@@ -102,13 +110,15 @@ class Watching(Inbox[Changes]):
 
     def _taken(self) -> Changes:
         taken = Changes(
+            items=list(self._items.values()),
             readings=list(self._readings.values()),
             cases=list(self._cases.values()),
             joined=self._joined,
             is_whole=self._is_whole,
+            is_live=self.is_live,
             position=self._position,
         )
-        self._readings, self._cases, self._joined, self._is_whole = {}, {}, 0, False
+        self._items, self._readings, self._cases, self._joined, self._is_whole = {}, {}, {}, 0, False
         return taken
 
 
@@ -155,15 +165,25 @@ class StateView:
         self._position = Position()
         self._is_known = False
         """True: a snapshot was taken."""
+        self._is_live = False
+        """True: what was taken is the state of a member that acts and is heard."""
         self._watching: list[Watching] = []
         self._states: list[StateInbox] = []
 
     def watch(self, reader: Watching) -> None:
         """Give this reader everything, and then each change."""
         self._watching.append(reader)
-        reader.declare(list(self._items.values()))
+        reader.is_live = self._is_live
         if self._is_known:
-            reader.put(list(self._readings.values()), list(self._cases.values()), self._position, is_whole=True)
+            reader.put(
+                Changes(
+                    items=list(self._items.values()),
+                    readings=list(self._readings.values()),
+                    cases=list(self._cases.values()),
+                    position=self._position,
+                    is_whole=True,
+                )
+            )
 
     def follow(self, reader: StateInbox) -> None:
         """Give this reader whole deltas, beginning with a snapshot."""
@@ -209,6 +229,13 @@ class StateView:
                     log.info("live view: %s %s", event, detail)
                 case _:
                     pass
+        self._hear(is_live=self._is_live and self._machine.is_following)
+
+    def _hear(self, *, is_live: bool) -> None:
+        """Tell the readers whether what they have is the present state."""
+        self._is_live = is_live
+        for watching in self._watching:
+            watching.is_live = is_live
 
     def _delivered(self, state: FeedState, raw: Sequence[bytes | memoryview]) -> None:
         try:
@@ -218,9 +245,16 @@ class StateView:
             self._perform(self._machine.restart(boot_ns()), ())
             return
         readings = self._taken(state, batches)
+        self._hear(is_live=True)
+        told = Changes(
+            items=list(state.items),
+            readings=readings,
+            cases=list(state.cases),
+            position=state.position,
+            is_whole=state.is_snapshot,
+        )
         for watching in self._watching:
-            watching.declare(state.items)
-            watching.put(readings, state.cases, state.position, is_whole=state.is_snapshot)
+            watching.put(told)
         change = StateChange(state, batches)
         are_kept = [one.put(change) for one in self._states]
         self._perform(self._machine.step(Digested(state.position), boot_ns()), ())
