@@ -13,7 +13,6 @@ from albireo.model.value import ItemId, ValueType
 from albireo.node.core.actor import create
 from albireo.runtime import running
 from tests.parts.core_pair import aside
-from tests.parts.waiting import PATIENCE_S
 from tests.unit.client.test_client import produce
 from tests.unit.node.core.test_core_actor import ARGUMENTS
 
