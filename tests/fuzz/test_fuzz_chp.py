@@ -16,8 +16,8 @@ from tests.parts.chp import ChpWorld
 pytestmark = pytest.mark.slow
 
 ROUNDS = 30_000
-REQUEST = [b"ICANHAZ?", b"/root/a/"]
-UPDATE = [b"/root/co", bytes(8), bytes(range(16)), b"ttl=2.5\nother=x\n", b"12.5"]
+REQUEST = [b"ICANHAZ?", b"/site/a/"]
+UPDATE = [b"/site/co", bytes(8), bytes(range(16)), b"ttl=2.5\nother=x\n", b"12.5"]
 
 
 def shaken(seed: list[bytes], random: Random) -> list[bytes]:

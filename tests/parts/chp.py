@@ -215,7 +215,7 @@ class ChpWorld:
     def _item(self, name: str, *, is_retired: bool = False) -> KnownItem:
         node, _, local = name.rpartition(":")
         item = DataItem(name=local, value_type=ValueType.FLOAT64)
-        return KnownItem(item_id=ItemId(self._number(name)), node=node or "root", item=item, is_retired=is_retired)
+        return KnownItem(item_id=ItemId(self._number(name)), node=node or "site", item=item, is_retired=is_retired)
 
     def _reading(self, name: str, value: float) -> Reading:
         return Reading(

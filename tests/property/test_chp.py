@@ -36,7 +36,7 @@ steps = st.one_of(
     st.tuples(st.just("whole"), values),
     st.tuples(st.just("retire"), names),
     st.tuples(st.just("silent")),
-    st.tuples(st.just("ask"), client_names, st.sampled_from([b"", b"/root/a/", b"/root/b/"])),
+    st.tuples(st.just("ask"), client_names, st.sampled_from([b"", b"/site/a/", b"/site/b/"])),
     st.tuples(st.just("repeat"), client_names),
     st.tuples(st.just("room"), client_names, st.none() | st.integers(0, 3)),
     st.tuples(st.just("lose"), client_names, st.integers(1, 3)),
@@ -87,7 +87,7 @@ class Played:
                 world.pass_time(wait_ms * MS)
 
 
-@given(st.lists(steps, max_size=40), st.sampled_from([(), (b"/root/a/",), (b"/root/a/", b"/root/b/")]))
+@given(st.lists(steps, max_size=40), st.sampled_from([(), (b"/site/a/",), (b"/site/a/", b"/site/b/")]))
 @settings(deadline=None)
 def test_whatever_happens_maps_are_equal_in_the_end(
     played: list[tuple[object, ...]], served: tuple[bytes, ...]

@@ -25,6 +25,8 @@ WAITING_MAX: Final = 1_000
 """Clients that wait for theirs; a further one is not heard, and asks again."""
 PIECE_MAX: Final = 250
 """Commands that one client is sent at a time."""
+TURN_NS: Final = MS
+"""Pause between two pieces for one client: others have their turn."""
 PAUSE_NS: Final = 20 * MS
 """Time after which a client that took nothing more is tried again."""
 PATIENCE_NS: Final = 10 * SECOND
@@ -105,7 +107,7 @@ class Answering:
             self._give_up([client])
         else:
             one.moved_at = now if count else one.moved_at
-            one.tries_at = Instant(now if count == PIECE_MAX else now + PAUSE_NS)
+            one.tries_at = Instant(now + (TURN_NS if count == PIECE_MAX else PAUSE_NS))
 
     def give(self, now: Instant) -> list[SnapshotPiece]:
         """The pieces that are due; one snapshot more is begun if there is room."""

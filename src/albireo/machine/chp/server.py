@@ -79,10 +79,12 @@ class SetReceived(msgspec.Struct, frozen=True):
 
 
 class OrderFinished(msgspec.Struct, frozen=True):
-    """An order came to an end, and how."""
+    """An order came to an end."""
 
     item: str
     outcome: str
+    """Word for its end, of which there are few."""
+    detail: str = ""
 
 
 Event = MirrorChanged | SourceLost | RequestReceived | PieceTaken | SetReceived | OrderFinished | TimePassed
@@ -174,10 +176,10 @@ class ChpServer:
                 done = []
             case SetReceived(parts):
                 done = self._set(parts, now)
-            case OrderFinished(item, outcome):
+            case OrderFinished(item, outcome, detail):
                 self._orders -= 1
                 self.counts[f"orders_{outcome}"] += 1
-                done = [ChpNoted("order", f"{item}: {outcome}")]
+                done = [ChpNoted("order", f"{item}: {outcome}{f', {detail}' if detail else ''}")]
             case TimePassed():
                 done = []
             case _:
