@@ -19,6 +19,7 @@ import pytest
 import zmq
 
 from albireo.client import Client, connect
+from albireo.client.target import AnyTarget
 from albireo.codec import samples
 from albireo.codec.frame import body_crc
 from albireo.codec.message import Append, AppendEntry, ProducerHello, ProducerWelcome, WriteDone, WriteOrder
@@ -32,7 +33,7 @@ from albireo.model.value import ValueType
 from albireo.node.core.actor import create
 from albireo.runtime import SyncLink, running
 from albireo.runtime.actor.clock import boot_ns
-from tests.parts.core_pair import aside, until
+from tests.parts.core_pair import aside, plant, until
 from tests.parts.foreign import ForeignSockets
 from tests.parts.port import free_row
 from tests.parts.waiting import PATIENCE_S
@@ -41,6 +42,8 @@ from tests.unit.node.core.test_early_receipts import batch
 
 pytestmark = pytest.mark.slow
 
+KEY = "/".join(["", "root", "number"]).encode()
+"""Key of METER at the pair, whose node is `root`."""
 OUT = DataItem(name="p1/out", value_type=ValueType.INT64, is_writable=True)
 METER = DataItem(name="number", value_type=ValueType.INT64, unit="ppm")
 
@@ -149,11 +152,11 @@ class RfcClient:
 
 
 @contextlib.contextmanager
-def face_at(data: Path, *, is_set_allowed: bool = False) -> Iterator[tuple[ChpFace, int, list[ChpNoted]]]:
+def face_at(node: AnyTarget, *, is_set_allowed: bool = False) -> Iterator[tuple[ChpFace, int, list[ChpNoted]]]:
     """A face of the node, in a thread."""
     port = free_row(3)
     notes: list[ChpNoted] = []
-    client = connect(data, waits=False, timeout_s=PATIENCE_S)
+    client = connect(node, waits=False, timeout_s=PATIENCE_S)
     config = ChpConfig(endpoint=f"tcp://127.0.0.1:{port}", is_set_allowed=is_set_allowed)
     face = ChpFace(client, config, notes.append)
     thread = threading.Thread(target=face.run)
@@ -249,6 +252,31 @@ def test_while_the_node_is_gone_the_server_is_silent_and_then_has_the_present_st
                 await aside(stack.close)
 
     asyncio.run(world())
+
+
+def test_a_face_of_a_pair_goes_on_over_a_takeover_and_numbers_rise(tmp_path: Path) -> None:
+    async def story() -> None:
+        with contextlib.ExitStack() as stack:
+            async with plant(tmp_path) as made:
+                await made.start(1)
+                await made.wait_for("active", "ready")
+                client = await aside(lambda: connect(made.lines, timeout_s=PATIENCE_S))
+                await aside(lambda: record(client, 1))
+                _, port, _ = stack.enter_context(await aside(lambda: face_at(made.lines)))
+                foreign = stack.enter_context(ForeignSockets())
+                mirror = await aside(lambda: RfcClient(foreign, port))
+                await aside(mirror.synchronise)
+                await aside(lambda: mirror.wait_for(lambda: mirror.value(KEY) == 1))
+                before = mirror.sequence
+                await made.kill(0)
+                await made.wait_for("", "solo")
+                await aside(lambda: record(client, 2))
+                await aside(lambda: mirror.wait_for(lambda: mirror.value(KEY) == 2))
+                assert mirror.sequence > before
+                await aside(stack.close)
+                await aside(client.close)
+
+    asyncio.run(story())
 
 
 def test_peers_that_send_anything_do_not_keep_others_from_their_map(tmp_path: Path) -> None:
