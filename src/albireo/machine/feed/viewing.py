@@ -17,6 +17,7 @@ from albireo.machine.feed.follower import (
     Digested,
     Follower,
     FollowerConfig,
+    FollowPhase,
     LinkDown,
     LinkUp,
     Noted,
@@ -57,6 +58,11 @@ class Viewing:
     @property
     def position(self) -> Position:
         return self._follower.position
+
+    @property
+    def is_following(self) -> bool:
+        """A member that acts has said that it feeds this follower, and has not been silent since."""
+        return self._seeker.chosen is not None and self._follower.phase is FollowPhase.FOLLOWING
 
     def deadline(self) -> Instant | None:
         """When `TimePassed` is due."""
