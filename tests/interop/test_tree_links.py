@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from albireo.client import connect
-from albireo.codec.envelope import open_envelope
 from albireo.codec.frame import Frame, encode, frames
 from albireo.codec.record import Kind
+from albireo.codec.tree.envelope import open_envelope
 from albireo.log.log import Log
 from albireo.model import quality as q
 from albireo.model.item import DataItem

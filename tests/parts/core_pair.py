@@ -12,7 +12,8 @@ from albireo.machine.pair import PairConfig
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
 from albireo.model.settings import LimitSettings
-from albireo.node.core.actor import Core, CoreArguments
+from albireo.node.core.actor import Core
+from albireo.node.core.arguments import CoreArguments
 from albireo.node.core.housekeeping import Retention
 from albireo.node.member.arguments import PairArguments
 from albireo.node.member.member import PairMembership

@@ -25,7 +25,7 @@ from albireo.machine.message.fold import MessageFold
 from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.outbox import MessageReceipt
 from albireo.model.instant import MS, Instant, LogTime, WallTime
-from albireo.model.message import Life, MessageName, MessageOutcome
+from albireo.model.tree.message import Life, MessageName, MessageOutcome
 
 VERIFIED = MessageEnd(outcome=MessageOutcome.VERIFIED, read_back=1.5)
 

@@ -63,8 +63,8 @@ from albireo.model.case import Case
 from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, Condition, DataItem
-from albireo.model.message import AddCause, Life, MessageName, MessageOutcome
 from albireo.model.samples import Column, SampleBatch, Strings
+from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.hot import HotTail

@@ -5,7 +5,7 @@ import msgspec
 from albireo.codec.tree.letters import BodyAsked, BodySent, MessageTold, OutcomeSaid
 from albireo.codec.tree.records import MessageEnd
 from albireo.machine.message.events import MessageLimits
-from albireo.model.message import AddCause, MessageOutcome
+from albireo.model.tree.message import AddCause, MessageOutcome
 from tests.parts.messages import MessageTree
 
 TOP, SITE = "root", "root/north"

@@ -18,11 +18,10 @@ from albireo.client.errors import ClientClosed
 from albireo.client.inbox import Inbox
 from albireo.client.way import Target, Way
 from albireo.codec.errors import DecodeError
-from albireo.codec.feed_state import decode_state
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.machine.feed.follower import Deliver, Digested, Noted
 from albireo.machine.feed.roaming import Fed
-from albireo.machine.feed.viewing import Effects, Viewing
+from albireo.machine.feed.viewing import Effects, Viewing, decode_state
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.case import Case
@@ -119,7 +118,7 @@ class Watching(Inbox[Changes]):
     def _is_empty(self) -> bool:
         if not self._is_begun:  # A reader of several nodes begins when each of them has said all.
             return self._whole != self._wanted.keys()
-        return not (self._items or self._readings or self._cases or self._whole)
+        return not (self._readings or self._cases or self._whole)
 
     def _taken(self) -> Changes:
         taken = Changes(

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from albireo.model import message
 from albireo.model.bounded import INT64_MAX, INT64_MIN, TEXT_CHARS_MAX
 from albireo.model.instant import WALL_NS_MAX
+from albireo.model.tree import message
 
 ENTRIES_MAX: Final = 1_000_000
 """Most entries of one list: as many as a node has items."""

@@ -16,7 +16,6 @@ import msgspec
 from albireo.codec.message import (
     Append,
     Ask,
-    ChildHello,
     FeedAck,
     FeedAlive,
     FeedAnswer,
@@ -28,6 +27,7 @@ from albireo.codec.message import (
     RoleTold,
 )
 from albireo.codec.pair_message import Carried, PeerMessage, Question, Voted
+from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import TreeMessage
 from albireo.model.principal import PrincipalKind, kind_of
 

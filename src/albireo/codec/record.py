@@ -2,7 +2,7 @@
 
     body     = producer_id:u64 producer_sequence:u64 payload          producer id: number of the producer's life
     payload  = sample columns (codec.samples)      stream samples, kinds FLOAT64 INT64 BOOL STRING
-             | frames of another node (codec.envelope)        kind ENVELOPE
+             | frames of another node (codec.tree.envelope)        kind ENVELOPE
              | msgpack array of `record_count` tagged maps    every other kind
 
 The producer builds the body and its CRC; the broker never decodes a payload to store or forward it. The first field of
@@ -51,7 +51,7 @@ class Stream(IntEnum):
     AUDIT = 5
     CONTROL = 6
     BELOW = 7
-    """Records of the nodes below, in envelopes (codec.envelope)."""
+    """Records of the nodes below, in envelopes (codec.tree.envelope)."""
 
 
 class Kind(IntEnum):
@@ -65,7 +65,7 @@ class Kind(IntEnum):
     REFERENCE = 17
     """Samples whose payload is in the private log of the member that took them (codec.reference)."""
     ENVELOPE = 18
-    """Frames of the log of a node below, as they stand there (codec.envelope)."""
+    """Frames of the log of a node below, as they stand there (codec.tree.envelope)."""
 
 
 class ItemDeclared(KnownItem, frozen=True, kw_only=True, tag="item"):

@@ -5,7 +5,7 @@ import pytest
 from albireo.codec.topology.item_table import AdapterKind
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import LoadedTopology, load_topology
-from albireo.model.tree import wanted_from_above
+from albireo.model.tree.nodes import wanted_from_above
 
 CLUSTER = 'cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"\n'
 WITNESS = '[[witness]]\nname = "w1"\nendpoint = "tcp://10.0.0.9:5000"\n'

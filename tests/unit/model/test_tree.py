@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albireo.model.topology import MemberEndpoints, NodeConfig, Topology
-from albireo.model.tree import (
+from albireo.model.tree.nodes import (
     ancestors,
     children,
     find_node,

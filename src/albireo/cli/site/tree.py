@@ -12,7 +12,7 @@ from albireo.codec.topology.changes import TopologyChange
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.model.topology import GroupConfig, NodeConfig, WitnessConfig, places_of
-from albireo.model.tree import parent_places, subtree, wanted_from_above
+from albireo.model.tree.nodes import parent_places, subtree, wanted_from_above
 
 NOT_ASKED: Final = "not asked"
 VALUE_CHARS_MAX: Final = 60

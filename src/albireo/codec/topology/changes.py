@@ -15,7 +15,7 @@ import msgspec
 from albireo.codec.topology.meaning import Meaning, meaning_of
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.model.topology import places_of
-from albireo.model.tree import find_node
+from albireo.model.tree.nodes import find_node
 
 FOR_PEOPLE: Final = frozenset({"label", "description"})
 ANEW: Final = frozenset(

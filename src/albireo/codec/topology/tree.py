@@ -8,7 +8,7 @@ from typing import Final
 
 from albireo.codec.topology.mistakes import Findings, KeyPath, did_you_mean
 from albireo.model.topology import NODE_VOTER, NodeConfig, Topology, UplinkSettings, places_of
-from albireo.model.tree import is_below
+from albireo.model.tree.nodes import is_below
 
 WILDCARDS: Final = frozenset({"*", "0.0.0.0", "[::]"})
 """Hosts that mean every interface: one can listen there, nobody can dial them. Compared with, never bound."""

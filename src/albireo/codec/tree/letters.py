@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Meta
 
 from albireo.model.bounded import Count, Name, Signed64, Text, Word
-from albireo.model.message import BODY_BYTES_MAX, EXPIRES_MS_MAX, PIECE_BYTES, AddCause, Life, MessageName
-from albireo.model.message import MessageOutcome as Outcome
+from albireo.model.tree.message import BODY_BYTES_MAX, EXPIRES_MS_MAX, PIECE_BYTES, AddCause, Life, MessageName
+from albireo.model.tree.message import MessageOutcome as Outcome
 
 Size = Annotated[int, Meta(ge=0, le=BODY_BYTES_MAX)]
 LeftMs = Annotated[int, Meta(ge=0, le=EXPIRES_MS_MAX)]

@@ -9,7 +9,7 @@ They are part of `codec.record.Record`. Spec: docs/messages.md; ADR-0183.
 
 import msgspec
 
-from albireo.model.message import AddCause, Life, MessageName, MessageOutcome
+from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 from albireo.model.value import Value
 
 

@@ -8,7 +8,7 @@ from albireo.codec.tree.letters import TreeMessage
 from albireo.codec.tree.records import MessageRecord
 from albireo.machine.message.outbox import MessageReceipt
 from albireo.model.instant import MS, SECOND, Instant, LogTime, WallTime
-from albireo.model.message import BODY_BYTES_MAX, MessageName, MessageStage
+from albireo.model.tree.message import BODY_BYTES_MAX, MessageName, MessageStage
 
 
 class MessageTimes(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from albireo.codec.tree.records import (
 from albireo.machine.message.inbox import InboxFold
 from albireo.machine.message.outbox import OutboxFold
 from albireo.model.instant import LogTime
-from albireo.model.message import Life
+from albireo.model.tree.message import Life
 
 OUTBOX = "outbox"
 INBOX = "inbox"

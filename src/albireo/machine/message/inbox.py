@@ -24,7 +24,7 @@ from albireo.codec.tree.records import LowTold, MessageAccepted, MessageDone, Me
 from albireo.machine.fold.columns import SLICE_ROWS, list_slices, read_slices, sliced, unsliced
 from albireo.machine.message.outbox import MessageReceipt, MessageReceipts
 from albireo.model.instant import LogTime
-from albireo.model.message import Life, MessageName
+from albireo.model.tree.message import Life, MessageName
 
 LIVES_MAX: Final = 64
 """Most lives of one origin with rows; the oldest without unfinished work goes first."""

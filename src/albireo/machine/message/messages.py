@@ -48,7 +48,7 @@ from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.message.owner import OwnerSide
 from albireo.machine.message.route import next_hop
 from albireo.model.instant import Instant, soonest
-from albireo.model.message import Life, MessageName, MessageStage
+from albireo.model.tree.message import Life, MessageName, MessageStage
 
 
 class NodeMessages:

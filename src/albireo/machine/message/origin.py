@@ -47,7 +47,7 @@ from albireo.machine.message.events import (
 )
 from albireo.machine.message.outbox import OpenMessage, OutboxFold
 from albireo.model.instant import MS, Instant, soonest
-from albireo.model.message import EXPIRES_MS_MAX, PIECE_BYTES, AddCause, MessageName, MessageOutcome, MessageStage
+from albireo.model.tree.message import EXPIRES_MS_MAX, PIECE_BYTES, AddCause, MessageName, MessageOutcome, MessageStage
 
 GUID_BITS = 128
 

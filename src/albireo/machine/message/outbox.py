@@ -30,8 +30,8 @@ from albireo.codec.tree.records import (
 )
 from albireo.machine.fold.columns import SLICE_ROWS, list_slices, read_slices, sliced, unsliced
 from albireo.model.instant import MS, SECOND, LogTime
-from albireo.model.message import NO_LIFE, AddCause, Life, MessageName
 from albireo.model.position import ENDLESS
+from albireo.model.tree.message import NO_LIFE, AddCause, Life, MessageName
 
 RECEIPTS_MAX: Final = 10_000
 """Most receipts kept on each side; the oldest go first."""

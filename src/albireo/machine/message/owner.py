@@ -46,7 +46,7 @@ from albireo.machine.message.events import (
 )
 from albireo.machine.message.inbox import InboxFold
 from albireo.model.instant import MS, Instant, soonest
-from albireo.model.message import AddCause, Life, MessageName, MessageOutcome
+from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 
 NONCE_BITS = 64
 QUESTIONS_KEPT = 8

@@ -32,7 +32,7 @@ from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Described, Moment, Question, Turn
 from albireo.machine.tree.below import Below
-from albireo.machine.tree.mirror import Mirror
+from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.tree_orders import TreeOrders
 from albireo.model import quality
 from albireo.model.access import AccessRole
@@ -69,7 +69,7 @@ class AnsweringRoot(Protocol):
     feeds: Feeds
     adapters: AdapterWatch
     below: Below
-    mirrors: dict[str, Mirror]
+    mirrors: dict[str, NodeMirror]
     tree_orders: TreeOrders
     commit_times: CommitTimes
     samples_committed: int
@@ -163,7 +163,7 @@ class Answers:
     def _tree(self, question: Question, _: Nothing, turn: Turn) -> None:
         self._say(question, self._root.below.seen(), turn)
 
-    def _mirror(self, node: str) -> Mirror | None:
+    def _mirror(self, node: str) -> NodeMirror | None:
         """The state of a node below; None: this node is meant."""
         if node in ("", self._root.config.node):
             return None

@@ -30,7 +30,6 @@ from albireo.codec.message import (
     AnyMessage,
     Append,
     Ask,
-    ChildHello,
     FeedAck,
     FeedAlive,
     FeedAnswer,
@@ -54,6 +53,7 @@ from albireo.codec.record import (
     NodeStopped,
     Stream,
 )
+from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.codec.tree.records import MessageFact
 from albireo.machine.access.changes import AccessChanges

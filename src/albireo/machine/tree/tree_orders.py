@@ -42,7 +42,7 @@ from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.machine.tree.below import Below
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, LogTime
-from albireo.model.message import WRITE, AddCause, Life, MessageName, MessageOutcome
+from albireo.model.tree.message import WRITE, AddCause, Life, MessageName, MessageOutcome
 from albireo.model.value import Value
 
 PARENT: Final = b"parent"

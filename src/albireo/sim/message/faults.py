@@ -4,7 +4,7 @@ import msgspec
 
 from albireo.codec.tree.letters import OutcomeSaid
 from albireo.model.instant import MS, SECOND
-from albireo.model.message import MessageOutcome
+from albireo.model.tree.message import MessageOutcome
 from albireo.sim.engine.faults import Faults
 from albireo.sim.message.node import MessageNode, MessageStore
 from albireo.sim.message.stage import MessagesStage

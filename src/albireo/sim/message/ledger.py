@@ -14,7 +14,7 @@ import msgspec
 from albireo.codec.tree.records import MessageEnd, MessageRecord, MessageRequested
 from albireo.machine.message.outbox import MessageReceipt
 from albireo.model.instant import MS
-from albireo.model.message import MessageName, MessageOutcome
+from albireo.model.tree.message import MessageName, MessageOutcome
 from albireo.sim.engine.agenda import Agenda
 
 SLACK_NS = 3 * MS

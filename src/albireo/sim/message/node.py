@@ -24,7 +24,7 @@ from albireo.machine.message.events import (
 )
 from albireo.machine.message.fold import MessageFold
 from albireo.model.instant import MS, LogTime, WallTime
-from albireo.model.message import AddCause, Life, MessageName, MessageOutcome
+from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 from albireo.sim.engine.agenda import MachineClock
 from albireo.sim.message.stage import MessagesStage
 

@@ -12,7 +12,7 @@ from albireo.machine.message.origin import OriginSide
 from albireo.machine.message.outbox import OpenMessage
 from albireo.machine.message.owner import OwnerSide
 from albireo.model.instant import MS, Instant
-from albireo.model.message import AddCause, MessageName
+from albireo.model.tree.message import AddCause, MessageName
 
 
 class ForgetsByDeadline(OwnerSide):

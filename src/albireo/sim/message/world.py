@@ -16,7 +16,7 @@ from albireo.machine.message.events import SendAsked
 from albireo.machine.message.fold import MessageFold
 from albireo.machine.message.outbox import MessageReceipt
 from albireo.model.instant import MS, SECOND
-from albireo.model.message import MessageOutcome
+from albireo.model.tree.message import MessageOutcome
 from albireo.sim.engine.world import World
 from albireo.sim.message.faults import MessageFaults
 from albireo.sim.message.node import MessageNode
