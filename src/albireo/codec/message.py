@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from albireo.codec.bounds import ENTRIES_MAX, MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
 from albireo.codec.errors import DecodeError
+from albireo.codec.history_copy import CopyTold
 from albireo.codec.pair_message import Carried, FoldsSent, Frames, PeerMessage, Question, RangeSent, Voted
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import TreeMessage
@@ -24,19 +25,6 @@ from albireo.model.command import Receipt
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
 from albireo.model.value import Value
-
-
-class CopyTold(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of a member's history that copies files from the other member's history."""
-
-    is_incomplete: bool = False
-    """True: this history lacks files that the other member may have."""
-    files: bounded.Count = 0
-    """Number of files to copy; 0: not counted yet."""
-    done: bounded.Count = 0
-    """Number of files copied."""
-    trouble: bounded.Text = ""
-    """Reason why the copying stands still; empty: it goes on."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -289,10 +277,9 @@ class VoterHangUp(Message, frozen=True, tag="voter_hang_up"):
 
 
 class FeedMessage(Message, frozen=True, kw_only=True):
-    """Base of what a feed is made of."""
+    """Base of what a feed is made of. `channel`: its number among the feeds of one link; 0 unless there are several."""
 
     channel: bounded.Register = 0
-    """Number of the feed among those of one link, on which a parent follows several; 0 elsewhere."""
 
 
 class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):

@@ -1,8 +1,8 @@
 """Topology: which nodes there are, where they stand in the tree, and what each of them runs.
 
 Not here: reading files (codec/topology/topology.py builds these values), opening anything, protocols of adapters; who
-stands above and below a node (model/tree/nodes.py). The tree lies in the ids: `root/north` is the child of `root`. Exactly
-one node has no parent.
+stands above and below a node (model/tree/nodes.py). The tree lies in the ids: `root/north` is the child of `root`.
+Exactly one node has no parent.
 
 A place is the place of one process tree: `root/north`, or a member of a pair, `root[primary]` or `root[backup]`.
 """

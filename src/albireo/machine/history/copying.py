@@ -25,8 +25,7 @@ from typing import Final, assert_never
 import msgspec
 
 from albireo.codec.history import FileEntry, Hole
-from albireo.codec.history_copy import PIECE_BYTES, GroupAsked, GroupSent, PieceAsked, PieceSent
-from albireo.codec.message import CopyTold
+from albireo.codec.history_copy import PIECE_BYTES, CopyTold, GroupAsked, GroupSent, PieceAsked, PieceSent
 from albireo.machine.history.judging import group_fault, holes_left
 from albireo.model.instant import SECOND, Instant, TimePassed
 

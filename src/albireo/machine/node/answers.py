@@ -21,21 +21,18 @@ from albireo.machine.access.refusals import refusal_of
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
-from albireo.machine.message.events import MessageTimes
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.diagnostics.adapters import AdapterWatch
 from albireo.machine.node.diagnostics.own import CommitTimes
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import ForgetAsked, Forgetting
-from albireo.machine.node.orders import Orders, WriteAsked, WriteRefusal, refusal_of_write
+from albireo.machine.node.orders import Orders, WriteAsked
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Described, Moment, Question, Turn
-from albireo.machine.tree.below import Below
-from albireo.machine.tree.mirror import NodeMirror
-from albireo.machine.tree.tree_orders import TreeOrders
+from albireo.machine.tree.answers_below import AnswersBelow, NoNodeBelow
+from albireo.machine.tree.node_tree import NodeTree
 from albireo.model import quality
-from albireo.model.access import AccessRole
 from albireo.model.bounded import NAME_CHARS_MAX, Name
 from albireo.model.case import case_label
 from albireo.model.instant import MS, LogTime
@@ -68,9 +65,7 @@ class AnsweringRoot(Protocol):
     role: Role
     feeds: Feeds
     adapters: AdapterWatch
-    below: Below
-    mirrors: dict[str, NodeMirror]
-    tree_orders: TreeOrders
+    tree: NodeTree
     commit_times: CommitTimes
     samples_committed: int
     cases_raised: int
@@ -81,9 +76,6 @@ class AnsweringRoot(Protocol):
 
     def after(self, sequence: int, to: bytes, message: AnyMessage, turn: Turn) -> None:
         """Say `message` once everything up to `sequence` is committed."""
-
-    def times(self, moment: Moment) -> MessageTimes:
-        """One reading of all clocks."""
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,6 +107,7 @@ class Answers:
 
     def __init__(self, root: AnsweringRoot) -> None:
         self._root = root
+        self._below = AnswersBelow(root)
         self._known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
             "status": (Nothing, self._status),
             "tree": (Nothing, self._tree),
@@ -139,7 +132,7 @@ class Answers:
         shape, handler = entry
         try:
             handler(question, msgspec.convert(ask.arguments, shape), turn)
-        except (msgspec.ValidationError, NotAnswered, NoCursor) as error:
+        except (msgspec.ValidationError, NotAnswered, NoCursor, NoNodeBelow) as error:
             turn.send(question.sender, Answer(request_id=ask.request_id, error=str(error)))
 
     def refuse(self, sender: bytes, message: AnyMessage, principal: str, moment: Moment, turn: Turn) -> None:
@@ -161,26 +154,12 @@ class Answers:
         self._say(question, status_of(self._root, turn.log, question.moment, question.pair, question.door), turn)
 
     def _tree(self, question: Question, _: Nothing, turn: Turn) -> None:
-        self._say(question, self._root.below.seen(), turn)
-
-    def _mirror(self, node: str) -> NodeMirror | None:
-        """The state of a node below; None: this node is meant."""
-        if node in ("", self._root.config.node):
-            return None
-        mirror = self._root.mirrors.get(node)
-        if mirror is None:
-            below = ", ".join(self._root.mirrors) or "none"
-            raise NotAnswered(f"no node {node!r} at or below {self._root.config.node}; nodes below: {below}")
-        return mirror
-
-    def _dim(self, node: str) -> Dim:
-        mirror = self._mirror(node)
-        return self._root.folds.dim if mirror is None else mirror.dim
+        self._say(question, self._root.tree.below.seen(), turn)
 
     def _known_items(self, asked: ItemsAsked) -> list[KnownItem]:
-        registry, names, mirror = self._root.registry, asked.names, self._mirror(asked.node)
+        registry, names, mirror = self._root.registry, asked.names, self._below.mirror(asked.node)
         if not names:
-            return sorted(self._dim(asked.node), key=lambda one: one.item.name)
+            return sorted(self._below.dim(asked.node), key=lambda one: one.item.name)
         if mirror is None:
             found = [(name, registry.find(name)) for name in names]
         else:
@@ -197,7 +176,7 @@ class Answers:
         if not asked.is_piece:
             return self._known_items(asked), None
         if not asked.names:
-            return asked.piece(_items_behind(self._dim(asked.node), asked.after))
+            return asked.piece(_items_behind(self._below.dim(asked.node), asked.after))
         return asked.piece(_named_behind(self._known_items(asked), asked.after))
 
     def _say_rows(self, question: Question, rows: object, following: str | None, turn: Turn) -> None:
@@ -209,7 +188,7 @@ class Answers:
 
     def _read(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
         items, following = self._items_asked(asked)
-        dim = self._dim(asked.node)
+        dim = self._below.dim(asked.node)
         index = [dim.index_of(one.item_id) for one in items]  # None: its declaration is not committed yet.
         self._say_rows(question, [dim.reading_at(one) for one in index if one is not None], following, turn)
 
@@ -218,40 +197,16 @@ class Answers:
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now, so nothing is written: {root.admission.closed_because}")
         item = root.registry.item(asked.item)  # One that is being forgotten is known no more.
-        owner = "" if item is not None else self._owner_below(asked.item)
+        owner = "" if item is not None else self._below.owner_of(asked.item)
         if owner:
-            refusal = self._write_below(question, asked, owner, turn)
+            refusal = self._below.write(question, asked, owner, turn)
         else:
             refusal = root.orders.ask(question, asked, item, turn)
         if refusal is not None:
             raise NotAnswered(refusal.reason)
 
-    def _owner_below(self, name: str) -> str:
-        """Node below whose item is named, by its id or the end of it; empty: none, or several."""
-        head, _, local = name.rpartition(":")
-        found = [
-            node
-            for node, mirror in self._root.mirrors.items()
-            if head and (node == head or node.endswith(f"/{head}")) and mirror.dim.by_name(f"{node}:{local}")
-        ]
-        return found[0] if len(found) == 1 else ""
-
-    def _write_below(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
-        """Order a write of an item that a node below owns; the role is judged here, for that node."""
-        root = self._root
-        role = root.access.role_at(question.principal, owner)
-        if role < AccessRole.OPERATE:
-            return WriteRefusal(
-                f"write needs the role operate at {owner}; {question.principal!r} has {role.word} there"
-            )
-        item = root.mirrors[owner].dim.by_name(f"{owner}:{asked.item.rpartition(':')[2]}")
-        refusal = refusal_of_write(asked, item)
-        if refusal is not None:
-            return refusal
-        return root.tree_orders.ask(question, asked, owner, root.times(question.moment), turn)
-
     def _cases(self, question: Question, asked: CasesAsked, turn: Turn) -> None:
-        folds, mirror, dim = self._root.folds, self._mirror(asked.node), self._dim(asked.node)
+        folds, mirror, dim = self._root.folds, self._below.mirror(asked.node), self._below.dim(asked.node)
         closed = folds.cases.closed() if asked.include_closed and mirror is None else ()
         cases, following = [*closed, *(folds.cases if mirror is None else mirror.cases.values())], None
         if asked.is_piece:

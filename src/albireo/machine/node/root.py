@@ -22,25 +22,11 @@ Spec: design/log-and-feed.md, The loop of CORE.
 """
 
 import itertools
-import random
 from typing import Final
 
 from albireo.codec.frame import HEADER_BYTES, FrameHeader
-from albireo.codec.message import (
-    AnyMessage,
-    Append,
-    Ask,
-    FeedAck,
-    FeedAlive,
-    FeedAnswer,
-    FeedData,
-    FeedHello,
-    FeedState,
-    ProducerHello,
-    RoleTold,
-    WriteDone,
-    WritesEnded,
-)
+from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, WriteDone, WritesEnded
+from albireo.codec.principal import CHILD_WORDS
 from albireo.codec.record import (
     BODY_BYTES_MAX,
     CaseChanged,
@@ -53,13 +39,10 @@ from albireo.codec.record import (
     NodeStopped,
     Stream,
 )
-from albireo.codec.tree.hello import ChildHello
-from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.codec.tree.records import MessageFact
 from albireo.machine.access.changes import AccessChanges
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.folds import Folds
-from albireo.machine.message.events import MessageTimes
 from albireo.machine.node import events
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.answers import Answers
@@ -77,9 +60,8 @@ from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import OWN_PRODUCER, Described, Draft, Moment, Question, Turn
-from albireo.machine.tree.below import Below, mirrors_of
+from albireo.machine.tree.node_tree import NodeTree
 from albireo.machine.tree.origins import Enveloped
-from albireo.machine.tree.tree_orders import TreeOrders, times_at
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
@@ -104,12 +86,10 @@ class Root:
         self.role = Role(config)
         self.access = AccessJudge(config.node, folds.access)
         self._waiters = CommandWaiters()
-        self.mirrors = mirrors_of(config.children, folds.origins)
-        self._chance = random.Random(config.seed)
-        self._moment = moment
+        self.tree = NodeTree(self)
         self._begin_afresh(moment)
         self.feeds = Feeds(config, folds, is_complete=has_folds)
-        self.feeds.show(self.mirrors)
+        self.feeds.show(self.tree.mirrors)
         self.answers = Answers(self)
         self.diagnostics = Diagnostics()
         self.commit_times = CommitTimes()
@@ -139,15 +119,11 @@ class Root:
         self.adapters = AdapterWatch(self.config.adapters, self.registry, self.folds.cases.messages, moment.now)
         self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders, moment.now)
         self.admission.closed_because = self.role.cause
-        self.below = Below(self.config, self.folds.origins, self.mirrors)
-        self.tree_orders = TreeOrders(
-            self.config.node, self.folds.messages, self.folds.commands, self.below, self, self._chance
-        )
+        self.tree.begin_afresh()
         self._raised_to = 0  # Feature level whose record is on its way in this tenure.
 
     def step(self, event: events.Event, log: LogView, moment: Moment) -> Turn:
         turn = Turn(log, self.folds.feature_level)
-        self._moment = moment
         match event:
             case events.LettersDrained(letters, pair, door):
                 for letter in letters:
@@ -164,7 +140,7 @@ class Root:
             case events.PeerLost(sender, unsent):
                 for one in (self.feeds, self.registry, self.role, self.outputs):
                     one.lost(sender)
-                self.below.lost(sender, moment, turn)
+                self.tree.lost(sender, moment, turn)
                 self.outputs.not_taken(unsent)
             case events.ActorsTold(actors):
                 self.adapters.told(actors)
@@ -277,8 +253,9 @@ class Root:
         self.admission.closed_because = self._log_reason
         self.role.tell_waiting(turn)
 
-    def times(self, moment: Moment) -> MessageTimes:
-        return times_at(self._pending.log_time_ms, self._last_append, moment)
+    def log_time_ns(self, now: Instant) -> int:
+        """Log time at this instant: that of the end of the log, and what has passed since."""
+        return self._pending.log_time_ms * MS + max(0, now - self._last_append)
 
     def take(self, asked: WriteAsked, principal: str, moment: Moment, turn: Turn) -> WriteRefusal | None:
         """Begin an order of another node for an item of this one."""
@@ -289,7 +266,7 @@ class Root:
         if was_serving:
             present = [one.sender for one in self.registry.adapters() if one.sender is not None]
             self.outputs.stand_down()
-            self.tree_orders.messages.suspend()
+            self.tree.stand_by()
             self.role.stand_by(present, turn)
 
     def _elapsed_ms(self, now: Instant) -> int:
@@ -303,9 +280,7 @@ class Root:
         is_serving = self.role.is_serving
         if self._hellos and is_serving:
             return self._last_append
-        due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline(self.folded_to), self.below.deadline())
-        if is_serving:
-            due = soonest(due, self.tree_orders.deadline(self.times(self._moment)))
+        due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline(self.folded_to), self.tree.deadline())
         return self._tick_at if due is None else min(due, self._tick_at)
 
     def _log_due(self) -> Instant | None:
@@ -350,12 +325,10 @@ class Root:
                 self.feeds.hello(sender, message, principal, self.folded_to, moment.now, turn, is_serving=is_serving)
             case FeedAck():
                 self.feeds.ack(sender, message, moment.now)
-            case ChildHello() | RoleTold() | FeedAnswer() | FeedData() | FeedState() | FeedAlive():
-                self.below.hears(sender, message, raw, principal, moment, turn)
-            case FromOrigin() | FromOwner():
-                self.tree_orders.heard(sender, message, self.times(moment), moment, turn)
             case Ask():
                 self.answers.ask(Question(sender, message.request_id, moment, principal, *seen), message, turn)
+            case _ if type(message) in CHILD_WORDS:
+                self.tree.hears(sender, message, raw, principal, moment, turn)
             case _:
                 turn.note("warning", "unexpected_message", kind=type(message).__name__)
 
@@ -388,7 +361,7 @@ class Root:
                 if draft is not None:
                     self._fold_own(frame.header, draft, moment, turn)
         self._waiters.followed(self.folds.commands, turn)
-        self.below.committed(self.folded_to.sequence, moment, turn)
+        self.tree.committed(self.folded_to.sequence, moment, turn)
         self._serve(moment, turn)
         self._consequences(moment, turn)
 
@@ -430,9 +403,9 @@ class Root:
                     self.outputs.send(record.command_id, moment, turn)
                 case CommandFinished():
                     self.orders.finished(record.receipt, turn)
-                    self.tree_orders.finished(record.receipt, self.times(moment), moment, turn)
+                    self.tree.folded(record.receipt, moment, turn)
                 case MessageFact():
-                    self.tree_orders.committed(record, self.times(moment), moment, turn)
+                    self.tree.folded(record, moment, turn)
                 case _:
                     pass
 
@@ -440,8 +413,7 @@ class Root:
         """Draft what the committed state asks for next."""
         if not self.role.is_serving:
             return
-        self.below.serve(moment, turn, is_open=not self.admission.closed_because)
-        self.tree_orders.serve(self.times(moment), moment, turn, is_paired=self.config.is_paired)
+        self.tree.serve(moment, turn, is_open=not self.admission.closed_because)
         if not self.admission.closed_because:
             changes = self.folds.propose(moment.wall)
             if changes:
@@ -474,11 +446,10 @@ class Root:
                 self.role.stand_by(self.outputs.awaited, turn)
         if is_serving:
             self._declare_more(moment, turn)
-            self.tree_orders.time_passed(self.times(moment), moment, turn)
             if not self.has_unfolded:  # The next fold drafts its own.
                 self._consequences(moment, turn)
             self._mark_if_due(now, turn)
-        self.below.time_passed(moment, turn)
+        self.tree.time_passed(moment, turn, is_serving=is_serving)
         self.feeds.time_passed(self.folded_to, now, turn, is_acting=is_serving)
 
     def _mark_if_due(self, now: Instant, turn: Turn) -> None:

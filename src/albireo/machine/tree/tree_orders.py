@@ -41,7 +41,7 @@ from albireo.machine.node.orders import WriteAsked, WriteRefusal
 from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.machine.tree.below import Below
 from albireo.model.command import Outcome, Receipt
-from albireo.model.instant import MS, SECOND, Instant, LogTime
+from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.tree.message import WRITE, AddCause, Life, MessageName, MessageOutcome
 from albireo.model.value import Value
 
@@ -252,9 +252,3 @@ def end_of(receipt: Receipt) -> MessageEnd:
         read_back=receipt.read_back,
         ended_ns=receipt.finished_ns,
     )
-
-
-def times_at(log_time_ms: int, last_append: Instant, moment: Moment) -> MessageTimes:
-    """One reading of all clocks: log time goes on from the last append."""
-    log_time = LogTime(log_time_ms * MS + max(0, moment.now - last_append))
-    return MessageTimes(moment.now, log_time, moment.wall)

@@ -14,6 +14,7 @@ from typing import Final
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.history_copy import (
+    CopyTold,
     GroupAsked,
     GroupSent,
     PieceAsked,
@@ -22,7 +23,7 @@ from albireo.codec.history_copy import (
     decode_word,
     encode_word,
 )
-from albireo.codec.message import Carry, CopyTold, HistoryTold
+from albireo.codec.message import Carry, HistoryTold
 from albireo.machine.history.copying import (
     AskPeer,
     Copying,

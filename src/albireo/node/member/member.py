@@ -102,11 +102,8 @@ STOP_GRACE_NS: Final = SECOND
 class PairMembership:
     """The membership of one run of CORE in its pair; see the module."""
 
-    def __init__(
-        self, core: LogAndFolds, actor: ActorContext, arguments: PairArguments, children: frozenset[str]
-    ) -> None:
-        """`children`: names of the places of the nodes below."""
-        self._children = children
+    def __init__(self, core: LogAndFolds, actor: ActorContext, arguments: PairArguments, children: frozenset[str]):
+        self._children = children  # Names of the places of the nodes below.
         self._core = core
         self._actor = actor
         self._arguments = arguments

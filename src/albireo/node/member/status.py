@@ -9,7 +9,8 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.message import CopyTold, HistoryTold
+from albireo.codec.history_copy import CopyTold
+from albireo.codec.message import HistoryTold
 from albireo.codec.pair_message import HeartbeatAnswered, PeerMessage, Record, Voted
 from albireo.machine.node.events import PairFigures
 from albireo.machine.pair.events import CaseTold, State

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from albireo.cli.pair.table import refused_text, rows_of, troubles
-from albireo.codec.message import AnyMessage, Carry, CopyTold, HistoryTold
+from albireo.codec.history_copy import CopyTold
+from albireo.codec.message import AnyMessage, Carry, HistoryTold
 from albireo.codec.pair_message import Carried
 from albireo.machine.pair.events import State
 from albireo.model.instant import SECOND

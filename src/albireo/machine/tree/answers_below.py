@@ -1,0 +1,74 @@
+"""Answers about nodes below: what this node knows of them, and orders that it passes on to them."""
+
+from typing import Protocol
+
+from albireo.machine.access.judge import AccessJudge
+from albireo.machine.fold.dim import Dim
+from albireo.machine.fold.folds import Folds
+from albireo.machine.node.orders import WriteAsked, WriteRefusal, refusal_of_write
+from albireo.machine.node.role import RootConfig
+from albireo.machine.node.turn import Question, Turn
+from albireo.machine.tree.mirror import NodeMirror
+from albireo.machine.tree.node_tree import NodeTree
+from albireo.model.access import AccessRole
+
+
+class NoNodeBelow(LookupError):
+    """No node of that name stands at or below this one."""
+
+
+class RootAbove(Protocol):
+    """The root machine, as far as these answers need it."""
+
+    config: RootConfig
+    folds: Folds
+    access: AccessJudge
+    tree: NodeTree
+
+
+class AnswersBelow:
+    """The part of the answers that looks below."""
+
+    def __init__(self, root: RootAbove) -> None:
+        self._root = root
+
+    def mirror(self, node: str) -> NodeMirror | None:
+        """The state of a node below; None: this node is meant.
+
+        Raises:
+            NoNodeBelow: there is no such node.
+        """
+        if node in ("", self._root.config.node):
+            return None
+        mirror = self._root.tree.mirrors.get(node)
+        if mirror is None:
+            below = ", ".join(self._root.tree.mirrors) or "none"
+            raise NoNodeBelow(f"no node {node!r} at or below {self._root.config.node}; nodes below: {below}")
+        return mirror
+
+    def dim(self, node: str) -> Dim:
+        """Items of this node, or of one below, with their current values. Raises NoNodeBelow."""
+        mirror = self.mirror(node)
+        return self._root.folds.dim if mirror is None else mirror.dim
+
+    def owner_of(self, name: str) -> str:
+        """Node below whose item is named, by its id or the end of it; empty: none, or several."""
+        head, _, local = name.rpartition(":")
+        found = [
+            node
+            for node, mirror in self._root.tree.mirrors.items()
+            if head and (node == head or node.endswith(f"/{head}")) and mirror.dim.by_name(f"{node}:{local}")
+        ]
+        return found[0] if len(found) == 1 else ""
+
+    def write(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
+        """Order a write of an item that a node below owns; the role is judged here, for that node."""
+        root = self._root
+        role = root.access.role_at(question.principal, owner)
+        if role < AccessRole.OPERATE:
+            return WriteRefusal(f"write needs the role operate at {owner}; {question.principal!r} has {role.word}")
+        item = root.tree.mirrors[owner].dim.by_name(f"{owner}:{asked.item.rpartition(':')[2]}")
+        refusal = refusal_of_write(asked, item)
+        if refusal is not None:
+            return refusal
+        return root.tree.ask(question, asked, owner, turn)
