@@ -202,6 +202,12 @@ class Dim:
             self.live.clear(index)
             self._texts[index] = ""
 
+    def lose_value(self, item_id: int) -> None:
+        """The last usable value of an item is none: it was forced. Its next sample tells one."""
+        index = self._by_id.get(item_id)
+        if index is not None:
+            self.live.has_value[index] = False
+
     def fold_samples(self, batch: SampleBatch, last_sequence: int, log_time: LogTime) -> Fresh:
         """Take one committed batch.
 

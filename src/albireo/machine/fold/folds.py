@@ -27,8 +27,10 @@ from albireo.codec.record import (
     CommandRequested,
     EpochGranted,
     FeatureRaised,
+    ForceEnded,
     GapFound,
     ItemDeclared,
+    ItemForced,
     ItemForgotten,
     Kind,
     LowWater,
@@ -49,6 +51,7 @@ from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.elsewhere import Elsewhere
 from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
+from albireo.machine.force.fold import Forces
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.item import KnownItem, Reading
@@ -65,6 +68,7 @@ _AUDIT: Final = "audit"
 _GONE: Final = "gone"
 _HEARD: Final = "heard"
 _ACCESS: Final = "access"
+_FORCES: Final = "forces"
 """Sections that are left out while they are empty; 0.1.0 passes over all but the first."""
 
 
@@ -80,6 +84,7 @@ class Folds:
         self.producers = Producers()
         self.audit = AuditChain()
         self.access = AccessFold()
+        self.forces = Forces()
         self.log_time_ms = 0
         self.feature_level = self.cases.level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
@@ -161,7 +166,14 @@ class Folds:
         match record:
             case ItemDeclared():
                 self.dim.fold_item(record, sequence)
+            case ItemForced(item_id=item_id):
+                self.forces.fold_forced(record, log_time)
+                self._mark_forced((item_id,), is_forced=True)
+            case ForceEnded(item_id=item_id):
+                self._mark_forced(self.forces.fold_ended((item_id,)), is_forced=False)
+                self.dim.lose_value(item_id)
             case ItemForgotten(item_ids=item_ids):
+                self.forces.fold_ended(item_ids)
                 self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
             case CaseChanged():
                 self.cases.fold(record, sequence)
@@ -186,6 +198,11 @@ class Folds:
             case _:
                 assert_never(record)
 
+    def _mark_forced(self, item_ids: Sequence[int], *, is_forced: bool) -> None:
+        for index in map(self.dim.index_of, item_ids):
+            if index is not None:
+                self.conditions.force(index, is_forced=is_forced)
+
     def forget_pending(self) -> None:
         """Nothing is appended above the committed records: a new tenure begins."""
         self.producers.forget_pending()
@@ -193,7 +210,9 @@ class Folds:
 
     def deadline(self) -> LogTime | None:
         """Log time at which a fold changes although no record comes."""
-        return soonest(self.conditions.deadline(), self.cases.deadline(), self.commands.deadline())
+        return soonest(
+            self.conditions.deadline(), self.cases.deadline(), self.commands.deadline(), self.forces.deadline()
+        )
 
     def propose(self, wall: WallTime) -> list[CaseChanged]:
         """Case transitions that the committed state asks for and no record tells yet; one slice of them."""
@@ -262,6 +281,8 @@ class Folds:
             whole.append((_HEARD, heard))
         if len(self.access):
             whole.append((_ACCESS, self.access.snapshot()))
+        if len(self.forces):
+            whole.append((_FORCES, self.forces.snapshot()))
         return chain(((name, one) for name, slices in sliced for one in slices), whole)
 
     def snapshot(self) -> dict[str, bytes]:
@@ -289,6 +310,7 @@ class Folds:
         self.producers = Producers.restore(sections["producers"], lives, heard, log_time_ms)
         self.audit = AuditChain.restore(sections.get(_AUDIT, b""))
         self.access = AccessFold.restore(sections.get(_ACCESS, b""))
+        self.forces = Forces.restore(sections.get(_FORCES, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
         self.cases.level = self.feature_level
