@@ -202,11 +202,11 @@ class Dim:
             self.live.clear(index)
             self._texts[index] = ""
 
-    def lose_value(self, item_id: int) -> None:
-        """The last usable value of an item is none: it was forced. Its next sample tells one."""
-        index = self._by_id.get(item_id)
-        if index is not None:
-            self.live.has_value[index] = False
+    def go_on_from(self, source: int, target: int, sequence: int) -> None:
+        """Make the live sample of one index that of another one of its type, by the record at `sequence`."""
+        if self.live.value_type[source] == self.live.value_type[target]:
+            self.live.go_on_from(source, target, sequence)
+            self._texts[target] = self._texts[source]
 
     def fold_samples(self, batch: SampleBatch, last_sequence: int, log_time: LogTime) -> Fresh:
         """Take one committed batch.

@@ -166,12 +166,8 @@ class Folds:
         match record:
             case ItemDeclared():
                 self.dim.fold_item(record, sequence)
-            case ItemForced(item_id=item_id):
-                self.forces.fold_forced(record, log_time)
-                self._mark_forced((item_id,), is_forced=True)
-            case ForceEnded(item_id=item_id):
-                self._mark_forced(self.forces.fold_ended((item_id,)), is_forced=False)
-                self.dim.lose_value(item_id)
+            case ItemForced() | ForceEnded():
+                self._fold_force(record, sequence, log_time)
             case ItemForgotten(item_ids=item_ids):
                 self.forces.fold_ended(item_ids)
                 self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
@@ -198,10 +194,20 @@ class Folds:
             case _:
                 assert_never(record)
 
-    def _mark_forced(self, item_ids: Sequence[int], *, is_forced: bool) -> None:
-        for index in map(self.dim.index_of, item_ids):
-            if index is not None:
-                self.conditions.force(index, is_forced=is_forced)
+    def _fold_force(self, record: ItemForced | ForceEnded, sequence: int, log_time: LogTime) -> None:
+        """Fold the beginning or the end of a force: the measured series goes on from the item, or the item from it."""
+        force, is_forced = self.forces.find(record.item_id), isinstance(record, ItemForced)
+        measured_id = record.measured_id if isinstance(record, ItemForced) else force and force.measured_id
+        index, other = self.dim.index_of(record.item_id), self.dim.index_of(measured_id or 0)
+        if index is not None and other is not None and (force is None or not is_forced):
+            source, target = (index, other) if is_forced else (other, index)
+            self.dim.go_on_from(source, target, sequence)
+        if isinstance(record, ItemForced):
+            self.forces.fold_forced(record, log_time)
+        else:
+            self.forces.fold_ended((record.item_id,))
+        if index is not None:
+            self.conditions.force(index, is_forced=is_forced)
 
     def forget_pending(self) -> None:
         """Nothing is appended above the committed records: a new tenure begins."""

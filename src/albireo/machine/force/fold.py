@@ -68,11 +68,11 @@ class Forces:
         heapq.heappush(self._ends, (state.ends_at, state.force.item_id))
         self._clear_top()
 
-    def fold_ended(self, item_ids: Sequence[int]) -> list[int]:
-        """These items are not forced any more; returns those that were."""
-        found = [one for one in item_ids if self._known.pop(one, None) is not None]
+    def fold_ended(self, item_ids: Sequence[int]) -> None:
+        """These items are not forced any more."""
+        for one in item_ids:
+            self._known.pop(one, None)
         self._clear_top()
-        return found
 
     def _is_present(self, end: tuple[int, int]) -> bool:
         state = self._known.get(end[1])

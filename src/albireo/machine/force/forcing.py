@@ -13,8 +13,8 @@ The item's own series is the effective one, which everybody reads under its name
                                                                            value; the measured series is retired
 
 Both turning points are places in the log: samples before `ItemForced` are the item's, samples behind it are measured
-ones. The value with which a series goes on is copied at the fold of the record, when all before it is known; a sample
-that has come meanwhile stands instead of the copy (`detours`).
+ones. The folds go on from the other series by the record alone. For the history a sample tells it too: a copy, made
+when the record is folded and all before it is known; a sample that has come meanwhile stands instead (`detours`).
 
 Invariants
     one at a time:  the next order about an item is taken when the one before is folded.
@@ -119,7 +119,7 @@ class Forcing:
         unfinished: dict[int, int] = {}
         for known in self._dim:
             own = self._dim.by_name(known.full_name.removesuffix(MEASURED)) if _is_measured_series(known) else None
-            if own is not None and known.item_id not in in_use and self._shows_force(own.item_id):
+            if own is not None and known.item_id not in in_use and self._is_alike(own.item_id, known.item_id):
                 unfinished[own.item_id] = known.item_id
                 self._detours.owe(own.item_id)
         self._copy(unfinished)
@@ -283,9 +283,10 @@ class Forcing:
             return False
         return known.item.value_type is measured.item.value_type
 
-    def _shows_force(self, item_id: int) -> bool:
-        index = self._dim.index_of(item_id)
-        return index is not None and int(self._dim.live.quality[index]) == quality.GOOD_LOCAL_OVERRIDE
+    def _is_alike(self, item_id: int, measured_id: int) -> bool:
+        """True: nothing of the item has come since it went on from its measured series."""
+        live, rows = self._dim.live, [self._dim.row_of[item_id], self._dim.row_of[measured_id]]
+        return len({*live.source_ns[rows].tolist()}) == len({*live.node_ns[rows].tolist()}) == 1
 
     def _copy(self, source_of: Mapping[int, int]) -> None:
         """Take the live samples of sources, as they are now, for the items that go on from them."""
