@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ BEGAN = 1_600_000_000 * SECOND
 def test_both_series_are_stored_each_with_its_quality(tmp_path: Path) -> None:
     node = LoneNode(tmp_path, OPERATOR)
 
-    def rows(name: str, count: int) -> list[tuple[float, int]]:
+    def rows(name: str, count: int) -> list[tuple[Any, Any]]:
         with node.program(OPERATOR) as program:
             wanted = {"names": [name], "from_ns": 0, "to_ns": 2 * BEGAN, "rows_max": 100}
             asked_until(program, lambda found: found["rows"] == count, "history_piece", "history", **wanted)
