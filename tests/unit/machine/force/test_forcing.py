@@ -17,7 +17,7 @@ from albireo.machine.node.events import AdmissionChanged, Served, Suspended
 from albireo.machine.node.owners import OWN_ADAPTER
 from albireo.model import quality as q
 from albireo.model.force import FORCE_MS_MAX
-from albireo.model.instant import SECOND
+from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import ValueType
@@ -264,6 +264,43 @@ def test_a_node_that_stopped_between_the_end_of_a_force_and_the_copy_makes_it_at
     assert both(two) == [(11.0, "Good"), (11.0, "BadOutOfService")]
     three = again(two)
     assert both(three) == [(11.0, "Good"), (11.0, "BadOutOfService")]
+    assert series(three, "co") == [(10.0, "Good"), (20.0, "GoodLocalOverride"), (11.0, "Good")]
+
+
+def test_no_copy_is_made_at_the_next_start_if_a_sample_has_come_behind_the_end() -> None:
+    one, welcome = up()
+    force(one)
+    order(one, "force_release", item="co")
+    one.now = type(one.now)(one.now + SECOND)
+    append(one, welcome, 2, [12.0])
+    assert series(again(one), "co") == [(10.0, "Good"), (20.0, "GoodLocalOverride"), (12.0, "Good")]
+
+
+def test_the_force_of_an_item_that_was_retired_right_before_the_node_stopped_ends_at_the_next_start() -> None:
+    one, _ = up()
+    force(one)
+    one.letter(b"plc", ProducerHello(producer="p1", items=(FAN,), run=2))
+    two = again(one)
+    two.pass_time(0)
+    assert forces(two) == []
+    assert [each.cause for each in two.records(ForceEnded) if isinstance(each, ForceEnded)] == ["retired"]
+    assert shown(two, "co") == [(10.0, "BadOutOfService")]
+
+
+def test_an_item_is_not_stale_right_behind_its_force() -> None:
+    """Its time begins with the end of the force, not with the copy behind that."""
+    one = world()
+    welcome = hello(one, [DataItem(name="co", value_type=ValueType.FLOAT64, alarm=AlarmSettings(stale_s=60.0)), FAN])
+    force(one)
+    live(one, welcome, 1, 100, item=1)
+    order(one, "force_release", item="co")
+    folds = Folds()
+    folds.replay_all(one.frames)
+    header = one.frames[-1].header
+    folds = Folds.restore(folds.snapshot(), folds.log_time_ms)
+    due = folds.conditions.deadline()
+    assert due is not None
+    assert due >= header.log_time_ms * MS + 59 * SECOND
 
 
 def test_a_copy_waits_while_the_node_does_not_lead() -> None:
