@@ -154,7 +154,9 @@ def test_the_next_end_and_what_is_overdue_are_those_of_a_list(
 
 
 def test_more_items_than_the_table_reaches_pass_as_they_came() -> None:
-    detours = Detours([Force(item_id=3, measured_id=9, value=1.0, user="u", reason="r", since_ns=1, for_ms=1)])
+    detours = Detours(
+        [Force(item_id=3, measured_id=9, value=1.0, user="u", reason="r", since_ns=1, for_ms=1)], lambda _: ()
+    )
     batch = samples.decode(samples.encode(batch_of_ids(1, 3, 3, 4_000_000)), batch_of_ids(1).value_type, 4)
     assert detours.divert(batch).item_id.tolist() == [1, 9, 9, 4_000_000]
     detours.end(3)

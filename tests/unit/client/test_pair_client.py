@@ -468,7 +468,11 @@ class Member:
             self.producers, lambda _: b"p" if self.knows else None, Role(RootConfig(node="root", log_id=b"L" * 16))
         )
         self.admission = Admission(
-            self.producers, lambda _: b"p" if self.knows else None, receipts.of, lambda *_: True, Detours(())
+            self.producers,
+            lambda _: b"p" if self.knows else None,
+            receipts.of,
+            lambda *_: True,
+            Detours((), lambda _: ()),
         )
         if self.standing_by:
             self.out.append(acts(epoch))

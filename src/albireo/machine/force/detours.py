@@ -10,7 +10,7 @@ log; a sample of the series that was appended meanwhile is newer, and takes its 
 Spec: ADR-0181.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -27,7 +27,12 @@ Cell = TypeVar("Cell", bound=np.generic)
 class Detours:
     """Detours of one tenure; rebuilt from the folds with it."""
 
-    def __init__(self, forces: Iterable[Force]) -> None:
+    def __init__(self, forces: Iterable[Force], items_of: Callable[[str], Sequence[int]]) -> None:
+        """
+        Args:
+            items_of: gives the ids of all items of an adapter, which a gap record of it concerns if it names none.
+        """
+        self._items_of = items_of
         self._to: NDArray[np.uint32] = np.zeros(1, np.uint32)
         """Item that the samples of an item go to, by its id; 0: they stay, as those of ids beyond, which are clipped
         to the last entry, do."""
@@ -81,13 +86,16 @@ class Detours:
         return batch
 
     def divert_gaps(self, gaps: list[GapFound]) -> list[GapFound]:
-        """Gaps that name forced items, as gaps of what is measured of them."""
-        if not self._forced or not any(self.leads_away(one) for gap in gaps for one in gap.item_ids):
+        """Gaps that concern forced items, as gaps of what is measured of them: the forced values were there."""
+        if not self._forced:
             return gaps
-        return [msgspec.structs.replace(gap, item_ids=tuple(map(self._target, gap.item_ids))) for gap in gaps]
+        diverted = [self._diverted_gap(one) for one in gaps]
+        return gaps if diverted == gaps else diverted
 
-    def _target(self, item_id: int) -> int:
-        return int(self._to[item_id]) if self.leads_away(item_id) else item_id
+    def _diverted_gap(self, gap: GapFound) -> GapFound:
+        ids = np.asarray(gap.item_ids or self._items_of(gap.source), np.uint32)
+        to = self._to.take(ids, mode="clip")
+        return msgspec.structs.replace(gap, item_ids=tuple(np.where(to > 0, to, ids).tolist())) if to.any() else gap
 
 
 def _reaching(column: NDArray[Cell], item_id: int) -> NDArray[Cell]:

@@ -86,7 +86,7 @@ class Registry:
         """Items of the appended view, by local name."""
         self.owners = Owners(self._declared.values(), adapters)
         self.starts = LatestStarts(adapters)
-        self.detours = Detours(folds.forces)
+        self.detours = Detours(folds.forces, self.owners.items_of)
         self._held_back: dict[str, DataItem] = {}
         """Items with settings that the log's feature level does not take yet, as their adapter says them, by name."""
         self._next_id = 1 + folds.dim.highest_item_id
@@ -227,7 +227,9 @@ class Registry:
             return
         reason = "node_down" if known.last_epoch < turn.epoch else "adapter_down"
         from_ns = min(known.last_node_ns, moment.wall)  # The wall clock may have been set back meanwhile.
-        turn.record(Stream.SAMPLES, [GapFound(source=name, reason=reason, from_ns=from_ns, to_ns=moment.wall)])
+        gaps = [GapFound(source=name, reason=reason, from_ns=from_ns, to_ns=moment.wall)]
+        # While the node is down nobody is told the forced value either.
+        turn.record(Stream.SAMPLES, gaps if reason == "node_down" else self.detours.divert_gaps(gaps))
 
     def gap_of_own_items(self, item_ids: tuple[int, ...], moment: Moment, turn: Turn) -> None:
         """Record the gap since the last sample of CORE's own items, which have no producer whose run could tell."""

@@ -382,6 +382,29 @@ def test_gaps_that_name_a_forced_item_are_of_its_measured_series() -> None:
     assert one.records(GapFound)[-1] == msgspec.structs.replace(gap, item_ids=(forced.measured_id, welcome.item_ids[1]))
 
 
+def test_a_gap_of_the_whole_adapter_concerns_what_is_measured_of_a_forced_item() -> None:
+    """The forced value was there all the while; only the other items, and what is measured of this one, were not."""
+    one, welcome = up()
+    force(one)
+    (forced,) = one.records(ItemForced)
+    assert isinstance(forced, ItemForced)
+    concerned = sorted((forced.measured_id, *welcome.item_ids[1:]))
+    body = encode_records(welcome.producer_id, 2, [GapFound(source="p1", reason="device_lost", from_ns=1, to_ns=2)])
+    one.letter(b"plc", Append(entries=(AppendEntry(1, Kind.RECORDS, 1, body_crc(body)),)), [body])
+    one.sync()
+    hello(one, run=2)
+    told = [gap for gap in one.records(GapFound) if isinstance(gap, GapFound)][-2:]
+    assert [(gap.reason, sorted(gap.item_ids)) for gap in told] == [
+        ("device_lost", concerned),
+        ("adapter_down", concerned),
+    ]
+    release(one)
+    hello(one, run=3)
+    gap = one.records(GapFound)[-1]
+    assert isinstance(gap, GapFound)
+    assert gap.item_ids == ()
+
+
 def test_alarms_judge_the_effective_value() -> None:
     one, welcome = up()
     force(one)
