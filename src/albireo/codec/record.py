@@ -134,7 +134,8 @@ class ForceEnded(msgspec.Struct, frozen=True, kw_only=True, tag="force_ended"):
 
     item_id: int
     cause: str
-    """`released`, `expired`, or `retired`: nobody declares the item any more, or it has another type."""
+    """`released`, `expired`, `retired`: nobody declares the item any more, or it has another type; `not_replicated`:
+    the samples of this pair are not replicated any more."""
 
 
 class EpochGranted(msgspec.Struct, frozen=True, kw_only=True, tag="epoch"):

@@ -111,10 +111,11 @@ class Forcing:
 
     def begin(self, moment: Moment, turn: Turn) -> tuple[int, ...]:
         """Go on with the forces that there are, as this node begins to lead; returns the ids of the measured series."""
-        lost = {one.item_id: one for one in self._forces if not self._fits(one)}
+        is_private = Stream.SAMPLES in self._config.private_streams
+        lost = {one.item_id: one for one in self._forces if is_private or not self._fits(one)}
         for batch in self._forced_samples([one for one in self._forces if one.item_id not in lost], moment.wall):
             turn.samples(batch)
-        self._end(list(lost.values()), ForcedBy("retired"), moment, turn)
+        self._end(list(lost.values()), ForcedBy("not_replicated" if is_private else "retired"), moment, turn)
         in_use = {one.measured_id for one in self._forces}
         unfinished: dict[int, int] = {}
         for known in self._dim:

@@ -12,6 +12,7 @@ from albireo.codec.frame import body_crc
 from albireo.codec.message import Answer, Append, Appended, AppendEntry, Ask, ProducerHello, ProducerWelcome
 from albireo.codec.record import Audited, ForceEnded, GapFound, ItemForced, Kind, Stream, encode_records
 from albireo.machine.fold.folds import Folds
+from albireo.machine.force import forcing
 from albireo.machine.node.diagnostics.adapters import SILENT_NS
 from albireo.machine.node.events import AdmissionChanged, Served, Suspended
 from albireo.machine.node.owners import OWN_ADAPTER
@@ -541,6 +542,38 @@ def test_a_name_that_somebody_else_has_is_no_measured_series() -> None:
     one = world()
     hello(one, [CO, DataItem(name="co/measured", value_type=ValueType.FLOAT64)])
     assert "belongs to 'p1'" in one.ask("force", item="co", value=1.0, for_ms=LONG_MS, reason="r").error
+
+
+def test_nothing_is_forced_where_samples_are_not_replicated_and_what_was_ends() -> None:
+    one, _ = up()
+    force(one)
+    two = again(one, private_streams=frozenset({int(Stream.SAMPLES)}))
+    two.pass_time(0)
+    assert [each.cause for each in two.records(ForceEnded) if isinstance(each, ForceEnded)] == ["not_replicated"]
+    assert shown(two, "co") == [(10.0, "Good")]
+    refused = two.ask("force", item="co", value=1.0, for_ms=LONG_MS, reason="r").error
+    assert "not replicated" in refused
+
+
+def test_no_more_items_are_forced_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forcing, "FORCES_MAX", 1)
+    one, _ = up()
+    force(one)
+    assert "1 items are forced already" in one.ask("force", item="fan", value=1.0, for_ms=LONG_MS, reason="r").error
+    force(one, value=21.0)
+    release(one)
+    force(one, "fan")
+
+
+def test_a_renamed_item_stays_forced_with_its_series() -> None:
+    one, _ = up()
+    force(one)
+    hello(one, [DataItem(name="co_new", was="co", value_type=ValueType.FLOAT64)], run=2)
+    assert shown(one, "co_new", "co/measured") == [(20.0, "GoodLocalOverride"), (10.0, "Good")]
+    assert [row["item"] for row in forces(one)] == ["root:co_new"]
+    release(one, "co_new")
+    assert shown(one, "co_new") == [(10.0, "Good")]
+    assert len(one.records(ForceEnded)) == 1
 
 
 def test_forces_come_in_pieces() -> None:
