@@ -319,6 +319,7 @@ def status_of(
         "wall_ns": moment.wall,
         "items": len(folds.dim),
         "bad_items": folds.dim.bad_count,
+        "forced_items": len(folds.forces),
         "cases": {
             "open": len(folds.cases),
             "unacked": folds.cases.unacked_count,

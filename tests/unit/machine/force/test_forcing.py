@@ -126,6 +126,8 @@ def test_a_forced_item_shows_the_value_and_its_measured_one_goes_on_beside_it() 
     assert (row["item"], row["value"], row["unit"]) == ("root:co", 20.0, "ppm")
     assert (row["measured"]["value"], row["user"], row["principal"]) == (12.0, "anna", "local:0")
     assert (row["reason"], row["left_ms"]) == ("sensor broken", LONG_MS)
+    status: Any = one.ask("status").result
+    assert status["forced_items"] == 1
     assert told == {**row, "measured": {**told["measured"], "value": 10.0}}
 
 
