@@ -29,6 +29,7 @@ from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
 from albireo.model.command import Receipt
+from albireo.model.force import ForcedItem
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch
@@ -89,6 +90,18 @@ class AsyncClient:
     async def write(self, item: str, value: Value, reason: str = "", *, expires_s: float = 10.0) -> Receipt:
         """Set an item, and say what became of it."""
         return await self.converse(requests.write(item, value, self._core.user, reason, expires_s))
+
+    async def force(self, item: str, value: Value, reason: str, *, for_s: float) -> ForcedItem:
+        """Put a value to an item for a time, as `Client.force` does."""
+        return await self.converse(requests.force(item, value, self._core.user, reason, for_s))
+
+    async def release(self, item: str, reason: str = "") -> None:
+        """End the force of an item before its time."""
+        await self.converse(requests.release(item, self._core.user, reason))
+
+    async def forces(self) -> list[ForcedItem]:
+        """Forced items, by name."""
+        return await self.converse(requests.forces())
 
     async def cases(self, *, include_closed: bool = False, node: str = "") -> list[ItemCase]:
         """Open cases, the most severe first; those of a node below, if one is named."""

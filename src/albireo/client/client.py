@@ -30,6 +30,7 @@ from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
 from albireo.model.command import Receipt
+from albireo.model.force import ForcedItem
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.value import Value
@@ -129,6 +130,27 @@ class Client:
             OutcomeUnknown: no answer came, and nobody here knows whether the order was carried out.
         """
         return self.converse(requests.write(item, value, self._core.user, reason, expires_s))
+
+    def force(self, item: str, value: Value, reason: str, *, for_s: float) -> ForcedItem:
+        """Put a value to an item in the place of what its device measures, for a time.
+
+        Everybody sees it with the quality `Good_LocalOverride`; what is measured goes on as `<item>/measured`. Nothing
+        is written to the device.
+
+        Raises: as `write`.
+        """
+        return self.converse(requests.force(item, value, self._core.user, reason, for_s))
+
+    def release(self, item: str, reason: str = "") -> None:
+        """End the force of an item before its time; a moment later it shows what is measured.
+
+        Raises: as `write`.
+        """
+        self.converse(requests.release(item, self._core.user, reason))
+
+    def forces(self) -> list[ForcedItem]:
+        """Forced items, with what is measured of each, by name."""
+        return self.converse(requests.forces())
 
     # Cases.
 

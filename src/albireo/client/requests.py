@@ -19,6 +19,7 @@ from albireo.client.questions import Request
 from albireo.codec.pieces import PIECE_ENTRIES_MAX
 from albireo.model.case import Action, Case
 from albireo.model.command import Receipt
+from albireo.model.force import ForcedItem
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem, KnownItem, Reading
 from albireo.model.value import Value
@@ -218,6 +219,24 @@ def write(item: str, value: Value, user: str, reason: str, expires_s: float) -> 
     }
     reply = yield Request(what="write", arguments=arguments, wait_s=expires_s + GRACE_S)
     return understood("write", reply.result, Receipt)
+
+
+def force(item: str, value: Value, user: str, reason: str, for_s: float) -> Conversation[ForcedItem]:
+    """Put a value to an item."""
+    arguments = {"item": item, "value": value, "user": user, "reason": reason, "for_ms": round(for_s * 1000)}
+    reply = yield Request(what="force", arguments=arguments, wait_s=ACTION_S)
+    return understood("force", reply.result, ForcedItem)
+
+
+def release(item: str, user: str, reason: str) -> Conversation[None]:
+    """End the force of an item."""
+    yield Request(what="force_release", arguments={"item": item, "user": user, "reason": reason}, wait_s=ACTION_S)
+
+
+def forces() -> Conversation[list[ForcedItem]]:
+    """Forced items, by name."""
+    found = yield from _all_rows("forces", list[ForcedItem])
+    return sorted(found, key=lambda one: one.item)
 
 
 def cases(node: str = "", *, include_closed: bool) -> Conversation[list[ItemCase]]:

@@ -31,6 +31,7 @@ from albireo.codec.tree.records import (
 from albireo.model.case import Case
 from albireo.model.command import Command, Receipt
 from albireo.model.feature import FIRST_LEVEL
+from albireo.model.force import Force
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.value import Gap
 
@@ -140,6 +141,20 @@ class ItemForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="item_forgott
     item_ids: tuple[int, ...]
 
 
+class ItemForced(Force, frozen=True, kw_only=True, tag="forced"):
+    """An item is forced from here on, or to another value: samples of it stand under `measured_id`, and those under its
+    own id are what it is forced to. Stream STATE."""
+
+
+class ForceEnded(msgspec.Struct, frozen=True, kw_only=True, tag="force_ended"):
+    """An item is not forced any more: samples of it stand under its own id again. Stream STATE."""
+
+    item_id: int
+    cause: str
+    """`released`, `expired`, `retired`: nobody declares the item any more, or it has another type; `not_replicated`:
+    the samples of this pair are not replicated any more."""
+
+
 class EpochGranted(msgspec.Struct, frozen=True, kw_only=True, tag="epoch"):
     """First record of an epoch; a standalone node grants itself one at each start. Stream CONTROL."""
 
@@ -222,6 +237,8 @@ Record = (
     | ProducerOpened
     | ProducerForgotten
     | ItemForgotten
+    | ItemForced
+    | ForceEnded
     | EpochGranted
     | NodeStopped
     | Marked
@@ -245,6 +262,8 @@ LEVELS: Final[dict[type[Record], int]] = {
     ProducerOpened: FIRST_LEVEL,
     ProducerForgotten: 3,
     ItemForgotten: 3,
+    ItemForced: 3,
+    ForceEnded: 3,
     EpochGranted: FIRST_LEVEL,
     NodeStopped: FIRST_LEVEL,
     Marked: FIRST_LEVEL,

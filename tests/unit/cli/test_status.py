@@ -80,6 +80,10 @@ def test_a_node_that_is_well_takes_four_lines() -> None:
     ]
 
 
+def test_forced_items_are_told_beside_the_others() -> None:
+    assert "0 bad (albireo items), 2 forced (albireo forces); 0 open" in page_of(status(forced_items=2)).plant
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [

@@ -39,7 +39,7 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import Condition, DataItem, KnownItem
 from albireo.model.position import Position
-from albireo.model.quality import BAD_NO_COMMUNICATION, GOOD
+from albireo.model.quality import BAD_NO_COMMUNICATION, GOOD, GOOD_LOCAL_OVERRIDE
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ItemId, ValueType
 from albireo.plant.tunnel.scenario import Scenario
@@ -112,6 +112,13 @@ def typed(live: LiveState, screen: Screen, *keys: str | list[str]) -> tuple[Scre
 def test_last_of_several_values_counts(live: LiveState) -> None:
     live.apply(state(103), [batch("co_1", 1.0, 2.0, 3.0)], CLOCK.now)
     assert live.values[KNOWN["co_1"].item_id].value == 3.0
+
+
+def test_a_forced_item_says_so_beside_its_case(live: LiveState) -> None:
+    live.apply(state(104), [batch("co_1", 12.0, quality=GOOD_LOCAL_OVERRIDE)], CLOCK.now)
+    assert any(re.search(r"co_1 +12 ppm +.*= forced$", line.rstrip()) for line in drawn(live))
+    live.apply(state(105, cases=(case(120),)), [], CLOCK.now)
+    assert any(re.search(r"co_1 +12 ppm +.*= forced hi UNACK", line) for line in drawn(live))
 
 
 def test_a_snapshot_forgets_what_is_no_longer_there(live: LiveState) -> None:

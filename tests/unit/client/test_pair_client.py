@@ -35,6 +35,7 @@ from albireo.machine.feed.follower import ASK_AGAIN_NS, SILENCE_NS, Deliver, Fol
 from albireo.machine.feed.roaming import Fed, Roaming
 from albireo.machine.feed.viewing import Viewing
 from albireo.machine.fold.producers import Producers
+from albireo.machine.force.detours import Detours
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.role import Role, RootConfig
@@ -466,7 +467,13 @@ class Member:
         receipts = Receipts(
             self.producers, lambda _: b"p" if self.knows else None, Role(RootConfig(node="root", log_id=b"L" * 16))
         )
-        self.admission = Admission(self.producers, lambda _: b"p" if self.knows else None, receipts.of, lambda *_: True)
+        self.admission = Admission(
+            self.producers,
+            lambda _: b"p" if self.knows else None,
+            receipts.of,
+            lambda *_: True,
+            Detours((), lambda _: ()),
+        )
         if self.standing_by:
             self.out.append(acts(epoch))
 

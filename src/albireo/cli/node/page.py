@@ -54,13 +54,14 @@ def page_of(status: dict[str, Any]) -> StatusPage:
     """StatusPage of what `albireo status --json` says."""
     rows = msgspec.convert(status.get("members", []), list[MemberRow])
     is_safe, safe = _safety(status, rows)
-    cases = status["cases"]
+    cases, forced = status["cases"], status.get("forced_items", 0)
+    by_hand = f", {forced} forced (albireo forces)" if forced else ""
     return StatusPage(
         leads=_leads(status, rows),
         is_safe=is_safe,
         safe=safe,
-        plant=f"{status['items']} items, {status['bad_items']} bad (albireo items); {cases['open']} open alarms, "
-        f"{cases['unacked']} not acknowledged (albireo cases list)",
+        plant=f"{status['items']} items, {status['bad_items']} bad (albireo items){by_hand}; "
+        f"{cases['open']} open alarms, {cases['unacked']} not acknowledged (albireo cases list)",
         wrong=tuple(_wrong(status, rows)),
     )
 

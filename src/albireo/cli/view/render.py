@@ -223,6 +223,8 @@ def item_line(
     trend = "" if note and width < TREND_AND_NOTE_FROM else trend
     if case is not None and not note:
         note = f"{case.condition.value} {'' if case.is_acked else 'UNACKED'}".strip()
+    if current is not None and current.quality == quality.GOOD_LOCAL_OVERRIDE:
+        note = f"= forced {note}".strip()
     writable = "w " if item.is_writable else "  "
     name = set_cell_size(item.name, NAME_CELLS)
     return f"{mark}{writable}{name} {shown:>{VALUE_CELLS}}{trend}  {note or item.description}", style

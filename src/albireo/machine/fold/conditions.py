@@ -27,6 +27,7 @@ Rules of judgement
     bad quality          the last judgement stays: nothing is raised, nothing cleared, a delay under way is dropped and
                          begins anew with the next usable value, as the time of a number. NaN counts as bad.
     Bad_NoCommunication  does not become stale: the device's own case tells it.
+    forced               limits and off-normal by the forced value; rate and frozen stay as they were, stale ends.
     suppression          while the bool item `suppressed_by` is true, and neither bad, nor old, nor stale.
 
 Invariants
@@ -51,6 +52,7 @@ from albireo.machine.fold.rules import (
     FROZEN,
     HAS_FROZEN,
     HAS_RATE,
+    IS_FORCED,
     IS_STALE,
     IS_SUPPRESSOR,
     LONGEST_NS,
@@ -254,7 +256,7 @@ class Conditions:
 
     def _fold_flags(self, index: int, limits: Collection[Condition]) -> None:
         flags = self.watched.flags
-        kept = int(flags[index]) & (IS_STALE | IS_SUPPRESSOR)
+        kept = int(flags[index]) & (IS_STALE | IS_SUPPRESSOR | IS_FORCED)
         rate, frozen = Condition.RATE in limits, Condition.FROZEN in limits
         flags[index] = kept | (HAS_RATE if rate else 0) | (HAS_FROZEN if frozen else 0)
 
@@ -306,7 +308,13 @@ class Conditions:
         self.watched.seen[index] = log_time
         self._stale_at = min(self._stale_at, int(log_time[0]) + self.shortest_stale)
 
+    def force(self, index: int, *, is_forced: bool) -> None:
+        """Take an item as forced, or as measured again: the time in which it has to give a sample begins anew."""
+        self.watched.flags[index] = self.watched.flags[index] & ~np.uint8(IS_FORCED) | (IS_FORCED if is_forced else 0)
+        self.fold_calm(np.array([index]), np.array([self.log_time]))
+
     def _fold_flagged(self, fresh: Fresh, flags: NDArray[np.uint8], present: int, log_time: LogTime) -> None:
+        flags = np.where(flags & IS_FORCED, flags & ~np.uint8(HAS_RATE | HAS_FROZEN), flags)
         if present & HAS_RATE:
             self._judge_rates(self._chain(fresh, flags & HAS_RATE != 0, RATE), log_time)
         if present & HAS_FROZEN:
@@ -420,6 +428,7 @@ class Conditions:
         rules, count = self.rules, self.rules.count
         rows = np.flatnonzero((rules.slot[:count] == STALE) & rules.is_enabled[:count] & ~rules.raw[:count])
         rows = rows[self._dim.live.quality[rules.item[rows]] & _CODE != q.BAD_NO_COMMUNICATION]
+        rows = rows[self.watched.flags[rules.item[rows]] & IS_FORCED == 0]
         return rows, self.watched.seen[rules.item[rows]] + rules.on[rows].astype(np.int64)
 
     def _next_stale(self) -> int:

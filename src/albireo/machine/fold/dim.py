@@ -202,6 +202,12 @@ class Dim:
             self.live.clear(index)
             self._texts[index] = ""
 
+    def go_on_from(self, source: int, target: int, sequence: int) -> None:
+        """Make the live sample of one index that of another one of its type, by the record at `sequence`."""
+        if self.live.value_type[source] == self.live.value_type[target]:
+            self.live.go_on_from(source, target, sequence)
+            self._texts[target] = self._texts[source]
+
     def fold_samples(self, batch: SampleBatch, last_sequence: int, log_time: LogTime) -> Fresh:
         """Take one committed batch.
 

@@ -27,8 +27,10 @@ from albireo.codec.record import (
     CommandRequested,
     EpochGranted,
     FeatureRaised,
+    ForceEnded,
     GapFound,
     ItemDeclared,
+    ItemForced,
     ItemForgotten,
     Kind,
     LowWater,
@@ -52,6 +54,7 @@ from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.elsewhere import Elsewhere
 from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
+from albireo.machine.force.fold import Forces
 from albireo.machine.message.fold import INBOX, OUTBOX, MessageFold
 from albireo.machine.tree.origins import Enveloped, Origins, read_envelope
 from albireo.model.feature import FIRST_LEVEL
@@ -71,6 +74,7 @@ _GONE: Final = "gone"
 _HEARD: Final = "heard"
 _ACCESS: Final = "access"
 _ORIGINS: Final = "origins"
+_FORCES: Final = "forces"
 """Sections that are left out while they are empty; 0.1.0 passes over all but the first."""
 
 
@@ -88,6 +92,7 @@ class Folds:
         self.access = AccessFold()
         self.origins = Origins()
         self.messages = MessageFold()
+        self.forces = Forces()
         self.log_time_ms = 0
         self.feature_level = self.cases.level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
@@ -172,7 +177,10 @@ class Folds:
         match record:
             case ItemDeclared():
                 self.dim.fold_item(record, sequence)
+            case ItemForced() | ForceEnded():
+                self._fold_force(record, sequence, log_time)
             case ItemForgotten(item_ids=item_ids):
+                self.forces.fold_ended(item_ids)
                 self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
             case CaseChanged():
                 self.cases.fold(record, sequence)
@@ -201,6 +209,21 @@ class Folds:
             case _:
                 assert_never(record)
 
+    def _fold_force(self, record: ItemForced | ForceEnded, sequence: int, log_time: LogTime) -> None:
+        """Fold the beginning or the end of a force: the measured series goes on from the item, or the item from it."""
+        force, is_forced = self.forces.find(record.item_id), isinstance(record, ItemForced)
+        measured_id = record.measured_id if isinstance(record, ItemForced) else force and force.measured_id
+        index, other = self.dim.index_of(record.item_id), self.dim.index_of(measured_id or 0)
+        if index is not None and other is not None and (force is None or not is_forced):
+            source, target = (index, other) if is_forced else (other, index)
+            self.dim.go_on_from(source, target, sequence)
+        if isinstance(record, ItemForced):
+            self.forces.fold_forced(record, log_time)
+        else:
+            self.forces.fold_ended((record.item_id,))
+        if index is not None:
+            self.conditions.force(index, is_forced=is_forced)
+
     def forget_pending(self) -> None:
         """Nothing is appended above the committed records: a new tenure begins."""
         self.producers.forget_pending()
@@ -208,7 +231,9 @@ class Folds:
 
     def deadline(self) -> LogTime | None:
         """Log time at which a fold changes although no record comes."""
-        return soonest(self.conditions.deadline(), self.cases.deadline(), self.commands.deadline())
+        return soonest(
+            self.conditions.deadline(), self.cases.deadline(), self.commands.deadline(), self.forces.deadline()
+        )
 
     def propose(self, wall: WallTime) -> list[CaseChanged]:
         """Case transitions that the committed state asks for and no record tells yet; one slice of them."""
@@ -279,6 +304,8 @@ class Folds:
             whole.append((_ACCESS, self.access.snapshot()))
         if len(self.origins):
             whole.append((_ORIGINS, self.origins.snapshot()))
+        if len(self.forces):
+            whole.append((_FORCES, self.forces.snapshot()))
         messages = self.messages.snapshot_slices()
         return chain(((name, one) for name, slices in sliced for one in slices), whole, messages)
 
@@ -309,6 +336,7 @@ class Folds:
         self.access = AccessFold.restore(sections.get(_ACCESS, b""))
         self.origins = Origins.restore(sections.get(_ORIGINS, b""))
         self.messages = MessageFold.restore(sections.get(OUTBOX, b""), sections.get(INBOX, b""))
+        self.forces = Forces.restore(sections.get(_FORCES, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
         self.cases.level = self.feature_level

@@ -63,6 +63,13 @@ class Live(GrowingColumns):
         marked: NDArray[np.bool_] = (source_ns == self.node_ns[index]) & (source_ns == self.device_ns[index])
         return marked
 
+    def go_on_from(self, source: int, target: int, sequence: int) -> None:
+        """Make the sample of one row that of another, and measure lateness there against the same device time."""
+        for name in self.fields.keys() - {"value_type", "declared_at", "late_count"}:
+            column = getattr(self, name)
+            column[target] = column[source]
+        self.changed_at[target] = sequence
+
 
 class Fresh(msgspec.Struct, frozen=True, eq=False):
     """Rows of a batch that became live, one per item."""

@@ -35,7 +35,8 @@ HAS_RATE: Final = 1
 IS_SUPPRESSOR: Final = 2
 IS_STALE: Final = 8
 HAS_FROZEN: Final = 16
-FLAGS: Final = HAS_RATE | IS_SUPPRESSOR | IS_STALE | HAS_FROZEN
+IS_FORCED: Final = 32
+FLAGS: Final = HAS_RATE | IS_SUPPRESSOR | IS_STALE | HAS_FROZEN | IS_FORCED
 
 
 Column1 = TypeVar("Column1", NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_])

@@ -4,6 +4,9 @@ Decides on the *appended* view: a batch is taken only in the present life of its
 whole and checked, with items of its own; a repeat is answered when its original is; a gap is refused with the number
 wanted. A producer may append samples and gap records, nothing else: every other stream is CORE's.
 
+Samples of forced items are recorded as measured ones: under other ids, in the same batch with the same number
+(`machine/force/detours.py`).
+
 Spec: design/log-and-feed.md, Producers, Lives.
 """
 
@@ -18,6 +21,7 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused, Successor
 from albireo.codec.record import BODY_BYTES_MAX, GapFound, Kind, Stream
 from albireo.machine.fold.producers import KnownProducer, Producers
+from albireo.machine.force.detours import Detours
 from albireo.machine.node.turn import Draft, Turn
 from albireo.model.samples import SampleBatch
 
@@ -43,17 +47,20 @@ class Admission:
         sender_of: Callable[[int], bytes | None],
         receipt_of: Callable[[int, int], Appended | None],
         owns: Callable[[str, SampleBatch | list[GapFound]], bool],
+        detours: Detours,
     ) -> None:
         """
         Args:
             sender_of: gives the sender of the last hello of a producer id.
             receipt_of: gives the receipt for a producer's batch that was taken; None: not yet.
             owns: tells whether a batch names items of this producer's name only.
+            detours: leads samples of forced items to their measured series.
         """
         self.producers = producers
         self._sender_of = sender_of
         self._receipt_of = receipt_of
         self._owns = owns
+        self._detours = detours
         self.closed_because = ""
         """Reason why nothing is admitted now, such as a full disk; empty: open."""
         self.body_bytes_max = BODY_BYTES_MAX
@@ -97,10 +104,14 @@ class Admission:
         if content is None or not self._owns(self.producers.name_of(producer_id), content):
             self._refuse(sender, producer_id, sequence, "malformed", turn, wanted=sequence)
             return False
-        draft = Draft(
-            entry.stream, entry.kind, entry.record_count, body, entry.body_crc, producer_id, sequence, content
-        )
-        turn.append(draft)
+        diverted = self._detours.divert(content) if isinstance(content, SampleBatch) else content
+        if isinstance(diverted, list):
+            diverted = self._detours.divert_gaps(diverted)
+        crc = entry.body_crc
+        if diverted is not content:
+            body = _body_of(producer_id, sequence, diverted)
+            crc = crc32c(body)
+        turn.append(Draft(entry.stream, entry.kind, entry.record_count, body, crc, producer_id, sequence, diverted))
         self.producers.appended(producer_id, sequence)
         return True
 
@@ -128,6 +139,12 @@ class Admission:
             sender,
             AppendRefused(producer_id=producer_id, producer_sequence=sequence, reason=reason, wanted=wanted),
         )
+
+
+def _body_of(producer_id: int, sequence: int, content: SampleBatch | list[GapFound]) -> bytes:
+    if isinstance(content, SampleBatch):
+        return samples.encode_body(producer_id, sequence, content)
+    return record.encode_records(producer_id, sequence, list(content))
 
 
 def superseded(producer_id: int, run: int, by: KnownProducer) -> AppendRefused:

@@ -21,6 +21,7 @@ from albireo.machine.access.refusals import refusal_of
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
+from albireo.machine.force.forcing import ForceRefusal, Forcing, ItemForceAsked, ReleaseAsked
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.diagnostics.adapters import AdapterWatch
 from albireo.machine.node.diagnostics.own import CommitTimes
@@ -35,6 +36,7 @@ from albireo.machine.tree.node_tree import NodeTree
 from albireo.model import quality
 from albireo.model.bounded import NAME_CHARS_MAX, Name
 from albireo.model.case import case_label
+from albireo.model.force import ForcedItem
 from albireo.model.instant import MS, LogTime
 from albireo.model.item import KnownItem
 from albireo.model.log_view import LogView
@@ -48,6 +50,7 @@ _STRETCH: Final = 65_536
 """Item ids that are looked through at once for those that there are."""
 MISSING_TOLD: Final = 20
 """Most names that a refusal repeats."""
+_CROWDED: Final = "too many answers wait for a commit; ask again when the disk, or the other member, is back"
 
 
 class AnsweringRoot(Protocol):
@@ -58,6 +61,7 @@ class AnsweringRoot(Protocol):
     folds: Folds
     admission: Admission
     orders: Orders
+    forcing: Forcing
     access: AccessJudge
     access_changes: AccessChanges
     registry: Registry
@@ -98,6 +102,10 @@ class CasesAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Node below whose cases are meant, of which open ones only are known here; empty: this node."""
 
 
+class ForcesAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `forces`: none but those of a piece."""
+
+
 class NotAnswered(Exception):
     """A question that is answered with an error."""
 
@@ -114,6 +122,9 @@ class Answers:
             "items": (ItemsAsked, self._items),
             "read": (ItemsAsked, self._read),
             "write": (WriteAsked, self._write),
+            "force": (ItemForceAsked, self._force),
+            "force_release": (ReleaseAsked, self._force),
+            "forces": (ForcesAsked, self._forces),
             "cases": (CasesAsked, self._cases),
             "case_action": (ActionAsked, self._case_action),
             "flood": (Nothing, self._flood),
@@ -205,6 +216,28 @@ class Answers:
         if refusal is not None:
             raise NotAnswered(refusal.reason)
 
+    def _force(self, question: Question, asked: ItemForceAsked | ReleaseAsked, turn: Turn) -> None:
+        root = self._root
+        if root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now, so nothing is forced: {root.admission.closed_because}")
+        if root.is_crowded:
+            raise NotAnswered(_CROWDED)
+        forcing = root.forcing
+        done: ForcedItem | str | ForceRefusal
+        if isinstance(asked, ItemForceAsked):
+            done = forcing.ask(question, asked, turn)
+        else:
+            done = forcing.release(question, asked, turn)
+        if isinstance(done, ForceRefusal):
+            raise NotAnswered(done.reason)
+        result = msgspec.to_builtins({"item": done} if isinstance(done, str) else done)
+        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+
+    def _forces(self, question: Question, asked: ForcesAsked, turn: Turn) -> None:
+        rows = self._root.forcing.rows(asked.after)
+        found, following = asked.piece(rows) if asked.is_piece else ([row for _, row in rows], None)
+        self._say_rows(question, found, following, turn)
+
     def _cases(self, question: Question, asked: CasesAsked, turn: Turn) -> None:
         folds, mirror, dim = self._root.folds, self._below.mirror(asked.node), self._below.dim(asked.node)
         closed = folds.cases.closed() if asked.include_closed and mirror is None else ()
@@ -224,9 +257,7 @@ class Answers:
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
         if root.is_crowded:
-            raise NotAnswered(
-                "too many answers wait for a commit; ask again when the disk, or the other member, is back"
-            )
+            raise NotAnswered(_CROWDED)
         wall = question.moment.wall
         changes = root.folds.act(asked, wall)
         if isinstance(changes, ActionRefused):
@@ -310,6 +341,7 @@ def status_of(
         "wall_ns": moment.wall,
         "items": len(folds.dim),
         "bad_items": folds.dim.bad_count,
+        "forced_items": len(folds.forces),
         "cases": {
             "open": len(folds.cases),
             "unacked": folds.cases.unacked_count,

@@ -151,6 +151,8 @@ class Forgetting:
             return f"{name!r} belongs to {owner!r}, which declares it; what to do: start that without the item first"
         if self._folds.cases.concerns(known.item_id):
             return f"{name!r} has an open case; what to do: see to it first (`albireo cases`)"
+        if known.item_id in self._folds.forces:
+            return f"{name!r} is forced; what to do: release it first (`albireo force {known.item.name} --release`)"
         if known.item_id in ordered:
             return f"a command for {name!r} has no outcome yet; what to do: order again when it has"
         return ""

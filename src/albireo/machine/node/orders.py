@@ -29,7 +29,7 @@ from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.model.bounded import INT64_MAX, INT64_MIN, Signed
 from albireo.model.command import ID_REUSED, Command, Outcome, Receipt
 from albireo.model.instant import MS, Instant, LogTime
-from albireo.model.item import KnownItem
+from albireo.model.item import DataItem, KnownItem
 from albireo.model.principal import ANYBODY, UNKEYED, kind_of
 from albireo.model.value import Value, ValueType
 
@@ -197,7 +197,7 @@ def _command(asked: WriteAsked, item: KnownItem, principal: str, moment: Moment)
     return Command(
         command_id=asked.command_id,
         item_id=item.item_id,
-        value=_coerced(asked.value, item.item.value_type),
+        value=coerced(asked.value, item.item.value_type),
         user=asked.user,
         reason=asked.reason,
         requested_ns=moment.wall,
@@ -264,29 +264,39 @@ def refusal_of_write(asked: WriteAsked, known: KnownItem | None) -> WriteRefusal
         return WriteRefusal(f"{item.name} is not writable; set `writable` in its item table if it should be")
     if not 0 < asked.expires_ms <= EXPIRES_MS_MAX:
         return WriteRefusal(f"expires_ms must be within 1..{EXPIRES_MS_MAX}")
+    objection = value_objection(item, asked.value)
+    if objection:
+        return WriteRefusal(objection)
+    value = asked.value
+    if isinstance(value, str):
+        return None
+    if (item.minimum is not None and value < item.minimum) or (item.maximum is not None and value > item.maximum):
+        return WriteRefusal(f"{value} is outside {item.minimum}..{item.maximum} of {item.name}")
+    return None
+
+
+def value_objection(item: DataItem, value: Value) -> str:
+    """Reason why a value is none of this item's type; empty: it is."""
     types: dict[ValueType, type | tuple[type, ...]] = {
         ValueType.FLOAT64: (int, float),
         ValueType.INT64: int,
         ValueType.BOOL: (bool, int),
         ValueType.STRING: str,
     }
-    wanted, value = types[item.value_type], asked.value
+    wanted = types[item.value_type]
     if not isinstance(value, wanted) or (isinstance(value, bool) and item.value_type is not ValueType.BOOL):
-        return WriteRefusal(f"{item.name} takes {item.value_type.name.lower()}, not {value!r}")
+        return f"{item.name} takes {item.value_type.name.lower()}, not {value!r}"
     if isinstance(value, float) and not math.isfinite(value):
-        return WriteRefusal(f"{value} is not a value that can be written")
+        return f"{value} is not a value that can be written"
     if item.value_type is ValueType.BOOL and value not in (0, 1):
-        return WriteRefusal(f"{item.name} takes true or false, not {value!r}")
-    if isinstance(value, str):
-        return None
-    if item.value_type is ValueType.INT64 and not INT64_MIN <= value <= INT64_MAX:
-        return WriteRefusal(f"{value} is no signed number of 64 bit")
-    if (item.minimum is not None and value < item.minimum) or (item.maximum is not None and value > item.maximum):
-        return WriteRefusal(f"{value} is outside {item.minimum}..{item.maximum} of {item.name}")
-    return None
+        return f"{item.name} takes true or false, not {value!r}"
+    if item.value_type is ValueType.INT64 and not (isinstance(value, int) and INT64_MIN <= value <= INT64_MAX):
+        return f"{value} is no signed number of 64 bit"
+    return ""
 
 
-def _coerced(value: Value, value_type: ValueType) -> Value:
+def coerced(value: Value, value_type: ValueType) -> Value:
+    """The value as an item of this type has it; there is no objection to it."""
     if value_type is ValueType.FLOAT64:
         return float(value)
     return bool(value) if value_type is ValueType.BOOL else value

@@ -17,6 +17,7 @@ from albireo.codec.message import ProducerHello
 from albireo.codec.record import FROZEN_LEVEL, Audited, GapFound, ItemDeclared, Record, Stream, item_at
 from albireo.machine.fold.dim import ITEM_ID_MAX
 from albireo.machine.fold.folds import Folds
+from albireo.machine.force.detours import Detours
 from albireo.machine.node.owners import OWN_ADAPTER, Owners, bad_name
 from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.producer.starts import LatestStarts
@@ -85,6 +86,7 @@ class Registry:
         """Items of the appended view, by local name."""
         self.owners = Owners(self._declared.values(), adapters)
         self.starts = LatestStarts(adapters)
+        self.detours = Detours(folds.forces, self.owners.items_of)
         self._held_back: dict[str, DataItem] = {}
         """Items with settings that the log's feature level does not take yet, as their adapter says them, by name."""
         self._next_id = 1 + folds.dim.highest_item_id
@@ -133,6 +135,10 @@ class Registry:
         if new and self._next_id + new > ITEM_ID_MAX:
             return f"ids of items are used up: at most {ITEM_ID_MAX} are ever given; what to do: begin a new log"
         return ""
+
+    def has_room(self, limits: LimitSettings) -> bool:
+        """True: the table of items takes one more."""
+        return len(self._declared) < limits.items_max and self._next_id < ITEM_ID_MAX
 
     def hello(self, sender: bytes, hello: ProducerHello, principal: str, moment: Moment, turn: Turn) -> Declaring:
         """Open a producer: record a new life, and the gap since the last one. Its items follow with `declare_more`."""
@@ -221,7 +227,9 @@ class Registry:
             return
         reason = "node_down" if known.last_epoch < turn.epoch else "adapter_down"
         from_ns = min(known.last_node_ns, moment.wall)  # The wall clock may have been set back meanwhile.
-        turn.record(Stream.SAMPLES, [GapFound(source=name, reason=reason, from_ns=from_ns, to_ns=moment.wall)])
+        gaps = [GapFound(source=name, reason=reason, from_ns=from_ns, to_ns=moment.wall)]
+        # While the node is down nobody is told the forced value either.
+        turn.record(Stream.SAMPLES, gaps if reason == "node_down" else self.detours.divert_gaps(gaps))
 
     def gap_of_own_items(self, item_ids: tuple[int, ...], moment: Moment, turn: Turn) -> None:
         """Record the gap since the last sample of CORE's own items, which have no producer whose run could tell."""
@@ -353,7 +361,7 @@ class Registry:
             ids = [k.item_id for k in items if k.item.value_type is value_type]
             marked = [one for one in ids if self._quality_of(one) != code]
             if marked:
-                turn.samples(bad_samples(marked, value_type, code, moment.wall))
+                turn.samples(self.detours.divert(bad_samples(marked, value_type, code, moment.wall)))
 
     def _quality_of(self, item_id: int) -> int | None:
         index = self._folds.dim.index_of(item_id)

@@ -43,6 +43,7 @@ from albireo.codec.tree.records import MessageFact
 from albireo.machine.access.changes import AccessChanges
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.folds import Folds
+from albireo.machine.force.forcing import Forcing
 from albireo.machine.node import events
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.answers import Answers
@@ -110,8 +111,9 @@ class Root:
         """Take anew from the folds what is known of producers and orders: nobody is connected yet."""
         self.registry = Registry(self.config.node, self.folds, moment.now, self.config.adapters)
         self._receipts = Receipts(self.folds.producers, self.registry.sender_of, self.role)
-        owns = self.registry.owners.owns
-        self.admission = Admission(self.folds.producers, self.registry.sender_of, self._receipts.of, owns)
+        sender_of, owns, detours = self.registry.sender_of, self.registry.owners.owns, self.registry.detours
+        self.admission = Admission(self.folds.producers, sender_of, self._receipts.of, owns, detours)
+        self.forcing = Forcing(self.config, self.folds, self.registry)
         self.orders = Orders(self.folds.commands, self.folds.dim, self._waiters)
         self.access_changes = AccessChanges(self.access)
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
@@ -245,7 +247,7 @@ class Root:
         if self.role.is_new_tenure():
             self._begin_afresh(moment)
             self.folds.forget_pending()
-            watched = self.adapters.declare(turn, moment.now)
+            watched = (*self.adapters.declare(turn, moment.now), *self.forcing.begin(moment, turn))
             self.diagnostics.declare(self.registry, self.config, watched, moment, turn)
             self._hellos.leave(self.config.adapters)
             self.orders.restarted(moment, turn)
@@ -310,8 +312,7 @@ class Root:
                 self.registry.heard(sender, moment.now)
                 self.admission.append(sender, message, raw, turn)
             case ProducerHello():
-                told = self._hellos.take(sender, message, principal, moment, turn)
-                if told is not None:
+                if (told := self._hellos.take(sender, message, principal, moment, turn)) is not None:
                     self.after(turn.end, *told, turn)
                 self._declare_more(moment, turn)
             case WriteDone() | WritesEnded() if kind_of(principal) is not PrincipalKind.LOCAL:
@@ -395,6 +396,7 @@ class Root:
                 self.samples_committed += len(content)
                 self.commit_times.took((moment.wall - int(content.node_ns[-1])) / MS)
             return
+        self.forcing.folded(content)
         for record in content:
             match record:
                 case CaseChanged(cause="raised"):
@@ -406,8 +408,6 @@ class Root:
                     self.tree.folded(record.receipt, moment, turn)
                 case MessageFact():
                     self.tree.folded(record, moment, turn)
-                case _:
-                    pass
 
     def _consequences(self, moment: Moment, turn: Turn) -> None:
         """Draft what the committed state asks for next."""
@@ -415,9 +415,9 @@ class Root:
             return
         self.tree.serve(moment, turn, is_open=not self.admission.closed_because)
         if not self.admission.closed_because:
-            changes = self.folds.propose(moment.wall)
-            if changes:
+            if changes := self.folds.propose(moment.wall):
                 turn.record(Stream.CASES, changes)
+            self.forcing.go_on(moment, turn)
         if self.role.may_write(moment.now):
             self.orders.accept(self.registry.takes_orders, turn)
         self.outputs.end_unsent(moment, turn)

@@ -12,6 +12,7 @@ from albireo.codec.principal import PROGRAM_WORDS
 from albireo.codec.record import Audited
 from albireo.machine.access.needs import CASE_ACTIONS, MESSAGES, QUESTIONS, needed_for
 from albireo.machine.node.events import KeysListed
+from albireo.machine.producer.asking import READING
 from albireo.model.access import ROLE_WORDS, AccessRole, RoleGrant
 from albireo.model.case import Action
 from albireo.node.core.history_questions import HANDED_ON
@@ -137,3 +138,10 @@ def test_the_words_say_what_is_missing_and_who_gives_it() -> None:
         "write fan_set needs the role operate at root; 'mes-1' has view; "
         "an admin grants it: albireo access grant mes-1 operate"
     )
+
+
+def test_a_question_that_everybody_may_ask_of_core_is_asked_again_when_its_member_dies() -> None:
+    """What needs no more than VIEW changes nothing; what changes something is asked once, a `write` by its id."""
+    known = World().root.answers._known
+    assert {one for one in known if QUESTIONS[one] is AccessRole.VIEW} <= READING
+    assert {one for one in known if QUESTIONS[one] > AccessRole.VIEW} & READING == {"access_list"}

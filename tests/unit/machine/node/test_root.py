@@ -77,6 +77,7 @@ class World:
         now: Instant = NOW,
         segment_bytes: int = 1 << 26,
         adapters: frozenset[str] = frozenset(),
+        private_streams: frozenset[int] = frozenset(),
     ) -> None:
         self.frames = frames or []
         self.now = now
@@ -87,7 +88,9 @@ class World:
         self.committed = self.end
         first = self.end.sequence + 1
         self.history = EpochHistory(tuple(EpochEntry(n, 1 if n == 1 else first, n) for n in range(1, epoch + 1)))
-        config = RootConfig(node="root", log_id=LOG, segment_bytes=segment_bytes, adapters=adapters)
+        config = RootConfig(
+            node="root", log_id=LOG, segment_bytes=segment_bytes, adapters=adapters, private_streams=private_streams
+        )
         self.root = Root(config, folds or Folds(), self.end, self.moment())
         self.step(Granted("standalone start"))
         self.step(Served())

@@ -1,0 +1,1 @@
+"""`albireo force` and `albireo forces`: values that people put to items."""
