@@ -38,7 +38,7 @@ from tests.parts.history_copy import (
 pytestmark = pytest.mark.slow
 
 BLOCK = 23
-STRIDE = 1 if IS_LONG else 7
+STRIDE = 1 if IS_LONG else 17
 """Not every step, for the time it takes; odd, so that kinds of steps mix."""
 
 

@@ -58,6 +58,7 @@ from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
+from albireo.model.topology import LimitSettings
 from albireo.model.value import ItemId, ValueType
 from tests.parts.drafted import end_of, frames_of, view_of
 
@@ -77,6 +78,7 @@ class World:
         now: Instant = NOW,
         segment_bytes: int = 1 << 26,
         adapters: frozenset[str] = frozenset(),
+        limits: LimitSettings | None = None,
     ) -> None:
         self.frames = frames or []
         self.now = now
@@ -87,7 +89,13 @@ class World:
         self.committed = self.end
         first = self.end.sequence + 1
         self.history = EpochHistory(tuple(EpochEntry(n, 1 if n == 1 else first, n) for n in range(1, epoch + 1)))
-        config = RootConfig(node="root", log_id=LOG, segment_bytes=segment_bytes, adapters=adapters)
+        config = RootConfig(
+            node="root",
+            log_id=LOG,
+            segment_bytes=segment_bytes,
+            adapters=adapters,
+            limits=limits or LimitSettings(),
+        )
         self.root = Root(config, folds or Folds(), self.end, self.moment())
         self.step(Granted("standalone start"))
         self.step(Served())
