@@ -7,15 +7,23 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.long_form import examples
+
 TOGETHER: Final = (
     "tests/unit/pipeline/",
+    "tests/drill/node/test_node_cli_drill.py",
+    "tests/drill/node/test_node_drill.py",
+    "tests/drill/node/test_remote_node_drill.py",
+    "tests/drill/pair/test_remote_pair_drill.py",
     "tests/drill/pair/test_switchover_drill.py",
     "tests/unit/cli/test_history_cli.py",
 )
 """Tests below one of these share what is costly to make, so one worker runs them all."""
 
 # Both would judge the machine: the time of one example, and the time in which the first ones are drawn.
-settings.register_profile("machine-independent", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "machine-independent", deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("machine-independent")
 
 

@@ -32,10 +32,18 @@ def test_worlds_that_once_said_something(seed: int) -> None:
     PairWorld(seed).play()
 
 
+RARE = {
+    "stamp of an output never polled": 25,
+    "a late old write after reconnect": 10,
+    "zero block = initial": 6,
+}
+"""First of the seeds that are tried, where the ones before it only take time."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MUTATIONS))
 def test_shortcut_is_caught_within_fifty_seeds(name: str) -> None:
-    assert catch(name, range(50)) is not None
+    assert catch(name, range(RARE.get(name, 0), 50)) is not None
 
 
 @pytest.mark.parametrize("name", some(sorted(MUTATIONS), 3))

@@ -28,10 +28,10 @@ SMALL: Final = {
     "restart and broken connection": NONE._replace(restarts=1, breaks=1),
 }
 LARGE: Final = {
-    "zeroed, restart": NONE._replace(zeroings=1, restarts=1),
     "six epochs": NONE._replace(epochs=6),
 }
 LARGEST: Final = {
+    "zeroed, restart": NONE._replace(zeroings=1, restarts=1),
     "lag, restart": NONE._replace(has_lag=True, restarts=1),
     "zeroed, broken connection": NONE._replace(zeroings=1, breaks=1),
     "lag, broken connection": NONE._replace(has_lag=True, breaks=1),
