@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from tests.long_form import examples
 
@@ -32,6 +33,13 @@ class OneByOne(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
     def _split_scope(self, nodeid: str) -> str:
         return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """Forgets what is done: all of it is looked through at the end of each test."""
+        super().mark_test_complete(node, item_index, duration)
+        place = self._split_scope(self.registered_collections[node][item_index])
+        if all(self.assigned_work[node][place].values()):
+            del self.assigned_work[node][place]
 
 
 @pytest.hookimpl(optionalhook=True)
