@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from albireo.cli import cli
 from albireo.cli.pair.acting import ActingDirectory, status_of
 from albireo.cli.place import MEMBERS
 from tests.long_form import IS_LONG, some
+from tests.parts.java import without_java
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
@@ -64,7 +65,9 @@ def processes_of(directory: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def running(data: Path, *arguments: str, has_pipeline: bool = False) -> Iterator["subprocess.Popen[str]"]:
+def running(
+    data: Path, *arguments: str, has_pipeline: bool = False, environment: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[str]"]:
     """A demo with its node connected; ended for sure."""
     child = subprocess.Popen(
         demo("--data", str(data), *(() if has_pipeline else ("--no-pipeline",)), "--json", *arguments),
@@ -72,6 +75,7 @@ def running(data: Path, *arguments: str, has_pipeline: bool = False) -> Iterator
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, **(environment or {})},
     )
     try:
         until(lambda: child.poll() is not None or is_ready(data))
@@ -117,13 +121,13 @@ def log_says(data: Path, text: str) -> bool:
 @pytest.mark.parametrize("number", some([signal.SIGTERM, signal.SIGINT], 2))
 def test_a_killed_demo_is_gone_on_with_until_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
     """The kill leaves no process. A write, a scenario and another demo, all on the one that goes on: what came of them
-    is in its answer. Ctrl-C leaves the report too, SIGTERM does not wait for it."""
+    is in its answer. Ctrl-C leaves the report too, made on the packaged Java; SIGTERM does not wait for it."""
     data = tmp_path / "demo"
     with running(data) as child:
         child.kill()
         child.wait()
         until(lambda: processes_of(data) == [])
-    with running(data, has_pipeline=True) as again:
+    with running(data, has_pipeline=True, environment=without_java(tmp_path / "tools")) as again:
         check_second_terminals(data)
         answer, told = ended_in_order(data, again, number)
     assert answer["cases_raised"] >= 1
@@ -148,9 +152,12 @@ def check_second_terminals(data: Path) -> None:
 
 
 def check_report(answer: dict[str, Any], told: str) -> None:
-    """Tables and a page, and where it is."""
+    """Tables and a page, and where it is; nothing else is left of Spark."""
     assert set(answer["pipeline"]) == {"tables", "seconds", "report"}
-    assert Path(answer["pipeline"]["report"]).stat().st_size > 10_000
+    page = Path(answer["pipeline"]["report"])
+    assert page.stat().st_size > 10_000
+    assert 'src="' not in page.read_text()
+    assert sorted(path.name for path in page.parent.iterdir()) == [".lock", "report.html", "spark.log", "tables"]
     assert answer["pipeline"]["tables"]["rollup_1min"] > 0
     assert all(rows >= 0 for rows in answer["pipeline"]["tables"].values())
     assert f"Report: {answer['pipeline']['report']}" in told

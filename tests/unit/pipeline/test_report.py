@@ -60,7 +60,7 @@ def rollup_rows(items: int, begin_ns: int, end_ns: int, width_ns: int) -> pa.Tab
     bucket_ns = np.tile(np.arange(begin_ns, end_ns, width_ns), items)
     item_id = np.repeat(np.arange(items), len(bucket_ns) // items)
     value = 20 + item_id + np.sin(bucket_ns / HOUR)
-    columns = {
+    columns: dict[str, Any] = {
         "item_id": item_id,
         "bucket_ns": bucket_ns,
         "average": value,
