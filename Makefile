@@ -50,10 +50,11 @@ bench:
 	@$(INSTALL) dev
 	@$(BIN)/python -m bench --all $(ARGS)
 
-## make drill     the long form of drills, stories, seeds and crashes, then every fault of the pair; ROUNDS=3 for fewer
+## make drill     the long form of drills, stories, properties, seeds and crashes, then every fault of the pair; ROUNDS=3 for fewer
 drill:
 	@$(INSTALL) dev
-	@ALBIREO_LONG_TESTS=1 $(BIN)/python -m pytest -n $(WORKERS) tests/drill tests/scripted tests/sim tests/unit/pipeline $(ARGS)
+	@ALBIREO_LONG_TESTS=1 $(BIN)/python -m pytest -n $(WORKERS) \
+	  tests/drill tests/fuzz tests/property tests/scripted tests/sim tests/unit/pipeline $(ARGS)
 	@.ci/last-release $(BIN) || echo "albireo: no wheel of the last release; the drill 'releases' will skip" >&2
 	@export ALBIREO_LAST_RELEASE="$(CURDIR)/var/last-release"; \
 	  failed=0; for fault in $$($(BIN)/albireo drill --list | cut -f1); do \

@@ -6,16 +6,25 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+from tests.long_form import examples
 
 TOGETHER: Final = (
     "tests/unit/pipeline/",
+    "tests/drill/node/test_node_cli_drill.py",
+    "tests/drill/node/test_node_drill.py",
+    "tests/drill/node/test_remote_node_drill.py",
+    "tests/drill/pair/test_remote_pair_drill.py",
     "tests/drill/pair/test_switchover_drill.py",
     "tests/unit/cli/test_history_cli.py",
 )
 """Tests below one of these share what is costly to make, so one worker runs them all."""
 
 # Both would judge the machine: the time of one example, and the time in which the first ones are drawn.
-settings.register_profile("machine-independent", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "machine-independent", deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("machine-independent")
 
 
@@ -24,6 +33,13 @@ class OneByOne(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
     def _split_scope(self, nodeid: str) -> str:
         return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """Forgets what is done: all of it is looked through at the end of each test."""
+        super().mark_test_complete(node, item_index, duration)
+        place = self._split_scope(self.registered_collections[node][item_index])
+        if all(self.assigned_work[node][place].values()):
+            del self.assigned_work[node][place]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -12,3 +12,8 @@ IS_LONG: Final = bool(os.environ.get("ALBIREO_LONG_TESTS"))
 def some(everything: Sequence[T], every: int) -> Sequence[T]:
     """One of `every` so many, the last one always; all of them in the long form."""
     return everything if IS_LONG else everything[(len(everything) - 1) % every :: every]
+
+
+def examples(number: int) -> int:
+    """Examples of a property, of which `number` are tried in the long form; a third of them in the short one."""
+    return number if IS_LONG else -(-number // 3)

@@ -27,6 +27,7 @@ from albireo.codec.message import (
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS
 from albireo.model.position import EpochEntry, Position
+from tests.long_form import examples
 from tests.parts.bounds import changed, encoded, structs
 from tests.unit.machine.node.test_root import ITEMS, World, append, hello
 
@@ -85,7 +86,7 @@ def _change(draw: st.DrawFn, value: Any) -> None:
         value[key] = draw(anything)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([b"plc", b"x", b"cli"]), hostile()), max_size=12))
 def test_nothing_that_is_said_kills_core(letters: list[tuple[bytes, tuple[bytes, list[bytes]]]]) -> None:
     world = World()

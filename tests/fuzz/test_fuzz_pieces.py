@@ -15,6 +15,7 @@ from albireo.model.instant import SECOND
 from albireo.node.history.errors import HistoryError
 from albireo.node.history.paging import PIECE_BYTES
 from albireo.node.history.questions import PIECE_ROWS_MAX, PIECES
+from tests.long_form import examples
 from tests.parts.history import DAY_ZERO
 from tests.property.test_history_pieces import DAY_NS, MemberHistory, Recorded
 
@@ -59,7 +60,7 @@ def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemberHistory]:
 
 
 @given(what=st.sampled_from(sorted(PIECES)), arguments=asked)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_question_has_a_piece_or_a_refusal(member: MemberHistory, what: str, arguments: dict[str, Any]) -> None:
     span = {"from_ns": BEGIN - 900 * SECOND, "to_ns": BEGIN + 900 * SECOND}
     shape = PIECES[what]

@@ -12,6 +12,7 @@ from albireo.codec.topology.mistakes import Findings, Mistake
 from albireo.codec.topology.text import FirstAdapter, table_text, topology_text
 from albireo.codec.topology.toml_lines import key_lines
 from albireo.codec.topology.topology import LoadedTopology, load_topology
+from tests.long_form import examples
 
 GOOD = """cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"
 [log]
@@ -74,13 +75,13 @@ def check(answer: LoadedTopology | list[Mistake]) -> None:
 @example("[node]\nid = 1")
 @example('cluster = "x"\nnode = [{id = "root", adapter = 5, log = 7}]')
 @example("a = 1979-05-27T07:32:00Z")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_text_gives_an_answer(text: str) -> None:
     check(load(text))
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_good_file_with_a_piece_changed_gives_an_answer(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(GOOD)))
     end = data.draw(st.integers(start, min(len(GOOD), start + 20)))
@@ -89,7 +90,7 @@ def test_a_good_file_with_a_piece_changed_gives_an_answer(data: st.DataObject) -
 
 
 @given(st.sampled_from(["cluster", "log", "node", "witness"]), json_like)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_value_in_the_place_of_a_section_gives_an_answer(key: str, value: Any) -> None:
     """Past the parser: what TOML cannot say (null, NaN keys) must not break the judge either."""
     from albireo.codec.topology.mistakes import build
@@ -105,7 +106,7 @@ def test_any_value_in_the_place_of_a_section_gives_an_answer(key: str, value: An
 @example("name\x00\na")
 @example("name\ra\r\n")
 @example(",".join(["name"] * 500))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_table_gives_rows_or_mistakes(table: str) -> None:
     found = Findings("t.csv")
     rows = read_rows(table, found)
@@ -115,7 +116,7 @@ def test_any_table_gives_rows_or_mistakes(table: str) -> None:
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_the_line_scanner_takes_any_text(text: str) -> None:
     assert all(1 <= line <= text.count("\n") + 1 for line in key_lines(text).values())
 

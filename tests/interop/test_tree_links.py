@@ -164,7 +164,7 @@ def test_items_of_a_site_that_is_gone_stay_and_do_not_look_live(tmp_path: Path) 
 
     def stale(quality: int, value: float | None) -> Any:
         with root.program() as program:
-            wanted = {"node": NORTH, "names": ("co",)}
+            wanted: dict[str, Any] = {"node": NORTH, "names": ("co",)}
             asked_until(program, lambda found: [one["quality"] for one in found] == [quality], "read", **wanted)
             assert program.result("read", **wanted)[0]["value"] == value
             return only(program.result("tree"), NORTH)

@@ -20,6 +20,7 @@ from tests.parts.process_pair import ENVIRONMENT
 from tests.parts.waiting import PATIENCE_S
 
 PROGRAM: Final = (sys.executable, "-c", "from albireo.cli import main; main()")
+ONE_AFTER_THE_OTHER: Final = (sys.executable, str(Path(__file__).parent / "desk_program.py"))
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -44,6 +45,7 @@ class FarDesk:
         self._space, self._plug = f"albdesk{number:x}", f"ald{number:x}"
         kept = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("ALBIREO_")}
         self.environment = kept | {"XDG_CONFIG_HOME": str(home / "config")}
+        self._program: subprocess.Popen[str] | None = None
 
     @staticmethod
     def objection() -> str:
@@ -71,11 +73,14 @@ class FarDesk:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._program is not None:
+            self._program.kill()
+            self._program.communicate()
         subprocess.run(["ip", "netns", "del", self._space], capture_output=True, check=False)
         subprocess.run(["ip", "link", "del", self._plug], capture_output=True, check=False)
 
     def begin(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
-        """A command at the desk that goes on by itself."""
+        """A command at the desk, in a process of its own that goes on by itself."""
         return subprocess.Popen(
             ["ip", "netns", "exec", self._space, *PROGRAM, *arguments],
             cwd=self.home,
@@ -87,7 +92,30 @@ class FarDesk:
         )
 
     def run(self, *arguments: str, **environment: str) -> Said:
-        return said(self.begin(*arguments, "--json", **environment))
+        """A command at the desk, in the process that does them one after the other."""
+        if self._program is None:
+            self._program = self._begun()
+        sending, hearing = self._program.stdin, self._program.stdout
+        assert sending is not None and hearing is not None
+        sending.write(json.dumps({"arguments": [*arguments, "--json"], "environment": environment}) + "\n")
+        sending.flush()
+        line = hearing.readline()
+        assert line, (self.home / "program.log").read_text()
+        code, shown, talk = json.loads(line)
+        assert shown, talk
+        return Said(code, json.loads(shown.splitlines()[-1]), talk)
+
+    def _begun(self) -> "subprocess.Popen[str]":
+        with (self.home / "program.log").open("wb") as log:
+            return subprocess.Popen(
+                ["ip", "netns", "exec", self._space, *ONE_AFTER_THE_OTHER],
+                cwd=self.home,
+                env=self.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
 
 
 def said(process: "subprocess.Popen[str]") -> Said:

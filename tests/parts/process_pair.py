@@ -118,22 +118,12 @@ class Pair:
         self.kill(*self._processes)
 
     def run(self, *arguments: str, member: str = "") -> tuple[int, dict[str, Any]]:
-        """Exit code and JSON of a command."""
+        """Exit code and JSON of a command, which runs in this process: some are given over and over, and a process each
+        time would take the processor from those that are waited for."""
         data = ["--data", str(self.data(member))] if member else []
-        if arguments == ("status",):
-            # It is asked over and over: a process each time would take the processor from those that are waited for.
-            seen = CliRunner().invoke(cli, ["status", *data, "--json"], catch_exceptions=False)
-            return seen.exit_code, json.loads(seen.stdout.splitlines()[-1])
-        ran = subprocess.run(
-            [*ALBIREO, *arguments, *data, "--json"],
-            env=ENVIRONMENT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
-        )
+        ran = CliRunner().invoke(cli, [*arguments, *data, "--json"], catch_exceptions=False)
         assert ran.stdout, ran.stderr
-        return ran.returncode, json.loads(ran.stdout.splitlines()[-1])
+        return ran.exit_code, json.loads(ran.stdout.splitlines()[-1])
 
     def done(self, *arguments: str, member: str = "") -> dict[str, Any]:
         """The answer, once the pair is in a state for it."""

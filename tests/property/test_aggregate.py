@@ -17,6 +17,7 @@ from albireo.machine.history.intervals import (
 )
 from albireo.machine.history.trace import AggregateSettings
 from albireo.model import quality as q
+from tests.long_form import examples
 
 WIDTH = 10
 QUALITIES = (int(q.GOOD), int(q.GOOD), int(q.UNCERTAIN), int(q.BAD_NO_COMMUNICATION))
@@ -75,7 +76,7 @@ def agree(found: Intervals, rows: Rows, holes: list[int], known_to: int, usable_
             assert math.isnan(found.maximum[index])
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.lists(row, max_size=14), st.lists(st.integers(-40, 99), max_size=3), st.integers(0, 99), st.booleans())
 def test_raw_rows_give_what_a_walk_over_time_gives(
     table: list[tuple[int, int, int]], holes: list[int], known_to: int, treat_uncertain_as_bad: bool
@@ -87,7 +88,7 @@ def test_raw_rows_give_what_a_walk_over_time_gives(
     agree(found, rows, holes, known_to, chosen.usable_max)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.lists(row, max_size=14), st.lists(st.integers(0, 14), max_size=2), st.integers(0, 99))
 def test_partials_of_any_cut_give_what_the_raw_rows_give(
     table: list[tuple[int, int, int]], cuts: list[int], known_to: int
@@ -106,7 +107,7 @@ def test_partials_of_any_cut_give_what_the_raw_rows_give(
     agree(found, rows, [], known_to, 0)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.lists(row, min_size=1, max_size=14), st.integers(0, 14))
 def test_rows_that_interleave_are_reported(table: list[tuple[int, int, int]], cut: int) -> None:
     """Two files with late rows: a bucket that is not reported as overlapping is exact."""
@@ -118,7 +119,7 @@ def test_rows_that_interleave_are_reported(table: list[tuple[int, int, int]], cu
     assert merged.partials.bucket_ns.tolist() == exact.bucket_ns.tolist()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(row, max_size=20), st.lists(row, max_size=20))
 def test_coarser_buckets_from_finer_ones(one: list[tuple[int, int, int]], two: list[tuple[int, int, int]]) -> None:
     rows = [rows_from(one, item_id=1), rows_from(two, item_id=2, first=100)]
@@ -133,7 +134,7 @@ def equal(found: Partials, expected: Partials) -> None:
         np.testing.assert_allclose(getattr(found, name), column, rtol=1e-12, atol=1e-15, err_msg=name)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(row, min_size=1, max_size=14), st.booleans(), st.integers(0, 100), st.integers(0, 100))
 def test_quality_follows_the_percentages(
     table: list[tuple[int, int, int]], treat_uncertain_as_bad: bool, bad: int, good: int

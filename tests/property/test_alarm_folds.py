@@ -16,6 +16,7 @@ from albireo.model.case import Action, LifecycleStatus
 from albireo.model.instant import MS
 from albireo.model.item import AlarmSettings, Condition
 from albireo.model.value import ValueType
+from tests.long_form import examples
 from tests.parts.alarm import AlarmNode, batch_of
 
 CONFIG = AlarmConfig(chatter_activations=3, chatter_window_ms=5_000, chatter_calm_ms=8_000, shelve_max_ms=20_000)
@@ -111,7 +112,7 @@ def assert_noted(node: AlarmNode) -> None:
 
 
 @given(st.lists(alarms, min_size=3, max_size=3), st.lists(steps, max_size=40), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @pytest.mark.slow
 def test_any_story_is_noted_and_equals_its_replay_from_any_snapshot(
     first: list[AlarmSettings], story: list[tuple[str, object]], data: st.DataObject
@@ -128,7 +129,7 @@ def test_any_story_is_noted_and_equals_its_replay_from_any_snapshot(
 
 
 @given(st.lists(alarms, min_size=3, max_size=3), st.lists(steps, max_size=25), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @pytest.mark.slow
 def test_a_crash_between_proposal_and_commit_loses_nothing_and_repeats_nothing(
     first: list[AlarmSettings], story: list[tuple[str, object]], data: st.DataObject
@@ -201,7 +202,7 @@ def test_dim_holds_the_last_sample_of_each_item(batches: list[list[tuple[int, fl
 
 @given(st.binary(max_size=200), st.lists(steps, max_size=8), st.integers(0, 3000), st.integers(0, 255))
 @example(b"", [("declare", ("a", AlarmSettings(hi_hi=8.0, rate_per_s=2.0, stale_s=4.0)))], 126, 67)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @pytest.mark.slow
 def test_a_damaged_snapshot_is_a_typed_error_or_another_valid_one(
     noise: bytes, story: list[tuple[str, object]], place: int, byte: int

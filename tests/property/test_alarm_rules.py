@@ -22,6 +22,7 @@ from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
+from tests.long_form import examples
 from tests.parts.alarm import AlarmNode
 from tests.parts.slow_rules import PlainSample, SlowItem
 
@@ -34,7 +35,7 @@ CONFIG = AlarmConfig(
 )
 TYPES = {"own": ValueType.FLOAT64, "device": ValueType.FLOAT64, "count": ValueType.INT64}
 RANGES = {"count": 65_536.0}
-EXAMPLES = 100
+EXAMPLES = examples(100)
 
 delays = st.sampled_from([0, 0, 500, 3_000])
 floats = {

@@ -9,6 +9,7 @@ from albireo.machine.fold.columns import OLDEST
 from albireo.machine.fold.dim import CLOCK_BACK_NS, REPLAY_FACTOR
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, Condition
+from tests.long_form import examples
 from tests.parts.alarm import AlarmNode
 
 LOWEST: Final = -(2**63)
@@ -43,7 +44,7 @@ class ClockOracle:
 
 
 @given(st.lists(st.tuples(times, values), max_size=12))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @example([(LOWEST, 0.0), (HIGHEST, 18.0)])
 @example([(HIGHEST, 18.0), (LOWEST, 0.0)])
 def test_rates_are_judged_over_the_true_difference(samples: list[tuple[int, float]]) -> None:
@@ -62,7 +63,7 @@ def test_rates_are_judged_over_the_true_difference(samples: list[tuple[int, floa
 
 
 @given(st.lists(st.tuples(times, st.sampled_from([0, 1_000, 3_000, 6_000])), max_size=12))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @example([(HIGHEST, 0), (LOWEST, 0), (2**62, 6_000)])
 @example([(LOWEST, 0)])
 def test_late_samples_are_told_from_a_clock_set_back_over_the_true_difference(samples: list[tuple[int, int]]) -> None:

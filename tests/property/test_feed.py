@@ -19,6 +19,7 @@ from albireo.machine.feed.follower import (
 from albireo.machine.feed.leader import Leader, LogFacts
 from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.position import EpochEntry, EpochHistory, Position
+from tests.long_form import examples
 
 HISTORY = EpochHistory((EpochEntry(1, 1, 7),))
 FRAME_BYTES = 100
@@ -96,7 +97,7 @@ class Conversation:
         return arrived
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     loss=st.floats(0, 0.6),

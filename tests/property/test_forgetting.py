@@ -10,6 +10,7 @@ from albireo.codec.record import ProducerOpened
 from albireo.machine.fold.producers import Producers, Standing
 from albireo.model.item import AlarmSettings
 from albireo.model.position import Position
+from tests.long_form import examples
 from tests.parts.alarm import AlarmNode
 from tests.property.test_alarm_folds import NAMES, alarms, assert_noted, declare_all, node_of, play, steps
 
@@ -29,7 +30,7 @@ def noted_since(node: AlarmNode, begin_ms: int) -> list[tuple[object, ...]]:
 
 
 @given(settings_of_all, stories, settings_of_all, stories, st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @pytest.mark.slow
 def test_items_in_the_rows_of_forgotten_ones_are_judged_as_new_ones(
     before: list[AlarmSettings],
@@ -58,7 +59,7 @@ def test_items_in_the_rows_of_forgotten_ones_are_judged_as_new_ones(
 
 
 @given(settings_of_all, stories, st.lists(st.sets(st.sampled_from(NAMES[:3]), min_size=1), max_size=3), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @pytest.mark.slow
 def test_a_story_with_forgotten_items_equals_its_replay_from_any_snapshot(
     first: list[AlarmSettings], story: list[tuple[str, object]], forgotten: list[set[str]], data: st.DataObject

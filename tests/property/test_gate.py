@@ -31,6 +31,7 @@ from albireo.machine.output.gate import (
 )
 from albireo.machine.output.mailbox import ORDER_REGISTERS, RAISE_ONLY, MailboxOrder, Result, encode_order
 from albireo.model.instant import Instant, TimePassed
+from tests.long_form import examples
 
 CONFIG = GateConfig(dead_ns=50, highest={1: 0xFFFF, 3: 1})
 BOOT = 7
@@ -43,6 +44,7 @@ orders = st.builds(
     target=st.sampled_from([1, RAISE_ONLY, 3, 2]),
     value=st.sampled_from([1, 0, 0xFFFF, 0x10000]),
 )
+
 noise = st.lists(st.integers(0, 0xFFFF), min_size=ORDER_REGISTERS, max_size=ORDER_REGISTERS).map(tuple)
 words = st.one_of(*[orders.map(encode_order)] * 4, noise)
 events = st.lists(
@@ -79,7 +81,7 @@ def play(drawn: list[MailboxWritten | Landed | int]) -> list[Told]:
 
 
 @given(events)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_whatever_comes_the_invariants_hold(drawn: list[MailboxWritten | Landed | int]) -> None:
     kept, applied, quiet_until = 0, 0, CONFIG.dead_ns
     before = None

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from albireo.log import LogStopped
 from albireo.sim.engine.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
+from tests.long_form import examples
 from tests.parts.log import World
 
 pytestmark = pytest.mark.slow
@@ -149,5 +150,5 @@ def _opens(world: World) -> bool:
 
 TestCrashingLog = CrashingLog.TestCase
 TestCrashingLog.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(60), stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

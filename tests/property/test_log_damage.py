@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from albireo.log.log import Log
 from albireo.log.segment.recovery import CorruptRange
 from albireo.sim.engine.disk import SECTOR_BYTES, SimDisk
+from tests.long_form import examples
 from tests.parts.log import DIRECTORY, IDENTITY, SEGMENTS, SMALL, World, segment_paths
 
 pytestmark = pytest.mark.slow
 
 SETTINGS = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 GROUPS = st.lists(st.lists(st.integers(0, 2500), min_size=1, max_size=4), min_size=2, max_size=8)
 

@@ -13,6 +13,7 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, frames
 from albireo.log import LogConfig
 from albireo.sim.engine.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
+from tests.long_form import examples
 from tests.parts.log import same, segment_paths
 from tests.parts.log_member import Member, is_prefix
 
@@ -199,5 +200,5 @@ def test_a_long_life_of_two_logs(seed: int) -> None:
 
 TestTwoLogs = TwoLogs.TestCase
 TestTwoLogs.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(60), stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -14,6 +14,7 @@ from albireo.field.modbus.items import WORDS, ModbusItem, RegisterType, TableKin
 from albireo.field.modbus.plan import PlanConfig, plan
 from albireo.model.quality import BAD_NO_COMMUNICATION, BAD_OUT_OF_RANGE, BAD_SENSOR_FAILURE, GOOD, UNCERTAIN_SUB_NORMAL
 from albireo.model.samples import Strings
+from tests.long_form import examples
 
 FORMATS = {
     RegisterType.INT16: ">h", RegisterType.UINT16: ">H", RegisterType.INT32: ">i", RegisterType.UINT32: ">I",
@@ -49,7 +50,7 @@ def read(item: ModbusItem, registers: list[int], quality: int = GOOD) -> tuple[o
     return value, int(column.quality[0])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.sampled_from(list(FORMATS)), st.sampled_from(ORDERS), st.binary(min_size=8, max_size=8))
 def test_numbers_agree_with_struct(register_type: RegisterType, order: str, data: bytes) -> None:
     item = parsed(type=register_type.value, word_order=order)
@@ -67,7 +68,7 @@ def test_numbers_agree_with_struct(register_type: RegisterType, order: str, data
         assert encode_one(item, expected) == registers
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.sampled_from(ORDERS), st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=6))
 def test_strings_come_back(order: str, text: str) -> None:
     item = parsed(type="string", length="24", word_order=order)
@@ -85,7 +86,7 @@ def test_a_bit_of_a_register(bit: int, is_swapped: bool, word: int) -> None:
     assert decode_one(item, [register]) is bool(word >> bit & 1)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(-32768, 32767), st.sampled_from([0.1, 0.01, 2.0, -0.5]), st.sampled_from([0.0, -40.0, 1000.0]))
 def test_a_scaled_value_is_written_as_the_raw_number_it_was_read_from(raw: int, scale: float, offset: float) -> None:
     item = parsed(type="int16", scale=str(scale), offset=str(offset))

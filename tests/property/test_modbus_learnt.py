@@ -10,6 +10,7 @@ from albireo.field.modbus.learnt import BlockPart, BlockRefusal, LearntBlock
 from albireo.field.modbus.plan import Block, ItemSpan
 from albireo.model.instant import Instant
 from albireo.model.quality import BAD_CONFIGURATION_ERROR
+from tests.long_form import examples
 
 NOW, LATER = Instant(0), Instant(10)
 Reads = Callable[[Block], bool]
@@ -108,7 +109,7 @@ def test_a_reconnect_tries_again_and_forgets_nothing() -> None:
 ADDRESSES = st.lists(st.integers(0, 90), min_size=1, max_size=40, unique=True).map(sorted)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(ADDRESSES, st.sets(st.integers(0, 90), max_size=12), st.integers(1, 91))
 def test_whatever_the_device_lacks_every_other_item_is_read_with_the_fewest_requests(
     addresses: list[int], absent: set[int], most: int
@@ -135,7 +136,7 @@ def test_whatever_the_device_lacks_every_other_item_is_read_with_the_fewest_requ
     assert learnt.blind_items == len(addresses) - len(wanted)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(ADDRESSES, st.sets(st.integers(0, 90), max_size=12), st.sets(st.integers(0, 90), max_size=12))
 def test_a_device_that_changes_is_learnt_anew(addresses: list[int], before: set[int], after: set[int]) -> None:
     learnt = LearntBlock(block_at(addresses))

@@ -7,6 +7,7 @@ from albireo.field.modbus.items import ModbusItem, RegisterType, TableKind
 from albireo.field.modbus.plan import Block, PlanConfig, plan
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
+from tests.long_form import examples
 
 ITEM = DataItem(name="x", value_type=ValueType.BOOL)
 
@@ -48,7 +49,7 @@ def covered(blocks: list[Block], table: list[ModbusItem]) -> dict[int, int]:
     return held
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(TABLES, CONFIGS)
 def test_every_item_is_in_one_block_within_the_limits(table: list[ModbusItem], config: PlanConfig) -> None:
     laid = plan(table, config)
@@ -62,7 +63,7 @@ def test_every_item_is_in_one_block_within_the_limits(table: list[ModbusItem], c
             end = max(end, span.end)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(TABLES, CONFIGS)
 def test_the_image_has_one_place_for_each_block(table: list[ModbusItem], config: PlanConfig) -> None:
     laid = plan(table, config)

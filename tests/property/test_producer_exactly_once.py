@@ -19,6 +19,7 @@ from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType
+from tests.long_form import examples
 
 ITEM = DataItem(name="a", value_type=ValueType.INT64)
 
@@ -101,7 +102,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(STEPS)
 def test_every_batch_is_committed_once_and_in_order(steps: list[str]) -> None:
     core = Core()

@@ -16,6 +16,7 @@ from albireo.machine.fold.folds import Folds
 from albireo.model import quality as q
 from albireo.model.instant import MS, WallTime
 from albireo.model.value import Value, ValueType
+from tests.long_form import examples
 from tests.parts.alarm import WALL_0
 from tests.parts.sample_log import ALARMS, TYPES, Log, begun, value_of
 
@@ -98,7 +99,7 @@ def look(folds: Folds) -> object:
 
 
 @given(st.lists(st.one_of(calm, some, some, odd), max_size=14), st.data())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @pytest.mark.slow
 def test_frames_folded_together_leave_what_they_leave_one_by_one(
     story: list[tuple[object, ...]], data: st.DataObject

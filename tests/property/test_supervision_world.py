@@ -34,6 +34,7 @@ from albireo.runtime.actor.supervision import (
     Waiting,
     WatchedActor,
 )
+from tests.long_form import examples
 
 pytestmark = pytest.mark.slow
 
@@ -49,6 +50,7 @@ CONFIGS = st.builds(
     start_within_ns=st.just(20 * SECOND),
     stop_within_ns=st.just(4 * SECOND),
 )
+
 ACTORS = st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=4)
 
 
@@ -169,4 +171,4 @@ class World(RuleBasedStateMachine):
 
 
 TestWorld = World.TestCase
-TestWorld.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestWorld.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)

@@ -31,7 +31,7 @@ from tests.parts.history import (
 )
 
 SEALS = 8
-STRIDE = 1 if IS_LONG else 11
+STRIDE = 1 if IS_LONG else 23
 """Not every step, for the time it takes; odd, so that kinds of steps mix."""
 
 

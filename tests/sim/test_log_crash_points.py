@@ -6,6 +6,7 @@ import pytest
 
 from albireo.log import LogConfig
 from albireo.sim.engine.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
+from tests.long_form import some
 from tests.parts.log import SMALL, World
 
 CONFIG = LogConfig(segment_bytes=8192, pending_bytes_max=1 << 20, free_bytes_min=0, index_every_bytes=512)
@@ -47,7 +48,7 @@ def test_the_script_is_worth_cutting() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page_bytes", [PAGE_BYTES, SECTOR_BYTES])
+@pytest.mark.parametrize("page_bytes", some([PAGE_BYTES, SECTOR_BYTES], 2))
 def test_power_cut_at_every_change(page_bytes: int) -> None:
     """Nothing told is lost, nothing else is there, whichever change is the last and whatever of it survives."""
     for cut_at in range(1, CHANGES + 1):

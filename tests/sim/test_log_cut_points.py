@@ -7,7 +7,7 @@ import pytest
 
 from albireo.log import Corrupted, LogConfig
 from albireo.sim.engine.disk import PAGE_BYTES, SECTOR_BYTES, PowerCut, SimDisk
-from tests.long_form import IS_LONG
+from tests.long_form import IS_LONG, some
 from tests.parts.log import DIRECTORY, same, segment_paths
 from tests.parts.log_member import Member, frames_of
 
@@ -189,7 +189,7 @@ def _repair(member: Member, bytes_max: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bytes_max", [1, 1 << 20])
+@pytest.mark.parametrize("bytes_max", some([1, 1 << 20], 2))
 def test_power_cut_at_every_change_of_a_repair_loses_nothing_and_invents_nothing(bytes_max: int) -> None:
     """Afterwards each frame is right or known to be damaged, nothing is cut, and the repair can go on."""
     disk = Cuttable()

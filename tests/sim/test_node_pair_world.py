@@ -33,8 +33,10 @@ def test_same_seed_same_story() -> None:
 
 
 RARE: Final = {
+    "snapshot without the retained frames": 8,
+    "in the set before a restart could go on": 8,
     "serves before its folds are those of its log": 8,
-    "the batches of a life that is over are taken": 9,
+    "the batches of a life that is over are taken": 15,
 }
 """First of the seeds that are tried, where the ones before it only take time."""
 
@@ -76,7 +78,7 @@ def test_the_history_of_the_passive_member_waits_for_a_repair() -> None:
         assert any("log_repaired" in line for line in world.trace)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some(range(3), 3))
 def test_a_segment_that_cannot_be_read_ends_nobody(seed: int) -> None:
     """A follower is served later, a snapshot is made later."""
     NodeWorld(
@@ -94,7 +96,7 @@ def levels(world: NodeWorld) -> list[int]:
     return [machine.core.root.folds.feature_level for machine in world.members]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some(range(8), 3))
 def test_members_are_upgraded_one_after_the_other_under_faults(seed: int) -> None:
     """Neither raises the log while the other can't read it, whichever leads; both do in the end.
 
@@ -153,7 +155,7 @@ def values_at(world: NodeWorld, index: int) -> dict[int, list[int]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some(range(3), 3))
 def test_values_that_are_not_replicated_are_with_who_took_them_and_nothing_is_doubled(seed: int) -> None:
     """Kills, power cuts and handovers under load; what each member has is in order, and together it is everything."""
     swarm = NodeSwarm(

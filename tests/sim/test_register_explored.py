@@ -24,14 +24,14 @@ SMALL: Final = {
     "restarts": NONE._replace(restarts=2),
     "broken connections, late writes": NONE._replace(breaks=2),
     "torn write": NONE._replace(tears=1, restarts=1),
-    "torn write, broken connection": NONE._replace(tears=1, breaks=1),
-    "restart and broken connection": NONE._replace(restarts=1, breaks=1),
 }
 LARGE: Final = {
-    "zeroed, restart": NONE._replace(zeroings=1, restarts=1),
     "six epochs": NONE._replace(epochs=6),
 }
 LARGEST: Final = {
+    "torn write, broken connection": NONE._replace(tears=1, breaks=1),
+    "restart and broken connection": NONE._replace(restarts=1, breaks=1),
+    "zeroed, restart": NONE._replace(zeroings=1, restarts=1),
     "lag, restart": NONE._replace(has_lag=True, restarts=1),
     "zeroed, broken connection": NONE._replace(zeroings=1, breaks=1),
     "lag, broken connection": NONE._replace(has_lag=True, breaks=1),
@@ -123,6 +123,10 @@ MUTATIONS: Final = {
 the machine recognises only as far as a member still knows better; `doctor plc-voter` has to refuse it."""
 
 
+BY_SEED: Final = ("late old write after reconnect",)
+"""Explored in the long form only, because it takes long: `test_pair_world.py` catches it by seed."""
+
+
 def explored(bounds: Bounds, shortcuts: Shortcuts | None = None) -> Report:
     return Exploration(bounds, shortcuts or Shortcuts(Untimed)).run()
 
@@ -148,7 +152,7 @@ def test_the_same_with_more_faults_at_once(faults: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(MUTATIONS))
+@pytest.mark.parametrize("name", [name for name in MUTATIONS if IS_LONG or name not in BY_SEED])
 def test_every_shortcut_is_caught(name: str) -> None:
     shortcuts, bounds = MUTATIONS[name]
     report = explored(bounds, shortcuts)

@@ -64,9 +64,10 @@ MAY_SAY: Final[dict[KeyedEnd, dict[PrincipalKind, Messages]]] = {
     KeyedEnd.WITNESS: {_MEMBER: VOTER_QUESTIONS, _WITNESS: NOTHING, _PROGRAM: NOTHING},
     KeyedEnd.TO_PEER: {_MEMBER: NOTHING, _WITNESS: NOTHING, _PROGRAM: NOTHING},
     KeyedEnd.TO_WITNESS: {_MEMBER: NOTHING, _WITNESS: frozenset({Voted}), _PROGRAM: NOTHING},
-    KeyedEnd.TO_PARENT: {_MEMBER: PARENT_WORDS, _WITNESS: NOTHING, _PROGRAM: NOTHING},
+    KeyedEnd.TO_PARENT: {_MEMBER: NOTHING, _WITNESS: NOTHING, _PROGRAM: NOTHING},
 }
-"""Messages that are heard at each end, by the kind of who says them; complete over ends x kinds of keys.
+"""Messages that are heard at each end, by the kind of who says them; complete over ends x kinds of keys. Neighbours in
+the tree are known by their very names, and heard with more (`Audience`).
 
 A member asks at the other's client endpoint for the commands that run beside it with its keys.
 """

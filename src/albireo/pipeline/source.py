@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
 
 from albireo.codec import history as stored
 from albireo.codec.crc import crc32c
@@ -105,8 +107,19 @@ def frame(
     check(history, chosen)
     paths = [literal(history.path(entry)) for entry in chosen if entry.rows]
     if not paths:
-        return spark.createDataFrame([], schema)
+        return local_frame(spark, schema)
     return spark.read.schema(schema).option(_VERIFY_PAGES, "true").parquet(*paths)
+
+
+def local_frame(spark: SparkSession, schema: StructType, rows: Sequence[Sequence[object]] = ()) -> DataFrame:
+    """A frame of few rows that are here already.
+
+    They go to Java as columns. A list, even an empty one, goes through processes of Python that Spark starts for it.
+    """
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), schema)
 
 
 def check(history: HistoryFolder, entries: Sequence[FileEntry]) -> None:

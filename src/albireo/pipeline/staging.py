@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import reduce
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
 
 from albireo.codec import history as stored
 from albireo.codec.history import FileKind
@@ -25,8 +27,10 @@ from albireo.pipeline import delta, rollup, tables
 from albireo.pipeline.delta import StagedFile, TableState
 from albireo.pipeline.plan import WorkPart, WorkPlan
 from albireo.pipeline.report import alarms, coverage
-from albireo.pipeline.source import HistoryFolder, frame, literal
+from albireo.pipeline.source import HistoryFolder, frame, literal, local_frame
 from albireo.pipeline.tables import Table
+
+ITEM_IDS: Final = StructType([StructField("item_id", LongType())])
 
 
 class StagingWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,7 +162,7 @@ def _items_begun(work: StagingWork, part: WorkPart) -> DataFrame:
     days = delta.opened_table(work.tables / tables.AVAILABILITY.name)
     earlier = [("day", "<", part.from_day)]
     found = [] if days is None else days.to_pyarrow_table(columns=["item_id"], filters=earlier)["item_id"].unique()
-    return work.spark.createDataFrame([(int(one.as_py()),) for one in found], "item_id bigint")
+    return local_frame(work.spark, ITEM_IDS, [(one.as_py(),) for one in found])
 
 
 def _sample_points(work: StagingWork, part: WorkPart) -> DataFrame:
@@ -190,7 +194,7 @@ def _minute_points(work: StagingWork, part: WorkPart) -> DataFrame:
     if not late:
         return whole
     # A literal list of thousands makes a slow plan; a small broadcast join does not.
-    names = work.spark.createDataFrame([(one,) for one in late], "item_id bigint")
+    names = local_frame(work.spark, ITEM_IDS, [(one,) for one in late])
     exact = rollup.with_inside(samples.join(F.broadcast(names), "item_id", "left_semi"))
     usable = partials.join(F.broadcast(names), "item_id", "left_anti")
     return usable.unionByName(exact).unionByName(rollup.with_inside(around))
@@ -229,7 +233,7 @@ def _staged_frame(work: StagingWork, table: Table) -> DataFrame:
     """Rows that this run has staged for `table`."""
     folder = work.staging / table.name
     if not any(folder.rglob("*.parquet")):
-        return work.spark.createDataFrame([], table.schema)
+        return local_frame(work.spark, table.schema)
     return work.spark.read.schema(table.schema).parquet(literal(folder))
 
 
@@ -237,5 +241,5 @@ def _table_frame(work: StagingWork, table: Table, day: str) -> DataFrame:
     """Rows of one day of a table as it was before the run."""
     files = delta.day_files(work.tables / table.name, work.states[table.name], day)
     if not files:
-        return work.spark.createDataFrame([], table.schema)
+        return local_frame(work.spark, table.schema)
     return work.spark.read.schema(table.schema).parquet(*map(literal, files)).withColumn("day", F.lit(day))

@@ -115,6 +115,7 @@ def test_a_day_at_the_desk(plant: LonePlant) -> None:
     assert [one["name"] for one in plant.done("items", "out")["items"]] == ["root:out"]
     receipt = plant.done("write", "out", str(HIGH), "--reason", "test")
     assert (receipt["outcome"], receipt["read_back"]) == ("verified", HIGH)
+    plant.until(lambda: bool(plant.done("items", "out")["items"][0]["value"] == HIGH))
     shown = {one["item"]: one["value"] for one in plant.done("watch")["items"]}
     assert shown["root:out"] == HIGH
     plant.until(lambda: bool(plant.cases_of_out()))

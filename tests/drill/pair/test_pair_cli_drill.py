@@ -94,7 +94,24 @@ def check_stop(begun: Pair) -> None:
     begun.wait_for("active", "ready")
 
 
-def test_status_tells_who_sees_whom_and_since_when_the_pair_is_at_risk(begun: Pair) -> None:
+def test_what_people_see_and_do_of_what_is_lost(begun: Pair) -> None:
+    """Three losses of one pair, each made good before the next one."""
+    check_status(begun)
+    whole_again(begun, "primary", "w3")
+    check_voter(begun)
+    whole_again(begun, "w1")
+    check_not_running(begun)
+
+
+def whole_again(begun: Pair, *lost: str) -> None:
+    """What was lost is there again, and the primary leads."""
+    begun.start(*lost)
+    if begun.acting() == "backup":
+        begun.pass_lead("primary", "switchover", by="backup")
+
+
+def check_status(begun: Pair) -> None:
+    """It tells who sees whom, and since when the pair is at risk."""
     rows: dict[str, dict[str, Any]] = {}
 
     def is_whole() -> bool:
@@ -134,7 +151,8 @@ def test_status_tells_who_sees_whom_and_since_when_the_pair_is_at_risk(begun: Pa
     assert begun.done("status", member="backup")["pair"]["at_risk_since_ns"] == since, "a restart does not end the risk"
 
 
-def test_voter_that_lost_its_store_votes_again(begun: Pair) -> None:
+def check_voter(begun: Pair) -> None:
+    """One that lost its store votes again."""
     begun.refused("has its store", "voter", "reset", "w2", member="primary")
     begun.kill("w2")
     shutil.rmtree(begun.data("w2") / "voters")
@@ -150,7 +168,8 @@ def test_voter_that_lost_its_store_votes_again(begun: Pair) -> None:
     begun.pass_lead("backup", "switchover", by="primary")
 
 
-def test_member_that_does_not_run_or_is_no_member_is_told_with_a_remedy(begun: Pair, tmp_path: Path) -> None:
+def check_not_running(begun: Pair) -> None:
+    """A member that does not run, or is none, is told with a remedy."""
     begun.kill("backup")
     code, answer = begun.run("maintenance", member="backup")
     assert code == 69 and "albireo node run" in answer["remedy"]

@@ -1,4 +1,4 @@
-"""One round of two faults as `albireo drill` does it: real processes, CURVE, live load.
+"""One round of a fault as `albireo drill` does it: real processes, CURVE, live load; of three faults in the long form.
 
 `make drill` does every fault; the bounds of the gaps are those of the benchmarks (`bench failover`), not of a test that
 shares its machine.
@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.long_form import some
 from tests.parts.process_pair import until
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
@@ -28,7 +29,7 @@ def left_behind(directory: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("fault", ["kill-active", "pause-active", "two-lives"])
+@pytest.mark.parametrize("fault", some(["pause-active", "two-lives", "kill-active"], 3))
 def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(tmp_path: Path, fault: str) -> None:
     directory = tmp_path / "drill"
     command = [*DRILL, fault, "--rounds", "1", "--json", "--keep", str(directory)]

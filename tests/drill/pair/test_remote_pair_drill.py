@@ -120,8 +120,8 @@ def check_everything(plant: FarPair, value: int) -> None:
     assert plant.done("status")["node"] == "root"
     receipt = plant.done("write", "out", str(value))
     assert (receipt["outcome"], receipt["read_back"]) == ("verified", value)
-    assert {one["item"]: one["value"] for one in plant.done("watch")["items"]}["root:out"] == value
     until(lambda: plant.done("items", "out")["items"][0]["value"] == value, lambda: "the value is read")
+    assert {one["item"]: one["value"] for one in plant.done("watch")["items"]}["root:out"] == value
     until(lambda: "root:out" in {one["item"] for one in plant.done("cases", "list")["cases"]}, lambda: "no case")
     until(lambda: value in plant.values(), lambda: str(plant.values()))
     until(lambda: f"{value} [" in str(plant.done("events", "--kind", "audit")), lambda: "the order is on record")

@@ -23,10 +23,10 @@ def known(number: int, name: str, *, is_retired: bool = False) -> KnownItem:
 
 
 def test_declarations_come_with_what_is_taken_next_and_wake_nobody() -> None:
-    reader = Watching(["co*"])
-    reader.put(Changes(items=[known(1, "co"), known(2, "no")], is_whole=True))
+    reader = Watching({"": ["co*"]})
+    reader.put("", Changes(items=[known(1, "co"), known(2, "no")], is_whole=True))
     assert [one.item.name for one in reader.take().items] == ["co"]
-    reader.put(Changes(items=[known(1, "co", is_retired=True)]))
+    reader.put("", Changes(items=[known(1, "co", is_retired=True)]))
     assert not reader.arrival().done()
     assert [one.is_retired for one in reader.take().items] == [True]
     assert reader.take().items == []

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from albireo.codec.message import AnyMessage
-from albireo.codec.principal import MAY_SAY, Audience, KeyedEnd
+from albireo.codec.principal import CHILD_WORDS, MAY_SAY, PARENT_WORDS, Audience, KeyedEnd
 from albireo.model.principal import UNKEYED, PrincipalKind, kind_of
 
 OTHER = "root[backup]"
@@ -38,6 +38,20 @@ def test_the_table_is_complete() -> None:
 def test_what_is_not_in_the_table_is_not_heard(end: KeyedEnd, name: str, message: type) -> None:
     is_listed = message.__name__ in HEARD.get((end, name), "").split()
     assert (message in Audience(end, EXPECTED).hears(name)) is is_listed
+
+
+@pytest.mark.parametrize("name", ["root/north", "root/north[primary]"])
+@pytest.mark.parametrize("message", get_args(AnyMessage), ids=lambda one: one.__name__)
+def test_a_child_says_the_words_of_its_kind_and_those_of_a_child(name: str, message: type) -> None:
+    usual = Audience(KeyedEnd.CLIENT).hears(name)
+    assert Audience(KeyedEnd.CLIENT, children=frozenset({name})).hears(name) == usual | CHILD_WORDS
+    assert (message in Audience(KeyedEnd.CLIENT, children=frozenset({"root/south"})).hears(name)) is (message in usual)
+
+
+@pytest.mark.parametrize("name", ["root", "root[primary]"])
+def test_a_parent_is_heard_by_its_name_only(name: str) -> None:
+    assert Audience(KeyedEnd.TO_PARENT, parents=frozenset({name})).hears(name) == PARENT_WORDS
+    assert Audience(KeyedEnd.TO_PARENT, parents=frozenset({"other"})).hears(name) == frozenset()
 
 
 def test_names_of_the_table_are_names_of_messages() -> None:

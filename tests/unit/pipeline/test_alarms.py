@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from albireo.codec import history as stored
 from albireo.pipeline import rollup
 from albireo.pipeline.report import alarms, coverage
+from albireo.pipeline.source import local_frame
 from tests.unit.pipeline.history_files import DAY0, SECOND, Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -39,7 +40,7 @@ def numbered(rows: Sequence[Row]) -> list[Row]:
 
 def changes_of(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
     schema = from_arrow_schema(stored.EVENTS)
-    frame = spark.createDataFrame([tuple(row[name] for name in stored.EVENTS.names) for row in numbered(rows)], schema)
+    frame = local_frame(spark, schema, [tuple(row[name] for name in stored.EVENTS.names) for row in numbered(rows)])
     # Each record twice, as from a file read with the one that replaces it.
     return alarms.transitions(frame.unionByName(frame)).persist()
 
@@ -237,10 +238,9 @@ def test_times_that_no_difference_may_have_are_counted_and_stop_nothing(spark: S
     assert {one.case_id: one.activations for one in found} == {1: 1, 2: 1}
     plain = {"source": "p1", "reason": "overflow", "item_ids": [], "lost": last, "node_ns": DAY0, "epoch": 1}
     schema = from_arrow_schema(stored.GAPS)
-    frame = spark.createDataFrame(
-        [tuple((plain | {"from_ns": first, "to_ns": last, "sequence": 9})[name] for name in stored.GAPS.names)], schema
-    )
-    items = spark.createDataFrame([], from_arrow_schema(stored.ITEMS))
+    row = plain | {"from_ns": first, "to_ns": last, "sequence": 9}
+    frame = local_frame(spark, schema, [tuple(row[name] for name in stored.GAPS.names)])
+    items = local_frame(spark, from_arrow_schema(stored.ITEMS))
     (gap,) = coverage.gap_table(frame.withColumn("node", F.lit("root")), items).collect()
     assert gap.duration_s == pytest.approx(2**63 / 1e9)
     assert rollup.points_of_gaps(frame.withColumn("node", F.lit("root")), items).count() == 0

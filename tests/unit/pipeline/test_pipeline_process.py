@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from albireo.codec.history import FileKind
-from tests.long_form import some
+from tests.long_form import IS_LONG, some
+from tests.parts.java import without_java
 from tests.parts.waiting import PATIENCE_S
 from tests.unit.pipeline.history_files import DAY0, SECOND, HistoryWriter, item, sample
 
@@ -67,33 +68,26 @@ def left_behind(data: Path) -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize("without_java", some([False, True], 2))
-def test_one_json_line_and_nothing_left(tmp_path: Path, without_java: bool) -> None:
-    """With PATH and JAVA_HOME leading to none: the packaged Java runs it all. In the long form with the machine's too,
-    which runs the session of the other tests here."""
-    data = small_node(tmp_path / "no de [1]")
-    environment = {}
-    if without_java:
-        tools = tmp_path / "tools"
-        tools.mkdir()
-        for tool in Path("/bin").iterdir():
-            if not tool.name.startswith("java"):
-                (tools / tool.name).symlink_to(tool)
-        environment = {"PATH": str(tools), "JAVA_HOME": ""}
-    with started(data, "--json", environment=environment) as process:
-        output, errors = process.communicate(timeout=WORK_S)
-    assert process.returncode == 0, errors
-    answer = msgspec.json.decode(output.splitlines()[-1])
-    assert set(answer) == {"tables", "seconds", "report"}
-    assert answer["tables"]["rollup_1s"] == 90
-    assert answer["tables"]["rollup_1min"] == 2
-    page = Path(answer["report"]).read_text()
-    assert "root:co_1 [ppm]" in page
-    assert 'src="' not in page
-    assert sorted(path.name for path in data.iterdir()) == ["history", "pipeline"]
-    kept = sorted(path.name for path in (data / "pipeline").iterdir())
-    assert kept == [".lock", "report.html", "spark.log", "tables"]
-    assert left_behind(data) == []
+if IS_LONG:
+
+    @pytest.mark.parametrize("has_java", [True, False])
+    def test_one_json_line_and_nothing_left(tmp_path: Path, has_java: bool) -> None:
+        """With PATH and JAVA_HOME leading to none: the packaged Java runs it all, as for the demo of the short form."""
+        data = small_node(tmp_path / "no de [1]")
+        with started(data, "--json", environment={} if has_java else without_java(tmp_path / "tools")) as process:
+            output, errors = process.communicate(timeout=WORK_S)
+        assert process.returncode == 0, errors
+        answer = msgspec.json.decode(output.splitlines()[-1])
+        assert set(answer) == {"tables", "seconds", "report"}
+        assert answer["tables"]["rollup_1s"] == 90
+        assert answer["tables"]["rollup_1min"] == 2
+        page = Path(answer["report"]).read_text()
+        assert "root:co_1 [ppm]" in page
+        assert 'src="' not in page
+        assert sorted(path.name for path in data.iterdir()) == ["history", "pipeline"]
+        kept = sorted(path.name for path in (data / "pipeline").iterdir())
+        assert kept == [".lock", "report.html", "spark.log", "tables"]
+        assert left_behind(data) == []
 
 
 # SIGTERM ends the command at once, whatever it does; Ctrl-C at work has lanes to call back before Java can end.
@@ -101,11 +95,14 @@ def test_one_json_line_and_nothing_left(tmp_path: Path, without_java: bool) -> N
     ("moment", "signal_number"),
     [
         *some([("start", signal.SIGINT), ("start", signal.SIGTERM)], 2),
-        *some([("work", signal.SIGTERM), ("work", signal.SIGINT)], 2),
+        *([("work", signal.SIGTERM), ("work", signal.SIGINT)] if IS_LONG else ()),
     ],
 )
 def test_a_signal_ends_java_too(tmp_path: Path, moment: str, signal_number: int) -> None:
-    """Ctrl-C goes to the whole group, a supervisor's SIGTERM to the command alone; at Spark's start and at work."""
+    """Ctrl-C goes to the whole group, a supervisor's SIGTERM to the command alone; at Spark's start and at work.
+
+    At work in the long form only: Ctrl-C there is also that of `test_run.py`, on the session of the other tests.
+    """
     data = small_node(tmp_path / "node")
     staging = data / "pipeline" / "staging"
     with started(data) as process:

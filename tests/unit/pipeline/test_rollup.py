@@ -15,6 +15,8 @@ from albireo.machine.history import aggregate, intervals
 from albireo.machine.history.trace import HOLD_NS, AggregateSettings
 from albireo.model.instant import WALL_NS_MAX
 from albireo.pipeline import rollup, tables
+from albireo.pipeline.source import local_frame
+from tests.long_form import some
 from tests.unit.pipeline.history_files import Row
 from tests.unit.pipeline.plant_rows import BEGIN, ITEMS, gaps_of, samples_of
 from tests.unit.pipeline.rollup_oracle import COLUMNS, assert_same, rollup_by_duckdb
@@ -31,9 +33,8 @@ def table(kind: FileKind, rows: Sequence[Row]) -> pa.Table:
 
 def on_spark(spark: SparkSession, kind: FileKind, rows: Sequence[Row]) -> DataFrame:
     """The rows as a frame, in no particular order."""
-    frame = spark.createDataFrame(
-        [tuple(row[n] for n in stored.SCHEMAS[kind].names) for row in rows], from_arrow_schema(stored.SCHEMAS[kind])
-    )
+    schema = from_arrow_schema(stored.SCHEMAS[kind])
+    frame = local_frame(spark, schema, [tuple(row[name] for name in schema.names) for row in rows])
     return frame.orderBy(F.hash(*(frame.columns[:2])))
 
 
@@ -47,7 +48,7 @@ def held(points: DataFrame, known_to_ns: int) -> DataFrame:
     return rollup.held(points.withColumn("limit_ns", F.lit(HOLD_NS)), known_to_ns)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", some([1, 2], 2))
 @pytest.mark.parametrize(
     ("width_ns", "one", "is_dense"),
     [(tables.SECOND_NS, tables.ROLLUP_1S, False), (tables.MINUTE_NS, tables.ROLLUP_1MIN, True)],

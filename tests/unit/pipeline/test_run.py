@@ -1,10 +1,13 @@
 """Whole runs on a session that is there already: the tables are right, again and piece by piece."""
 
+import os
 import shutil
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -79,21 +82,35 @@ def versions(out: Path) -> dict[str, int]:
     return {table.name: DeltaTable(str(out / "tables" / table.name)).version() for table in tables.TABLES}
 
 
-def test_tables_are_what_duckdb_computes_and_stay_so(spark: SparkSession, tmp_path: Path) -> None:
-    """Several files, partials, gaps, late rows over a midnight; the second run finds nothing to do.
+@pytest.mark.parametrize(
+    ("seed", "late", "cut"), some([(11, True, 0.0), (12, False, 0.2), (12, False, 0.6), (11, True, 0.6)], 4)
+)
+def test_tables_are_what_duckdb_computes_and_stay_so(
+    spark: SparkSession, tmp_path: Path, seed: int, late: bool, cut: float
+) -> None:
+    """Several files, partials, gaps, late rows over a midnight, in one run or two; one more finds nothing to do.
 
-    While the first is at work, all files of the history go, as merged ones do: it has them under names of its own.
+    The second run knows only its watermark: days before stay as they are, touched ones are computed anew. While it is
+    at work, all files of the history go, as merged ones do: it has them under names of its own. And brackets in a path
+    are no pattern.
     """
-    plant = Plant(tmp_path, 11, late=True)
-    plant.publish_all()
-    out = tmp_path / "out"
+    home = tmp_path / "no de [1]"
+    plant = Plant(home, seed, late=late)
+    first = int(len(plant.rows) * cut)
+    early, later = plant.rows[:first], plant.rows[first:]
+    out = home / "out"
+    runs = 2 if early else 1
+    if early:
+        plant.publish(early, [], known_to_ns=max(row["node_ns"] for row in early))
+        run(home / "history", out, session=spark)
+    plant.publish(later, plant.gaps, known_to_ns=KNOWN_TO)
 
     def taken_away(_done: int, _total: int, text: str) -> None:
         if text == "starting Spark":
-            (tmp_path / "history").rename(tmp_path / "elsewhere")
+            (home / "history").rename(home / "elsewhere")
 
-    answer = run(tmp_path / "history", out, session=spark, progress=taken_away)
-    (tmp_path / "elsewhere").rename(tmp_path / "history")
+    answer = run(home / "history", out, session=spark, progress=taken_away)
+    (home / "elsewhere").rename(home / "history")
     for name in WIDTHS:
         assert_same(table_rows(out / "tables" / name), plant.wanted(name))
         assert answer["tables"][name] == len(plant.wanted(name))
@@ -101,30 +118,16 @@ def test_tables_are_what_duckdb_computes_and_stay_so(spark: SparkSession, tmp_pa
     assert answer["tables"]["items"] == len(ITEMS)
     assert set(answer["tables"]) == {table.name for table in tables.TABLES}
     before, page = versions(out), Path(answer["report"]).stat().st_mtime_ns
-    again = run(tmp_path / "history", out)
+    again = run(home / "history", out)
     assert again["tables"] == answer["tables"]
     assert versions(out) == before
     assert Path(answer["report"]).stat().st_mtime_ns == page, "nothing new is nothing to draw"
-    Path(answer["report"]).write_text(Path(answer["report"]).read_text().replace("run 1", "run 0"))
-    run(tmp_path / "history", out)
+    Path(answer["report"]).write_text(Path(answer["report"]).read_text().replace(f"run {runs}", "run 0"))
+    run(home / "history", out)
     assert Path(answer["report"]).stat().st_mtime_ns != page
     assert sorted(path.name for path in out.iterdir()) == [".lock", "report.html", "tables"]
-    assert together(out) == {1: before}
-
-
-@pytest.mark.parametrize("cut", some([0.2, 0.6], 2))
-def test_two_runs_give_what_one_gives(spark: SparkSession, tmp_path: Path, cut: float) -> None:
-    """The second run knows only its watermark: days before stay as they are, touched ones are computed anew."""
-    plant = Plant(tmp_path, 12, late=False)
-    first = int(len(plant.rows) * cut)
-    early, later = plant.rows[:first], plant.rows[first:]
-    out = tmp_path / "out"
-    plant.publish(early, [], known_to_ns=max(row["node_ns"] for row in early))
-    run(tmp_path / "history", out, session=spark)
-    plant.publish(later, plant.gaps, known_to_ns=KNOWN_TO)
-    run(tmp_path / "history", out, session=spark)
-    for name in WIDTHS:
-        assert_same(table_rows(out / "tables" / name), plant.wanted(name))
+    assert set(together(out)) == set(range(1, runs + 1))
+    assert together(out)[runs] == before
 
 
 DAY = 24 * 3600 * SECOND
@@ -153,26 +156,6 @@ def tables_of_one_sample(spark: SparkSession, tmp_path_factory: pytest.TempPathF
     return directory / "out"
 
 
-def test_a_later_day_leaves_the_days_before_alone(
-    spark: SparkSession, tmp_path: Path, tables_of_one_sample: Path
-) -> None:
-    """Only the touched day's files are replaced, and what held at its midnight is carried in from the table."""
-    writer = one_sample(tmp_path, 4.0)
-    out = shutil.copytree(tables_of_one_sample, tmp_path / "out")
-    before = files_of_day(out, "2026-03-01")
-    writer.add(FileKind.SAMPLES, [sample(1, DAY0 + DAY + 1800 * SECOND, 8.0, 6)])
-    writer.publish(sequence=6, complete_to_ns=DAY0 + DAY + 3600 * SECOND)
-    run(tmp_path / "history", out, session=spark)
-    hours = DeltaTable(str(out / "tables" / "rollup_1h"))
-    assert before
-    assert files_of_day(out, "2026-03-01") == before
-    rows = sorted(hours.to_pyarrow_table().to_pylist(), key=lambda row: row["bucket_ns"])
-    assert len(rows) == 24
-    assert rows[-1]["average"] == pytest.approx(6.0)
-    # Exactly: rounding does not carry the average of a constant beside it.
-    assert [row["average"] for row in rows[:-1]] == [4.0] * 23
-
-
 def together(out: Path) -> dict[int, dict[str, int]]:
     """Versions of the tables that belong together, by run."""
     found: dict[int, dict[str, int]] = {}
@@ -181,10 +164,11 @@ def together(out: Path) -> dict[int, dict[str, int]]:
     return found
 
 
-def test_a_sample_of_long_ago_reads_and_replaces_no_more_than_its_days(
+def test_what_is_new_reads_and_replaces_no_more_than_its_days(
     spark: SparkSession, tmp_path: Path, tables_of_one_sample: Path
 ) -> None:
-    """One stamped 1970, in a file with one of today: tables as by one run over all, and no other file was read."""
+    """A sample of the next day, and in the same file one of 1970: tables as by one run over all, and no other file was
+    read. The touched days' files are replaced, and what held at their midnights is carried in from the table."""
     writer = one_sample(tmp_path, 4.0)
     out = shutil.copytree(tables_of_one_sample, tmp_path / "out")
     before = files_of_day(out, "2026-03-01")
@@ -198,18 +182,35 @@ def test_a_sample_of_long_ago_reads_and_replaces_no_more_than_its_days(
     assert files_of_day(out, "2026-03-01") == before
     for name in WIDTHS:
         assert_same(table_rows(out / "tables" / name), table_rows(tmp_path / "whole" / "tables" / name))
-    hours = {row["bucket_ns"] for row in table_rows(out / "tables" / "rollup_1h")}
-    assert {0, 31 * DAY, DAY0 + 3600 * SECOND, DAY0 + DAY} <= hours
+    assert processes_of_spark(spark) == []
+    hours = DeltaTable(str(out / "tables" / "rollup_1h")).to_pyarrow_table().to_pylist()
+    assert {0, 31 * DAY} <= {row["bucket_ns"] for row in hours}
+    rows = sorted((row for row in hours if row["bucket_ns"] >= DAY0), key=lambda row: row["bucket_ns"])
+    assert (rows[0]["bucket_ns"], rows[-1]["bucket_ns"], len(rows)) == (DAY0 + 3600 * SECOND, DAY0 + DAY, 24)
+    assert rows[-1]["average"] == pytest.approx(6.0)
+    # Exactly: rounding does not carry the average of a constant beside it.
+    assert [row["average"] for row in rows[:-1]] == [4.0] * 23
 
 
-def test_a_run_that_was_ended_between_two_commits_is_gone_on_with(
-    spark: SparkSession, tmp_path: Path, tables_of_one_sample: Path
-) -> None:
-    """Somebody else has written a table meanwhile: no retry on what was not read. What is in already stays as it is."""
+def test_a_run_that_was_ended_is_gone_on_with(spark: SparkSession, tmp_path: Path, tables_of_one_sample: Path) -> None:
+    """By Ctrl-C at work, which calls all lanes back; then between two commits, because somebody else has written a
+    table meanwhile: no retry on what was not read. What is in already stays as it is."""
     writer = one_sample(tmp_path, 4.0)
     out = shutil.copytree(tables_of_one_sample, tmp_path / "out")
     writer.add(FileKind.SAMPLES, [sample(1, DAY0 + DAY + 1800 * SECOND, 8.0, 6)])
     writer.publish(sequence=6, complete_to_ns=DAY0 + DAY + 3600 * SECOND)
+    before = versions(out)
+
+    def interrupted(_done: int, _total: int, text: str) -> None:
+        if text == "seconds":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "history", out, session=spark, progress=interrupted)
+    assert versions(out) == before
+    assert sorted(path.name for path in out.iterdir()) == [".lock", "report.html", "tables"]
+    assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+
     foreign = out / "tables" / "gaps" / "_delta_log" / f"{1:020d}.json"
     steps = []
 
@@ -269,6 +270,14 @@ def test_an_empty_history_gives_tables_and_a_report(spark: SparkSession, tmp_pat
     assert set(answer["tables"].values()) == {0}
     assert set(answer["tables"]) == {table.name for table in tables.TABLES}
     assert "Nothing is recorded yet" in Path(answer["report"]).read_text()
+    assert processes_of_spark(spark) == []
+
+
+def processes_of_spark(spark: SparkSession) -> list[str]:
+    """Processes that Java has started; it would for rows that come as a list of Python."""
+    context = spark.sparkContext
+    assert context._gateway is not None
+    return [one.name() for one in psutil.Process(context._gateway.proc.pid).children(recursive=True)]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -291,7 +300,7 @@ def test_a_truncated_file_is_named(tmp_path: Path) -> None:
         run(tmp_path / "history", tmp_path / "out")
 
 
-@pytest.mark.parametrize("damage", ["tail", "body"])
+@pytest.mark.parametrize("damage", some(["tail", "body"], 2))
 def test_a_file_of_other_bytes_is_named(spark: SparkSession, tmp_path: Path, damage: str) -> None:
     """The size is right, the content is not: Spark finds it, and the tables stay as they were."""
     plant = Plant(tmp_path, 1, late=False)

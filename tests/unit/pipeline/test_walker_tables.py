@@ -25,7 +25,7 @@ from tests.property.test_walker import NIGHTS, agree
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-HISTORIES = 500 if IS_LONG else 40
+HISTORIES = 500 if IS_LONG else 24
 """Histories in one lake: 2,000 in the long form."""
 LAKES = range(4 if IS_LONG else 1)
 COLUMNS = (

@@ -5,11 +5,10 @@ refusal is an answer with a reason, never a silence.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Annotated, Final, Protocol
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
 from albireo.codec.message import Answer, AnyMessage, Ask
@@ -18,7 +17,6 @@ from albireo.codec.record import AccessGranted, Audited, Stream
 from albireo.machine.access.changes import AccessChanges, ChangeRefusal, GrantAsked, RevokeAsked
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.refusals import refusal_of
-from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
 from albireo.machine.force.forcing import ForceRefusal, Forcing, ItemForceAsked, ReleaseAsked
@@ -31,7 +29,7 @@ from albireo.machine.node.orders import Orders, WriteAsked
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Described, Moment, Question, Turn
-from albireo.machine.tree.answers_below import AnswersBelow, NoNodeBelow
+from albireo.machine.tree.answers_below import AnswersBelow, NoNodeBelow, items_behind, named_behind
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.model import quality
 from albireo.model.bounded import NAME_CHARS_MAX, Name
@@ -46,8 +44,6 @@ PRODUCERS_TOLD: Final = 64
 """Most names of producers in one status."""
 ITEMS_MAX: Final = 100_000
 """Most items named in one question."""
-_STRETCH: Final = 65_536
-"""Item ids that are looked through at once for those that there are."""
 MISSING_TOLD: Final = 20
 """Most names that a refusal repeats."""
 _CROWDED: Final = "too many answers wait for a commit; ask again when the disk, or the other member, is back"
@@ -187,8 +183,8 @@ class Answers:
         if not asked.is_piece:
             return self._known_items(asked), None
         if not asked.names:
-            return asked.piece(_items_behind(self._below.dim(asked.node), asked.after))
-        return asked.piece(_named_behind(self._known_items(asked), asked.after))
+            return asked.piece(items_behind(self._below.dim(asked.node), asked.after))
+        return asked.piece(named_behind(self._known_items(asked), asked.after))
 
     def _say_rows(self, question: Question, rows: object, following: str | None, turn: Turn) -> None:
         self._say(question, rows if following is None else {"next": following, "rows": rows}, turn)
@@ -456,17 +452,3 @@ def _subject(asked: ActionAsked) -> str:
     if asked.case_id is not None:
         return f"case {case_label(asked.case_id, asked.activation or 1)}"
     return f"item {asked.item_id} {asked.condition}" if asked.item_id is not None else "all cases"
-
-
-def _items_behind(dim: Dim, after: int) -> Iterator[tuple[int, KnownItem]]:
-    """Items with an id above `after`, by rising id."""
-    for begin in range(after + 1, len(dim.row_of), _STRETCH):
-        stretch = dim.row_of[begin : begin + _STRETCH]
-        for at in np.flatnonzero(stretch >= 0).tolist():
-            yield begin + at, dim.item_at(int(stretch[at]))
-
-
-def _named_behind(items: Sequence[KnownItem], after: int) -> Iterator[tuple[int, KnownItem]]:
-    """Those of the items with an id above `after`, by rising id, each once."""
-    by_id = {int(one.item_id): one for one in items if one.item_id > after}
-    return iter(sorted(by_id.items(), key=lambda one: one[0]))

@@ -304,6 +304,9 @@ class Root:
         sender, message, raw, principal = letter
         if self.role.turns_away(sender, message, principal, turn):
             return
+        if type(message) in CHILD_WORDS:  # It is heard from the key of a neighbour only, whatever roles there are.
+            self.tree.hears(sender, message, raw, principal, moment, turn)
+            return
         if self.access.lacks(principal, message):
             self.answers.refuse(sender, message, principal, moment, turn)
             return
@@ -328,8 +331,6 @@ class Root:
                 self.feeds.ack(sender, message, moment.now)
             case Ask():
                 self.answers.ask(Question(sender, message.request_id, moment, principal, *seen), message, turn)
-            case _ if type(message) in CHILD_WORDS:
-                self.tree.hears(sender, message, raw, principal, moment, turn)
             case _:
                 turn.note("warning", "unexpected_message", kind=type(message).__name__)
 

@@ -1,6 +1,9 @@
 """Answers about nodes below: what this node knows of them, and orders that it passes on to them."""
 
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+import numpy as np
 
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.dim import Dim
@@ -11,6 +14,10 @@ from albireo.machine.node.turn import Question, Turn
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.model.access import AccessRole
+from albireo.model.item import KnownItem
+
+_STRETCH: Final = 65_536
+"""Item ids that are looked through at once for those that there are."""
 
 
 class NoNodeBelow(LookupError):
@@ -72,3 +79,17 @@ class AnswersBelow:
         if refusal is not None:
             return refusal
         return root.tree.ask(question, asked, owner, turn)
+
+
+def items_behind(dim: Dim, after: int) -> Iterator[tuple[int, KnownItem]]:
+    """Items with an id above `after`, by rising id."""
+    for begin in range(after + 1, len(dim.row_of), _STRETCH):
+        stretch = dim.row_of[begin : begin + _STRETCH]
+        for at in np.flatnonzero(stretch >= 0).tolist():
+            yield begin + at, dim.item_at(int(stretch[at]))
+
+
+def named_behind(items: Sequence[KnownItem], after: int) -> Iterator[tuple[int, KnownItem]]:
+    """Those of the items with an id above `after`, by rising id, each once."""
+    by_id = {int(one.item_id): one for one in items if one.item_id > after}
+    return iter(sorted(by_id.items(), key=lambda one: one[0]))

@@ -58,6 +58,7 @@ from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
+from albireo.model.settings import LimitSettings
 from albireo.model.value import ItemId, ValueType
 from tests.parts.drafted import end_of, frames_of, view_of
 
@@ -78,6 +79,7 @@ class World:
         segment_bytes: int = 1 << 26,
         adapters: frozenset[str] = frozenset(),
         private_streams: frozenset[int] = frozenset(),
+        limits: LimitSettings | None = None,
     ) -> None:
         self.frames = frames or []
         self.now = now
@@ -89,7 +91,12 @@ class World:
         first = self.end.sequence + 1
         self.history = EpochHistory(tuple(EpochEntry(n, 1 if n == 1 else first, n) for n in range(1, epoch + 1)))
         config = RootConfig(
-            node="root", log_id=LOG, segment_bytes=segment_bytes, adapters=adapters, private_streams=private_streams
+            node="root",
+            log_id=LOG,
+            segment_bytes=segment_bytes,
+            adapters=adapters,
+            limits=limits or LimitSettings(),
+            private_streams=private_streams,
         )
         self.root = Root(config, folds or Folds(), self.end, self.moment())
         self.step(Granted("standalone start"))

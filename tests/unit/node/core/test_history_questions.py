@@ -36,6 +36,7 @@ class Ends:
 
     def __init__(self) -> None:
         self.is_there = True
+        self.is_closed = False
         self.asked: list[Ask] = []
         self.told: list[Told] = []
 
