@@ -11,7 +11,7 @@ MESSAGES: tuple[type[AnyMessage], ...] = get_args(AnyMessage)
 
 
 def plain(kind: type[AnyMessage]) -> AnyMessage:
-    """A message of that type; texts are `x`, numbers 1, lists empty."""
+    """A message of that type; texts are `x`, numbers 1, lists and bytes empty."""
     made: AnyMessage = msgspec.convert(_least(inspect.type_info(kind)), kind)
     return made
 
@@ -32,6 +32,8 @@ def _least(kind: inspect.Type) -> object:
             return 1
         case inspect.StrType():
             return "x"
+        case inspect.BytesType():
+            return b""
         case inspect.VarTupleType():
             return ()
         case inspect.NoneType():

@@ -1,0 +1,160 @@
+"""The copier takes what continues the copy of a log, once, and nothing that claims to be what it is not."""
+
+import pytest
+
+from albireo.codec.frame import Frame, FrameHeader, Origin, body_crc, encode, seal
+from albireo.codec.record import Kind, Marked, OriginDeclared, Record, Stream, encode_records
+from albireo.codec.tree.envelope import encode_envelope, inside
+from albireo.machine.node.turn import Turn
+from albireo.machine.tree.copier import Copier
+from albireo.machine.tree.origins import Origins
+from albireo.model.log_view import LogView
+from albireo.model.position import EpochHistory, Position
+
+SITE, SITE_LOG = "root/north", b"the log of north"
+PUMP, PUMP_LOG = "root/north/pump", b"the log of a pump"[:16]
+STRANGER = "root/south"
+ROOM = 1 << 20
+
+
+class SiteLog:
+    """Frames of a log, chained."""
+
+    def __init__(self, log_id: bytes, epoch: int = 1) -> None:
+        self.log_id, self.epoch = log_id, epoch
+        self.end = self.crc = 0
+
+    def frame(
+        self, *records: Record, kind: Kind = Kind.RECORDS, body: bytes = b"", origin: Origin | None = None
+    ) -> bytes:
+        body = body or encode_records(0, 0, list(records or [Marked()]))
+        stream = Stream.BELOW if kind is Kind.ENVELOPE else Stream.CONTROL
+        count = max(1, len(records))
+        header, _ = seal(
+            FrameHeader(
+                self.log_id,
+                self.epoch,
+                self.end + 1,
+                count,
+                stream,
+                kind,
+                len(body),
+                body_crc(body),
+                self.crc,
+                origin=origin,
+            )
+        )
+        self.end, self.crc = header.last_sequence, header.header_crc
+        return encode(Frame(header, body))
+
+
+def turn() -> Turn:
+    position = Position(1, 5)
+    return Turn(LogView(committed=position, durable=position, end=position, history=EpochHistory()), 3)
+
+
+def taken(
+    copier: Copier, chunk: bytes, child: str = SITE, log_id: bytes = SITE_LOG
+) -> tuple[str, list[tuple[int, bytes]]]:
+    """The fault, and index and content of each envelope."""
+    one = turn()
+    fault = copier.take(child, log_id, chunk, one)
+    found = [(draft.origin.node, bytes(inside(draft.body))) for draft in one.drafts if draft.origin is not None]
+    return fault, found
+
+
+@pytest.fixture
+def site() -> SiteLog:
+    return SiteLog(SITE_LOG)
+
+
+def copier() -> Copier:
+    return Copier(Origins(), ROOM)
+
+
+def test_chunk_lies_in_one_envelope_as_it_came(site: SiteLog) -> None:
+    chunk = site.frame() + site.frame() + site.frame()
+    assert taken(copier(), chunk) == ("", [(1, chunk)])
+
+
+def test_repeats_are_left_out_before_they_are_folded(site: SiteLog) -> None:
+    one, first, second = copier(), site.frame(), site.frame()
+    assert taken(one, first) == ("", [(1, first)])
+    assert taken(one, first) == ("", [])
+    assert taken(one, first + second) == ("", [(1, second)])
+    assert one.end_of(SITE_LOG) == Position(1, 2)
+
+
+def test_frame_of_another_log_ends_a_chunk(site: SiteLog) -> None:
+    first, other = site.frame(), SiteLog(PUMP_LOG).frame()
+    fault, found = taken(copier(), first + other)
+    assert "another log" in fault
+    assert found == [(1, first)]
+
+
+def test_flipped_bit_ends_a_chunk(site: SiteLog) -> None:
+    first, second = site.frame(), bytearray(site.frame())
+    second[-9] ^= 1
+    fault, found = taken(copier(), first + bytes(second))
+    assert "CRC" in fault
+    assert found == [(1, first)]
+
+
+def test_frame_that_does_not_follow_in_the_chain_is_refused(site: SiteLog) -> None:
+    one, first = copier(), site.frame()
+    site.crc ^= 1
+    forged = site.frame()
+    taken(one, first)
+    assert "does not follow" in taken(one, forged)[0]
+    assert "does not follow" in taken(copier(), first + forged)[0]
+
+
+def test_branch_that_nobody_told_of_is_refused_and_taken_behind_a_fork(site: SiteLog) -> None:
+    one, first, second = copier(), site.frame(), site.frame()
+    taken(one, first + second)
+    branch = SiteLog(SITE_LOG, epoch=2)
+    branch.end = 1
+    other = branch.frame()
+    assert "lies within" in taken(one, other)[0]
+    one.forked(SITE_LOG, Position(1, 1), turn())
+    assert taken(one, other) == ("", [(1, other)])
+
+
+def forwarded(site: SiteLog, node: str, inner: bytes) -> bytes:
+    """Frames by which a site forwards those of a node below."""
+    declared = site.frame(OriginDeclared(index=7, node=node, origin_log=PUMP_LOG))
+    return declared + site.frame(kind=Kind.ENVELOPE, body=encode_envelope(inner), origin=Origin(7, 1, 1)) + site.frame()
+
+
+def test_frames_of_a_grandchild_lie_under_their_own_origin(site: SiteLog) -> None:
+    inner = SiteLog(PUMP_LOG).frame()
+    chunk = forwarded(site, PUMP, inner)
+    fault, found = taken(copier(), chunk)
+    assert fault == ""
+    assert [index for index, _ in found] == [1, 2, 1]
+    assert found[1] == (2, inner)
+
+
+@pytest.mark.parametrize("node", [STRANGER, "root", SITE, "root/northern"])
+def test_what_a_child_forwards_of_a_node_that_is_not_below_it_is_left_out(site: SiteLog, node: str) -> None:
+    one = copier()
+    fault, found = taken(one, forwarded(site, node, SiteLog(PUMP_LOG).frame()))
+    assert fault == ""
+    assert {index for index, _ in found} == {1}
+    assert one.not_taken == 1
+
+
+def test_grandchild_whose_log_is_known_as_that_of_another_node_is_left_out(site: SiteLog) -> None:
+    one, pump = copier(), SiteLog(PUMP_LOG)
+    taken(one, pump.frame(), STRANGER, PUMP_LOG)
+    taken(one, forwarded(site, PUMP, pump.frame()))
+    assert one.not_taken == 1
+    assert one.end_of(PUMP_LOG) == Position(1, 1)
+
+
+def test_frame_that_finds_no_room_is_refused(site: SiteLog) -> None:
+    body = bytes(4_000)
+    large = site.frame(kind=Kind.FLOAT64, body=body)
+    fault, found = taken(Copier(Origins(), 4_000), large)
+    assert "finds no room" in fault
+    assert found == []
