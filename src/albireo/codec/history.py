@@ -251,6 +251,19 @@ class Hole(msgspec.Struct, frozen=True, kw_only=True):
     """True: the other member lacks these records too, and nobody is asked for them any more."""
 
 
+class Enclosed(msgspec.Struct, frozen=True, kw_only=True):
+    """Place of a history's log in the log of a node above, which holds its records in envelopes."""
+
+    log_id: str
+    """Hexadecimal id of the log above."""
+    index: int
+    """Number of the origin there; 0: not known."""
+    upto: Position = Position()
+    """Record of the log above up to which the history has taken what is in envelopes."""
+    refill_to: Position = Position()
+    """Record of the log above up to which envelopes have to be taken again, because a newer manifest was lost."""
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """List of the files of a stored history, replaced as a whole by a rename."""
 
@@ -274,6 +287,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     filled: int = 0
     """Grows when rows below `position` are added or cut off, or a hole goes; whoever has read files up to there reads
     anew."""
+    enclosed: Enclosed | msgspec.UnsetType = msgspec.UNSET
+    """Only in the history of a node below: where in the log above its records came from. A node's own history has no
+    such field."""
     crc: int = 0
     """CRC-32C of this manifest's JSON with crc 0."""
 

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.pieces import InPieces, NoCursor
-from albireo.codec.record import AccessGranted, Audited, Stream
+from albireo.codec.record import AccessGranted, Audited, OriginDeclared, Stream
 from albireo.machine.access.changes import AccessChanges, ChangeRefusal, GrantAsked, RevokeAsked
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.refusals import refusal_of
@@ -108,6 +108,7 @@ class Answers:
             "cases": (CasesAsked, self._cases),
             "case_action": (ActionAsked, self._case_action),
             "flood": (Nothing, self._flood),
+            "origins": (Nothing, self._origins),
             "forget": (ForgetAsked, self._forget),
             "access_list": (Nothing, self._access_list),
             "access_grant": (GrantAsked, self._change_access),
@@ -173,6 +174,11 @@ class Answers:
     def _read(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
         items, following = self._items_asked(asked)
         self._say_rows(question, self._root.folds.readings(items), following, turn)
+
+    def _origins(self, question: Question, _: Nothing, turn: Turn) -> None:
+        origins = self._root.folds.origins
+        told = [OriginDeclared(index=one.index, node=one.node, origin_log=one.log_id) for one in origins]
+        self._say(question, told, turn)
 
     def _write(self, question: Question, asked: WriteAsked, turn: Turn) -> None:
         root = self._root

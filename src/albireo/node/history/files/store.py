@@ -20,20 +20,18 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from albireo.codec.errors import DecodeError
 from albireo.codec.history import (
     BUCKET_NS,
     ITEMS,
-    MANIFEST_BYTES_MAX,
     MANIFEST_NAME,
     PREVIOUS_NAME,
+    Enclosed,
     FileEntry,
     FileKind,
     Hole,
     Manifest,
     Retired,
     day_of,
-    decode_manifest,
     encode_manifest,
     file_path,
     items_path,
@@ -50,13 +48,13 @@ from albireo.node.history.errors import HistoryDamaged, MergeAbandoned
 from albireo.node.history.files import parquet
 from albireo.node.history.files.branches import BranchCutter, CutFiles
 from albireo.node.history.files.entries import entry_of
+from albireo.node.history.files.manifests import MISSING, load, move_aside
 from albireo.node.history.hot import HotContent
 
 FOLDER: Final = "history"
 RETIRED_GRACE_NS: Final = 600 * SECOND
 """Time for which a replaced file stays for readers of an older manifest; a query or a Spark job must not take longer
 to open its files."""
-_MISSING: Final = "there is none"
 
 
 class OpenReport(msgspec.Struct, frozen=True):
@@ -83,21 +81,23 @@ class HistoryStore:
         self._known_folders: set[Path] = set()
 
     @classmethod
-    def open(cls, data: Path, node: str, files: FileSystem | None = None) -> tuple["HistoryStore", OpenReport]:
-        """The history of `node` below its data directory, made if there is none.
+    def open(
+        cls, data: Path, node: str, files: FileSystem | None = None, folder: str = FOLDER
+    ) -> tuple["HistoryStore", OpenReport]:
+        """The history of `node` below a data directory, made if there is none.
 
         Raises:
             OSError: of the disk.
         """
         files = files or OsFileSystem()
-        root = data / FOLDER
+        root = data / folder
         files.make_directory(root)
         sync_names(files, root)  # By the manifest found here the log lets records go: its name has to be durable.
-        newest, problem = _load(root / MANIFEST_NAME)
-        previous, _ = _load(root / PREVIOUS_NAME)
+        newest, problem = load(root / MANIFEST_NAME)
+        previous, _ = load(root / PREVIOUS_NAME)
         quarantine = ""
         if newest is None and previous is None and next(root.rglob("*.parquet"), None) is not None:
-            quarantine = _move_aside(root, files)
+            quarantine = move_aside(root, files)
         manifest = newest or previous or Manifest(node=node)
         store = cls(root, manifest, previous, files)
         leftovers = store._remove_leftovers()
@@ -106,13 +106,31 @@ class HistoryStore:
             problem = ""  # A node's first start.
         return store, OpenReport(leftovers, problem, quarantine)
 
-    def seal(self, content: HotContent, log_id: str, wall_ns: int, history: tuple[EpochEntry, ...] = ()) -> Manifest:
+    def establish(self, log_id: str, enclosed: Enclosed, wall_ns: int) -> None:
+        """Make the folder of a node below, with a manifest that lists nothing: a file without one would be a damage.
+
+        Raises:
+            OSError: of the disk.
+        """
+        self._files.make_directory(self.root)
+        sync_names(self._files, self.root)
+        self._replace_manifest(msgspec.structs.replace(self.manifest, log_id=log_id, enclosed=enclosed), [], wall_ns)
+
+    def seal(
+        self,
+        content: HotContent,
+        log_id: str,
+        wall_ns: int,
+        history: tuple[EpochEntry, ...] = (),
+        enclosed: Enclosed | msgspec.UnsetType = msgspec.UNSET,
+    ) -> Manifest:
         """Make everything in `content` durable, and the position with it.
 
         Args:
             log_id: hexadecimal id of the log that `content` came from.
             history: its epoch history.
             wall_ns: now, to let go of files that were replaced long ago.
+            enclosed: of the history of a node below, where in the log above `content` came from.
 
         Raises:
             OSError: of the disk; the history is as it was, try again later.
@@ -142,6 +160,7 @@ class HistoryStore:
             holes=(*manifest.holes, *holes),
             cut_off=(*manifest.cut_off, *cut.dead),
             filled=manifest.filled + bool(cut.gone),
+            enclosed=enclosed,
         )
         self._replace_manifest(changed, [*entries, *cut.dead], wall_ns)
         self.declared = declared
@@ -411,38 +430,11 @@ def read_manifest(root: Path) -> Manifest:
     Raises:
         HistoryDamaged: neither it nor the previous one can be used.
     """
-    newest, problem = _load(root / MANIFEST_NAME)
+    newest, problem = load(root / MANIFEST_NAME)
     if newest is None:
-        newest, _ = _load(root / PREVIOUS_NAME)
-    if newest is None and problem == _MISSING and next(root.rglob("*.parquet"), None) is None:
+        newest, _ = load(root / PREVIOUS_NAME)
+    if newest is None and problem == MISSING and next(root.rglob("*.parquet"), None) is None:
         return Manifest(node="")
     if newest is None:
         raise HistoryDamaged(MANIFEST_NAME, problem)
     return newest
-
-
-def _load(path: Path) -> tuple[Manifest | None, str]:
-    """A manifest, or why there is none."""
-    try:
-        with path.open("rb") as file:
-            buffer = file.read(MANIFEST_BYTES_MAX + 1)
-    except FileNotFoundError:
-        return None, _MISSING
-    except OSError as error:
-        return None, str(error)
-    try:
-        return decode_manifest(buffer), ""
-    except DecodeError as error:
-        return None, str(error)
-
-
-def _move_aside(root: Path, files: FileSystem) -> str:
-    """Rename the folder to the first free `history.damaged-<n>` and make a new one; returns the name."""
-    number = 1
-    while root.with_name(f"{root.name}.damaged-{number}").exists():
-        number += 1
-    target = root.with_name(f"{root.name}.damaged-{number}")
-    files.rename(root, target)
-    files.make_directory(root)
-    files.sync_directory(root.parent)
-    return target.name
