@@ -24,7 +24,7 @@ from albireo.client.inbox import Inbox
 from albireo.client.live import Changes
 from albireo.client.producer import CLOSE_S, Desk, Receipts
 from albireo.client.questions import Request
-from albireo.client.requests import Extent, ItemCase, ItemReading, Summing
+from albireo.client.requests import Extent, ItemCase, ItemReading, Summing, TreeRow
 from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
@@ -79,7 +79,7 @@ class AsyncClient:
         self, names: str | Sequence[str] = "*", *, timeout_s: float | None = None
     ) -> AsyncIterator[Changes]:
         """Changes as they come; at first everything."""
-        reader = self._core.watching(requests.patterns_of(names))
+        reader = self._core.watching(await self.converse(requests.by_node(requests.patterns_of(names))))
         try:
             while True:
                 yield await arrived(reader, timeout_s)
@@ -90,9 +90,13 @@ class AsyncClient:
         """Set an item, and say what became of it."""
         return await self.converse(requests.write(item, value, self._core.user, reason, expires_s))
 
-    async def cases(self, *, include_closed: bool = False) -> list[ItemCase]:
-        """Open cases, the most severe first."""
-        return await self.converse(requests.cases(include_closed=include_closed))
+    async def cases(self, *, include_closed: bool = False, node: str = "") -> list[ItemCase]:
+        """Open cases, the most severe first; those of a node below, if one is named."""
+        return await self.converse(requests.cases(node, include_closed=include_closed))
+
+    async def tree(self) -> list[TreeRow]:
+        """The nodes below."""
+        return await self.converse(requests.tree())
 
     async def ack(self, case: Case | int, comment: str = "", *, activation: int | None = None) -> list[Case]:
         """Acknowledge the activation that somebody saw, as `Client.ack` does."""

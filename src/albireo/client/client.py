@@ -25,7 +25,7 @@ from albireo.client.history import ToldRows
 from albireo.client.live import Changes, StateChange
 from albireo.client.producer import CLOSE_S, SampleProducer
 from albireo.client.questions import NodeReply, Request
-from albireo.client.requests import Extent, ItemCase, ItemReading, Summing
+from albireo.client.requests import Extent, ItemCase, ItemReading, Summing, TreeRow
 from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
@@ -83,7 +83,12 @@ class Client:
     # Values.
 
     def items(self, pattern: str | Sequence[str] = "*") -> list[ItemReading]:
-        """Items with their readings. `pattern`: full or local names, with * and ?."""
+        """Items with their readings.
+
+        Args:
+            pattern: full or local names, with * and ?. `north:*` names a node below by its id or the end of it, and
+                `*:*` means the items of all nodes; without a colon those of the node that is asked are meant.
+        """
         return self.converse(requests.items(requests.patterns_of(pattern)))
 
     @overload
@@ -109,7 +114,7 @@ class Client:
             names: full or local names, with * and ?.
             timeout_s: time after which empty changes come if there are none; None: never.
         """
-        reader = self._core.watching(requests.patterns_of(names))
+        reader = self._core.watching(self.converse(requests.by_node(requests.patterns_of(names))))
         try:
             while True:
                 yield reader.wait(timeout_s)
@@ -127,9 +132,13 @@ class Client:
 
     # Cases.
 
-    def cases(self, *, include_closed: bool = False) -> list[ItemCase]:
-        """Open cases, the most severe first."""
-        return self.converse(requests.cases(include_closed=include_closed))
+    def cases(self, *, include_closed: bool = False, node: str = "") -> list[ItemCase]:
+        """Open cases, the most severe first. `node`: a node below, of which the open ones are known here."""
+        return self.converse(requests.cases(node, include_closed=include_closed))
+
+    def tree(self) -> list[TreeRow]:
+        """The nodes below: whether they are heard, and how much of what they recorded lies here."""
+        return self.converse(requests.tree())
 
     def ack(self, case: Case | int, comment: str = "", *, activation: int | None = None) -> list[Case]:
         """Acknowledge the activation that somebody saw. Gives the cases that changed, as all actions do.

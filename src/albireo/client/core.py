@@ -9,7 +9,7 @@ import itertools
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final, TypeVar
 
@@ -54,7 +54,8 @@ class ClientCore:
         self._unique = f"{self.user}-{secrets.token_hex(4)}"
         self._producers: list[Desk] = []
         self._closing = threading.Lock()
-        self._live: StateView | None = None
+        self._live: dict[str, StateView] = {}
+        """Live views by node below; "": of the node that is asked."""
         self.engine = Engine(f"albireo-client-{self._unique}")
         try:
             self._questions = self._made(lambda: Questions(self.engine, target, wait_s))
@@ -81,17 +82,22 @@ class ClientCore:
         """Ask one question."""
         return self._questions.ask(request)
 
-    def live(self) -> StateView:
-        """The live view, begun at the first call. For the engine's thread."""
-        if self._live is None:
-            self._live = StateView(self.target, f"client-{self._unique}")
-            self.engine.add(self._live)
-        return self._live
+    def live(self, node: str = "") -> StateView:
+        """The live view of a node below, or of the node itself; begun at the first call. For the engine's thread."""
+        if node not in self._live:
+            self._live[node] = StateView(self.target, f"client-{self._unique}", node)
+            self.engine.add(self._live[node])
+        return self._live[node]
 
-    def watching(self, patterns: Sequence[str]) -> Watching:
-        """A new reader of the live view."""
+    def watching(self, patterns: Mapping[str, Sequence[str]]) -> Watching:
+        """A new reader of the live view. `patterns`: by node below; "": of the node that is asked."""
         reader = Watching(patterns)
-        self.engine.call(lambda: self.live().watch(reader)).result()
+
+        def begin() -> None:
+            for node in patterns:
+                self.live(node).watch(reader)
+
+        self.engine.call(begin).result()
         return reader
 
     def following(self) -> StateInbox:
@@ -103,7 +109,11 @@ class ClientCore:
     def leave(self, reader: Watching | StateInbox) -> None:
         """The reader reads no more."""
         with contextlib.suppress(ClientClosed):
-            self.engine.call(lambda: self.live().leave(reader))
+            self.engine.call(lambda: self._left(reader))
+
+    def _left(self, reader: Watching | StateInbox) -> None:
+        for live in self._live.values():
+            live.leave(reader)
 
     def desk(self, name: str, items: Sequence[DataItem], config: ProducerConfig | None) -> Desk:
         """A new producer."""

@@ -8,7 +8,7 @@ replaced. The machine is machine/feed/viewing.py.
 
 import fnmatch
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,8 +17,8 @@ from albireo.client.engine import log
 from albireo.client.errors import ClientClosed
 from albireo.client.inbox import Inbox
 from albireo.client.way import Target, Way
-from albireo.codec import samples
 from albireo.codec.errors import DecodeError
+from albireo.codec.feed_state import decode_state
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.machine.feed.follower import Deliver, Digested, Noted
 from albireo.machine.feed.roaming import Fed
@@ -30,7 +30,6 @@ from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
-from albireo.model.value import ValueType
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.lines import LineNews
 
@@ -54,7 +53,8 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     joined: int = 0
     """Number of readings that were replaced by later ones before they were taken."""
     is_whole: bool = False
-    """True: these are all values there are, and what was known before is void: at first, and after an outage."""
+    """True: these are all values there are, and what was known before is void: at first, and after an outage. Of a
+    reader of several nodes only at first: an outage of one makes nothing void of the others."""
     position: Position = Position()
     """Position in the log up to which this is the state."""
 
@@ -62,53 +62,65 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 class Watching(Inbox[Changes]):
     """Inbox of one reader: the latest reading of each item, the latest state of each case."""
 
-    def __init__(self, patterns: Sequence[str]) -> None:
+    def __init__(self, patterns: Mapping[str, Sequence[str]]) -> None:
+        """`patterns`: by node below; "": of the node that is asked."""
         super().__init__()
-        self._patterns = tuple(patterns)
-        self._wanted: set[int] | None = None if "*" in patterns else set()
-        self._readings: dict[int, Reading] = {}
-        self._cases: dict[int, Case] = {}
+        self._patterns = {node: tuple(some) for node, some in patterns.items()}
+        self._wanted: dict[str, set[int] | None] = {
+            node: None if "*" in some else set() for node, some in patterns.items()
+        }
+        self._readings: dict[tuple[str, int], Reading] = {}
+        """Readings, and below cases, by node and id."""
+        self._cases: dict[tuple[str, int], Case] = {}
         self._joined = 0
-        self._is_whole = False
+        self._whole: set[str] = set()
+        """Nodes of which all is new since the last take."""
+        self._is_begun = False
         self._position = Position()
 
-    def declare(self, items: Sequence[KnownItem]) -> None:
-        """Take note of items; for the engine's thread, as `put`."""
-        if self._wanted is not None:
-            self._wanted.update(one.item_id for one in items if matches(one, self._patterns))
+    def declare(self, node: str, items: Sequence[KnownItem]) -> None:
+        """Take note of items of a node; for the engine's thread, as `put`."""
+        wanted = self._wanted[node]
+        if wanted is not None:
+            wanted.update(one.item_id for one in items if matches(one, self._patterns[node]))
 
-    def put(self, readings: Sequence[Reading], cases: Sequence[Case], position: Position, *, is_whole: bool) -> None:
-        wanted = self._wanted
+    def put(
+        self, node: str, readings: Sequence[Reading], cases: Sequence[Case], position: Position, *, is_whole: bool
+    ) -> None:
+        wanted = self._wanted[node]
         if wanted is not None:
             readings = [one for one in readings if one.item_id in wanted]
             cases = [one for one in cases if one.item_id in wanted]
         with self._lock:
             if is_whole:
-                self._joined += len(self._readings)
-                self._readings.clear()
-                self._cases.clear()
-                self._is_whole = True
+                waiting = len(self._readings)
+                self._readings = {key: one for key, one in self._readings.items() if key[0] != node}
+                self._cases = {key: one for key, one in self._cases.items() if key[0] != node}
+                self._joined += waiting - len(self._readings)
+                self._whole.add(node)
             before = len(self._readings)
-            self._readings.update((one.item_id, one) for one in readings)
+            self._readings.update(((node, one.item_id), one) for one in readings)
             self._joined += before + len(readings) - len(self._readings)
-            self._cases.update((one.case_id, one) for one in cases)
+            self._cases.update(((node, one.case_id), one) for one in cases)
             self._position = position
             is_empty = self._is_empty()
         if not is_empty:
             self.tell()
 
     def _is_empty(self) -> bool:
-        return not (self._readings or self._cases or self._is_whole)
+        if not self._is_begun:  # A reader of several nodes begins when each of them has said all.
+            return self._whole != self._wanted.keys()
+        return not (self._readings or self._cases or self._whole)
 
     def _taken(self) -> Changes:
         taken = Changes(
             readings=list(self._readings.values()),
             cases=list(self._cases.values()),
             joined=self._joined,
-            is_whole=self._is_whole,
+            is_whole=self._whole == self._wanted.keys(),
             position=self._position,
         )
-        self._readings, self._cases, self._joined, self._is_whole = {}, {}, 0, False
+        self._readings, self._cases, self._joined, self._whole, self._is_begun = {}, {}, 0, set(), True
         return taken
 
 
@@ -142,10 +154,16 @@ class StateInbox(Inbox[list[StateChange]]):
 class StateView:
     """The part. All its methods run in the engine's thread."""
 
-    def __init__(self, target: Target, name: str) -> None:
-        """`name`: name of the follower, unique among those of one key. Raises: as `Lines`."""
+    def __init__(self, target: Target, name: str, node: str = "") -> None:
+        """
+        Args:
+            name: name of the follower, unique among those of one key.
+            node: node below whose state is viewed; empty: that of the node itself.
+        Raises: as `Lines`.
+        """
         self.lines = Way(target)
-        self._machine = Viewing(name, SeekConfig(), boot_ns())
+        self._node = node
+        self._machine = Viewing(name, SeekConfig(), boot_ns(), node)
         self._items: dict[int, KnownItem] = {}
         self._named: dict[int, tuple[str, str]] = {}
         """Full name and unit by item id."""
@@ -161,9 +179,11 @@ class StateView:
     def watch(self, reader: Watching) -> None:
         """Give this reader everything, and then each change."""
         self._watching.append(reader)
-        reader.declare(list(self._items.values()))
+        reader.declare(self._node, list(self._items.values()))
         if self._is_known:
-            reader.put(list(self._readings.values()), list(self._cases.values()), self._position, is_whole=True)
+            reader.put(
+                self._node, list(self._readings.values()), list(self._cases.values()), self._position, is_whole=True
+            )
 
     def follow(self, reader: StateInbox) -> None:
         """Give this reader whole deltas, beginning with a snapshot."""
@@ -212,15 +232,15 @@ class StateView:
 
     def _delivered(self, state: FeedState, raw: Sequence[bytes | memoryview]) -> None:
         try:
-            batches = decoded(state, raw)
+            batches = decode_state(state, raw)
         except DecodeError as error:
             log.warning("live view: a delta can't be read, so it begins anew: %s", error)
             self._perform(self._machine.restart(boot_ns()), ())
             return
         readings = self._taken(state, batches)
         for watching in self._watching:
-            watching.declare(state.items)
-            watching.put(readings, state.cases, state.position, is_whole=state.is_snapshot)
+            watching.declare(self._node, state.items)
+            watching.put(self._node, readings, state.cases, state.position, is_whole=state.is_snapshot)
         change = StateChange(state, batches)
         are_kept = [one.put(change) for one in self._states]
         self._perform(self._machine.step(Digested(state.position), boot_ns()), ())
@@ -277,17 +297,3 @@ def matches(known: KnownItem, patterns: Sequence[str]) -> bool:
     """The full or the local name of the item is one of these, or fits a pattern with * and ?."""
     names = known.full_name, known.item.name
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in names)
-
-
-def decoded(state: FeedState, raw: Sequence[bytes | memoryview]) -> list[SampleBatch]:
-    """The sample columns that travel beside a `FeedState`.
-
-    Raises:
-        DecodeError: the parts do not fit their description.
-    """
-    if len(raw) != len(state.value_parts):
-        raise DecodeError(0, f"{len(raw)} parts, {len(state.value_parts)} described")
-    return [
-        samples.decode(part, ValueType(value_type), count)
-        for part, (value_type, count) in zip(raw, state.value_parts, strict=True)
-    ]

@@ -3,6 +3,7 @@
 The questions are listed in docs/node-protocol.md.
 """
 
+import fnmatch
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -60,32 +61,98 @@ class _Rows(msgspec.Struct, kw_only=True):
     rows: list[Any]
 
 
+class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A node below, as the node that is asked sees it."""
+
+    node: str
+    by: str
+    """Child through which it is reached."""
+    stale_since_ns: int | None
+    """Wall time since which nothing was heard of it; 0: never in this run; None: it is heard."""
+    items: int
+    position: str
+    """Last record of it that lies above; empty: none."""
+    complete_to_ns: int
+    """The watermark: wall time up to which all that it recorded lies above; 0: nothing yet."""
+    behind: int
+    """Number of records that are still to come; -1: not known."""
+    feature_level: int = 0
+    topology_hash: str = ""
+    refused: int = 0
+    trouble: str = ""
+
+
+def tree() -> Conversation[list[TreeRow]]:
+    """The nodes below; none is below a node of a version that does not know the question."""
+    try:
+        reply = yield Request(what="tree")
+    except NodeRefused as error:
+        if "unknown question" not in error.reason:
+            raise
+        return []
+    return understood("tree", reply.result, list[TreeRow])
+
+
+def by_node(patterns: Sequence[str]) -> Conversation[dict[str, list[str]]]:
+    """Names and patterns by the node whose items they mean; "": the node that is asked.
+
+    The part before the colon is a node's id, its end (`north` for `root/north`), or a pattern of either.
+    """
+    found: dict[str, list[str]] = {}
+    rows = (yield from tree()) if any(":" in one for one in patterns) else []
+    for one in patterns:
+        head, _, local = one.rpartition(":")
+        below = [row.node for row in rows if head and _means(head, row.node)]
+        for node in below:
+            found.setdefault(node, []).append(local)
+        if not below or WILD.intersection(head):
+            found.setdefault("", []).append(one)
+    return found
+
+
+def _means(head: str, node: str) -> bool:
+    return fnmatch.fnmatchcase(node, head) or fnmatch.fnmatchcase(node, f"*/{head}")
+
+
 def items(patterns: Sequence[str]) -> Conversation[list[ItemReading]]:
     """Items with their readings, by name."""
-    known = yield from _known(patterns)
+    found: list[ItemReading] = []
+    wanted = yield from by_node(patterns)
+    for node, some in wanted.items():
+        found += yield from _items_of(node, some)
+    return sorted(found, key=lambda one: one.name)
+
+
+def _of(node: str) -> dict[str, object]:
+    """Arguments that name a node below; a node of an earlier version knows none."""
+    return {"node": node} if node else {}
+
+
+def _items_of(node: str, patterns: Sequence[str]) -> Conversation[list[ItemReading]]:
+    known = yield from _known(node, patterns)
     if "*" in patterns:
-        found = yield from _all_rows("read", list[Reading])
+        found = yield from _all_rows("read", list[Reading], **_of(node))
     else:
-        found = yield from readings([one.full_name for one in known])
+        found = yield from _readings_of(node, [one.full_name for one in known])
     by_id = {one.item_id: one for one in found}
     return [
         ItemReading(name=one.full_name, item_id=one.item_id, item=one.item, reading=by_id[one.item_id])
-        for one in sorted(known, key=lambda one: one.full_name)
+        for one in known
         if one.item_id in by_id
     ]
 
 
-def _known(patterns: Sequence[str]) -> Conversation[list[KnownItem]]:
+def _known(node: str, patterns: Sequence[str]) -> Conversation[list[KnownItem]]:
     """Declarations of the items. Names are asked for by themselves: a node may have very many items."""
     if not patterns:  # To a node no names are all names.
         return []
     if len(patterns) <= NAMES_MAX and not any(WILD.intersection(one) for one in patterns):
         try:
-            reply = yield Request(what="items", arguments={"names": list(patterns)})
+            reply = yield Request(what="items", arguments={"names": list(patterns), **_of(node)})
             return list({one.item_id: one for one in understood("items", reply.result, list[KnownItem])}.values())
         except NodeRefused:
             pass  # One of them is none: those that there are come out of the whole list.
-    listed = yield from _all_rows("items", list[KnownItem])
+    listed = yield from _all_rows("items", list[KnownItem], **_of(node))
     return [one for one in listed if matches(one, patterns)]
 
 
@@ -110,11 +177,31 @@ def _all_rows(what: str, shape: type[list[_Row]], **arguments: object) -> Conver
 
 
 def readings(names: Sequence[str]) -> Conversation[list[Reading]]:
-    """Latest readings of these items, in this sequence."""
+    """Latest readings of these items, in this sequence. Most often all are of the node that is asked."""
+    try:
+        return (yield from _readings_of("", names))
+    except NodeRefused:
+        rows = (yield from tree()) if any(":" in one for one in names) else []
+        if not rows:
+            raise
+    groups: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        head = name.rpartition(":")[0]
+        below = [row.node for row in rows if head and _means(head, row.node)]
+        groups.setdefault(below[0] if len(below) == 1 else "", []).append(place)
+    found: dict[int, Reading] = {}
+    for node, places in groups.items():
+        wanted = [names[place].rpartition(":")[2] if node else names[place] for place in places]
+        told = yield from _readings_of(node, wanted)
+        found |= dict(zip(places, told, strict=False))
+    return [found[place] for place in sorted(found)]
+
+
+def _readings_of(node: str, names: Sequence[str]) -> Conversation[list[Reading]]:
     found: list[Reading] = []
     for first in range(0, len(names), NAMES_MAX):
         some = list(names[first : first + NAMES_MAX])
-        reply = yield Request(what="read", arguments={"names": some})
+        reply = yield Request(what="read", arguments={"names": some, **_of(node)})
         found += understood("read", reply.result, list[Reading])
     return found
 
@@ -133,9 +220,9 @@ def write(item: str, value: Value, user: str, reason: str, expires_s: float) -> 
     return understood("write", reply.result, Receipt)
 
 
-def cases(*, include_closed: bool) -> Conversation[list[ItemCase]]:
-    """Cases, the most severe first."""
-    found = yield from _all_rows("cases", list[ItemCase], include_closed=include_closed)
+def cases(node: str = "", *, include_closed: bool) -> Conversation[list[ItemCase]]:
+    """Cases of a node below ("": of the node that is asked), the most severe first."""
+    found = yield from _all_rows("cases", list[ItemCase], include_closed=include_closed, **_of(node))
     return sorted(found, key=lambda one: (-one.severity, -one.case_id))
 
 

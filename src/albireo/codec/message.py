@@ -286,7 +286,14 @@ class VoterHangUp(Message, frozen=True, tag="voter_hang_up"):
     connection: bounded.Count
 
 
-class FeedHello(Message, frozen=True, tag="feed_hello"):
+class FeedMessage(Message, frozen=True, kw_only=True):
+    """Base of what a feed is made of."""
+
+    channel: bounded.Register = 0
+    """Number of the feed among those of one link, on which a parent follows several; 0 elsewhere."""
+
+
+class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):
     """The follower says what it has and what it wants."""
 
     follower: bounded.Text
@@ -305,9 +312,11 @@ class FeedHello(Message, frozen=True, tag="feed_hello"):
     max_wait_ms: bounded.Signed = 0
     """Mode `log`: longest time that a few new records may be kept back, to come in one piece (as Kafka's
     `fetch.max.wait.ms`)."""
+    of: bounded.Name = ""
+    """Mode `state`: node below whose state is wanted; empty: that of the node itself."""
 
 
-class FeedAnswer(Message, frozen=True, tag="feed_answer"):
+class FeedAnswer(FeedMessage, frozen=True, tag="feed_answer"):
     """`verdict`: resume, truncate, fork, snapshot, behind, refused."""
 
     verdict: bounded.Name
@@ -317,7 +326,7 @@ class FeedAnswer(Message, frozen=True, tag="feed_answer"):
     reason: bounded.Text = ""
 
 
-class FeedData(Message, frozen=True, tag="feed_data"):
+class FeedData(FeedMessage, frozen=True, tag="feed_data"):
     """Mode log: frames as they stand in the log, one raw part."""
 
     epoch: bounded.Count
@@ -327,7 +336,7 @@ class FeedData(Message, frozen=True, tag="feed_data"):
     """Last position sent before `first` through this filter, by which the follower finds gaps."""
 
 
-class FeedState(Message, frozen=True, tag="feed_state"):
+class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     """Mode state: what changed up to `position`, latest value per key, encoded once per tick for all followers."""
 
     epoch: bounded.Count
@@ -342,7 +351,7 @@ class FeedState(Message, frozen=True, tag="feed_state"):
     """(value type, row count) of each raw part: sample columns as in codec.samples."""
 
 
-class FeedAck(Message, frozen=True, tag="feed_ack"):
+class FeedAck(FeedMessage, frozen=True, tag="feed_ack"):
     """Acknowledgement of everything up to two positions, and new credit."""
 
     received: Position
@@ -350,7 +359,7 @@ class FeedAck(Message, frozen=True, tag="feed_ack"):
     credit_bytes: bounded.Signed
 
 
-class FeedAlive(Message, frozen=True, tag="feed_alive"):
+class FeedAlive(FeedMessage, frozen=True, tag="feed_alive"):
     epoch: bounded.Count
     is_acting: bool
     committed: Position
@@ -359,6 +368,20 @@ class FeedAlive(Message, frozen=True, tag="feed_alive"):
     """Last position sent to this follower; a follower that is not there yet has missed something."""
     scanned: bounded.Count = 0
     """Sequence up to which everything was sent, or is not wanted."""
+
+
+class ChildHello(Message, frozen=True, tag="child_hello"):
+    """A node to each member of its parent, each second, on each of the two links that it dialled: follow me here."""
+
+    node: bounded.Name
+    log_id: bounded.LogId
+    feature_level: bounded.Count
+    member: bounded.Seat = 0
+    """Index of the member that speaks; 0 for a node that stands alone."""
+    is_bulk: bool = False
+    """True: this is the link for the log, which may be full; the other one is for all that must not wait."""
+    topology_hash: bounded.Name = ""
+    """Hash of the topology that this node runs; empty: not told."""
 
 
 class Carry(Message, frozen=True, tag="carry"):
@@ -412,7 +435,7 @@ AnyMessage = (
     Started | AliveAsked | AliveAnswered | StopAsked | Stopped
     | ProducerHello | ProducerWelcome | Append | Appended | AppendRefused | WriteOrder | WriteDone
     | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive
-    | Ask | Answer | Logged | Carry | HistoryTold | Carried
+    | ChildHello | Ask | Answer | Logged | Carry | HistoryTold | Carried
     | Question | Voted | PeerMessage | RoleTold | RoleAsked | WritesEnded
     | VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp
 )  # fmt: skip

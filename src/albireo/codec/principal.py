@@ -13,7 +13,20 @@ from typing import Final, get_args
 
 import msgspec
 
-from albireo.codec.message import Append, Ask, FeedAck, FeedHello, ProducerHello, RoleAsked
+from albireo.codec.message import (
+    Append,
+    Ask,
+    ChildHello,
+    FeedAck,
+    FeedAlive,
+    FeedAnswer,
+    FeedData,
+    FeedHello,
+    FeedState,
+    ProducerHello,
+    RoleAsked,
+    RoleTold,
+)
 from albireo.codec.pair_message import Carried, PeerMessage, Question, Voted
 from albireo.model.principal import PrincipalKind, kind_of
 
@@ -27,6 +40,7 @@ class KeyedEnd(StrEnum):
     TO_PEER = "connection to a peer endpoint"
     """A member hears by its own endpoint; connections to it say nothing back, and a watch's say nothing at all."""
     TO_WITNESS = "connection to a witness"
+    TO_PARENT = "connection to the client endpoint of the node above"
 
 
 Messages = frozenset[type]
@@ -35,6 +49,9 @@ NOTHING: Final[Messages] = frozenset()
 PEER_WORDS: Final[Messages] = frozenset({*get_args(PeerMessage), Carried})
 QUESTIONS: Final[Messages] = frozenset({Ask})
 PROGRAM_WORDS: Final[Messages] = frozenset({Ask, RoleAsked, ProducerHello, Append, FeedHello, FeedAck})
+CHILD_WORDS: Final[Messages] = frozenset({ChildHello, RoleTold, FeedAnswer, FeedData, FeedState, FeedAlive})
+"""Said beside the words of its kind by a node below, which is followed on the link that it dialled."""
+PARENT_WORDS: Final[Messages] = frozenset({RoleAsked, FeedHello, FeedAck})
 VOTER_QUESTIONS: Final[Messages] = frozenset({*get_args(Question), Ask})
 
 _MEMBER, _WITNESS, _PROGRAM = PrincipalKind.MEMBER, PrincipalKind.WITNESS, PrincipalKind.PROGRAM
@@ -45,6 +62,7 @@ MAY_SAY: Final[dict[KeyedEnd, dict[PrincipalKind, Messages]]] = {
     KeyedEnd.WITNESS: {_MEMBER: VOTER_QUESTIONS, _WITNESS: NOTHING, _PROGRAM: NOTHING},
     KeyedEnd.TO_PEER: {_MEMBER: NOTHING, _WITNESS: NOTHING, _PROGRAM: NOTHING},
     KeyedEnd.TO_WITNESS: {_MEMBER: NOTHING, _WITNESS: frozenset({Voted}), _PROGRAM: NOTHING},
+    KeyedEnd.TO_PARENT: {_MEMBER: PARENT_WORDS, _WITNESS: NOTHING, _PROGRAM: NOTHING},
 }
 """Messages that are heard at each end, by the kind of who says them; complete over ends x kinds of keys.
 
@@ -58,9 +76,16 @@ class Audience(msgspec.Struct, frozen=True):
     at: KeyedEnd
     expected: frozenset[str] = frozenset()
     """Names of the members and witnesses that are heard here; any program is, where programs are."""
+    children: frozenset[str] = frozenset()
+    """Names of the places of the nodes below this one."""
+    parents: frozenset[str] = frozenset()
+    """Names of the places of the node above; a node that stands alone has a key like a program's."""
 
     def hears(self, name: str) -> Messages:
         """Messages that are heard from the holder of the key trusted as `name`; empty: it is not heard at all."""
         kind = kind_of(name)
         is_meant = kind is PrincipalKind.PROGRAM or name in self.expected
-        return MAY_SAY[self.at][kind] if is_meant else NOTHING
+        words = MAY_SAY[self.at][kind] if is_meant else NOTHING
+        if name in self.children:
+            words |= CHILD_WORDS
+        return words | PARENT_WORDS if name in self.parents else words

@@ -16,6 +16,7 @@ import numpy as np
 
 from albireo.client import Acknowledged, Delivered, NotDelivered, QueueFull, Rewound, SampleProducer, connect
 from albireo.codec import samples
+from albireo.codec.envelope import open_envelope
 from albireo.codec.frame import Frame
 from albireo.codec.record import Kind, Stream
 from albireo.machine.producer.sending import PairSender
@@ -162,6 +163,10 @@ class ConsumedMessages:
 
     def _take(self, frame: Frame) -> None:
         header = frame.header
+        if header.kind == Kind.ENVELOPE:
+            for inner in open_envelope(header, frame.body, verify=True):
+                self._take(Frame(*inner))
+            return
         if header.stream != Stream.SAMPLES or header.kind != Kind.INT64:
             return
         batch = samples.decode_body(frame.body, header.kind, header.record_count)

@@ -19,7 +19,7 @@ from albireo.log import LogConfig
 from albireo.machine.pair import PairConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
-from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology
+from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology, children, places
 from albireo.node.core.door import DoorArguments
 from albireo.node.lone import logger_of, supervision_of
 from albireo.node.member.arguments import PairArguments, PlcWaits
@@ -115,9 +115,34 @@ def _core(topology: Topology, place: Place, keys: Path | None) -> dict[str, obje
         directory = "" if keys is None else str(keys)
         door = DoorArguments(endpoint=node.endpoint, keys=directory, is_open_without_keys=node.open_on_loopback)
         core["door"] = msgspec.to_builtins(door)
+    core |= _tree(topology, place, keys)
     if node.primary is not None and node.backup is not None:
         core["pair"] = msgspec.to_builtins(_pair(topology, place, node.primary, node.backup, keys))
     return core
+
+
+def _tree(topology: Topology, place: Place, keys: Path | None) -> dict[str, object]:
+    """Arguments of CORE about the node above and those below."""
+    every = places(topology)
+    found: dict[str, object] = {
+        "children": [
+            {
+                "node": child.id,
+                "places": [one.name for one in every if one.node.id == child.id],
+                "nodes": [one.id for one in topology.node if one.id.startswith(f"{child.id}/")],
+            }
+            for child in children(topology, place.node.id)
+        ]
+    }
+    parent = {one.name: one.endpoint for one in every if one.node.id == place.node.parent and one.endpoint}
+    if parent:
+        found["uplink"] = {
+            "parent": place.node.parent,
+            "endpoints": parent,
+            "keys": "" if keys is None else str(keys),
+            "member": 1 if place.member == "backup" else 0,
+        }
+    return found
 
 
 def _pair(

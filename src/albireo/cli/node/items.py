@@ -23,6 +23,8 @@ WATCH_S = 1.0
 def command(patterns: tuple[str, ...], place: Place, as_json: bool, watch: bool) -> None:
     """List items, the plant's first. PATTERNS are names with * and ?, such as `co_*`; without one all are listed.
 
+    `north:*` lists those of a node below, and `*:*` those of all nodes.
+
     Names with a slash, such as plc/connected, are what the node, its adapters and its machine say of themselves.
     """
     with node_client(place) as client:

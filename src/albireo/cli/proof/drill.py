@@ -1,4 +1,4 @@
-"""`albireo drill`: a fault rehearsed on a throw-away pair of real processes, or on a node at unruly devices."""
+"""`albireo drill`: a fault rehearsed on a throw-away pair or tree of real processes, or on a node at unruly devices."""
 
 import shutil
 import tempfile
@@ -9,9 +9,10 @@ import click
 import msgspec
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
-from albireo.drill import unruly
+from albireo.drill import tree, unruly
 from albireo.drill.fault.faults import FAULTS
 from albireo.drill.rehearsal import DrillReport, Rehearsal, Round, objection
+from albireo.drill.tree import TreeDrill, TreeReport, TreeRound
 from albireo.drill.unruly import GatewayAccount, GatewayDrill, GatewayReport
 
 
@@ -19,13 +20,15 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
     if is_asked and not context.resilient_parsing:
         for name, entry in FAULTS.items():
             click.echo(f"{name}\t{entry.what}")
+        for name, what in tree.FAULTS.items():
+            click.echo(f"{name}\t{what}")
         click.echo(f"{unruly.NAME}\t{unruly.WHAT}")
         context.exit()
 
 
 @click.command("drill")
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Every fault in a line.")
-@click.argument("fault", type=click.Choice([*FAULTS, unruly.NAME]), metavar="FAULT")
+@click.argument("fault", type=click.Choice([*FAULTS, *tree.FAULTS, unruly.NAME]), metavar="FAULT")
 @click.option("--rounds", type=click.IntRange(min=1), default=1, show_default=True, help="How often.")
 @click.option(
     "--voters",
@@ -41,7 +44,8 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
 def command(fault: str, rounds: int, voters: str, keep: Path | None, as_json: bool) -> None:
     """Rehearse FAULT on a pair made for it, under a live load, and print what was lost, doubled, late.
 
-    `bad-gateway` does so with a node that polls devices which misbehave. Nothing of yours is touched: everything lives
+    `cut-site`, `kill-site`, `kill-root` and `restart-tree` do so with a site below a root, `bad-gateway` with a node
+    that polls devices which misbehave. Nothing of yours is touched: everything lives
     in a temporary directory and ends with the drill.
     """
     reason = objection(fault) if fault in FAULTS else ""
@@ -52,9 +56,11 @@ def command(fault: str, rounds: int, voters: str, keep: Path | None, as_json: bo
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise Failure(f"{keep} is not empty", "name a directory that is not there yet", ExitCode.USAGE)
     try:
-        report: DrillReport | GatewayReport
+        report: DrillReport | TreeReport | GatewayReport
         if fault == unruly.NAME:
             report = GatewayDrill(directory, say).run(rounds)
+        elif fault in tree.FAULTS:
+            report = TreeDrill(fault, directory, say).run(rounds)
         else:
             report = Rehearsal(fault, directory, say, voters).run(rounds)
     finally:
@@ -72,13 +78,15 @@ def _skip(fault: str, reason: str, as_json: bool) -> None:
         emit({"fault": fault, "rounds": [], "held": None, "skipped": reason})
 
 
-def _show(report: DrillReport | GatewayReport, as_json: bool) -> None:
+def _show(report: DrillReport | TreeReport | GatewayReport, as_json: bool) -> None:
     if as_json:
         emit(report)
         return
     rows: Sequence[msgspec.Struct]
     if isinstance(report, DrillReport):
         columns, rows = Round.__struct_fields__, report.rounds
+    elif isinstance(report, TreeReport):
+        columns, rows = TreeRound.__struct_fields__, report.rounds
     else:
         columns, rows = GatewayAccount.__struct_fields__, [one for each in report.rounds for one in each.devices]
     show_table(columns, [["" if value is None else value for value in msgspec.structs.astuple(one)] for one in rows])

@@ -9,6 +9,7 @@ Spec: ADR-0154.
 from typing import Final
 
 from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, RoleAsked
+from albireo.codec.principal import CHILD_WORDS
 from albireo.model.access import AccessRole
 from albireo.model.case import Action
 
@@ -20,11 +21,13 @@ MESSAGES: Final[dict[type, AccessRole]] = {
     FeedAck: _VIEW,
     ProducerHello: _OPERATE,
     Append: _OPERATE,
+    **dict.fromkeys(CHILD_WORDS, _VIEW),
 }
-"""Role that a message needs; `Ask` goes by its question."""
+"""Role that a message needs; `Ask` goes by its question. What a node below says is heard from its key only."""
 
 QUESTIONS: Final[dict[str, AccessRole]] = {
     "status": _VIEW,
+    "tree": _VIEW,
     "items": _VIEW,
     "read": _VIEW,
     "cases": _VIEW,

@@ -49,6 +49,10 @@ class FollowerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     streams: tuple[int, ...] = ()
     """Streams of the filter; empty: all."""
     mode: str = "log"
+    of: str = ""
+    """Mode `state`: node below the leader's whose state is wanted; empty: that of the leader's node."""
+    channel: int = 0
+    """Number of this feed among those of one link."""
     capacity_bytes: int = 8 << 20
     """Bytes of frames that may be under way or received and not yet digested."""
     max_wait_ms: int = 0
@@ -195,6 +199,8 @@ class Follower:
             mode=self.config.mode,
             credit_bytes=self._credit(),
             max_wait_ms=self.config.max_wait_ms,
+            of=self.config.of,
+            channel=self.config.channel,
         )
         return [TellLeader(hello)]
 
@@ -283,7 +289,10 @@ class Follower:
 
     def _ack(self) -> TellLeader:
         self._freed_bytes = 0
-        return TellLeader(FeedAck(received=self.position, durable=self.durable, credit_bytes=self._credit()))
+        ack = FeedAck(
+            received=self.position, durable=self.durable, credit_bytes=self._credit(), channel=self.config.channel
+        )
+        return TellLeader(ack)
 
     def _credit(self) -> int:
         return max(0, self.config.capacity_bytes - self._undigested_bytes)

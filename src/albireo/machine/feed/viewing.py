@@ -39,11 +39,15 @@ Effects = list[SayTo | Deliver | CutBack | TakeSnapshot | Noted]
 class Viewing:
     """The machine."""
 
-    def __init__(self, name: str, seek: SeekConfig, now: Instant) -> None:
-        """`name`: name of the follower."""
+    def __init__(self, name: str, seek: SeekConfig, now: Instant, node: str = "") -> None:
+        """
+        Args:
+            name: name of the follower.
+            node: node below whose state is viewed; empty: that of the node that is followed.
+        """
         self._name = name
         self._seeker = Seeker(seek, now)
-        self._follower = Follower(FollowerConfig(name=name, mode="state"))
+        self._follower = Follower(FollowerConfig(name=name, mode="state", of=node))
 
     @property
     def member(self) -> int | None:

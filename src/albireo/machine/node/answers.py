@@ -30,6 +30,8 @@ from albireo.machine.node.orders import Orders, WriteAsked
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Described, Moment, Question, Turn
+from albireo.machine.tree.below import Below
+from albireo.machine.tree.mirror import Mirror
 from albireo.model import quality
 from albireo.model.bounded import NAME_CHARS_MAX, Name
 from albireo.model.case import case_label
@@ -63,6 +65,8 @@ class AnsweringRoot(Protocol):
     role: Role
     feeds: Feeds
     adapters: AdapterWatch
+    below: Below
+    mirrors: dict[str, Mirror]
     commit_times: CommitTimes
     samples_committed: int
     cases_raised: int
@@ -83,12 +87,16 @@ class ItemsAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Arguments of `items` and `read`: full or local names; empty: all."""
 
     names: Annotated[tuple[Name, ...], Meta(max_length=ITEMS_MAX)] = ()
+    node: Name = ""
+    """Node below whose items are meant; empty: this node."""
 
 
 class CasesAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `cases`: open ones only, or all that are remembered."""
 
     include_closed: bool = False
+    node: Name = ""
+    """Node below whose cases are meant, of which open ones only are known here; empty: this node."""
 
 
 class NotAnswered(Exception):
@@ -102,6 +110,7 @@ class Answers:
         self._root = root
         self._known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
             "status": (Nothing, self._status),
+            "tree": (Nothing, self._tree),
             "items": (ItemsAsked, self._items),
             "read": (ItemsAsked, self._read),
             "write": (WriteAsked, self._write),
@@ -145,11 +154,32 @@ class Answers:
     def _status(self, question: Question, _: Nothing, turn: Turn) -> None:
         self._say(question, status_of(self._root, turn.log, question.moment, question.pair, question.door), turn)
 
-    def _known_items(self, names: tuple[str, ...]) -> list[KnownItem]:
-        registry = self._root.registry
+    def _tree(self, question: Question, _: Nothing, turn: Turn) -> None:
+        self._say(question, self._root.below.seen(), turn)
+
+    def _mirror(self, node: str) -> Mirror | None:
+        """The state of a node below; None: this node is meant."""
+        if node in ("", self._root.config.node):
+            return None
+        mirror = self._root.mirrors.get(node)
+        if mirror is None:
+            below = ", ".join(self._root.mirrors) or "none"
+            raise NotAnswered(f"no node {node!r} at or below {self._root.config.node}; nodes below: {below}")
+        return mirror
+
+    def _dim(self, node: str) -> Dim:
+        mirror = self._mirror(node)
+        return self._root.folds.dim if mirror is None else mirror.dim
+
+    def _known_items(self, asked: ItemsAsked) -> list[KnownItem]:
+        registry, names, mirror = self._root.registry, asked.names, self._mirror(asked.node)
         if not names:
-            return sorted(self._root.folds.dim, key=lambda one: one.item.name)
-        found = [(name, registry.find(name)) for name in names]
+            return sorted(self._dim(asked.node), key=lambda one: one.item.name)
+        if mirror is None:
+            found = [(name, registry.find(name)) for name in names]
+        else:
+            prefix = f"{mirror.node}:"
+            found = [(name, mirror.dim.by_name(prefix + name.removeprefix(prefix))) for name in names]
         missing = [name for name, item in found if item is None]
         if missing:
             more = f" and {len(missing) - MISSING_TOLD} more" if len(missing) > MISSING_TOLD else ""
@@ -159,10 +189,10 @@ class Answers:
     def _items_asked(self, asked: ItemsAsked) -> tuple[list[KnownItem], str | None]:
         """The items of this answer, and the next cursor; None: it is not asked for in pieces."""
         if not asked.is_piece:
-            return self._known_items(asked.names), None
+            return self._known_items(asked), None
         if not asked.names:
-            return asked.piece(_items_behind(self._root.folds.dim, asked.after))
-        return asked.piece(_named_behind(self._known_items(asked.names), asked.after))
+            return asked.piece(_items_behind(self._dim(asked.node), asked.after))
+        return asked.piece(_named_behind(self._known_items(asked), asked.after))
 
     def _say_rows(self, question: Question, rows: object, following: str | None, turn: Turn) -> None:
         self._say(question, rows if following is None else {"next": following, "rows": rows}, turn)
@@ -173,7 +203,9 @@ class Answers:
 
     def _read(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
         items, following = self._items_asked(asked)
-        self._say_rows(question, self._root.folds.readings(items), following, turn)
+        dim = self._dim(asked.node)
+        index = [dim.index_of(one.item_id) for one in items]  # None: its declaration is not committed yet.
+        self._say_rows(question, [dim.reading_at(one) for one in index if one is not None], following, turn)
 
     def _origins(self, question: Question, _: Nothing, turn: Turn) -> None:
         origins = self._root.folds.origins
@@ -190,16 +222,16 @@ class Answers:
             raise NotAnswered(refusal.reason)
 
     def _cases(self, question: Question, asked: CasesAsked, turn: Turn) -> None:
-        folds = self._root.folds
-        closed = folds.cases.closed() if asked.include_closed else ()
-        cases, following = [*closed, *folds.cases], None
+        folds, mirror, dim = self._root.folds, self._mirror(asked.node), self._dim(asked.node)
+        closed = folds.cases.closed() if asked.include_closed and mirror is None else ()
+        cases, following = [*closed, *(folds.cases if mirror is None else mirror.cases.values())], None
         if asked.is_piece:
             after = asked.after
             behind = sorted((one for one in cases if one.case_id > after), key=lambda one: one.case_id)
             cases, following = asked.piece((one.case_id, one) for one in behind)
         rows = []
         for case in cases:
-            known = folds.dim.by_id(case.item_id)
+            known = dim.by_id(case.item_id)
             rows.append(msgspec.to_builtins(case) | {"item": "" if known is None else known.full_name})
         self._say_rows(question, rows, following, turn)
 

@@ -15,7 +15,7 @@ Batches and gap records carry their own producer's items only. That is one look-
 Decisions: ADR-0147 (items), ADR-0149 (names).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import numpy as np
@@ -143,9 +143,16 @@ class Owners:
         return bool((self._by_id.take(ids, mode="clip") == number).all())
 
 
-def reserved_follower(name: str, principal: str, *, is_named: bool) -> str:
-    """Reason why a principal can't follow under this name; empty: it can. For a named one the node keeps records."""
+def reserved_follower(name: str, principal: str, parent: str, parent_places: Collection[str], *, is_named: bool) -> str:
+    """Reason why a principal can't follow under this name; empty: it can. For a named one the node keeps records.
+
+    Args:
+        parent: id of the node above, which follows under it; empty: there is none.
+        parent_places: names of the keys of that node's members.
+    """
     if kind_of(principal) is PrincipalKind.LOCAL:
+        return ""
+    if parent and name == parent and (principal in parent_places or kind_of(principal) is PrincipalKind.ANYBODY):
         return ""
     if name in ACTORS or kind_of(name) not in (PrincipalKind.PROGRAM, PrincipalKind.ANYBODY):
         return f"{name!r} is reserved: a part of the node, a member or a witness has such a name; {OTHER_NAME}"

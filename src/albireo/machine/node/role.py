@@ -31,6 +31,7 @@ from albireo.codec.message import (
 from albireo.codec.record import BODY_BYTES_MAX
 from albireo.machine.node.turn import Turn
 from albireo.machine.pair.events import Permit
+from albireo.machine.tree.child import ChildConfig
 from albireo.model.instant import Instant
 from albireo.model.position import Position
 from albireo.model.principal import PrincipalKind, kind_of
@@ -57,6 +58,12 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     adapters: frozenset[str] = frozenset()
     """Names of the adapters that this node's topology configures."""
     limits: LimitSettings = LimitSettings()
+    children: tuple[ChildConfig, ...] = ()
+    """The nodes directly below."""
+    parent: str = ""
+    """Id of the node above; empty: there is none."""
+    parent_places: frozenset[str] = frozenset()
+    """Names of the keys of its members."""
     lacks_to: int = 0
     """Last sequence whose effect on the folds is lost, because no snapshot could be read; 0: nothing is."""
 

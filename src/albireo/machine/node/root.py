@@ -25,7 +25,22 @@ import itertools
 from typing import Final
 
 from albireo.codec.frame import HEADER_BYTES, FrameHeader
-from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, WriteDone, WritesEnded
+from albireo.codec.message import (
+    AnyMessage,
+    Append,
+    Ask,
+    ChildHello,
+    FeedAck,
+    FeedAlive,
+    FeedAnswer,
+    FeedData,
+    FeedHello,
+    FeedState,
+    ProducerHello,
+    RoleTold,
+    WriteDone,
+    WritesEnded,
+)
 from albireo.codec.record import (
     BODY_BYTES_MAX,
     CaseChanged,
@@ -41,44 +56,12 @@ from albireo.codec.record import (
 from albireo.machine.access.changes import AccessChanges
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.folds import Folds
+from albireo.machine.node import events
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.answers import Answers
 from albireo.machine.node.command_waiters import CommandWaiters
 from albireo.machine.node.diagnostics.adapters import SILENT_NS, AdapterWatch
 from albireo.machine.node.diagnostics.own import CommitTimes, Diagnostics
-from albireo.machine.node.events import (
-    ActorsTold,
-    AdmissionChanged,
-    Answered,
-    Committed,
-    DamagePassed,
-    Deposed,
-    Durable,
-    Event,
-    FollowersServed,
-    FramesAppended,
-    FramesFollowed,
-    Granted,
-    HandoverBegun,
-    KeysListed,
-    LettersDrained,
-    LevelAgreed,
-    LogCut,
-    Measured,
-    OfTheHouse,
-    OfTheLog,
-    OfTheRole,
-    OneLetter,
-    OrdersGiven,
-    PairChanged,
-    PeerLost,
-    Permitted,
-    Restored,
-    Served,
-    Stopping,
-    Suspended,
-    WakeUpEnded,
-)
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import Forgetting
 from albireo.machine.node.hellos import Hellos
@@ -90,6 +73,8 @@ from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import OWN_PRODUCER, Described, Draft, Moment, Question, Turn
+from albireo.machine.tree.below import Below, mirrors_of
+from albireo.machine.tree.origins import Enveloped
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
@@ -114,8 +99,10 @@ class Root:
         self.role = Role(config)
         self.access = AccessJudge(config.node, folds.access)
         self._waiters = CommandWaiters()
+        self.mirrors = mirrors_of(config.children, folds.origins)
         self._begin_afresh(moment)
-        self.feeds = Feeds(config.log_id, folds, is_complete=has_folds)
+        self.feeds = Feeds(config, folds, is_complete=has_folds)
+        self.feeds.show(self.mirrors)
         self.answers = Answers(self)
         self.diagnostics = Diagnostics()
         self.commit_times = CommitTimes()
@@ -145,30 +132,32 @@ class Root:
         self.adapters = AdapterWatch(self.config.adapters, self.registry, self.folds.cases.messages, moment.now)
         self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders, moment.now)
         self.admission.closed_because = self.role.cause
+        self.below = Below(self.config, self.folds.origins, self.mirrors)
         self._raised_to = 0  # Feature level whose record is on its way in this tenure.
 
-    def step(self, event: Event, log: LogView, moment: Moment) -> Turn:
+    def step(self, event: events.Event, log: LogView, moment: Moment) -> Turn:
         turn = Turn(log, self.folds.feature_level)
         match event:
-            case LettersDrained(letters, pair, door):
+            case events.LettersDrained(letters, pair, door):
                 for letter in letters:
                     self._letter(letter, (pair, door), moment, turn)
-            case FramesAppended() | FramesFollowed() | LogCut() | Committed() | Answered() | Durable() | Restored():
+            case _ if isinstance(event, events.OfTheLog):
                 self._of_the_log(event, moment, turn)
             case TimePassed():
                 self._time_passed(moment, turn)
-            case WakeUpEnded(busy_ns):
+            case events.WakeUpEnded(busy_ns):
                 self._pending.wake_up_ended()
                 self.feeds.pull(self.readable(log.committed), busy_ns, moment.now, turn)
-            case FollowersServed(given):
+            case events.FollowersServed(given):
                 self.feeds.leader.served(given)
-            case PeerLost(sender, unsent):
+            case events.PeerLost(sender, unsent):
                 for one in (self.feeds, self.registry, self.role, self.outputs):
                     one.lost(sender)
+                self.below.lost(sender, moment, turn)
                 self.outputs.not_taken(unsent)
-            case ActorsTold(actors):
+            case events.ActorsTold(actors):
                 self.adapters.told(actors)
-            case AdmissionChanged() | Measured() | DamagePassed() | OrdersGiven() | KeysListed() | Stopping():
+            case _ if isinstance(event, events.OfTheHouse):
                 self._of_the_house(event, moment, turn)
             case _:
                 self._role_changed(event, moment, turn)
@@ -177,31 +166,31 @@ class Root:
             turn.elapsed_ms = self._elapsed_ms(moment.now)
         return turn
 
-    def _of_the_log(self, event: OfTheLog, moment: Moment, turn: Turn) -> None:
+    def _of_the_log(self, event: events.OfTheLog, moment: Moment, turn: Turn) -> None:
         match event:
-            case FramesAppended(frames):
+            case events.FramesAppended(frames):
                 self._pending.appended(frames, self._drafted)
                 self._receipts.appended(frames, self._drafted)
                 last = self._drafted[-1].content
                 self._is_marked = isinstance(last, tuple) and isinstance(last[0], Marked)
                 self._drafted.clear()
-            case FramesFollowed(frames):
+            case events.FramesFollowed(frames):
                 self._pending.followed([one for one in frames if one.header.last_sequence > self.folded_to.sequence])
-            case Committed():
+            case events.Committed():
                 self._receipts.committed(self._pending.committed(turn.log.committed), turn)
-            case Answered():
+            case events.Answered():
                 self._fold(moment, turn)
-            case Durable():
+            case events.Durable():
                 if self.role.is_serving:
                     self._receipts.durable(turn)
-            case LogCut():
+            case events.LogCut():
                 end = turn.log.end
                 assert end.sequence >= self.folded_to.sequence, f"cut to {end}, folded to {self.folded_to}"
                 self._pending.cut(end, self.folds.log_time_ms)
-            case Restored():
+            case events.Restored():
                 self._restore(event, moment)
 
-    def _restore(self, event: Restored, moment: Moment) -> None:
+    def _restore(self, event: events.Restored, moment: Moment) -> None:
         """Go on from folds that were given or rebuilt, or from none."""
         self.folds, self.folded_to = event.folds, event.folded_to
         self._pending = Pending(event.folds.log_time_ms)
@@ -209,55 +198,55 @@ class Root:
         self.feeds.restored(event.folds, is_complete=event.has_folds)
         self._begin_afresh(moment)
 
-    def _of_the_house(self, event: OfTheHouse, moment: Moment, turn: Turn) -> None:
+    def _of_the_house(self, event: events.OfTheHouse, moment: Moment, turn: Turn) -> None:
         """Take what the shell tells of the machine, and of people."""
-        if isinstance(event, AdmissionChanged):
+        if isinstance(event, events.AdmissionChanged):
             self._admission_changed(event.reason, turn)
             return
-        if isinstance(event, KeysListed):
+        if isinstance(event, events.KeysListed):
             self.access.told(event.roles)
             return
         if not self.role.is_serving:
             return
         match event:
-            case Measured():
+            case events.Measured():
                 if not self.admission.closed_because:
                     p99, fill = self.commit_times.quantile(0.99), self.forgetting.fill_percent()
                     self.diagnostics.measured(event, p99, fill, moment, turn)
-            case DamagePassed(from_ns, to_ns):
+            case events.DamagePassed(from_ns, to_ns):
                 gap = GapFound(source=OWN_ADAPTER, reason="log_damage", from_ns=min(from_ns, to_ns), to_ns=to_ns)
                 turn.record(Stream.SAMPLES, [gap])
-            case OrdersGiven(records):
+            case events.OrdersGiven(records):
                 turn.record(Stream.AUDIT, records)
-            case Stopping():
+            case events.Stopping():
                 turn.record(Stream.CONTROL, [NodeStopped(at_ns=moment.wall)])
 
-    def _role_changed(self, event: OfTheRole, moment: Moment, turn: Turn) -> None:
+    def _role_changed(self, event: events.OfTheRole, moment: Moment, turn: Turn) -> None:
         role = self.role
         match event:
-            case Granted(reason):
+            case events.Granted(reason):
                 entry, node = turn.log.history.entries[-1], self.config.node
                 granted = EpochGranted(epoch=entry.epoch, branch_id=entry.branch_id, node=node, reason=reason)
                 role.granted(turn.record(Stream.CONTROL, [granted]))
-            case Served():
+            case events.Served():
                 self.outputs.goes_on(turn)
                 role.may_serve()
                 self._serve(moment, turn)
-            case Suspended(cause):
+            case events.Suspended(cause):
                 self._stand_by(role.suspend(cause), turn)
-            case HandoverBegun(cause):
+            case events.HandoverBegun(cause):
                 self._stand_by(role.hand_over(cause), turn)
-            case Deposed(cause):
+            case events.Deposed(cause):
                 self._stand_by(role.deposed(cause), turn)
                 self._pending.disown()
                 self._receipts.give_up(turn)
                 self._begin_afresh(moment)
-            case PairChanged(word, members, is_catching_up):
+            case events.PairChanged(word, members, is_catching_up):
                 role.word, role.members = word, members
                 self.feeds.leader.is_catching_up = is_catching_up
-            case Permitted(permit):
+            case events.Permitted(permit):
                 role.permit = permit
-            case LevelAgreed(level):
+            case events.LevelAgreed(level):
                 if level > max(self.folds.feature_level, self._raised_to) and not self.admission.closed_because:
                     self._raised_to = level
                     turn.record(Stream.CONTROL, [FeatureRaised(level=level)])
@@ -295,7 +284,7 @@ class Root:
         is_serving = self.role.is_serving
         if self._hellos and is_serving:
             return self._last_append
-        due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline(self.folded_to))
+        due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline(self.folded_to), self.below.deadline())
         return self._tick_at if due is None else min(due, self._tick_at)
 
     def _log_due(self) -> Instant | None:
@@ -313,7 +302,7 @@ class Root:
             return None
         return Instant(self._last_append + IDLE_MARK_NS)
 
-    def _letter(self, letter: OneLetter, seen: tuple[Described, Described], moment: Moment, turn: Turn) -> None:
+    def _letter(self, letter: events.OneLetter, seen: tuple[Described, Described], moment: Moment, turn: Turn) -> None:
         sender, message, raw, principal = letter
         if self.role.turns_away(sender, message, principal, turn):
             return
@@ -340,6 +329,8 @@ class Root:
                 self.feeds.hello(sender, message, principal, self.folded_to, moment.now, turn, is_serving=is_serving)
             case FeedAck():
                 self.feeds.ack(sender, message, moment.now)
+            case ChildHello() | RoleTold() | FeedAnswer() | FeedData() | FeedState() | FeedAlive():
+                self.below.hears(sender, message, raw, principal, moment, turn)
             case Ask():
                 self.answers.ask(Question(sender, message.request_id, moment, principal, *seen), message, turn)
             case _:
@@ -374,6 +365,7 @@ class Root:
                 if draft is not None:
                     self._fold_own(frame.header, draft, moment, turn)
         self._waiters.followed(self.folds.commands, turn)
+        self.below.committed(self.folded_to.sequence, moment, turn)
         self._serve(moment, turn)
         self._consequences(moment, turn)
 
@@ -400,6 +392,8 @@ class Root:
 
     def _after_fold(self, draft: Draft, moment: Moment, turn: Turn) -> None:
         content = draft.content
+        if isinstance(content, Enveloped):
+            return
         if isinstance(content, SampleBatch):
             if draft.producer_id != OWN_PRODUCER:
                 self.samples_committed += len(content)
@@ -420,6 +414,7 @@ class Root:
         """Draft what the committed state asks for next."""
         if not self.role.is_serving:
             return
+        self.below.serve(moment, turn, is_open=not self.admission.closed_because)
         if not self.admission.closed_because:
             changes = self.folds.propose(moment.wall)
             if changes:
@@ -455,6 +450,7 @@ class Root:
             if not self.has_unfolded:  # The next fold drafts its own.
                 self._consequences(moment, turn)
             self._mark_if_due(now, turn)
+        self.below.time_passed(moment, turn)
         self.feeds.time_passed(self.folded_to, now, turn, is_acting=is_serving)
 
     def _mark_if_due(self, now: Instant, turn: Turn) -> None:

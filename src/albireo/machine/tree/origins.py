@@ -7,7 +7,7 @@ items are named. The values themselves are neither decoded nor kept: current one
 Spec: design/tree.md, Origins; ADR-0185.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -16,9 +16,9 @@ from albireo.codec import record as codec
 from albireo.codec.envelope import open_envelope
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
-from albireo.codec.record import ItemDeclared, ItemForgotten, Kind, OriginDeclared, OriginForked, Stream
+from albireo.codec.record import EpochGranted, ItemDeclared, ItemForgotten, Kind, OriginDeclared, OriginForked, Stream
 from albireo.model.item import KnownItem
-from albireo.model.position import BEGINNING, Position
+from albireo.model.position import BEGINNING, EpochEntry, Position
 
 ORIGINS_MAX: Final = 4_096
 """Most origins of one log: every node of the largest tree, with a few stores each."""
@@ -37,6 +37,8 @@ class Enveloped(msgspec.Struct, frozen=True, eq=False):
     records: int
     """Number of records inside."""
     told: tuple[Told, ...]
+    epochs: tuple[EpochEntry, ...] = ()
+    """Epochs of the origin that begin inside."""
     unreadable: int = 0
     """Number of frames inside of a kind that this version does not know."""
 
@@ -51,6 +53,8 @@ class OriginCopy(msgspec.Struct, kw_only=True):
     """Last record of the copy."""
     last_crc: int = 0
     """CRC of the header of the last frame of the copy; 0: there is none."""
+    epochs: tuple[EpochEntry, ...] = ()
+    """Epochs that begin within the copy: by them the origin tells whether the copy is of a branch that it left."""
     complete_to_ns: int = 0
     """The watermark: wall time at which the origin appended the last frame of the copy."""
     records: int = 0
@@ -95,6 +99,7 @@ class Origins:
             origin = self._by_index.get(record.index)
             if origin is not None:
                 origin.last, origin.last_crc = Position(record.epoch, record.sequence), 0
+                origin.epochs = epochs_to(origin.epochs, record.sequence)
             return
         if record.index in self._by_index or record.origin_log in self._by_log or len(self) >= ORIGINS_MAX:
             return
@@ -106,6 +111,7 @@ class Origins:
         if origin is None or enveloped.last.last <= origin.last:
             return
         origin.last, origin.last_crc = enveloped.last.last, enveloped.last.header_crc
+        origin.epochs += enveloped.epochs
         origin.complete_to_ns = max(origin.complete_to_ns, enveloped.last.node_ns)
         origin.records += enveloped.records
         origin.unreadable += enveloped.unreadable
@@ -143,6 +149,29 @@ class Origins:
         return self
 
 
+def epochs_to(epochs: Iterable[EpochEntry], sequence: int) -> tuple[EpochEntry, ...]:
+    """The epochs that begin at this sequence or before."""
+    return tuple(one for one in epochs if one.first_sequence <= sequence)
+
+
+def told_in(header: FrameHeader, body: bytes | memoryview) -> tuple[list[Told], list[EpochEntry]]:
+    """Items and origins, and begun epochs, of which a frame of an origin's log tells.
+
+    Raises:
+        DecodeError: its records are of a kind that this version does not know.
+    """
+    if header.kind != Kind.RECORDS or header.stream not in TELLING:
+        return [], []
+    told: list[Told] = []
+    epochs: list[EpochEntry] = []
+    for offset, one in enumerate(codec.decode_records(body, header.record_count)):
+        if isinstance(one, Told):
+            told.append(one)
+        elif isinstance(one, EpochGranted):
+            epochs.append(EpochEntry(one.epoch, header.first_sequence + offset, one.branch_id))
+    return told, epochs
+
+
 def read_envelope(header: FrameHeader, body: bytes | memoryview) -> Enveloped:
     """The content of an envelope of the own log, whose CRC is checked.
 
@@ -152,15 +181,16 @@ def read_envelope(header: FrameHeader, body: bytes | memoryview) -> Enveloped:
     last: FrameHeader | None = None
     records = unreadable = 0
     told: list[Told] = []
+    epochs: list[EpochEntry] = []
     for last, content in open_envelope(header, body):
         records += last.record_count
-        if last.kind == Kind.RECORDS and last.stream in TELLING:
-            try:
-                found = codec.decode_records(content, last.record_count)
-            except DecodeError:
-                unreadable += 1
-                continue
-            told += [one for one in found if isinstance(one, Told)]
+        try:
+            found, begun = told_in(last, content)
+        except DecodeError:
+            unreadable += 1
+            continue
+        told += found
+        epochs += begun
     if last is None or header.origin is None:
         raise DecodeError(0, "an empty envelope")
-    return Enveloped(header.origin.node, last, records, tuple(told), unreadable)
+    return Enveloped(header.origin.node, last, records, tuple(told), tuple(epochs), unreadable)

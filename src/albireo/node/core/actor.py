@@ -20,6 +20,7 @@ from albireo.codec.message import (
     AnyMessage,
     Ask,
     Carry,
+    ChildHello,
     HistoryTold,
     VoterLost,
     VoterOffered,
@@ -55,6 +56,7 @@ from albireo.machine.node.events import (
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Send, Turn
+from albireo.machine.tree.child import ChildConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
@@ -68,6 +70,7 @@ from albireo.node.core.level_check import check_level
 from albireo.node.core.membership import Membership
 from albireo.node.core.peer_links import PeerLinks
 from albireo.node.core.private_log import OneLetter, PrivateLog, append_all, opened, whole
+from albireo.node.core.uplinks import NoUplinks, UplinkArguments, Uplinks
 from albireo.node.member.arguments import PairArguments
 from albireo.node.member.member import PairMembership
 from albireo.runtime import ActorContext, Letter, Link, TurnLimits
@@ -93,6 +96,10 @@ class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Arguments of a member of a pair; None: this node stands alone."""
     door: DoorArguments | None = None
     """Door of a node that stands alone; None: it has none. A member's is in `pair`."""
+    uplink: UplinkArguments | None = None
+    """Links to the node above; None: there is no such node."""
+    children: tuple[ChildConfig, ...] = ()
+    """The nodes directly below."""
     feature_level: int = FEATURE_LEVEL
     """Highest feature level that this node writes and reads; below that of the software: held back."""
 
@@ -135,6 +142,7 @@ class Core:
         self.lacks_to = 0
         """Last sequence whose effect on the folds is lost: of a lone node, all snapshots of it unreadable."""
         self._peers: PeerLinks
+        self._uplinks: Uplinks | NoUplinks
         self._history: HistoryQuestions
         self._is_durable_posted = False
         self._is_disk_awaited = True
@@ -164,10 +172,11 @@ class Core:
         except OpenRefused as error:
             raise StoreRefused(str(error), may_pass=error.may_pass) from error
         actor.log.info("log_opened", **msgspec.to_builtins(report))
+        child_places = frozenset(place for child in arguments.children for place in child.places)
         if pair is None:
-            self._membership = Alone(self, actor, arguments.node, arguments.door)
+            self._membership = Alone(self, actor, arguments.node, arguments.door, child_places)
         else:
-            self._membership = PairMembership(self, actor, pair)
+            self._membership = PairMembership(self, actor, pair, child_places)
         folds = self._rebuild()
         check_level(folds, self._uncommitted(), self.feature_level)
         config = self._root_config()
@@ -176,6 +185,8 @@ class Core:
         self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._membership)
         self._link = actor.bind("core")
         self._peers = PeerLinks()
+        uplink = self._arguments.uplink
+        self._uplinks = NoUplinks() if uplink is None else Uplinks(actor, uplink, self._child_hello)
         self._history = HistoryQuestions(actor.connect(HISTORY, LIMITS), self._peers)
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
@@ -200,7 +211,21 @@ class Core:
             private_streams=private,
             adapters=arguments.adapters,
             limits=arguments.limits,
+            children=arguments.children,
+            parent="" if arguments.uplink is None else arguments.uplink.parent,
+            parent_places=frozenset() if arguments.uplink is None else frozenset(arguments.uplink.endpoints),
             lacks_to=self.lacks_to,
+        )
+
+    def _child_hello(self) -> ChildHello:
+        """Hello to the node above."""
+        assert self._arguments.uplink is not None
+        return ChildHello(
+            node=self._arguments.node,
+            log_id=self.log.log_id,
+            feature_level=self.root.folds.feature_level,
+            member=self._arguments.uplink.member,
+            topology_hash=self._arguments.uplink.topology_hash,
         )
 
     @property
@@ -271,6 +296,7 @@ class Core:
         await self._house.stop()
         self._actor.arm(None)
         self._membership.close()
+        self._uplinks.close()
         self._history.link.close()
         self._link.close()
         self._is_closed = True
@@ -304,7 +330,8 @@ class Core:
             if isinstance(one.message, Ask) and one.message.of and (is_local or one.link is door):
                 self._history.asked(one, one.message, self.root.access, self._moment())
                 continue
-            if (not is_local or isinstance(one.message, FOR_MEMBERSHIP)) and self._membership.hears(one):
+            is_outside = not is_local and one.link not in self._uplinks
+            if (is_outside or isinstance(one.message, FOR_MEMBERSHIP)) and self._membership.hears(one):
                 continue
             own.append((self._peers.sender_of(one), one.message, one.raw, one.principal))
         if self.private is not None:
@@ -337,6 +364,7 @@ class Core:
         self._membership.ticked(now)
         self._history.ticked(now)
         self._house.ticked(now)
+        self._uplinks.ticked(now)
         self.tell(TimePassed())
         self._end_turn()
 
@@ -448,6 +476,6 @@ class Core:
         self._arm()
 
     def _arm(self) -> None:
-        parts = (self.root, self._house, self._membership, self._feeding, self._history)
+        parts = (self.root, self._house, self._membership, self._feeding, self._history, self._uplinks)
         deadlines = [one.deadline() for one in parts]
         self._actor.arm(soonest(*deadlines))

@@ -26,8 +26,15 @@ class Alone:
 
     shutdown_id = ""
 
-    def __init__(self, core: LogAndFolds, actor: ActorContext, node: str, door: DoorArguments | None) -> None:
-        """`door`: None: the topology gives this node no endpoint."""
+    def __init__(
+        self, core: LogAndFolds, actor: ActorContext, node: str, door: DoorArguments | None, children: frozenset[str]
+    ) -> None:
+        """
+        Args:
+            door: None: the topology gives this node no endpoint.
+            children: names of the places of the nodes below.
+        """
+        self._children = children
         self._core = core
         self._actor = actor
         self._keys = None if door is None or not door.keys else Keys.load(Path(door.keys))
@@ -51,7 +58,7 @@ class Alone:
         if door.closed_because:
             log.warning("door_closed", endpoint=door.endpoint, reason=door.closed_because)
         elif door.endpoint:
-            door.open(self._actor, self._keys)
+            door.open(self._actor, self._keys, children=self._children)
             log.info("door_open", endpoint=door.endpoint, with_keys=self._keys is not None)
 
     def hears(self, letter: Letter) -> bool:

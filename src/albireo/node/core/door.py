@@ -51,13 +51,20 @@ class ProgramDoor:
         """Link at which programs are heard."""
         self._has_keys = False
 
-    def open(self, actor: ActorContext, keys: Keys | None, expected: frozenset[str] = frozenset()) -> Link:
+    def open(
+        self,
+        actor: ActorContext,
+        keys: Keys | None,
+        expected: frozenset[str] = frozenset(),
+        children: frozenset[str] = frozenset(),
+    ) -> Link:
         """Bind it. Raises what `ActorContext.bind_tcp` does.
 
         Args:
             expected: names of the members that are heard beside programs.
+            children: names of the places of the nodes below, which are heard too.
         """
-        hears = Audience(KeyedEnd.CLIENT, expected).hears
+        hears = Audience(KeyedEnd.CLIENT, expected, children).hears
         self.link = actor.bind_tcp("clients", self.endpoint, keys, CLIENT_LIMITS, hears=hears)
         self._has_keys = keys is not None
         return self.link

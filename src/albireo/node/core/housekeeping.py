@@ -30,6 +30,7 @@ SNAPSHOT_FRAMES: Final = 100_000
 """The same for small frames: a replay takes 6 us for each if they are folded together, and 40 if none can be."""
 SCRUB_BYTES_MAX: Final = 4 << 20
 """Most bytes that one housekeeping turn checks: about 2 ms."""
+DAY_NS: Final = 86_400 * SECOND
 PRUNE_NS: Final = 60 * SECOND
 """Time between two prunings, or that between two snapshots if it is shorter, for these let segments go."""
 
@@ -41,6 +42,10 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     bytes_max: int = 64 << 30
     snapshot_every_s: int = 300
     scrub_bytes_per_s: int = 4 << 20
+    parent: str = ""
+    """Id of the node above, for which records stay that it lacks, up to both of the next; empty: there is none."""
+    hold_bytes: int = 8 << 30
+    hold_days: float = 30.0
 
 
 class Housekeeping:
@@ -200,6 +205,12 @@ class Housekeeping:
         cut = self._first_since(self._actor.wall_ns() - round(retention.keep_h * 3600 * SECOND))
         if size_bytes > retention.bytes_max:
             cut = max(cut, begin + (end - begin) * (size_bytes - retention.bytes_max) // size_bytes)
+        if retention.parent:
+            held = self._root.feeds.leader.wanted_from(retention.parent) + 1
+            held = max(held, self._first_since(self._actor.wall_ns() - round(retention.hold_days * DAY_NS)))
+            if size_bytes > retention.hold_bytes:
+                held = max(held, begin + (end - begin) * (size_bytes - retention.hold_bytes) // size_bytes)
+            cut = min(cut, held)
         lagging = self._membership.wanted_from()
         if lagging is not None and size_bytes <= retention.bytes_max:
             cut = min(cut, lagging + 1)

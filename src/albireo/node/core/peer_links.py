@@ -5,6 +5,7 @@ the link on which it speaks and by its principal too. The root machine knows sen
 three, and only compares it.
 
     sender = number of (link, principal), 4 bytes | identity of the peer on that link
+                                                  | channel, 2 bytes: on a link that this node dialled, with one peer
 
 Nothing is kept of the peers themselves, who come and go and never say which is gone for good.
 """
@@ -12,10 +13,13 @@ Nothing is kept of the peers themselves, who come and go and never say which is 
 from collections.abc import Sequence
 from typing import Final
 
-from albireo.codec.message import AnyMessage
+import msgspec
+
+from albireo.codec.message import AnyMessage, FeedMessage
 from albireo.runtime import Letter, Link
 
 NUMBER_BYTES: Final = 4
+CHANNEL_BYTES: Final = 2
 
 
 class PeerLinks:
@@ -31,14 +35,25 @@ class PeerLinks:
 
     def sender_of(self, letter: Letter) -> bytes:
         """Name of the sender of a letter, for `send`."""
-        way = (letter.link, letter.principal)
+        number = self.way(letter.link, letter.principal)
+        if letter.sender or not isinstance(letter.message, FeedMessage) or not letter.message.channel:
+            return number + letter.sender
+        return number + letter.message.channel.to_bytes(CHANNEL_BYTES, "big")
+
+    def way(self, link: Link, principal: str) -> bytes:
+        """Name of the peer at the other end of a link that this node dialled, or the begin of a name at a bound one."""
+        way = (link, principal)
         number = self._numbers.get(way)
         if number is None:
             number = self._numbers[way] = len(self._links).to_bytes(NUMBER_BYTES, "big")
-            self._links.append(letter.link)
-        return number + letter.sender
+            self._links.append(link)
+        return number
 
     def send(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview]) -> bool:
         """Send to a sender; False: it is gone, or its queue is full."""
-        link = self._links[int.from_bytes(to[:NUMBER_BYTES], "big")]
-        return link.send(message, raw, to=to[NUMBER_BYTES:])
+        link, rest = self._links[int.from_bytes(to[:NUMBER_BYTES], "big")], to[NUMBER_BYTES:]
+        if link.is_closed:  # A stop closes the links while the disk may still bring news.
+            return False
+        if rest and not link.is_bound and isinstance(message, FeedMessage):
+            message = msgspec.structs.replace(message, channel=int.from_bytes(rest, "big"))
+        return link.send(message, raw, to=rest)

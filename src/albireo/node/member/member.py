@@ -102,7 +102,11 @@ STOP_GRACE_NS: Final = SECOND
 class PairMembership:
     """The membership of one run of CORE in its pair; see the module."""
 
-    def __init__(self, core: LogAndFolds, actor: ActorContext, arguments: PairArguments) -> None:
+    def __init__(
+        self, core: LogAndFolds, actor: ActorContext, arguments: PairArguments, children: frozenset[str]
+    ) -> None:
+        """`children`: names of the places of the nodes below."""
+        self._children = children
         self._core = core
         self._actor = actor
         self._arguments = arguments
@@ -132,7 +136,7 @@ class PairMembership:
 
     def begin(self) -> None:
         arguments = self._arguments
-        self._links = PairLinks(self._actor, arguments, self._keys)
+        self._links = PairLinks(self._actor, arguments, self._keys, self._children)
         self.door = self._links.door
         self._watch = HolderWatch(self._actor, arguments.other_place, arguments.other, self._keys)
         log, facts = self._core.log, self._facts()

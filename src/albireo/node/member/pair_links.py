@@ -23,8 +23,14 @@ LINK_SILENCES: Final = 10
 class PairLinks:
     """The TCP links of one run of CORE; a path to the other member is the index of its two links."""
 
-    def __init__(self, actor: ActorContext, arguments: PairArguments, keys: Keys | None) -> None:
-        """Bind and connect. Raises what `ActorContext.bind_tcp` does."""
+    def __init__(
+        self, actor: ActorContext, arguments: PairArguments, keys: Keys | None, children: frozenset[str]
+    ) -> None:
+        """Bind and connect. Raises what `ActorContext.bind_tcp` does.
+
+        Args:
+            children: names of the places of the nodes below.
+        """
         other = arguments.other_place
         limits = msgspec.structs.replace(TCP_LIMITS, silence_ms=LINK_SILENCES * arguments.config.silence_ns // MS)
         self.voters = {
@@ -40,7 +46,7 @@ class PairLinks:
             for path, endpoint in enumerate(arguments.peer)
         ]
         self.door = ProgramDoor(arguments.client)
-        self.clients = self.door.open(actor, keys, frozenset({other}))
+        self.clients = self.door.open(actor, keys, frozenset({other}), children)
         self.voter_of = {link: voter for voter, link in self.voters.items()}
         self.path_of = {link: path for path, link in enumerate(self.own)}
 

@@ -1,0 +1,138 @@
+"""Below: the nodes below this one, by the children through which they are reached.
+
+Spec: design/tree.md, Links.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from albireo.codec.frame import HEADER_BYTES
+from albireo.codec.message import AnyMessage, ChildHello
+from albireo.codec.record import BODY_BYTES_MAX, ENVELOPE_LEVEL
+from albireo.machine.node.role import RootConfig
+from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.tree.child import Child, ChildConfig, Raw
+from albireo.machine.tree.copier import Copier
+from albireo.machine.tree.mirror import Mirror
+from albireo.machine.tree.origins import Origins
+from albireo.model.bounded import NAME_CHARS_MAX
+from albireo.model.instant import Instant, soonest
+from albireo.model.principal import UNKEYED, kind_of
+
+
+class NodeBelow(msgspec.Struct, frozen=True, kw_only=True):
+    """A node below as this node sees it."""
+
+    node: str
+    by: str
+    """Child through which it is reached."""
+    stale_since_ns: int | None
+    """Wall time since which nothing was heard of it; 0: never in this run; None: it is heard."""
+    items: int
+    position: str
+    """Last record of it in the own log; empty: none."""
+    complete_to_ns: int
+    """The watermark: wall time up to which the own log has all that it recorded; 0: nothing yet."""
+    behind: int
+    """Number of records that are still to come through the child; -1: not known."""
+    feature_level: int
+    topology_hash: str
+    refused: int
+    """Number of deliveries and declarations that were not taken."""
+    trouble: str
+
+
+def mirrors_of(children: Iterable[ChildConfig], origins: Origins) -> dict[str, Mirror]:
+    """A mirror for each node below, by its id, with the items that are known of it."""
+    found: dict[str, Mirror] = {}
+    for node in (one for config in children for one in config.all_nodes):
+        known = origins.of_node(node)
+        found[node] = Mirror(node, () if known is None else known.items.values())
+    return found
+
+
+class Below:
+    """The machine; lives as long as a tenure."""
+
+    def __init__(self, config: RootConfig, origins: Origins, mirrors: Mapping[str, Mirror]) -> None:
+        """`mirrors`: of every node below; they outlive the tenure."""
+        self._origins = origins
+        self._mirrors = mirrors
+        self._copier = Copier(origins, min(BODY_BYTES_MAX, config.segment_bytes - HEADER_BYTES))
+        self._is_following = False
+        self._children: dict[str, Child] = {}
+        for child in config.children:
+            own = {one: mirrors[one] for one in child.all_nodes}
+            self._children[child.node] = Child(child, config.node, own, self._copier)
+
+    def deadline(self) -> Instant | None:
+        """When `time_passed` is due."""
+        return soonest(*(one.deadline() for one in self._children.values()))
+
+    def serve(self, moment: Moment, turn: Turn, *, is_open: bool) -> None:
+        """Follow the logs of the children while this node serves, and its log takes records, envelopes among them."""
+        may_follow = is_open and turn.level >= ENVELOPE_LEVEL
+        if may_follow != self._is_following:
+            self._is_following = may_follow
+            for child in self._children.values():
+                if may_follow:
+                    child.follow_log(moment, turn)
+                else:
+                    child.leave_log()
+
+    def hears(self, sender: bytes, message: AnyMessage, raw: Raw, principal: str, moment: Moment, turn: Turn) -> None:
+        """Take what a child says."""
+        if isinstance(message, ChildHello):
+            self._hello(sender, message, principal, moment, turn)
+            return
+        for child in self._children.values():
+            if child.knows(sender):  # If none does, its hello comes within a second.
+                child.heard(sender, message, raw, moment, turn)
+                return
+
+    def _hello(self, sender: bytes, hello: ChildHello, principal: str, moment: Moment, turn: Turn) -> None:
+        child = self._children.get(hello.node)
+        places = () if child is None else child.config.places
+        is_meant = hello.member < len(places) and (kind_of(principal) in UNKEYED or principal == places[hello.member])
+        if child is None or not is_meant:
+            name = hello.node[:NAME_CHARS_MAX]
+            turn.note("limited", "child_unknown", key=name, node=name, member=hello.member, principal=principal)
+            return
+        child.said_hello(sender, hello, moment, turn)
+
+    def committed(self, sequence: int, moment: Moment, turn: Turn) -> None:
+        """The own log is committed, and folded, up to `sequence`."""
+        for child in self._children.values():
+            child.committed(sequence, moment, turn)
+
+    def time_passed(self, moment: Moment, turn: Turn) -> None:
+        for child in self._children.values():
+            child.time_passed(moment, turn)
+
+    def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
+        """A send to this peer failed."""
+        for child in self._children.values():
+            if child.knows(sender):
+                child.lost(sender, moment, turn)
+
+    def seen(self) -> list[NodeBelow]:
+        """Every node below, in the order of the topology."""
+        return [self._seen(node, child) for child in self._children.values() for node in child.config.all_nodes]
+
+    def _seen(self, node: str, child: Child) -> NodeBelow:
+        mirror, origin = self._mirrors[node], self._origins.of_node(node)
+        hello = child.hello if node == child.config.node else None
+        return NodeBelow(
+            node=node,
+            by=child.config.node,
+            stale_since_ns=mirror.stale_since_ns,
+            items=len(mirror.dim),
+            position="" if origin is None else str(origin.last),
+            complete_to_ns=0 if origin is None else origin.complete_to_ns,
+            behind=child.behind,
+            feature_level=0 if hello is None else hello.feature_level,
+            topology_hash="" if hello is None else hello.topology_hash,
+            refused=child.refused + mirror.refused,
+            trouble=child.trouble,
+        )

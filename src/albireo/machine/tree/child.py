@@ -1,0 +1,291 @@
+"""Child: a node directly below, followed on the links that it dialled.
+
+    its hello, each second, on both of its links --> asked whether it acts, for a pair has two members --> chosen
+    chosen --> on the one link its state, and that of each node below it, into mirrors
+           --> on the other link its log, into envelopes, while this node serves
+
+State never waits behind the log, because each has a link of its own. A child of which nothing is heard for `UNHEARD_NS`
+is unreachable: its items are stale, and its log goes on where it stopped once it is back.
+
+Not decided here: what is taken of a log (copier.py), what is shown (mirror.py).
+Spec: design/tree.md, Links.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from albireo.codec.errors import DecodeError
+from albireo.codec.message import (
+    AnyMessage,
+    ChildHello,
+    FeedAlive,
+    FeedAnswer,
+    FeedData,
+    FeedState,
+    RoleAsked,
+    RoleTold,
+)
+from albireo.machine.feed.follower import (
+    CutBack,
+    Deliver,
+    Digested,
+    Effect,
+    Follower,
+    FollowerConfig,
+    LinkDown,
+    LinkUp,
+    MadeDurable,
+    Noted,
+    Received,
+    TakeSnapshot,
+    TellLeader,
+)
+from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.producer.seeking import AskRole, Chose, LineDown, LineUp, RoleHeard, SeekConfig, Seeker
+from albireo.machine.producer.seeking import Effect as SeekerEffect
+from albireo.machine.tree.copier import Copier
+from albireo.machine.tree.mirror import Mirror
+from albireo.model.instant import SECOND, Instant, TimePassed, soonest
+from albireo.model.position import Position
+
+UNHEARD_NS: Final = 3 * SECOND
+"""Silence of a child's link after which it counts no more; a child says hello each second."""
+
+Raw = Sequence[bytes | memoryview]
+
+
+class ChildConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """One child, from the topology."""
+
+    node: str
+    places: tuple[str, ...]
+    """Names of its members' keys by index; one name for a node that stands alone."""
+    nodes: tuple[str, ...] = ()
+    """Nodes further below it."""
+
+    @property
+    def all_nodes(self) -> tuple[str, ...]:
+        """The child and the nodes below it."""
+        return (self.node, *self.nodes)
+
+
+class ChildLine(msgspec.Struct):
+    """One of the links that a child dialled."""
+
+    member: int
+    is_bulk: bool
+    heard_at: Instant
+
+
+class Child:
+    """The machine of one child; lives as long as a tenure."""
+
+    def __init__(self, config: ChildConfig, own_node: str, mirrors: Mapping[str, Mirror], copier: Copier) -> None:
+        """
+        Args:
+            mirrors: of the child and of the nodes below it, the child's first.
+        """
+        self.config = config
+        self.hello: ChildHello | None = None
+        """Its last hello; None: none came in this tenure."""
+        self.refused = 0
+        """Number of deliveries that were not taken whole."""
+        self.trouble = ""
+        """Last reason why its log could not be followed; empty: it is."""
+        self._own_node = own_node
+        self._mirrors = list(mirrors.values())
+        self._copier = copier
+        self._lines: dict[bytes, ChildLine] = {}
+        self._seeker = Seeker(SeekConfig(), Instant(0))
+        self._states = [
+            Follower(
+                FollowerConfig(name=own_node, mode="state", of="" if node == config.node else node, channel=channel)
+            )
+            for channel, node in enumerate(mirrors)
+        ]
+        self._log: Follower | None = None
+        self._is_log_wanted = False
+        self._under_way: deque[tuple[int, Position]] = deque()
+        """Own sequence behind each delivery of the log, and the delivery's last position."""
+
+    @property
+    def behind(self) -> int:
+        """Number of records that the child has committed and this node has not taken; -1: not known."""
+        return -1 if self._log is None else max(0, self._log.committed.sequence - self._log.position.sequence)
+
+    def knows(self, sender: bytes) -> bool:
+        return sender in self._lines
+
+    def deadline(self) -> Instant | None:
+        """When `time_passed` is due."""
+        if not self._lines:
+            return None
+        silent = min(one.heard_at for one in self._lines.values()) + UNHEARD_NS
+        return soonest(Instant(silent), self._seeker.deadline(), *(one.deadline() for one in self._followers()))
+
+    def _followers(self) -> list[Follower]:
+        return self._states if self._log is None else [*self._states, self._log]
+
+    def _line_to(self, member: int, *, is_bulk: bool) -> bytes | None:
+        found = (to for to, one in self._lines.items() if (one.member, one.is_bulk) == (member, is_bulk))
+        return next(found, None)
+
+    def _chosen(self, *, is_bulk: bool) -> bytes | None:
+        """The line to the member that acts; None: none is known to."""
+        chosen = self._seeker.chosen
+        return None if chosen is None else self._line_to(chosen, is_bulk=is_bulk)
+
+    def said_hello(self, sender: bytes, hello: ChildHello, moment: Moment, turn: Turn) -> None:
+        is_new_log = self.hello is not None and hello.log_id != self.hello.log_id
+        self.hello = hello
+        known = self._lines.get(sender)
+        if known is not None:
+            known.heard_at = moment.now
+        else:
+            before = self._line_to(hello.member, is_bulk=hello.is_bulk)
+            if before is not None:
+                del self._lines[before]
+            self._lines[sender] = ChildLine(hello.member, hello.is_bulk, moment.now)
+            if not hello.is_bulk:
+                self._sought(self._seeker.step(LineUp(hello.member), moment.now), moment, turn)
+        if known is None or is_new_log or (self._log is None and self._is_log_wanted):
+            self._follow_log(moment, turn)
+
+    def follow_log(self, moment: Moment, turn: Turn) -> None:
+        """Follow the log from now on, whenever the child is there: this node serves."""
+        self._is_log_wanted = True
+        self._follow_log(moment, turn)
+
+    def leave_log(self) -> None:
+        """Follow the log no more, until `follow_log`: what it gives could not be recorded."""
+        self._is_log_wanted = False
+        self._log = None
+        self._under_way.clear()
+
+    def _follow_log(self, moment: Moment, turn: Turn) -> None:
+        """Follow the log from the end of the copy, or wait for the link to be there."""
+        if not self._is_log_wanted or self.hello is None or self._chosen(is_bulk=True) is None:
+            return
+        log_id = self.hello.log_id
+        self._log = Follower(FollowerConfig(name=self._own_node, is_named=True), self._copier.end_of(log_id), log_id)
+        self._log.history = self._copier.epochs_of(log_id)
+        self._under_way.clear()
+        self._followed(self._log, self._log.step(LinkUp(), moment.now), (), moment, turn)
+
+    def heard(self, sender: bytes, message: AnyMessage, raw: Raw, moment: Moment, turn: Turn) -> None:
+        """Take what the child says on a link on which it said hello."""
+        line = self._lines[sender]
+        line.heard_at = moment.now
+        match message:
+            case RoleTold():
+                self._sought(self._seeker.step(RoleHeard(line.member, message), moment.now), moment, turn)
+            case FeedAnswer() | FeedData() | FeedState() | FeedAlive() if sender == self._chosen(is_bulk=line.is_bulk):
+                channel = message.channel
+                follower = self._log if line.is_bulk else self._states[channel] if channel < len(self._states) else None
+                if follower is not None:
+                    size_bytes = sum(len(part) for part in raw)
+                    self._followed(
+                        follower, follower.step(Received(message, size_bytes), moment.now), raw, moment, turn
+                    )
+            case _:
+                pass  # Of a member that does not act any more, or under way since before.
+
+    def committed(self, sequence: int, moment: Moment, turn: Turn) -> None:
+        """The own log is committed up to `sequence`: what lies there of the child is durable."""
+        last: Position | None = None
+        while self._under_way and self._under_way[0][0] <= sequence:
+            last = self._under_way.popleft()[1]
+        if last is not None and self._log is not None:
+            for event in (MadeDurable(last), Digested(last)):
+                self._followed(self._log, self._log.step(event, moment.now), (), moment, turn)
+
+    def time_passed(self, moment: Moment, turn: Turn) -> None:
+        now = moment.now
+        for sender in [to for to, one in self._lines.items() if now - one.heard_at >= UNHEARD_NS]:
+            self.lost(sender, moment, turn)
+        self._sought(self._seeker.step(TimePassed(), now), moment, turn)
+        for follower in self._followers():
+            self._followed(follower, follower.step(TimePassed(), now), (), moment, turn)
+
+    def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
+        """A link of the child has ended, or is silent."""
+        line = self._lines.pop(sender)
+        if line.is_bulk:
+            if self._log is not None and line.member == self._seeker.chosen:
+                self._log.step(LinkDown(), moment.now)
+            return
+        self._sought(self._seeker.step(LineDown(line.member), moment.now), moment, turn)
+
+    def _sought(self, effects: Sequence[SeekerEffect], moment: Moment, turn: Turn) -> None:
+        for effect in effects:
+            match effect:
+                case AskRole(member):
+                    to = self._line_to(member, is_bulk=False)
+                    if to is not None:
+                        turn.send(to, RoleAsked(adapter=self._own_node))
+                case Chose(None):
+                    self._stop(moment)
+                case Chose():
+                    for follower in self._states:
+                        self._followed(follower, follower.step(LinkUp(), moment.now), (), moment, turn)
+                    self._follow_log(moment, turn)
+
+    def _stop(self, moment: Moment) -> None:
+        """Nobody of the child is known to act: it counts as unreachable until somebody does."""
+        for follower, mirror in zip(self._states, self._mirrors, strict=True):
+            follower.step(LinkDown(), moment.now)
+            mirror.unheard(moment.wall)
+        if self._log is not None:
+            self._log.step(LinkDown(), moment.now)
+
+    def _followed(self, follower: Follower, effects: Sequence[Effect], raw: Raw, moment: Moment, turn: Turn) -> None:
+        is_log = follower is self._log
+        for effect in effects:
+            match effect:
+                case TellLeader(message):
+                    to = self._chosen(is_bulk=is_log)
+                    if to is not None:
+                        turn.send(to, message)
+                case Deliver(FeedState() as state):
+                    self._take_state(follower, state, raw, moment, turn)
+                case Deliver(FeedData() as data):
+                    self._take_log(data, raw, moment, turn)
+                case CutBack(position, _):
+                    self._copier.forked(follower.log_id, position, turn)
+                    turn.note("error", "child_log_went_another_way", node=self.config.node, at=str(position))
+                case TakeSnapshot(position) if is_log:
+                    turn.note("error", "child_log_pruned", node=self.config.node, pruned_to=str(position))
+                case Noted(event="refused" | "behind" as event, detail=detail):
+                    self.trouble = f"{event}: {detail}"
+                    turn.note("limited", "child_not_followed", key=self.config.node, node=self.config.node, why=detail)
+                case _:
+                    pass
+
+    def _take_state(self, follower: Follower, state: FeedState, raw: Raw, moment: Moment, turn: Turn) -> None:
+        mirror = self._mirrors[follower.config.channel]
+        try:
+            mirror.take(state, raw)
+        except DecodeError as error:
+            self._refuse(f"state: {error}", turn)
+            self._followed(follower, follower.step(LinkUp(), moment.now), (), moment, turn)
+            return
+        self._followed(follower, follower.step(Digested(state.position), moment.now), (), moment, turn)
+
+    def _take_log(self, data: FeedData, raw: Raw, moment: Moment, turn: Turn) -> None:
+        assert self._log is not None
+        log_id = self._log.log_id
+        faults = [fault for part in raw if (fault := self._copier.take(self.config.node, log_id, part, turn))]
+        if faults:
+            self._refuse(faults[0], turn)
+            self._follow_log(moment, turn)
+            return
+        self.trouble = ""
+        self._under_way.append((turn.end, data.last))
+
+    def _refuse(self, why: str, turn: Turn) -> None:
+        self.refused += 1
+        self.trouble = why
+        turn.note("limited", "child_refused", key=self.config.node, node=self.config.node, why=why)

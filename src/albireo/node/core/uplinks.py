@@ -1,0 +1,104 @@
+"""Uplinks: this node dials its parent, says hello each second, and is followed on the links that it dialled.
+
+Two links go to each member of the parent: one for the log, which may be full, and one for all that must not wait. The
+parent speaks on them as any follower does, so CORE's feeds serve it like the others. Sites are often behind firewalls
+that let nobody in.
+
+Spec: design/tree.md, Links.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from albireo.codec.message import ChildHello
+from albireo.codec.principal import Audience, KeyedEnd
+from albireo.model.instant import SECOND, Instant
+from albireo.runtime import ActorContext, Keys, Link
+from albireo.runtime.errors import EndpointRefused
+from albireo.runtime.link.dialing import TCP_LIMITS
+
+HELLO_NS: Final = SECOND
+"""Time between two hellos."""
+SILENCE_MS: Final = 10_000
+"""Silence of the parent after which a link is dialled anew; a parent that is there says something each second."""
+
+
+class UplinkArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of the links to the node above, from boot."""
+
+    parent: str
+    """Id of the node above."""
+    endpoints: dict[str, str]
+    """Endpoint of each of its members, by the name of its place."""
+    keys: str = ""
+    """Directory of the CURVE keys; empty: none."""
+    topology_hash: str = ""
+    member: int = 0
+    """Index of this member."""
+
+
+class Uplinks:
+    """The links of one run of CORE."""
+
+    def __init__(self, actor: ActorContext, arguments: UplinkArguments, hello: Callable[[], ChildHello]) -> None:
+        """`hello`: gives the hello of this moment, to be said on the link that must not wait."""
+        self.why_not = ""
+        """Reason why the parent is not dialled; empty: it is."""
+        self._hello = hello
+        self._say_at = Instant(0)
+        self._is_bulk: dict[Link, bool] = {}
+        keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
+        hears = Audience(KeyedEnd.TO_PARENT, parents=frozenset(arguments.endpoints)).hears
+        limits = msgspec.structs.replace(TCP_LIMITS, silence_ms=SILENCE_MS)
+        for index, (place, endpoint) in enumerate(arguments.endpoints.items()):
+            for is_bulk in (False, True):
+                name = f"parent.{index}" + (".log" if is_bulk else "")
+                try:
+                    link = actor.connect_tcp(name, endpoint, keys, limits, place, hears)
+                except EndpointRefused as error:  # This node lives on without its parent.
+                    self.why_not = str(error)
+                    actor.log.error("parent_not_dialled", endpoint=endpoint, reason=self.why_not)
+                    continue
+                self._is_bulk[link] = is_bulk
+                link.on_connection = partial(self._connected, link)
+
+    def __contains__(self, link: Link) -> bool:
+        return link in self._is_bulk
+
+    def ticked(self, now: Instant) -> None:
+        if now >= self._say_at:
+            self._say_at = Instant(now + HELLO_NS)
+            for link in self._is_bulk:
+                self._say(link)
+
+    def _connected(self, link: Link, is_up: bool) -> None:  # A callback of the link.
+        if is_up:
+            self._say(link)
+
+    def _say(self, link: Link) -> None:
+        hello = self._hello()
+        link.send(msgspec.structs.replace(hello, is_bulk=True) if self._is_bulk[link] else hello)
+
+    def deadline(self) -> Instant | None:
+        return self._say_at if self._is_bulk else None
+
+    def close(self) -> None:
+        for link in self._is_bulk:
+            link.close(TCP_LIMITS.linger_ms)
+
+
+class NoUplinks:
+    """Stands for the links of a node that has no parent."""
+
+    def __contains__(self, link: Link) -> bool:
+        return False
+
+    def ticked(self, now: Instant) -> None: ...
+
+    def deadline(self) -> None: ...
+
+    def close(self) -> None: ...

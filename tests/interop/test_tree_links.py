@@ -1,0 +1,258 @@
+"""A site under its parent: what it records is seen above, at once as state and for good in envelopes."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from albireo.client import connect
+from albireo.codec.envelope import open_envelope
+from albireo.codec.frame import Frame, encode, frames
+from albireo.codec.record import Kind
+from albireo.log.log import Log
+from albireo.model import quality as q
+from albireo.model.item import DataItem
+from albireo.model.value import ValueType
+from albireo.node.core.actor import Core
+from albireo.node.core.housekeeping import Retention
+from albireo.node.history.actor import Historian
+from tests.parts.core_pair import aside
+from tests.parts.lone import Program, asked_until
+from tests.parts.tree import TreeNode, only, tree_of
+from tests.parts.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.slow
+
+ROOT, NORTH, PUMP = "root", "root/north", "root/north/pump"
+ROWS = [(0, 1_000 * n, float(n), q.GOOD) for n in range(1, 301)]
+
+
+def read(program: Program, node: str, value: float) -> Any:
+    """The reading of the item of a node below, once it has this value."""
+    return asked_until(
+        program, lambda found: any(one["value"] == value for one in found), "read", node=node, names=(f"{node}:co",)
+    )[0]
+
+
+def item_of(number: int) -> DataItem:
+    return DataItem(name=f"co_{number}", value_type=ValueType.FLOAT64)
+
+
+def sequence_of(row: Any) -> int:
+    return int(row["position"].partition(":")[2] or 0)
+
+
+def has_all(program: Program, node: str) -> Any:
+    """The row of the node once nothing of it is missing above."""
+    return only(asked_until(program, lambda rows: only(rows, node)["behind"] == 0, "tree"), node)
+
+
+def copied(log: Log, log_id: bytes) -> bytes:
+    """The frames of another log that lie in this one, as they are inside."""
+    found = [Frame(*one) for one in frames(log.read_appended(0, 1 << 24))]
+    within = [one for frame in found if frame.header.kind == Kind.ENVELOPE for one in open_envelope(*frame_of(frame))]
+    return b"".join(encode(Frame(header, bytes(body))) for header, body in within if header.log_id == log_id)
+
+
+def frame_of(frame: Frame) -> tuple[Any, Any]:
+    return frame.header, frame.body
+
+
+def test_a_site_is_seen_above_at_once_and_copied_for_good(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+
+    def story_of(root: TreeNode, north: TreeNode) -> tuple[Any, Any, Any]:
+        north.produce(ROWS)
+        with root.program() as program:
+            reading = read(program, NORTH, 300.0)
+            seen = has_all(program, NORTH)
+            items = program.result("items", node=NORTH)
+        return reading, seen, items
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up() as root, nodes[NORTH].core_up() as north:
+            reading, seen, items = await aside(partial(story_of, nodes[ROOT], nodes[NORTH]))
+            assert (reading["name"], reading["quality"]) == ("root/north:co", q.GOOD)
+            assert seen["stale_since_ns"] is None
+            assert seen["complete_to_ns"] > 0
+            assert "root/north:co" in {f"{one['node']}:{one['item']['name']}" for one in items}
+            assert len(root.root.folds.dim) == len([one for one in root.root.folds.dim if one.node == ROOT])
+            own = north.log.read_appended(0, 1 << 24)
+            there = copied(root.log, north.log.log_id)
+            assert len(there) > 10_000
+            assert own[: len(there)] == there, "the copy is not a prefix of the site's log, byte for byte"
+
+    asyncio.run(story())
+
+
+def test_a_site_two_levels_down_is_seen_and_copied_under_its_own_name(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
+
+    def story_of() -> Any:
+        nodes[PUMP].produce(ROWS)
+        nodes[NORTH].produce([(0, 7, 0.5, q.GOOD)])
+        with nodes[ROOT].program() as program:
+            assert read(program, PUMP, 300.0)["name"] == "root/north/pump:co"
+            assert read(program, NORTH, 0.5)["name"] == "root/north:co"
+            return asked_until(program, lambda rows: sequence_of(only(rows, PUMP)) > 300, "tree")
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up() as root, nodes[NORTH].core_up() as north, nodes[PUMP].core_up() as pump:
+            rows = await aside(story_of)
+            assert [one["node"] for one in rows] == [NORTH, PUMP]
+            for one in (north, pump):
+                there, own = copied(root.log, one.log.log_id), own_frames(one.log)
+                assert len(there) > 3_000
+                assert own[: len(there)] == there, f"the copy of {one.root.config.node} is no prefix of its own frames"
+
+    asyncio.run(story())
+
+
+def own_frames(log: Log) -> bytes:
+    """The frames of a log but for its envelopes."""
+    found = [Frame(*one) for one in frames(log.read_appended(0, 1 << 24))]
+    return b"".join(encode(Frame(one.header, bytes(one.body))) for one in found if one.header.kind != Kind.ENVELOPE)
+
+
+def test_whoever_restarts_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+    root, north = nodes[ROOT], nodes[NORTH]
+
+    def recorded(at: int) -> None:
+        north.produce([(0, at + row[1], row[2], q.GOOD) for row in ROWS], producer=f"boiler{at}", items=[item_of(at)])
+
+    def caught_up() -> Any:
+        with root.program() as program:
+            return has_all(program, NORTH)
+
+    async def story() -> None:
+        async with north.core_up() as site:
+            for at in range(3):
+                async with root.core_up() as above:
+                    await aside(partial(recorded, at))
+                    seen = await aside(caught_up)
+                await aside(partial(recorded, 10 + at))
+                assert seen["refused"] == 0
+            async with root.core_up() as above:
+                await aside(caught_up)
+                there, own = copied(above.log, site.log.log_id), own_frames(site.log)
+                assert own[: len(there)] == there
+                assert len(there) > 6 * 300 * 28
+        async with north.core_up() as site, root.core_up() as above:
+            await aside(partial(recorded, 20))
+            await aside(caught_up)
+            there, own = copied(above.log, site.log.log_id), own_frames(site.log)
+            assert own[: len(there)] == there
+
+    asyncio.run(story())
+
+
+def test_items_of_a_site_that_is_gone_stay_and_do_not_look_live(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+    root, north = nodes[ROOT], nodes[NORTH]
+
+    def recorded() -> None:
+        north.produce(ROWS)
+        with root.program() as program:
+            read(program, NORTH, 300.0)
+            has_all(program, NORTH)
+
+    def stale(quality: int, value: float | None) -> Any:
+        with root.program() as program:
+            wanted = {"node": NORTH, "names": ("co",)}
+            asked_until(program, lambda found: [one["quality"] for one in found] == [quality], "read", **wanted)
+            assert program.result("read", **wanted)[0]["value"] == value
+            return only(program.result("tree"), NORTH)
+
+    async def story() -> None:
+        async with root.core_up():
+            async with north.core_up():
+                await aside(recorded)
+            seen = await aside(partial(stale, q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE, 300.0))
+            assert seen["stale_since_ns"] > 0
+        async with root.core_up():
+            seen = await aside(partial(stale, q.BAD_WAITING_FOR_INITIAL_DATA, None))
+            assert seen["stale_since_ns"] == 0
+            async with north.core_up():
+                await aside(partial(stale, q.GOOD, 300.0))
+
+    asyncio.run(story())
+
+
+def test_a_client_reads_and_watches_nodes_below_by_their_names(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
+
+    def story_of() -> None:
+        for number, node in enumerate(nodes.values()):
+            node.produce([(0, 5, float(number), q.GOOD)])
+        with nodes[ROOT].program() as program:
+            read(program, NORTH, 1.0)
+            read(program, PUMP, 2.0)
+        with connect(nodes[ROOT].endpoint) as client:
+            names = ["root/north/pump:co", "root:co", "north:co"]
+            assert [one.value for one in client.read(names)] == [2.0, 0.0, 1.0]
+            assert {one.name for one in client.items("*:co")} == {"root:co", "root/north:co", "root/north/pump:co"}
+            assert "root/north/pump:core/turn_ms" in {one.name for one in client.items("pump:*")}
+            changes = client.watch(["north:co", "pump:co"], timeout_s=PATIENCE_S)
+            first = next(changes)
+            assert first.is_whole
+            assert {one.name: one.value for one in first.readings} == {"root/north:co": 1.0, "root/north/pump:co": 2.0}
+            nodes[PUMP].produce([(0, 6, 2.5, q.GOOD)], producer="boiler")
+            seen = next(change for change in changes if change.readings)
+            assert [(one.name, one.value) for one in seen.readings] == [("root/north/pump:co", 2.5)]
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
+            await aside(story_of)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("limit", [None, {"hold_bytes": 1 << 20}, {"hold_days": 0.0}], ids=["within", "size", "age"])
+def test_records_stay_for_the_parent_up_to_the_limits(tmp_path: Path, limit: dict[str, Any] | None) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+    root, north = nodes[ROOT], nodes[NORTH]
+    retention = Retention(keep_h=0.0, snapshot_every_s=1, parent=ROOT, **(limit or {}))
+    north.arguments = msgspec.structs.replace(north.arguments, retention=retention)
+
+    def recorded() -> None:
+        for at in range(10):
+            rows = [(0, 100_000 * at + n, float(n), q.GOOD) for n in range(10_000)]
+            north.produce(rows, producer=f"boiler{at}", items=[item_of(at)])
+
+    async def let_go(site: Core, historian: Historian, *followers: str) -> int:
+        """Have the followers acknowledge all, a snapshot saved, and what may go go; the first record then."""
+        end = site.log.committed.sequence
+        while historian._store.manifest.position.sequence < end:
+            await asyncio.to_thread(lambda: only_status(north))
+            if not historian._pace.is_sealing:
+                historian._seal()
+            await historian._until_idle()
+        await site._house._save_snapshot()
+        while any(site.root.feeds.leader.wanted_from(one) < end for one in followers):
+            await asyncio.to_thread(lambda: only_status(north))
+        site._house._prune(site.log.stats().size_bytes)
+        return site.log.begin_sequence
+
+    async def story() -> None:
+        async with north.core_up() as site, north.history_up() as historian:
+            await aside(recorded)
+            held = await let_go(site, historian, "history")
+            assert (held == 1) is (limit is None)
+            if limit is None:
+                async with root.core_up():
+                    await aside(partial(caught_up, root))
+                    assert await let_go(site, historian, "history", ROOT) > 1, "the parent has them, and they stay"
+
+    def caught_up(above: TreeNode) -> None:
+        with above.program() as program:
+            has_all(program, NORTH)
+
+    def only_status(node: TreeNode) -> None:
+        with node.program() as program:
+            program.result("status")
+
+    asyncio.run(story())
