@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from albireo.codec.frame import Frame
-from albireo.codec.history import MANIFEST_NAME
+from albireo.codec.history import MANIFEST_NAME, BelowFolder
 from albireo.codec.record import OriginForked, Stream
 from albireo.log.files import FileSystem
 from albireo.model.instant import Instant, WallTime
 from albireo.model.value import Value
-from albireo.node.history.below.folders import BelowFolder
 from albireo.node.history.below.origin import OriginHistory
 from albireo.node.history.below.origins import HistoryBelow
 from albireo.node.history.files.store import HistoryStore, read_manifest
@@ -70,6 +69,7 @@ class Historian:
         journal = Journal("history", lambda _: True, lambda: WallTime(0), lambda: Instant(0))
         self.below = HistoryBelow(data, journal, files)
         self.below.open(self.store.manifest)
+        self.below.remove_leftovers()
         self.taken = min(self.store.manifest.position, self.below.refill_from or self.store.manifest.position)
 
     def take(self, log: MemoryLog, upto: int | None = None) -> None:

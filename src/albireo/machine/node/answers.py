@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.pieces import InPieces, NoCursor
-from albireo.codec.record import AccessGranted, Audited, OriginDeclared, Stream
+from albireo.codec.record import AccessGranted, Audited, Stream
 from albireo.machine.access.changes import AccessChanges, ChangeRefusal, GrantAsked, RevokeAsked
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.refusals import refusal_of
@@ -208,9 +208,7 @@ class Answers:
         self._say_rows(question, [dim.reading_at(one) for one in index if one is not None], following, turn)
 
     def _origins(self, question: Question, _: Nothing, turn: Turn) -> None:
-        origins = self._root.folds.origins
-        told = [OriginDeclared(index=one.index, node=one.node, origin_log=one.log_id) for one in origins]
-        self._say(question, told, turn)
+        self._say(question, self._root.folds.origins.declared, turn)
 
     def _write(self, question: Question, asked: WriteAsked, turn: Turn) -> None:
         root = self._root

@@ -127,6 +127,7 @@ class Historian:
         self._asked = actor.bind("history")
         self._core = actor.connect("core")
         self._threads = HistoryThreads(actor)
+        self._threads.write(self._below.remove_leftovers, lambda _: None)
         self._answers = HistoryAnswers(self._store, self._hot, self._below, self._threads)
         self._merges = Merges(actor, self._stores, self._threads, self._idle.set)
         self._copies = Copies(

@@ -8,7 +8,7 @@ import pytest
 
 from albireo.codec.envelope import encode_envelope
 from albireo.codec.frame import Origin, encode
-from albireo.codec.history import MANIFEST_NAME, FileKind
+from albireo.codec.history import MANIFEST_NAME, BelowFolder, FileKind
 from albireo.codec.record import ItemDeclared, Kind, OriginDeclared, Stream
 from albireo.machine.history.sealing import SealPaceConfig
 from albireo.machine.tree.origins import ORIGINS_MAX
@@ -16,7 +16,7 @@ from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.actor import Historian, HistoryArguments
-from albireo.node.history.below.folders import BelowFolder, folders_below, root_of
+from albireo.node.history.below.folders import folders_below, root_of
 from albireo.node.history.below.origin import OriginHistory
 from albireo.node.history.errors import UnknownNode
 from albireo.node.history.files.store import HistoryStore, read_manifest
@@ -332,6 +332,19 @@ def test_the_manifest_of_an_own_history_is_as_it_was(tmp_path: Path) -> None:
     assert below["enclosed"] == {"log_id": log.log_id.hex(), "index": 1, "upto": [1, log.end], "refill_to": [0, 0]}
     assert (below["node"], below["log_id"]) == ("root/north", north.log.log_id.hex())
     assert below["history"] == [[1, 1, 0]]
+
+
+@in_a_loop
+async def test_a_start_removes_what_unfinished_work_left_below(tmp_path: Path) -> None:
+    log, north, south = filled()
+    life = Life(tmp_path)
+    life.take(log)
+    life.seal()
+    left = tmp_path / north.folder.path / "samples" / "left.parquet"
+    left.write_bytes(b"")
+    async with running(LogServer(log), tmp_path), running(history(), tmp_path):
+        await until(lambda: not left.exists())
+    is_whole(tmp_path, log, [north, south])
 
 
 def test_a_start_of_the_own_history_touches_nothing_below(tmp_path: Path) -> None:

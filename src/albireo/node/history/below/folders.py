@@ -13,26 +13,12 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.history import Enclosed, is_node
+from albireo.codec.history import BELOW, BelowFolder, Enclosed, is_node
 from albireo.model.topology import NODE_ID_PATTERN
 from albireo.node.history.errors import QueryRefused, UnknownNode
 from albireo.node.history.files.store import FOLDER, read_manifest
 
-BELOW: Final = "history-below"
 _LOG_ID_BYTES: Final = 16
-_NAME: Final = re.compile(r"(?P<node>[a-z][a-z0-9_~\-]*)-(?P<log_id>[0-9a-f]{32})")
-
-
-class BelowFolder(msgspec.Struct, frozen=True):
-    """Folder of the history of one origin."""
-
-    node: str
-    log_id: bytes
-
-    @property
-    def path(self) -> str:
-        """Relative to the data directory."""
-        return f"{BELOW}/{self.node.replace('/', '~')}-{self.log_id.hex()}"
 
 
 def is_folder_of(node: str, log_id: bytes) -> bool:
@@ -46,8 +32,7 @@ def folders_below(data: Path) -> list[BelowFolder]:
         names = sorted(path.name for path in (data / BELOW).iterdir())
     except FileNotFoundError:
         return []
-    found = (_NAME.fullmatch(name) for name in names)
-    return [BelowFolder(one["node"].replace("~", "/"), bytes.fromhex(one["log_id"])) for one in found if one]
+    return [one for one in map(BelowFolder.of_name, names) if one is not None]
 
 
 def root_of(data: Path, node: str) -> Path:

@@ -12,10 +12,9 @@ from typing import Final
 import msgspec
 
 from albireo.codec.frame import FrameHeader
-from albireo.codec.history import Enclosed, FileKind, Manifest
+from albireo.codec.history import BelowFolder, Enclosed, FileKind, Manifest
 from albireo.machine.history.declared import Row
 from albireo.model.position import BEGINNING, EPOCHS_MAX, EpochEntry, Position
-from albireo.node.history.below.folders import BelowFolder
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.hot import HotContent, HotTail
 

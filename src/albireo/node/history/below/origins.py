@@ -18,13 +18,13 @@ import msgspec
 from albireo.codec.envelope import open_envelope
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
-from albireo.codec.history import Manifest
+from albireo.codec.history import BelowFolder, Manifest
 from albireo.codec.record import Kind, OriginDeclared, OriginForked, Stream, decode_records
 from albireo.log.files import FileSystem, OsFileSystem
 from albireo.machine.history.declared import Row
 from albireo.machine.tree.origins import ORIGINS_MAX
 from albireo.model.position import Position
-from albireo.node.history.below.folders import BelowFolder, age_of, folders_below, is_folder_of
+from albireo.node.history.below.folders import age_of, folders_below, is_folder_of
 from albireo.node.history.below.origin import OriginHistory, OriginSeal
 from albireo.node.history.files.store import HistoryStore, OpenReport
 from albireo.runtime import Journal
@@ -59,6 +59,7 @@ class HistoryBelow:
         self._log = log
         self._files = files or OsFileSystem()
         self._by_log: dict[bytes, OriginHistory] = {}
+        self._opened: tuple[HistoryStore, ...] = ()
         self._wanted: set[bytes] = set()
         """Logs for whose node CORE is asked."""
         self._unknown: set[bytes] = set()
@@ -67,17 +68,25 @@ class HistoryBelow:
         """Number of envelopes that could not be taken, and of declarations that were refused."""
 
     def open(self, own: Manifest) -> None:
-        """Open the histories that are there.
+        """Open the histories that are there; `remove_leftovers` comes next.
 
         Raises:
             OSError: of the disk.
         """
+        opened: list[HistoryStore] = []
         for folder in folders_below(self._data):
-            store, report = HistoryStore.open(self._data, folder.node, self._files, folder.path)
+            store, report = HistoryStore.open(self._data, folder.node, self._files, folder.path, with_leftovers=True)
             origin = self._by_log[folder.log_id] = OriginHistory(folder, store)
+            opened.append(store)
             self._note(folder, report)
             if report.problem:
                 origin.refill(own.position)
+        self._opened = tuple(opened)
+
+    def remove_leftovers(self) -> None:
+        """Remove the files of unfinished work, in a thread: with years of days it takes a while."""
+        for store in self._opened:
+            store.remove_leftovers()
 
     def _note(self, folder: BelowFolder, report: OpenReport) -> None:
         if report.quarantine:
