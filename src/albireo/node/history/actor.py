@@ -246,8 +246,9 @@ class Historian:
                 self._take(letter)
             case TakeSnapshot(position=position):
                 self._actor.log.error("history_fell_behind", pruned_to=str(position), had=str(self._taken))
-                self._below.fell_behind()
-                if position.sequence > self._hot.position.sequence:
+                is_refill = position.sequence <= self._hot.position.sequence
+                self._below.fell_behind(is_refill=is_refill)
+                if not is_refill:
                     self._lost_to = position.sequence
                     self._ask_items()  # The declarations of items may have been pruned too.
             case CutBack(position=position):

@@ -236,6 +236,27 @@ async def test_envelopes_that_were_pruned_leave_a_gap_in_the_history_of_their_or
 
 
 @in_a_loop
+async def test_a_lost_manifest_that_the_log_can_not_refill_leaves_a_gap_there_only(tmp_path: Path) -> None:
+    log, north, south = filled()
+    server = LogServer(log)
+    async with running(server, tmp_path):
+        for life in range(2):
+            async with running(history(), tmp_path):
+                await server.until_taken()
+            for site in (north, south):
+                site.log.end += life  # Records of other streams, which are not followed, lie between.
+                site.log.samples(rows(5, 100), DAY_ZERO)
+                site.send(log, site.pending())
+        damage_newest(tmp_path, north)
+        server.first_sequence = log.end - 1
+        async with running(history(), tmp_path):
+            await server.until_taken()
+    holes = [read_manifest(tmp_path / site.folder.path).holes for site in (north, south)]
+    assert [[(one.first_sequence, one.last_sequence) for one in some] for some in holes] == [[(22, 27)], []]
+    assert read_manifest(tmp_path / "history").holes == ()
+
+
+@in_a_loop
 async def test_another_log_above_begins_anew_and_doubles_nothing(tmp_path: Path) -> None:
     """The parent lost its log and its history; what lies below is kept, and the places in the old log mean nothing."""
     log, north, south = filled()

@@ -206,10 +206,14 @@ class HistoryBelow:
         known = (one for one in self if (one.enclosed.log_id, one.enclosed.index) == (log_id.hex(), index))
         return next(known, None)
 
-    def fell_behind(self) -> None:
-        """Take note that the own log let go of records before they were taken."""
+    def fell_behind(self, *, is_refill: bool) -> None:
+        """Take note that the own log let go of records before they were taken.
+
+        Args:
+            is_refill: all were taken before, and were to be taken again for those that lost a manifest.
+        """
         for one in self:
-            one.may_lack = True
+            one.may_lack |= one.lacks or not is_refill
 
     def begin_seal(self, taken_to: Position) -> BelowSeal:
         """`taken_to`: last record of the own log that was looked at."""
