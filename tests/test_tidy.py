@@ -22,7 +22,7 @@ FLOORS = (
     ("machine", "log"),
     ("runtime",),
     ("client", "field"),
-    ("node", "pipeline"),
+    ("node", "pipeline", "face"),
     ("sim",),
     ("plant",),
     ("drill",),
@@ -476,7 +476,7 @@ def test_the_index_of_decisions_names_each_once_under_its_title() -> None:
 
 
 CITED = re.compile(
-    r"(?<![\w/.-])((?:docs|design|tests|src|bench|machine|codec|model|log|runtime|client|field|node|pipeline|sim|plant|drill|cli)(?:/[\w.-]+)+\.(?:md|py|json|st|csv|toml))\b"
+    r"(?<![\w/.-])((?:docs|design|tests|src|bench|machine|codec|model|log|runtime|client|field|face|node|pipeline|sim|plant|drill|cli)(?:/[\w.-]+)+\.(?:md|py|json|st|csv|toml))\b"
 )
 DECISION = re.compile(r"\bADR-(\d{4})\b")
 

@@ -29,6 +29,17 @@ items = "t.csv"
 name = "p"
 kind = "k"
 url = "tcp://c:1"
+[[node.object]]
+name = "o"
+items = ["a", "[a-b]*"]
+[[node]]
+id = "root/n"
+uplink = { hold_days = 7, state = ["root/m"] }
+[[node]]
+id = "root/m"
+[[group]]
+label = "g"
+members = ["root/n", "root:o", "root:a*"]
 """
 TABLE = "name,adapter,x\na,p,1\n"
 KINDS = {"k": AdapterKind()}
@@ -38,6 +49,10 @@ json_like = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
+
+
+def test_the_good_file_is_good() -> None:
+    assert isinstance(load(GOOD), LoadedTopology)
 
 
 def load(text: str, table: str = TABLE) -> LoadedTopology | list[Mistake]:

@@ -11,8 +11,9 @@ from albireo.log import FileSystem, LogConfig
 from albireo.machine.pair import PairConfig
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
-from albireo.model.topology import LimitSettings
-from albireo.node.core.actor import Core, CoreArguments
+from albireo.model.settings import LimitSettings
+from albireo.node.core.actor import Core
+from albireo.node.core.arguments import CoreArguments
 from albireo.node.core.housekeeping import Retention
 from albireo.node.member.arguments import PairArguments
 from albireo.node.member.member import PairMembership

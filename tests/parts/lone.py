@@ -13,7 +13,8 @@ from albireo.model.access import AccessRole
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
-from albireo.node.core.actor import Core, CoreArguments
+from albireo.node.core.actor import Core
+from albireo.node.core.arguments import CoreArguments
 from albireo.node.core.door import DoorArguments
 from albireo.node.history.actor import Historian, HistoryArguments
 from albireo.runtime import Keys, SyncLink, running

@@ -19,5 +19,18 @@ def free_ports(count: int) -> list[int]:
     return kept.numbers
 
 
+def free_row(count: int) -> int:
+    """The first of some ports in a row, kept as those of `free_ports`."""
+    while True:
+        row = KeptPorts(1)
+        _kept.append(row)
+        try:
+            for number in range(row.numbers[0] + 1, row.numbers[0] + count):
+                row.keep(number)
+        except (OSError, OverflowError):
+            continue  # The next one is somebody's.
+        return row.numbers[0]
+
+
 def free_port() -> int:
     return free_ports(1)[0]

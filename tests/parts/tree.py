@@ -9,7 +9,8 @@ from albireo.log import LogConfig
 from albireo.machine.tree.child import ChildConfig
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
-from albireo.node.core.actor import Core, CoreArguments
+from albireo.node.core.actor import Core
+from albireo.node.core.arguments import CoreArguments
 from albireo.node.core.door import DoorArguments
 from albireo.node.core.uplinks import UplinkArguments
 from albireo.node.history.actor import Historian, HistoryArguments

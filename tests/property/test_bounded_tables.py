@@ -30,7 +30,7 @@ from albireo.machine.node.role import STANDING_BY_MAX
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND
 from albireo.model.position import Position
-from albireo.model.topology import LimitSettings
+from albireo.model.settings import LimitSettings
 from tests.unit.machine.node.test_root import World, append, hello
 
 pytestmark = pytest.mark.slow

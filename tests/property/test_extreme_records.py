@@ -43,6 +43,18 @@ from albireo.codec.record import (
     Record,
     Stream,
 )
+from albireo.codec.tree.records import (
+    LifeBegun,
+    LowTold,
+    MessageAccepted,
+    MessageDone,
+    MessageEnd,
+    MessageEnded,
+    MessageRefused,
+    MessageRequested,
+    MessageStopped,
+    OwnerHeard,
+)
 from albireo.machine.fold.folds import Folds
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
 from albireo.machine.history.trace import AggregateSettings
@@ -52,6 +64,7 @@ from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.samples import Column, SampleBatch, Strings
+from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.hot import HotTail
@@ -61,6 +74,9 @@ from tests.long_form import IS_LONG
 from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, fill, hot_of, stored
 from tests.unit.machine.node.test_root import World, hello
 
+LIFE = Life(1, 1)
+NAME = MessageName("root", "root/a", LIFE, 1)
+END = MessageEnd(outcome=MessageOutcome.VERIFIED, read_back=1, ended_ns=1)
 EXAMPLES: dict[type[Record], tuple[Stream, Record]] = {
     ItemDeclared: (
         Stream.STATE,
@@ -94,6 +110,18 @@ EXAMPLES: dict[type[Record], tuple[Stream, Record]] = {
     FeatureRaised: (Stream.CONTROL, FeatureRaised(level=2)),
     AccessGranted: (Stream.CONTROL, AccessGranted(principal="mes-1", role="operate", node="root")),
     AccessRevoked: (Stream.CONTROL, AccessRevoked(principal="mes-1", node="root")),
+    LifeBegun: (Stream.COMMAND, LifeBegun(life=LIFE, epoch=1)),
+    MessageRequested: (
+        Stream.COMMAND,
+        MessageRequested(name=NAME, guid="g", command_id="c", kind="write", body=b"1", expires_ms=1, requested_ns=1),
+    ),
+    MessageStopped: (Stream.COMMAND, MessageStopped(name=NAME, cause=AddCause.TIME_LIMIT_OVER)),
+    MessageEnded: (Stream.COMMAND, MessageEnded(name=NAME, guid="g", end=END)),
+    OwnerHeard: (Stream.COMMAND, OwnerHeard(owner="root/a", life=LIFE, unsent=(1,))),
+    MessageAccepted: (Stream.COMMAND, MessageAccepted(name=NAME, guid="g", kind="write", body=b"1")),
+    MessageRefused: (Stream.COMMAND, MessageRefused(name=NAME)),
+    MessageDone: (Stream.COMMAND, MessageDone(name=NAME, guid="g", end=END)),
+    LowTold: (Stream.COMMAND, LowTold(origin="root", owner="root/a", life=LIFE, low=1, since=1)),
 }
 STORED = (GapFound, CaseChanged, Audited, EpochGranted, NodeStopped, ItemDeclared)
 """Kinds that the history makes rows of."""
@@ -160,6 +188,10 @@ def fields_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(list(hint))
     if hint is AlarmSettings:
         return st.just(AlarmSettings(hi=1.7e308, lo=-1.7e308, hysteresis=1e308, stale_s=1e300, rate_per_s=5e-324))
+    if hint is MessageName:
+        return st.builds(MessageName, st.just("root"), st.just("root/a"), st.just(LIFE), st.integers(1, 3))
+    if hint is Life:
+        return st.builds(Life, st.integers(1, 3), st.just(1))
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         hints = typing.get_type_hints(hint)
         return st.builds(hint, **{name: fields_of(hints[name]) for name in hint.__struct_fields__})
@@ -173,6 +205,7 @@ def fields_of(hint: Any) -> st.SearchStrategy[Any]:
         int: st.sampled_from(INTEGERS),
         float: st.sampled_from(FLOATS),
         str: st.sampled_from(TEXTS),
+        bytes: st.sampled_from((b"", b"\xff" * 300)),
         type(None): st.none(),
         msgspec.UnsetType: st.just(msgspec.UNSET),
     }[plain]

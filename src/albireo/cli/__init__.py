@@ -44,6 +44,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "access": ("albireo.cli.site.access", "Who may do what: list, grant, revoke."),
     "site": ("albireo.cli.site.sites", "Save nodes under a name, to reach them from here."),
     "topology": ("albireo.cli.site.topology", "Write or check a topology file."),
+    "chp": ("albireo.cli.chp", "Serve a node's items to programs that speak CHP (ZeroMQ RFC 12)."),
     "pipeline": ("albireo.cli.pipeline", "Turn the history into tables and a report with Spark."),
     "simulate": ("albireo.cli.proof.simulate", "Play the pair in seeded worlds full of faults."),
     "drill": ("albireo.cli.proof.drill", "Rehearse a fault on a throw-away pair of real processes."),

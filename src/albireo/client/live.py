@@ -18,11 +18,10 @@ from albireo.client.errors import ClientClosed
 from albireo.client.inbox import Inbox
 from albireo.client.way import Target, Way
 from albireo.codec.errors import DecodeError
-from albireo.codec.feed_state import decode_state
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.machine.feed.follower import Deliver, Digested, Noted
 from albireo.machine.feed.roaming import Fed
-from albireo.machine.feed.viewing import Effects, Viewing
+from albireo.machine.feed.viewing import Effects, Viewing, decode_state
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.case import Case
@@ -47,6 +46,8 @@ class StateChange(msgspec.Struct, frozen=True, eq=False):
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """The latest readings and cases that changed since the last ones that were taken."""
 
+    items: list[KnownItem] = []
+    """Items that were declared, or declared anew; one that nobody declares any more says so (`is_retired`)."""
     readings: list[Reading] = []
     cases: list[Case] = []
     """Cases that changed; a closed one comes once."""
@@ -55,6 +56,9 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     is_whole: bool = False
     """True: these are all values there are, and what was known before is void: at first, and after an outage. Of a
     reader of several nodes only at first: an outage of one makes nothing void of the others."""
+    is_live: bool = True
+    """False: nobody who acts is heard right now, so what is known may be old; everything comes again after that. It
+    brings no changes by itself: who needs to know looks with a `timeout_s`."""
     position: Position = Position()
     """Position in the log up to which this is the state."""
 
@@ -69,40 +73,44 @@ class Watching(Inbox[Changes]):
         self._wanted: dict[str, set[int] | None] = {
             node: None if "*" in some else set() for node, some in patterns.items()
         }
+        self._items: dict[tuple[str, int], KnownItem] = {}
+        """Items, and below readings and cases, by node and id."""
         self._readings: dict[tuple[str, int], Reading] = {}
-        """Readings, and below cases, by node and id."""
         self._cases: dict[tuple[str, int], Case] = {}
         self._joined = 0
         self._whole: set[str] = set()
         """Nodes of which all is new since the last take."""
         self._is_begun = False
         self._position = Position()
+        self._heard = dict.fromkeys(patterns, False)
+        """Whether somebody who acts is heard, by node."""
 
-    def declare(self, node: str, items: Sequence[KnownItem]) -> None:
-        """Take note of items of a node; for the engine's thread, as `put`."""
-        wanted = self._wanted[node]
+    def hear(self, node: str, *, is_live: bool) -> None:
+        """Take note whether what is told of a node is its present state; for the engine's thread."""
+        self._heard[node] = is_live
+
+    def put(self, node: str, told: Changes) -> None:
+        """Take what is wanted of a node's changes; for the engine's thread."""
+        items, readings, cases, wanted = told.items, told.readings, told.cases, self._wanted[node]
         if wanted is not None:
             wanted.update(one.item_id for one in items if matches(one, self._patterns[node]))
-
-    def put(
-        self, node: str, readings: Sequence[Reading], cases: Sequence[Case], position: Position, *, is_whole: bool
-    ) -> None:
-        wanted = self._wanted[node]
-        if wanted is not None:
+            items = [one for one in items if one.item_id in wanted]
             readings = [one for one in readings if one.item_id in wanted]
             cases = [one for one in cases if one.item_id in wanted]
         with self._lock:
-            if is_whole:
+            if told.is_whole:
                 waiting = len(self._readings)
+                self._items = {key: one for key, one in self._items.items() if key[0] != node}
                 self._readings = {key: one for key, one in self._readings.items() if key[0] != node}
                 self._cases = {key: one for key, one in self._cases.items() if key[0] != node}
                 self._joined += waiting - len(self._readings)
                 self._whole.add(node)
             before = len(self._readings)
+            self._items.update(((node, one.item_id), one) for one in items)
             self._readings.update(((node, one.item_id), one) for one in readings)
             self._joined += before + len(readings) - len(self._readings)
             self._cases.update(((node, one.case_id), one) for one in cases)
-            self._position = position
+            self._position = told.position
             is_empty = self._is_empty()
         if not is_empty:
             self.tell()
@@ -114,13 +122,16 @@ class Watching(Inbox[Changes]):
 
     def _taken(self) -> Changes:
         taken = Changes(
+            items=list(self._items.values()),
             readings=list(self._readings.values()),
             cases=list(self._cases.values()),
             joined=self._joined,
             is_whole=self._whole == self._wanted.keys(),
+            is_live=all(self._heard.values()),
             position=self._position,
         )
-        self._readings, self._cases, self._joined, self._whole, self._is_begun = {}, {}, 0, set(), True
+        self._items, self._readings, self._cases = {}, {}, {}
+        self._joined, self._whole, self._is_begun = 0, set(), True
         return taken
 
 
@@ -173,16 +184,25 @@ class StateView:
         self._position = Position()
         self._is_known = False
         """True: a snapshot was taken."""
+        self._is_live = False
+        """True: what was taken is the state of a member that acts and is heard."""
         self._watching: list[Watching] = []
         self._states: list[StateInbox] = []
 
     def watch(self, reader: Watching) -> None:
         """Give this reader everything, and then each change."""
         self._watching.append(reader)
-        reader.declare(self._node, list(self._items.values()))
+        reader.hear(self._node, is_live=self._is_live)
         if self._is_known:
             reader.put(
-                self._node, list(self._readings.values()), list(self._cases.values()), self._position, is_whole=True
+                self._node,
+                Changes(
+                    items=list(self._items.values()),
+                    readings=list(self._readings.values()),
+                    cases=list(self._cases.values()),
+                    position=self._position,
+                    is_whole=True,
+                ),
             )
 
     def follow(self, reader: StateInbox) -> None:
@@ -229,6 +249,13 @@ class StateView:
                     log.info("live view: %s %s", event, detail)
                 case _:
                     pass
+        self._hear(is_live=self._is_live and self._machine.is_following)
+
+    def _hear(self, *, is_live: bool) -> None:
+        """Tell the readers whether what they have is the present state."""
+        self._is_live = is_live
+        for watching in self._watching:
+            watching.hear(self._node, is_live=is_live)
 
     def _delivered(self, state: FeedState, raw: Sequence[bytes | memoryview]) -> None:
         try:
@@ -238,9 +265,16 @@ class StateView:
             self._perform(self._machine.restart(boot_ns()), ())
             return
         readings = self._taken(state, batches)
+        self._hear(is_live=True)
+        told = Changes(
+            items=list(state.items),
+            readings=readings,
+            cases=list(state.cases),
+            position=state.position,
+            is_whole=state.is_snapshot,
+        )
         for watching in self._watching:
-            watching.declare(self._node, state.items)
-            watching.put(self._node, readings, state.cases, state.position, is_whole=state.is_snapshot)
+            watching.put(self._node, told)
         change = StateChange(state, batches)
         are_kept = [one.put(change) for one in self._states]
         self._perform(self._machine.step(Digested(state.position), boot_ns()), ())

@@ -13,6 +13,7 @@ import msgspec
 
 from albireo.model.bounded import INT64_MAX, INT64_MIN, TEXT_CHARS_MAX
 from albireo.model.instant import WALL_NS_MAX
+from albireo.model.tree import message
 
 ENTRIES_MAX: Final = 1_000_000
 """Most entries of one list: as many as a node has items."""
@@ -59,6 +60,8 @@ def _objection(name: str, value: object) -> str:
             return _out_of_range(name, value, value)
         case str():
             return _too_long(name, len(value), TEXT_CHARS_MAX, "characters")
+        case bytes():
+            return _too_long(name, len(value), message.BODY_BYTES_MAX, "bytes")
         case tuple():
             found = _too_long(name, len(value), ENTRIES_MAX, "entries")
             return found or (_out_of_range(name, min(value), max(value)) if value else "")

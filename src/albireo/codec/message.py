@@ -16,6 +16,8 @@ from msgspec import Meta
 from albireo.codec.bounds import ENTRIES_MAX, MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
 from albireo.codec.errors import DecodeError
 from albireo.codec.pair_message import Carried, FoldsSent, Frames, PeerMessage, Question, RangeSent, Voted
+from albireo.codec.tree.hello import ChildHello
+from albireo.codec.tree.letters import TreeMessage
 from albireo.model import bounded
 from albireo.model.case import Case
 from albireo.model.command import Receipt
@@ -370,20 +372,6 @@ class FeedAlive(FeedMessage, frozen=True, tag="feed_alive"):
     """Sequence up to which everything was sent, or is not wanted."""
 
 
-class ChildHello(Message, frozen=True, tag="child_hello"):
-    """A node to each member of its parent, each second, on each of the two links that it dialled: follow me here."""
-
-    node: bounded.Name
-    log_id: bounded.LogId
-    feature_level: bounded.Count
-    member: bounded.Seat = 0
-    """Index of the member that speaks; 0 for a node that stands alone."""
-    is_bulk: bool = False
-    """True: this is the link for the log, which may be full; the other one is for all that must not wait."""
-    topology_hash: bounded.Name = ""
-    """Hash of the topology that this node runs; empty: not told."""
-
-
 class Carry(Message, frozen=True, tag="carry"):
     """History to CORE: take the raw parts to the other member's history. CORE to history: they come from there.
 
@@ -437,7 +425,7 @@ AnyMessage = (
     | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive
     | ChildHello | Ask | Answer | Logged | Carry | HistoryTold | Carried
     | Question | Voted | PeerMessage | RoleTold | RoleAsked | WritesEnded
-    | VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp
+    | TreeMessage | VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp
 )  # fmt: skip
 
 OPEN: Final = (Ask, Answer, Logged, Frames, FoldsSent, RangeSent)

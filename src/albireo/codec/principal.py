@@ -16,7 +16,6 @@ import msgspec
 from albireo.codec.message import (
     Append,
     Ask,
-    ChildHello,
     FeedAck,
     FeedAlive,
     FeedAnswer,
@@ -28,6 +27,8 @@ from albireo.codec.message import (
     RoleTold,
 )
 from albireo.codec.pair_message import Carried, PeerMessage, Question, Voted
+from albireo.codec.tree.hello import ChildHello
+from albireo.codec.tree.letters import TreeMessage
 from albireo.model.principal import PrincipalKind, kind_of
 
 
@@ -49,9 +50,10 @@ NOTHING: Final[Messages] = frozenset()
 PEER_WORDS: Final[Messages] = frozenset({*get_args(PeerMessage), Carried})
 QUESTIONS: Final[Messages] = frozenset({Ask})
 PROGRAM_WORDS: Final[Messages] = frozenset({Ask, RoleAsked, ProducerHello, Append, FeedHello, FeedAck})
-CHILD_WORDS: Final[Messages] = frozenset({ChildHello, RoleTold, FeedAnswer, FeedData, FeedState, FeedAlive})
+TREE_LETTERS: Final[Messages] = frozenset(get_args(TreeMessage))
+CHILD_WORDS: Final[Messages] = TREE_LETTERS | {ChildHello, RoleTold, FeedAnswer, FeedData, FeedState, FeedAlive}
 """Said beside the words of its kind by a node below, which is followed on the link that it dialled."""
-PARENT_WORDS: Final[Messages] = frozenset({RoleAsked, FeedHello, FeedAck})
+PARENT_WORDS: Final[Messages] = TREE_LETTERS | {RoleAsked, FeedHello, FeedAck}
 VOTER_QUESTIONS: Final[Messages] = frozenset({*get_args(Question), Ask})
 
 _MEMBER, _WITNESS, _PROGRAM = PrincipalKind.MEMBER, PrincipalKind.WITNESS, PrincipalKind.PROGRAM

@@ -2,7 +2,7 @@
 
     body     = producer_id:u64 producer_sequence:u64 payload          producer id: number of the producer's life
     payload  = sample columns (codec.samples)      stream samples, kinds FLOAT64 INT64 BOOL STRING
-             | frames of another node (codec.envelope)        kind ENVELOPE
+             | frames of another node (codec.tree.envelope)        kind ENVELOPE
              | msgpack array of `record_count` tagged maps    every other kind
 
 The producer builds the body and its CRC; the broker never decodes a payload to store or forward it. The first field of
@@ -16,6 +16,18 @@ from typing import Final
 import msgspec
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.tree.records import (
+    LifeBegun,
+    LowTold,
+    MessageAccepted,
+    MessageDone,
+    MessageEnded,
+    MessageRecord,
+    MessageRefused,
+    MessageRequested,
+    MessageStopped,
+    OwnerHeard,
+)
 from albireo.model.case import Case
 from albireo.model.command import Command, Receipt
 from albireo.model.feature import FIRST_LEVEL
@@ -39,7 +51,7 @@ class Stream(IntEnum):
     AUDIT = 5
     CONTROL = 6
     BELOW = 7
-    """Records of the nodes below, in envelopes (codec.envelope)."""
+    """Records of the nodes below, in envelopes (codec.tree.envelope)."""
 
 
 class Kind(IntEnum):
@@ -53,7 +65,7 @@ class Kind(IntEnum):
     REFERENCE = 17
     """Samples whose payload is in the private log of the member that took them (codec.reference)."""
     ENVELOPE = 18
-    """Frames of the log of a node below, as they stand there (codec.envelope)."""
+    """Frames of the log of a node below, as they stand there (codec.tree.envelope)."""
 
 
 class ItemDeclared(KnownItem, frozen=True, kw_only=True, tag="item"):
@@ -219,6 +231,7 @@ Record = (
     | AccessRevoked
     | OriginDeclared
     | OriginForked
+    | MessageRecord
 )
 
 LEVELS: Final[dict[type[Record], int]] = {
@@ -241,6 +254,15 @@ LEVELS: Final[dict[type[Record], int]] = {
     AccessRevoked: 3,
     OriginDeclared: 3,
     OriginForked: 3,
+    LifeBegun: 3,
+    MessageRequested: 3,
+    MessageStopped: 3,
+    MessageEnded: 3,
+    OwnerHeard: 3,
+    MessageAccepted: 3,
+    MessageRefused: 3,
+    MessageDone: 3,
+    LowTold: 3,
 }
 """Feature level that brought each kind of record (model/feature.py); a log below it holds none of that kind."""
 REFERENCE_LEVEL: Final = 2

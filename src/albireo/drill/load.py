@@ -16,9 +16,9 @@ import numpy as np
 
 from albireo.client import Acknowledged, Delivered, NotDelivered, QueueFull, Rewound, SampleProducer, connect
 from albireo.codec import samples
-from albireo.codec.envelope import open_envelope
 from albireo.codec.frame import Frame
 from albireo.codec.record import Kind, Stream
+from albireo.codec.tree.envelope import open_envelope
 from albireo.machine.producer.sending import PairSender
 from albireo.model.item import DataItem
 from albireo.model.position import BEGINNING, Position

@@ -14,11 +14,18 @@ class KeptPorts:
     """Some ports of 127.0.0.1; free again for everybody once this is closed."""
 
     def __init__(self, count: int) -> None:
-        self._sockets = [socket.socket() for _ in range(count)]
-        for one in self._sockets:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            one.bind(("127.0.0.1", 0))
-        self.numbers = [int(one.getsockname()[1]) for one in self._sockets]
+        self._sockets: list[socket.socket] = []
+        self.numbers: list[int] = []
+        for _ in range(count):
+            self.keep(0)
+
+    def keep(self, number: int) -> None:
+        """Keep this port too; 0: any. Raises OSError: it is somebody's."""
+        one = socket.socket()
+        self._sockets.append(one)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("127.0.0.1", number))
+        self.numbers.append(int(one.getsockname()[1]))
 
     def close(self) -> None:
         for one in self._sockets:

@@ -1,28 +1,54 @@
 """Topology: which nodes there are, where they stand in the tree, and what each of them runs.
 
-Not here: reading files (codec/topology/topology.py builds these values), opening anything, protocols of adapters. The
-tree lies in the ids: `root/north` is the child of `root`. Exactly one node has no parent.
+Not here: reading files (codec/topology/topology.py builds these values), opening anything, protocols of adapters; who
+stands above and below a node (model/tree/nodes.py). The tree lies in the ids: `root/north` is the child of `root`. Exactly
+one node has no parent.
 
 A place is the place of one process tree: `root/north`, or a member of a pair, `root[primary]` or `root[backup]`.
 """
 
 import re
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
+from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
+from albireo.model.settings import (
+    Config,
+    DurabilitySettings,
+    HistorySettings,
+    LimitSettings,
+    LogSettings,
+    ReplicationSettings,
+    RuntimeSettings,
+)
 
 NODE_ID_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}$"
 """Form of a node's id, at most eight levels: it must fit into a topic, a path and one line of a table."""
 ADAPTER_NAME_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}$"
 """Form of an adapter's name, which names files, sockets and diagnostics items (`<name>/connected`)."""
 ENDPOINT_PATTERN: Final = r"^tcp://[^\s/]+:\d{1,5}$"
-VOTER_PATTERN: Final = r"^(plc:[a-z][a-z0-9_\-]{0,31}|witness:[a-z][a-z0-9_\-]{0,31})$"
+VOTER_PATTERN: Final = (
+    r"^((plc|witness):[a-z][a-z0-9_\-]{0,31}"
+    r"|node:[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}(\[(primary|backup)\])?)$"
+)
+NODE_VOTER: Final = "node:"
+"""Prefix of a voter that is a node below the pair, or one member of a pair below."""
+
+ITEM_PATTERN_PATTERN: Final = r"^[A-Za-z0-9_.\-/*?\[\]!]+$"
+MEMBER_PATTERN: Final = (
+    r"^[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}"
+    r"(:[A-Za-z0-9_.\-/*?\[\]!]{1,128})?$"
+)
+"""Form of a group's member: a node, or what stands behind the colon at that node."""
 
 NODES_MAX: Final = 1_000
+OBJECTS_MAX: Final = 1_000
+"""Objects of one node, and members of one group."""
+GROUPS_MAX: Final = 256
 ADAPTERS_MAX: Final = 256
 """Adapters of one node, each of which is a process of its own."""
 ITEMS_MAX: Final = 100_000
@@ -34,31 +60,26 @@ _PLACE = re.compile(r"^(?P<node>[^\[\]]+)(\[(?P<member>primary|backup)\])?$")
 NodeId = Annotated[str, Meta(pattern=NODE_ID_PATTERN, description="Path in the tree, such as root/north.")]
 AdapterName = Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
 Endpoint = Annotated[str, Meta(pattern=ENDPOINT_PATTERN, description="tcp://HOST:PORT, IPv6 hosts in brackets.")]
-Voter = Annotated[str, Meta(pattern=VOTER_PATTERN, description="plc:ADAPTER or witness:NAME.")]
-
-
-class Placement(StrEnum):
-    """Placement of a node's actors."""
-
-    PROCESS = "process"
-    THREAD = "thread"
-
-
-class LogTarget(StrEnum):
-    """Destination of a node's structured log."""
-
-    STDOUT = "stdout"
-    FILE = "file"
-    SYSLOG = "syslog"
-
-
-class Severity(StrEnum):
-    """Least severity that is written to the structured log."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
+Voter = Annotated[
+    str,
+    Meta(
+        pattern=VOTER_PATTERN,
+        max_length=NAME_CHARS_MAX,
+        description="plc:ADAPTER, witness:NAME, or a place below the pair: node:root/north, node:root/north[primary].",
+    ),
+]
+ItemPattern = Annotated[
+    str, Meta(pattern=ITEM_PATTERN_PATTERN, max_length=128, description="Name of an item, or names: fan_*, p?_power.")
+]
+GroupMember = Annotated[
+    str,
+    Meta(
+        pattern=MEMBER_PATTERN,
+        description="A node (root/north), an object of it (root/north:fan_1), or items of it (root/north:co_*).",
+    ),
+]
+Label = Annotated[str, Meta(max_length=128, description="Short name for people, on pages and in lists.")]
+Description = Annotated[str, Meta(max_length=1_024)]
 
 
 class Guard(StrEnum):
@@ -85,151 +106,11 @@ class Standby(StrEnum):
     """No connection: for a device that takes only one."""
 
 
-class Durability(StrEnum):
-    """Durability of a record when its producer is told of it. Readers see it once it is on both members, either way."""
-
-    BOTH = "both"
-    """Durable on every member of the set."""
-    LOCAL = "local"
-    """Durable on the active member."""
-
-
-class StreamReplication(StrEnum):
-    """Part of a stream that the other member gets."""
-
-    ALL = "all"
-    CONFIGURATION = "configuration"
-    """References to the samples only; the values stay with the member that took them."""
-    NONE = "none"
-    """Nothing."""
-
-
 VOTER_REGISTERS: Final = 64
 """Two blocks of `codec.register_block`, one per member."""
 MAILBOX_AREA_REGISTERS: Final = 28
 """Two mailboxes and the guard's status of `machine.output.mailbox`."""
 _REGISTERS: Final = 65_536
-
-
-class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Base of every table of the file: a key that nobody reads is a mistake, never a silent default."""
-
-
-class LogSettings(Config, frozen=True):
-    """`[log]`: the store of a node. Retention ends at whole segments."""
-
-    segment_mib: Annotated[int, Meta(ge=1, le=256)] = 64
-    """Size of a segment. 64: a new one each quarter of an hour at 5,000 samples/s; smaller for small disks."""
-    disk_reserve_mib: Annotated[int, Meta(ge=0, le=1_048_576)] = 64
-    """Space left free: a segment that would leave less is not prepared, and admission stops until there is room."""
-    snapshot_every_s: Annotated[int, Meta(ge=1, le=86_400)] = 300
-    """Time between snapshots; bounds the replay after a crash."""
-    scrub_mib_per_s: Annotated[float, Meta(ge=0, le=1_024)] = 4.0
-    """Speed of the scrub, the slow check of sealed segments; 0 switches it off."""
-    keep_h: Annotated[float, Meta(ge=0, le=87_600)] = 24.0
-    """Time that records stay in the log after the history has them; records that it or a snapshot lacks stay anyway."""
-    bytes_max_mib: Annotated[int, Meta(ge=16, le=16_777_216)] = 65_536
-    """Size of the whole log; above it the oldest records that the history has go before their time."""
-    quarantine_count_max: Annotated[int, Meta(ge=1, le=10_000)] = 32
-    """Cuts kept for people; beyond this or the next two bounds the oldest cut goes, but never the newest one."""
-    quarantine_mib_max: Annotated[int, Meta(ge=0, le=16_777_216)] = 4_096
-    """Size of all cuts on the disk."""
-    quarantine_days_max: Annotated[int, Meta(ge=1, le=36_500)] = 90
-    """Age of a cut, by the wall clock."""
-
-    def __post_init__(self) -> None:
-        if self.bytes_max_mib < 4 * self.segment_mib:
-            raise ValueError("bytes_max_mib must be at least 4 x segment_mib: one open, one prepared, two kept")
-
-
-class HistorySettings(Config, frozen=True):
-    """`[history]`: samples as Parquet files."""
-
-    seal_every_s: Annotated[int, Meta(ge=1, le=3_600)] = 60
-    """Age at which the hot tail becomes a file; readers of files wait at most so long."""
-    tail_rows_max: Annotated[int, Meta(ge=1_000, le=50_000_000)] = 2_000_000
-    """Rows of the hot tail in memory (about 50 bytes each); more are sealed early."""
-
-
-class DurabilitySettings(Config, frozen=True):
-    """`[node.durability]` of a pair: for each stream, when the sender of a record is told that it is recorded."""
-
-    samples: Durability = Durability.BOTH
-    """`both`: on the disks of both members. `local`: on the disk of the active member; until the other member has the
-    record a takeover may cut it."""
-    cases: Durability = Durability.BOTH
-    """Only `both`."""
-    state: Durability = Durability.BOTH
-    """Only `both`."""
-    command: Durability = Durability.BOTH
-    """Only `both`."""
-    audit: Durability = Durability.BOTH
-    """Only `both`."""
-    control: Durability = Durability.BOTH
-    """Only `both`."""
-
-    @property
-    def local_streams(self) -> tuple[str, ...]:
-        return tuple(name for name in self.__struct_fields__ if getattr(self, name) is Durability.LOCAL)
-
-
-class ReplicationSettings(Config, frozen=True):
-    """`[node.replication]` of a pair: for each stream, which part of it the other member gets."""
-
-    samples: StreamReplication = StreamReplication.ALL
-    """`all`: everything. `configuration`: items, producers and the numbers of their batches; the values stay in the
-    private log of the member that took them. After a takeover they are still there, and the other member has a gap."""
-    cases: StreamReplication = StreamReplication.ALL
-    """Only `all`."""
-    state: StreamReplication = StreamReplication.ALL
-    """Only `all`."""
-    command: StreamReplication = StreamReplication.ALL
-    """Only `all`."""
-    audit: StreamReplication = StreamReplication.ALL
-    """Only `all`."""
-    control: StreamReplication = StreamReplication.ALL
-    """Only `all`."""
-
-    @property
-    def private_streams(self) -> tuple[str, ...]:
-        return tuple(name for name in self.__struct_fields__ if getattr(self, name) is not StreamReplication.ALL)
-
-
-class LimitSettings(Config, frozen=True):
-    """`[limits]`: sizes of the tables in which every name takes a place."""
-
-    producers_max: Annotated[int, Meta(ge=1, le=16_384)] = 4_096
-    """Names of producers; the hello of one more is refused. Every name is part of every snapshot."""
-    items_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_000_000
-    """Items; a hello with one more is refused."""
-    forget_producers_days: Annotated[int, Meta(ge=0, le=3_650)] = 90
-    """Time without a record after which a producer that owns no items is forgotten, of the wall clock and of time that
-    the node ran, both; 0: never. A program that sends again after that has to be started anew."""
-
-
-class RuntimeSettings(Config, frozen=True):
-    """`[runtime]`: actors and their supervision."""
-
-    placement: Placement = Placement.PROCESS
-    """`thread` runs the whole node in one process, for small edge boxes and tests."""
-    alive_every_ms: Annotated[int, Meta(ge=50, le=60_000)] = 1_000
-    """Time between two questions DEAD? to an actor."""
-    alive_timeout_ms: Annotated[int, Meta(ge=200, le=600_000)] = 5_000
-    """Silence after which an actor is restarted; well above the longest allowed turn (20 ms) and a busy disk."""
-    restarts_max: Annotated[int, Meta(ge=0, le=1_000)] = 5
-    """Restarts of core and history within `restarts_within_s` before the node gives up (OTP: intensity)."""
-    restarts_within_s: Annotated[int, Meta(ge=1, le=86_400)] = 60
-    """Time within which restarts are counted (OTP: period)."""
-    stop_timeout_ms: Annotated[int, Meta(ge=100, le=600_000)] = 10_000
-    """Time that an actor may take to stop before it is killed."""
-    log_target: LogTarget = LogTarget.STDOUT
-    log_level: Severity = Severity.INFO
-    log_file_mib: Annotated[int, Meta(ge=1, le=1_024)] = 10
-    """Size at which the log file is rotated; five old ones are kept."""
-
-    def __post_init__(self) -> None:
-        if self.alive_timeout_ms < 3 * self.alive_every_ms:
-            raise ValueError("alive_timeout_ms must be at least 3 x alive_every_ms: one lost answer is not a death")
 
 
 class AdapterConfig(Config, frozen=True):
@@ -238,6 +119,8 @@ class AdapterConfig(Config, frozen=True):
     name: AdapterName
     kind: Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
     """Kind of adapter: `modbus`, `host`."""
+    label: Label = ""
+    description: Description = ""
     url: Annotated[str, Meta(max_length=512)] = ""
     """Address of the device, such as tcp://10.0.2.5:502; none for `host`."""
     items: Annotated[str, Meta(max_length=512)] = ""
@@ -321,6 +204,41 @@ class WitnessConfig(Config, frozen=True):
     endpoint: Endpoint
 
 
+class ObjectConfig(Config, frozen=True, kw_only=True):
+    """`[[node.object]]`: a thing of the plant, such as a fan, and the items of the node that belong to it."""
+
+    name: Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
+    label: Label = ""
+    description: Description = ""
+    items: Annotated[tuple[ItemPattern, ...], Meta(min_length=1, max_length=256)]
+    """Names of items, or patterns of names as `albireo items` takes them; an item may belong to several objects."""
+
+
+class GroupConfig(Config, frozen=True, kw_only=True):
+    """`[[group]]`: an entry of the navigation, which leads people to nodes, objects and items of the whole tree."""
+
+    label: Annotated[str, Meta(min_length=1, max_length=128)]
+    """Text of the entry; no other group has the same."""
+    description: Description = ""
+    members: Annotated[tuple[GroupMember, ...], Meta(min_length=1, max_length=OBJECTS_MAX)]
+    """Nodes, objects and items behind the entry, in the order in which they are shown."""
+
+
+class UplinkSettings(Config, frozen=True):
+    """`[node.uplink]`: link of a node to the node above it, which follows its log and may hand state down to it."""
+
+    hold_gib: Annotated[float, Meta(ge=0, le=1_048_576)] = 8.0
+    """Size up to which records that the parent lacks stay in the log, whatever `[log]` says; 0 keeps nothing for it."""
+    hold_days: Annotated[float, Meta(ge=0, le=3_650)] = 30.0
+    """Age up to which they stay; beyond either limit the parent takes the files of the history, or has a gap."""
+    rate_mib_per_s: Annotated[float, Meta(ge=0, le=1_024)] = 0.0
+    """Most of what lies behind that is sent upward per second; 0: as fast as the parent takes it. Live values are not
+    counted: they go first."""
+    state: Literal["own", "tree"] | Annotated[tuple[NodeId, ...], Meta(min_length=1, max_length=NODES_MAX)] = "own"
+    """Current values that the node holds: `own`, those of its own subtree; `tree`, those of the whole tree; or a list
+    of nodes, whose subtrees it holds beside its own. What is not its own comes from its parent."""
+
+
 class NodeConfig(Config, frozen=True):
     """`[[node]]`: one node of the tree, alone (`endpoint`) or a pair (`primary`, `backup`)."""
 
@@ -332,12 +250,18 @@ class NodeConfig(Config, frozen=True):
     primary: MemberEndpoints | None = None
     backup: MemberEndpoints | None = None
     voters: Annotated[tuple[Voter, ...], Meta(max_length=VOTERS_MAX)] = ()
+    """Voters that decide which member of a pair leads: none, or an odd number."""
     feature_level: Annotated[int, Meta(ge=OLDEST_LEVEL, le=FEATURE_LEVEL)] = FEATURE_LEVEL
     """Highest level that is written into the log; the previous one keeps the log readable for the previous version."""
-    description: Annotated[str, Meta(max_length=1_024)] = ""
+    label: Label = ""
+    description: Description = ""
     items: Annotated[str, Meta(max_length=512)] = ""
     """CSV item table for all adapters of the node; its column `adapter` names the owner of each row."""
     adapter: Annotated[tuple[AdapterConfig, ...], Meta(max_length=ADAPTERS_MAX)] = ()
+    object: Annotated[tuple[ObjectConfig, ...], Meta(max_length=OBJECTS_MAX)] = ()
+    """Things of the plant, each with its items; for people, nothing is measured or written because of it."""
+    uplink: UplinkSettings = UplinkSettings()
+    """Link to the node above; the root has none."""
     log: LogSettings = LogSettings()
     durability: DurabilitySettings = DurabilitySettings()
     """Durability of each stream of a pair."""
@@ -357,6 +281,11 @@ class NodeConfig(Config, frozen=True):
     def is_pair(self) -> bool:
         return self.primary is not None or self.backup is not None
 
+    @property
+    def node_voters(self) -> tuple[str, ...]:
+        """Voters that are nodes below the pair."""
+        return tuple(voter for voter in self.voters if voter.startswith(NODE_VOTER))
+
 
 class Topology(Config, frozen=True):
     """Content of the whole file."""
@@ -365,6 +294,8 @@ class Topology(Config, frozen=True):
     """UUID, written once, so that stores of two clusters never mix."""
     node: Annotated[tuple[NodeConfig, ...], Meta(min_length=1, max_length=NODES_MAX)]
     witness: Annotated[tuple[WitnessConfig, ...], Meta(max_length=64)] = ()
+    group: Annotated[tuple[GroupConfig, ...], Meta(max_length=GROUPS_MAX)] = ()
+    """Entries of the navigation, in the order in which they are shown."""
     log: LogSettings = LogSettings()
     """Defaults for every node; a node's own `[node.log]` changes single keys."""
     history: HistorySettings = HistorySettings()
@@ -408,11 +339,13 @@ class UnknownPlace(LookupError):
 
 def places(topology: Topology) -> tuple[Place, ...]:
     """Every place, in the order of the file."""
-    found: list[Place] = []
-    for node in topology.node:
-        members = [name for name in ("primary", "backup") if getattr(node, name) is not None]
-        found += [Place(node=node, member=name) for name in members] or [Place(node=node)]
-    return tuple(found)
+    return tuple(place for node in topology.node for place in places_of(node))
+
+
+def places_of(node: NodeConfig) -> tuple[Place, ...]:
+    """The node itself, or the members of a pair, primary first."""
+    members = [name for name in ("primary", "backup") if getattr(node, name) is not None]
+    return tuple(Place(node=node, member=name) for name in members) or (Place(node=node),)
 
 
 def find_place(topology: Topology, wanted: str) -> Place:
@@ -427,8 +360,3 @@ def find_place(topology: Topology, wanted: str) -> Place:
             if place.name == wanted:
                 return place
     raise UnknownPlace(wanted, tuple(place.name for place in every))
-
-
-def children(topology: Topology, node_id: str) -> tuple[NodeConfig, ...]:
-    """Nodes directly below `node_id`, in the order of the file."""
-    return tuple(node for node in topology.node if node.parent == node_id)

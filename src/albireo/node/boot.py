@@ -9,17 +9,21 @@ Stages start from first to last and stop in reverse.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.log import LogConfig
 from albireo.machine.pair import PairConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
-from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology, children, places
+from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology, places_of
+from albireo.model.tree.nodes import children, parent_places, subtree
+from albireo.node.apply import ReadAgain, TopologyInUse
 from albireo.node.core.door import DoorArguments
 from albireo.node.lone import logger_of, supervision_of
 from albireo.node.member.arguments import PairArguments, PlcWaits
@@ -34,6 +38,14 @@ HISTORY_NICE: Final = 10
 """Niceness of the history: on a busy machine it falls behind for a while, and neither log nor links do."""
 
 
+class NodesDoNotVote(ValueError):
+    """The pair lists nodes below as voters, and nobody would ask them: it could be without a majority for ever."""
+
+    def __init__(self, pair: str, voters: tuple[str, ...]) -> None:
+        super().__init__(f"{pair} lists {' and '.join(voters)} as voters, and no pair asks a node below yet")
+        self.voters = voters
+
+
 def run(
     loaded: LoadedTopology,
     place: Place,
@@ -41,6 +53,7 @@ def run(
     keys: Path | None = None,
     on_started: Callable[[Supervisor], object] | None = None,
     feature_level: int | None = None,
+    read: ReadAgain | None = None,
 ) -> int:
     """Run one node in this process until a signal or a client stops it.
 
@@ -48,30 +61,43 @@ def run(
         keys: directory of the CURVE keys; None: none, so all endpoints of a member are on loopback, and the door of
             a lone node stays closed unless the topology opens it.
         feature_level: level to which the node is held back; None: as the topology says.
+        read: reads a changed topology file that the node is to take up; None: it takes up none.
     Returns:
         The exit code, as `run_node` says.
+    Raises:
+        NodesDoNotVote: before anything was started.
     """
     node = place.node
+    level = node.feature_level if feature_level is None else feature_level
+    answers = {}
+    if read is not None:
+        in_use = TopologyInUse(loaded, place, read, partial(specs_of, keys=keys, feature_level=level))
+        answers = {"apply": in_use.apply, "topology": in_use.tell}
     return run_node(
         data,
-        specs_of(loaded, place, keys, node.feature_level if feature_level is None else feature_level),
+        specs_of(loaded, place, keys, level),
         node.runtime.placement.value,
         config=supervision_of(node.runtime),
         on_started=on_started,
         log_level=node.runtime.log_level.value,
+        answers=answers,
     )
 
 
 def specs_of(
     loaded: LoadedTopology, place: Place, keys: Path | None = None, feature_level: int = FEATURE_LEVEL
 ) -> list[ActorSpec]:
-    """The actors of a node, with all their arguments as JSON values."""
+    """The actors of a node, with all their arguments as JSON values.
+
+    Raises:
+        NodesDoNotVote: the node is a pair with such voters.
+    """
     node = place.node
     adapters = [*loaded.arguments[node.id]]
     if all(one["kind"] != HOST for one in adapters):
         adapters.append({**_all_fields(AdapterConfig(name=HOST, kind=HOST)), "items": []})
     names = [one["name"] for one in adapters]
-    core = _core(loaded.topology, place, keys) | {"feature_level": feature_level, "adapters": names}
+    core = _core(loaded, place, keys) | {"feature_level": feature_level, "adapters": names}
     return [
         logger_of(node.runtime),
         ActorSpec("core", "albireo.node.core.actor:create", core, stage=1),
@@ -89,8 +115,8 @@ def _history(node: NodeConfig) -> dict[str, object]:
     return {"node": node.id, "pace": pace, "is_paired": node.primary is not None}
 
 
-def _core(topology: Topology, place: Place, keys: Path | None) -> dict[str, object]:
-    node = place.node
+def _core(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, object]:
+    topology, node = loaded.topology, place.node
     core: dict[str, object] = {
         "node": node.id,
         "cluster": topology.cluster,
@@ -108,6 +134,9 @@ def _core(topology: Topology, place: Place, keys: Path | None) -> dict[str, obje
             "bytes_max": node.log.bytes_max_mib * MIB,
             "snapshot_every_s": node.log.snapshot_every_s,
             "scrub_bytes_per_s": round(node.log.scrub_mib_per_s * MIB),
+            "parent": node.parent,
+            "hold_bytes": round(node.uplink.hold_gib * 1024 * MIB),
+            "hold_days": node.uplink.hold_days,
         },
         "limits": msgspec.to_builtins(node.limits),
     }
@@ -115,31 +144,31 @@ def _core(topology: Topology, place: Place, keys: Path | None) -> dict[str, obje
         directory = "" if keys is None else str(keys)
         door = DoorArguments(endpoint=node.endpoint, keys=directory, is_open_without_keys=node.open_on_loopback)
         core["door"] = msgspec.to_builtins(door)
-    core |= _tree(topology, place, keys)
+    core |= _tree(loaded, place, keys)
     if node.primary is not None and node.backup is not None:
         core["pair"] = msgspec.to_builtins(_pair(topology, place, node.primary, node.backup, keys))
     return core
 
 
-def _tree(topology: Topology, place: Place, keys: Path | None) -> dict[str, object]:
+def _tree(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, object]:
     """Arguments of CORE about the node above and those below."""
-    every = places(topology)
+    topology, node = loaded.topology, place.node
     found: dict[str, object] = {
         "children": [
             {
                 "node": child.id,
-                "places": [one.name for one in every if one.node.id == child.id],
-                "nodes": [one.id for one in topology.node if one.id.startswith(f"{child.id}/")],
+                "places": [one.name for one in places_of(child)],
+                "nodes": [one.id for one in subtree(topology, child.id)[1:]],
             }
-            for child in children(topology, place.node.id)
+            for child in children(topology, node.id)
         ]
     }
-    parent = {one.name: one.endpoint for one in every if one.node.id == place.node.parent and one.endpoint}
-    if parent:
+    if node.parent:
         found["uplink"] = {
-            "parent": place.node.parent,
-            "endpoints": parent,
+            "parent": node.parent,
+            "endpoints": {one.name: one.endpoint for one in parent_places(topology, node.id)},
             "keys": "" if keys is None else str(keys),
+            "topology_hash": topology_hash(loaded),
             "member": 1 if place.member == "backup" else 0,
         }
     return found
@@ -149,6 +178,8 @@ def _pair(
     topology: Topology, place: Place, primary: MemberEndpoints, backup: MemberEndpoints, keys: Path | None
 ) -> PairArguments:
     node = place.node
+    if node.node_voters:
+        raise NodesDoNotVote(node.id, node.node_voters)
     own, other = (primary, backup) if place.member == "primary" else (backup, primary)
     return PairArguments(
         member=0 if own is primary else 1,

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from albireo.model.instant import MS, SECOND
-from albireo.model.topology import RuntimeSettings
+from albireo.model.settings import RuntimeSettings
 from albireo.runtime import ActorSpec
 from albireo.runtime.actor.node import run_node
 from albireo.runtime.actor.supervision import SupervisionConfig

@@ -12,6 +12,7 @@ RuntimeFault
 ├── ActorFailed           an actor gave up on its own (ActorContext.fail) or was refused its link
 ├── ConfigurationRefused  an actor cannot start with what it was given; trying again does not help
 ├── StoreRefused          an actor can't open what it keeps on the disk
+├── AnswerRefused         a question to boot can't be answered, or what it asks for can't be done
 ├── StartFailed           the supervisor gave up before everything ran
 └── ActorHung             a thread does not end; only the end of the process releases what it holds
 """
@@ -21,6 +22,10 @@ from pathlib import Path
 
 class RuntimeFault(Exception):
     """Root of this package's errors."""
+
+
+class AnswerRefused(RuntimeFault):
+    """The reason and what to do are for who asked."""
 
 
 class DataLocked(RuntimeFault):

@@ -1,6 +1,7 @@
 """`albireo topology` and `albireo doctor` on files and on this machine."""
 
 import json
+import re
 import socket
 import socketserver
 import threading
@@ -46,6 +47,10 @@ def test_a_good_topology_is_told_with_its_counts(site: Path) -> None:
     assert result.exit_code == 0
     answer = json.loads(result.stdout)
     assert (answer["valid"], answer["nodes"], answer["adapters"]) == (True, {"root": 2}, 1)
+    assert re.fullmatch("[0-9a-f]{64}", answer["hash"])
+    (site / "topology.toml").write_text("# Another form.\n" + (site / "topology.toml").read_text())
+    told = CliRunner().invoke(cli, ["topology", "check", str(site / "topology.toml")])
+    assert f"hash {answer['hash'][:12]}." in told.stdout
 
 
 def test_a_wrong_topology_exits_with_78_and_gives_every_mistake(site: Path) -> None:

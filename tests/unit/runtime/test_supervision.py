@@ -22,6 +22,7 @@ from albireo.runtime.actor.supervision import (
     NodePhase,
     NodeStopAsked,
     RequestStop,
+    RestartAsked,
     Running,
     Spawn,
     StartAsked,
@@ -271,6 +272,19 @@ def test_a_stop_in_the_middle_of_a_start() -> None:
     assert story.die("core", 1, 0, "stopped") == [AllStopped(())]
 
 
+def test_a_restart_that_was_asked_for_is_no_death_and_begins_at_once() -> None:
+    story = Story(WatchedActor("core"), WatchedActor("comm.p1", 1, is_essential=False))
+    story.up()
+    assert story.take(RestartAsked("comm.p1")) == [RequestStop("comm.p1", 1)]
+    assert story.take(RestartAsked("comm.p1")) == [], "it ends already"
+    assert story.die("comm.p1", 1, 0, "stopped") == [Spawn("comm.p1", 2)]
+    assert story.machine.restarts_of("comm.p1") == 0
+    story.take(ActorStarted("comm.p1", 2))
+    story.die("comm.p1", 2)
+    assert isinstance(story.machine.life_of("comm.p1"), Waiting), "it backs off after a crash"
+    assert story.take(RestartAsked("comm.p1")) == [Spawn("comm.p1", 3)], "new arguments may be what it lacked"
+
+
 EVENTS: list[Event] = [
     StartAsked(),
     ActorStarted("a", 1),
@@ -281,13 +295,14 @@ EVENTS: list[Event] = [
     ActorStarted("a", 7),
     ActorAnswered("nobody", 1),
     ActorExited("a", 7, 1, "crashed"),
+    RestartAsked("a"),
 ]
 TABLE: dict[str, list[type]] = {
-    "waiting": [Waiting, Waiting, Waiting, Waiting, Waiting, Ended, Waiting, Waiting, Waiting],
-    "starting": [Starting, Running, Starting, Waiting, Starting, Ending, Starting, Starting, Starting],
-    "running": [Running, Running, Running, Waiting, Running, Ending, Running, Running, Running],
-    "ending": [Ending, Ending, Ending, Ended, Ending, Ending, Ending, Ending, Ending],
-    "ended": [Ended, Ended, Ended, Ended, Ended, Ended, Ended, Ended, Ended],
+    "waiting": [Waiting, Waiting, Waiting, Waiting, Waiting, Ended, Waiting, Waiting, Waiting, Starting],
+    "starting": [Starting, Running, Starting, Waiting, Starting, Ending, Starting, Starting, Starting, Ending],
+    "running": [Running, Running, Running, Waiting, Running, Ending, Running, Running, Running, Ending],
+    "ending": [Ending, Ending, Ending, Ended, Ending, Ending, Ending, Ending, Ending, Ending],
+    "ended": [Ended, Ended, Ended, Ended, Ended, Ended, Ended, Ended, Ended, Ended],
 }
 """State of actor `a` after each of EVENTS, one nanosecond later. `ending` and `ended` are those of a stopping node."""
 

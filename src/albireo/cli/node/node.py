@@ -10,7 +10,7 @@ import click
 from albireo.cli.output import ExitCode, Failure, say, show
 from albireo.cli.place import VAR, data_option, find_data, topology_option
 from albireo.cli.process import own_keys, run_until_stopped
-from albireo.cli.site.topology import read_topology
+from albireo.cli.site.topology import load_again, read_topology
 from albireo.cli.target import node_client
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from albireo.model.topology import NodeConfig, Topology, UnknownPlace, find_place, places
@@ -66,8 +66,13 @@ def run(
     say(f"node {node_id}, data in {directory}")
     hint = f"node {node_id} runs; in another terminal: albireo status, albireo watch; Ctrl-C stops it"
     started = (lambda _: say(hint)) if sys.stderr.isatty() else None
-    work = partial(boot.run, loaded, place, directory, keys, started, feature_level)
-    raise SystemExit(run_until_stopped("node", node_id, directory, work))
+    work = partial(boot.run, loaded, place, directory, keys, started, feature_level, load_again)
+    try:
+        code = run_until_stopped("node", node_id, directory, work)
+    except boot.NodesDoNotVote as error:
+        remedy = "name witnesses or PLCs instead, the same on every machine (docs/limits.md)"
+        raise Failure(str(error), remedy, ExitCode.BAD_CONFIGURATION) from error
+    raise SystemExit(code)
 
 
 def _endpoints(topology: Topology, node: NodeConfig) -> Iterator[str]:

@@ -1,19 +1,24 @@
 """`albireo topology`: write a first topology out of a device, or check one."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
+from albireo.cli.place import data_option, find_data
 from albireo.cli.site.adapters import adapter_kinds
+from albireo.cli.target import Place, far_node, node_client
+from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
 
 if TYPE_CHECKING:
     from albireo.field.modbus.survey import Survey
 
+APPLY_S = 60.0
+"""Time that boot may take to read and judge the files of a large site."""
 SHOWN_MAX = 50
 """Mistakes on the screen; `--json` gives them all."""
 
@@ -35,13 +40,18 @@ class TextReader:
         return path.read_bytes().decode("utf-8")
 
 
+def load_again(path: Path) -> LoadedTopology | list[Mistake]:
+    """The topology in `path`, or all mistakes in it."""
+    return load_topology(path.name, TextReader(path.parent), adapter_kinds())
+
+
 def read_topology(path: Path) -> LoadedTopology:
     """The topology in `path`; warnings are told on standard error.
 
     Raises:
         Failure: it has mistakes (exit code 78); all of them stand in the message.
     """
-    loaded = load_topology(path.name, TextReader(path.parent), adapter_kinds())
+    loaded = load_again(path)
     if isinstance(loaded, LoadedTopology):
         for warning in loaded.warnings:
             say(str(warning))
@@ -133,18 +143,20 @@ def _told(survey: "Survey") -> str:
 @json_option
 def check(file: Path, as_json: bool) -> None:
     """Judge FILE (topology.toml) and its item tables; exit code 78 when something must be changed."""
-    loaded = load_topology(file.name, TextReader(file.parent), adapter_kinds())
+    loaded = load_again(file)
     if not isinstance(loaded, LoadedTopology):
         raise refusal(file, loaded)
     for warning in loaded.warnings:
         say(str(warning))
     items = {node: sum(len(one["items"]) for one in adapters) for node, adapters in loaded.arguments.items()}
     adapters = sum(len(node.adapter) for node in loaded.topology.node)
+    hashed = topology_hash(loaded)
     if as_json:
         warnings = msgspec.to_builtins(loaded.warnings)
-        emit({"file": str(file), "valid": True, "nodes": items, "adapters": adapters, "mistakes": warnings})
+        answer = {"file": str(file), "valid": True, "hash": hashed, "nodes": items, "adapters": adapters}
+        emit(answer | {"mistakes": warnings})
     else:
-        show(f"{file}: good. {len(items)} nodes, {adapters} adapters, {sum(items.values())} items.")
+        show(f"{file}: good. {len(items)} nodes, {adapters} adapters, {sum(items.values())} items, hash {hashed[:12]}.")
 
 
 @command.command()
@@ -153,6 +165,130 @@ def schema() -> None:
     import inspect
 
     from albireo.codec.topology.schema import schema_text
-    from albireo.model import topology
+    from albireo.model import settings, topology
 
-    click.echo(schema_text(inspect.getsource(topology)), nl=False)
+    click.echo(schema_text(inspect.getsource(topology), inspect.getsource(settings)), nl=False)
+
+
+@command.command("show")
+@click.argument("file", type=click.Path(path_type=Path), default=Path("topology.toml"))
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Ask the node of this data directory.")
+@click.option("--at", help="Ask the node at these endpoints: tcp://HOST:PORT, of a pair two with a comma.")
+@click.option("--id", "node_id", help="Ask this node at its endpoints in FILE.")
+@click.option("--keys", type=click.Path(path_type=Path, file_okay=False), help="Directory of your keys.")
+@json_option
+def show_tree(
+    file: Path, data: Path | None, at: str | None, node_id: str | None, keys: Path | None, as_json: bool
+) -> None:
+    """Draw the tree of nodes in FILE (topology.toml), with the health of the node that is asked, if one is."""
+    from albireo.cli.site.tree import health_of, tree_of
+
+    loaded = read_topology(file)
+    asked, health = None, {}
+    place = _asked(file, data, at, node_id, keys)
+    if place is not None:
+        status, hashed, trouble = _status_of(place)
+        known = [node.id for node in loaded.topology.node]
+        if status is not None and status["node"] not in known:
+            trouble = f"{place} is {status['node']}, which {file} does not have"
+        elif status is not None:
+            health = {status["node"]: health_of(status, hashed, topology_hash(loaded))}
+        asked = {"place": str(place), "node": status["node"] if status else None, "trouble": trouble}
+        if trouble:
+            say(trouble)
+    tree = tree_of(str(file), loaded, health)
+    if as_json:
+        emit(msgspec.to_builtins(tree) | {"asked": asked})
+    else:
+        for line in tree.lines():
+            show(line)
+
+
+def _asked(file: Path, data: Path | None, at: str | None, node_id: str | None, keys: Path | None) -> Place | None:
+    """The node that is to be asked; None: nobody."""
+    if sum(one is not None for one in (data, at, node_id)) > 1:
+        raise Failure("--data, --at and --id each name a node", "give one of them", ExitCode.USAGE)
+    if data is not None:
+        return find_data(data)
+    return far_node(at, file, node_id, keys) if at is not None or node_id is not None else None
+
+
+def _status_of(place: Place) -> tuple[dict[str, Any] | None, str, str]:
+    """Status of the node and the hash of its topology, or None and why there is none; the hash is empty if unknown."""
+    from albireo.cli.node.status import gather
+    from albireo.client import ClientError
+
+    try:
+        with node_client(place) as client:
+            status = gather(client, place)
+            try:
+                told: Any = client.ask("topology", of="boot", timeout_s=2.0) if isinstance(place, Path) else {}
+            except ClientError:  # Of another version.
+                told = {}
+            return status, told.get("hash", ""), ""
+    except Failure as failure:
+        return None, "", failure.message
+
+
+@command.command()
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@json_option
+def diff(old: Path, new: Path, as_json: bool) -> None:
+    """Tell what NEW says that OLD does not, and what takes a restart.
+
+    Files that were only written otherwise do not differ.
+    """
+    from albireo.cli.site.tree import change_text
+    from albireo.codec.topology.changes import changes_of
+
+    before, after = read_topology(old), read_topology(new)
+    changes = changes_of(before, after)
+    restart = list(dict.fromkeys(place for one in changes for place in one.restart))
+    if as_json:
+        hashes = {"old": topology_hash(before), "new": topology_hash(after)}
+        told = [msgspec.to_builtins(one) | {"live": one.is_live} for one in changes]
+        emit({"hash": hashes, "changes": told, "restart": restart})
+        return
+    for one in changes:
+        show(change_text(one))
+    last = f"To restart: {', '.join(restart)}." if restart else "Nothing has to be restarted."
+    show(f"{len(changes)} changes. {last}" if changes else "No change: the two files mean the same.")
+
+
+@command.command()
+@click.argument("file", type=click.Path(path_type=Path), default=Path("topology.toml"))
+@data_option
+@click.option("--dry-run", "is_trial", is_flag=True, help="Tell what would be done, and do nothing.")
+@json_option
+def apply(file: Path, data: Path | None, is_trial: bool, as_json: bool) -> None:
+    """Let a running node of this machine take up FILE without a restart.
+
+    All that concerns the node is taken up, or nothing: what takes a restart is refused by name. Give the file that the
+    node is started with; each member of a pair takes it up by itself.
+    """
+    from albireo.cli.site.tree import change_text
+    from albireo.codec.topology.changes import TopologyChange
+
+    read_topology(file)
+    directory = find_data(data)
+    with node_client(directory) as client:
+        answer: Any = client.ask("apply", of="boot", timeout_s=APPLY_S, file=str(file.absolute()), trial=is_trial)
+    plan = {part: msgspec.convert(answer[part], list[TopologyChange]) for part in ("taken", "refused", "elsewhere")}
+    if plan["refused"]:
+        names = "\n".join(f"  {change_text(one)}" for one in plan["refused"])
+        raise Failure(
+            f"{answer['place']} takes up nothing of {file}, because of\n{names}",
+            "restart what is named there with the new file, or leave these changes out",
+            details=answer,
+        )
+    if as_json:
+        emit(answer)
+        return
+    for one in plan["taken"]:
+        show(change_text(one))
+    anew = f", {', '.join(answer['started_anew'])} started anew" if answer["started_anew"] else ""
+    verb = "would take" if is_trial else "took"
+    elsewhere = f"; {len(plan['elsewhere'])} concern other nodes" if plan["elsewhere"] else ""
+    hashed = answer["hash"]["new"][:12]
+    show(f"{answer['place']} {verb} up {len(plan['taken'])} changes{anew}{elsewhere}. Hash {hashed}.")

@@ -210,8 +210,8 @@ def _at(value: object, path: KeyPath) -> object:
 _PLAIN: Final = {"`str`": "a string", "`int`": "a whole number", "`float`": "a number", "`bool`": "true or false"}
 _PATTERNS: Final = (
     ("tcp://", "Write it as tcp://HOST:PORT, such as tcp://10.0.0.1:5000."),
+    ("plc", "Write it as plc:ADAPTER, witness:NAME, or node:root/north for a node below."),
     ("{0,7}", "Lower-case letters, digits, - and _, levels parted by /, such as root/north."),
-    ("plc:", "Write it as plc:ADAPTER or witness:NAME."),
     ("{8}(-", "Take a new one from: python3 -c 'import uuid; print(uuid.uuid4())'."),
     ("^[a-z]", "Lower-case letters, digits, - and _, a letter first, at most 32."),
 )
@@ -229,6 +229,8 @@ def _plain(reason: str) -> str:
 def _remedy(reason: str) -> str:
     if "matching regex" in reason:
         return next((remedy for mark, remedy in _PATTERNS if mark in reason), "Change it.")
+    if "of length" in reason:
+        return "Change the value."
     if "got `str`" in reason:
         return "Take away the quotes."
     if "Expected `str`" in reason:

@@ -1,6 +1,7 @@
 """JSON Schema of the topology file, for editors and for other programs' checks.
 
-msgspec makes the structure; the meaning of each field is taken from its docstring in `model/topology.py`.
+msgspec makes the structure; the meaning of each field is taken from its docstring in `model/topology.py` and
+`model/settings.py`.
 """
 
 import ast
@@ -13,14 +14,14 @@ from albireo.model.topology import Topology
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
-def topology_schema(model_source: str) -> dict[str, Any]:
+def topology_schema(*model_sources: str) -> dict[str, Any]:
     """The schema as JSON values.
 
     Args:
-        model_source: text of `model/topology.py`, whose docstrings become the descriptions.
+        model_sources: texts of `model/topology.py` and `model/settings.py`, whose docstrings become the descriptions.
     """
     schema = msgspec.json.schema(Topology)
-    meanings = field_meanings(model_source)
+    meanings = {place: said for source in model_sources for place, said in field_meanings(source).items()}
     for name, definition in schema["$defs"].items():
         for field, said in definition.get("properties", {}).items():
             meaning = meanings.get((name, field))
@@ -29,9 +30,9 @@ def topology_schema(model_source: str) -> dict[str, Any]:
     return {"$schema": DIALECT, "title": "Albireo topology", **schema}
 
 
-def schema_text(model_source: str) -> str:
+def schema_text(*model_sources: str) -> str:
     """The published file: indented, one final newline."""
-    return msgspec.json.format(msgspec.json.encode(topology_schema(model_source)), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(topology_schema(*model_sources)), indent=2).decode() + "\n"
 
 
 def field_meanings(source: str) -> dict[tuple[str, str], str]:

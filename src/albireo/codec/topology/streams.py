@@ -6,7 +6,8 @@ Spec: ADR-0122, ADR-0130.
 from typing import Final
 
 from albireo.codec.topology.mistakes import Findings
-from albireo.model.topology import StreamReplication, Topology
+from albireo.model.settings import StreamReplication
+from albireo.model.topology import Topology
 
 _ALWAYS_BOTH: Final = {
     "cases": "what an operator has acknowledged must not stand open again after a takeover",

@@ -3,8 +3,9 @@
 Not here: the disk and the network. `read` hands in the text of a file; `albireo doctor` tells what must be tried to be
 known (a port in use, a device that answers).
 
-    topology.toml = cluster, [log], [history], [limits], [runtime], [[witness]]*, [[node]]+
-    [[node]]      = id, (endpoint | primary, backup, voters), items?, [node.log]?, ..., [[node.adapter]]*
+    topology.toml = cluster, [log], [history], [limits], [runtime], [[witness]]*, [[group]]*, [[node]]+
+    [[node]]      = id, (endpoint | primary, backup, voters), items?, [node.log]?, ..., [[node.adapter]]*,
+                    [[node.object]]*
     items         = a CSV table (codec/topology/item_table.py)
 
 The keys are the fields of `model/topology.py`, of which docs/topology.schema.json is made too.
@@ -12,7 +13,6 @@ The keys are the fields of `model/topology.py`, of which docs/topology.schema.js
 
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -35,13 +35,19 @@ from albireo.codec.topology.item_table import (
     read_rows,
 )
 from albireo.codec.topology.mistakes import Findings, KeyPath, Mistake, build, did_you_mean, shown
+from albireo.codec.topology.navigation import KnownItems, check_navigation
 from albireo.codec.topology.streams import check_durability, check_replication
 from albireo.codec.topology.toml_lines import key_lines
+from albireo.codec.topology.tree import WILDCARDS, check_tree, check_uplinks, check_voters
 from albireo.model.topology import AdapterConfig, NodeConfig, Topology
 
 FILE_CHARS_MAX: Final = 32 * 1024 * 1024
 """Characters of one file; a table of 100,000 items has about 10 million."""
-_SECTIONS: Final = ("log", "history", "limits", "runtime")
+_HOST: Final = "host"
+"""Kind of the adapter for the node's machine, whose items all begin with its name."""
+_FOR_PEOPLE: Final = frozenset({"label", "description"})
+SECTIONS: Final = ("log", "history", "limits", "runtime")
+"""Sections of the whole file, each of which a node may have too."""
 _AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 _ENDPOINT = re.compile(
     r"^(?P<scheme>[a-z][a-z0-9+.\-]*)://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.\-_*]+):(?P<port>\d+)$"
@@ -49,7 +55,6 @@ _ENDPOINT = re.compile(
 _NO_CLUSTER: Final = "00000000-0000-0000-0000-000000000000"
 _PORT_MAX: Final = 65_535
 _LOOPBACK: Final = re.compile(r"tcp://(127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\]):")
-_WILDCARDS: Final = frozenset({"*", "0.0.0.0", "[::]"})  # Compared with, never bound.
 
 Read = Callable[[str], str]
 """Text of a file named relative to the topology file. Raises OSError or UnicodeDecodeError."""
@@ -116,6 +121,7 @@ class _Loading:
         if topology is not None:
             topology = _with_defaults(topology, table, self._found)
             check_tree(topology, self._found)
+            check_uplinks(topology, self._found)
             check_endpoints(topology, self._found)
             check_voters(topology, self._found)
             check_durability(topology, self._found)
@@ -125,7 +131,16 @@ class _Loading:
         return topology
 
     def all_arguments(self, topology: Topology) -> dict[str, tuple[dict[str, Any], ...]]:
-        return {node.id: self._arguments(node, ("node", index)) for index, node in enumerate(topology.node)}
+        given = {node.id: self._arguments(node, ("node", index)) for index, node in enumerate(topology.node)}
+        check_navigation(topology, {node.id: self._known_items(node) for node in topology.node}, self._found)
+        return given
+
+    def _known_items(self, node: NodeConfig) -> KnownItems:
+        """Names of all rows, wrong ones too: a mistake in a row must not show as a second one in the navigation."""
+        files = {node.items, *(adapter.items for adapter in node.adapter)} & self._table_rows.keys()
+        names = frozenset(row.name for file in files for row in self._table_rows[file])
+        is_all = all(adapter.kind == _HOST or self._needs_items(adapter) for adapter in node.adapter)
+        return KnownItems(names=names, is_all=is_all)
 
     def _arguments(self, node: NodeConfig, path: KeyPath) -> tuple[dict[str, Any], ...]:
         owned = self._rows_by_owner(node, path)
@@ -215,8 +230,9 @@ class _FirstRow(msgspec.Struct, frozen=True):
 
 
 def _full(adapter: AdapterConfig) -> dict[str, Any]:
-    """Every field with its value, so that an adapter need not know the defaults."""
-    return {field: getattr(adapter, field) for field in adapter.__struct_fields__}
+    """Every field with its value, so that an adapter need not know the defaults; words for people are not for it."""
+    fields = (field for field in adapter.__struct_fields__ if field not in _FOR_PEOPLE)
+    return {field: getattr(adapter, field) for field in fields}
 
 
 def _text_of(file: str, read: Read, found: Findings, path: KeyPath, remedy: str) -> str | None:
@@ -254,7 +270,7 @@ def _with_defaults(topology: Topology, table: dict[str, Any], found: Findings) -
     nodes: list[NodeConfig] = []
     for index, (node, raw) in enumerate(zip(topology.node, table["node"], strict=True)):
         merged = {}
-        for section in _SECTIONS:
+        for section in SECTIONS:
             common, own, said = getattr(topology, section), getattr(node, section), raw.get(section)
             keys = said if isinstance(said, dict) else {}
             changed = {key: getattr(own, key) for key in keys if key in own.__struct_fields__}
@@ -265,28 +281,6 @@ def _with_defaults(topology: Topology, table: dict[str, Any], found: Findings) -
                 merged[section] = own
         nodes.append(msgspec.structs.replace(node, **merged))
     return msgspec.structs.replace(topology, node=tuple(nodes))
-
-
-def check_tree(topology: Topology, found: Findings) -> None:
-    """Check that ids are unique, that there is one root, and that every parent is there and has an address."""
-    known = {node.id for node in topology.node}
-    first: dict[str, int] = {}
-    roots = [node.id for node in topology.node if not node.parent]
-    parents = {node.parent for node in topology.node}
-    for index, node in enumerate(topology.node):
-        path = ("node", index, "id")
-        if node.id in first:
-            text = f"{node.id} is there twice, first as node[{first[node.id]}]"
-            found.add(path, text, "Each node has an id of its own.")
-        first.setdefault(node.id, index)
-        if node.parent and node.parent not in known:
-            text = f"{node.id} hangs below {node.parent}, which is not there"
-            found.add(path, text, f"Add a [[node]] with that id. {did_you_mean(node.parent, known - {node.id})}")
-        if not node.parent and node.id != roots[0]:
-            found.add(path, f"{node.id} is a second root beside {roots[0]}", f"Name it {roots[0]}/{node.id}.")
-        if node.id in parents and not node.endpoint and not node.is_pair:
-            text = f"{node.id} has nodes below it, but no address they could connect to"
-            found.add(path[:2], text, 'Add endpoint = "tcp://HOST:PORT".')
 
 
 def check_endpoints(topology: Topology, found: Findings) -> None:
@@ -326,7 +320,7 @@ def _take(endpoint: str, path: KeyPath, taken: dict[tuple[str, str], str], found
     if address is None:
         return
     user = ".".join(str(part) for part in path if not isinstance(part, int))
-    if address in taken and address[0] not in _WILDCARDS:
+    if address in taken and address[0] not in WILDCARDS:
         text = f"port clash: {endpoint} is taken already by {taken[address]}"
         found.add(path, text, "Give each its own port; the members of a pair differ in every address.")
     elif address in taken:
@@ -393,35 +387,6 @@ def _place(url: str) -> tuple[str, str]:
     """Host and port of an address, however they are written."""
     match = _ENDPOINT.match(url)
     return (match["host"].lower(), match["port"].lstrip("0")) if match else (url, "")
-
-
-def check_voters(topology: Topology, found: Findings) -> None:
-    """Check that a pair has an odd number of voters, all of which are there, and that no other node has any."""
-    witnesses = [witness.name for witness in topology.witness]
-    for name, count in Counter(witnesses).items():
-        if count > 1:
-            index = len(witnesses) - 1 - witnesses[::-1].index(name)
-            found.add(("witness", index, "name"), f"the witness {name} is there twice", "Rename one.")
-    for index, node in enumerate(topology.node):
-        path = ("node", index, "voters")
-        adapters = {f"plc:{adapter.name}": adapter for one in topology.node for adapter in one.adapter}
-        known = [*adapters, *(f"witness:{name}" for name in witnesses)]
-        if node.voters and not node.is_pair:
-            found.add(path, f"{node.id} is no pair, so nobody asks its voters", "Take them away.")
-        if node.voters and len(node.voters) % 2 == 0:
-            text = f"{len(node.voters)} voters: an even number can split in half"
-            found.add(path, text, "Take 1, 3 or 5.")
-        if node.is_pair and not node.voters:
-            text = f"the pair {node.id} has no voters, so it never promotes itself"
-            found.add(path[:2], text, 'Add voters = ["witness:NAME"].', is_warning=True)
-        for at, voter in enumerate(node.voters):
-            if voter in node.voters[:at]:
-                found.add((*path, at), f"{voter} votes twice", "Name each voter once.")
-            elif voter not in known:
-                found.add((*path, at), f"the voter {voter} is not there", did_you_mean(voter, known))
-            elif voter in adapters and adapters[voter].voter_address is None:
-                remedy = "Add voter_address to its [[node.adapter]]: the first of 64 holding registers of the PLC."
-                found.add((*path, at), f"the voter {voter} has no registers", remedy)
 
 
 def check_adapters(topology: Topology, kinds: Mapping[str, AdapterKind], found: Findings) -> None:

@@ -89,8 +89,12 @@ class AccessJudge:
 
     def role_of(self, principal: str) -> AccessRole:
         """Role of a principal at this node."""
+        return self.role_at(principal, self.node)
+
+    def role_at(self, principal: str, node: str) -> AccessRole:
+        """Role of a principal at a node at or below this one."""
         of_kind = _OF_KIND.get(kind_of(principal))
-        return highest(self.grants_of(principal), self.node) if of_kind is None else of_kind
+        return highest(self.grants_of(principal), node) if of_kind is None else of_kind
 
     def rules_everywhere(self, principal: str) -> bool:
         """True: the principal is a program whose role is admin over the whole tree."""

@@ -10,13 +10,16 @@ Spec: docs/node-protocol.md, Feeds, mode `state`; ADR-0156.
 
 from collections.abc import Sequence
 
-from albireo.codec.message import RoleAsked, RoleTold
+from albireo.codec import samples
+from albireo.codec.errors import DecodeError
+from albireo.codec.message import FeedState, RoleAsked, RoleTold
 from albireo.machine.feed.follower import (
     CutBack,
     Deliver,
     Digested,
     Follower,
     FollowerConfig,
+    FollowPhase,
     LinkDown,
     LinkUp,
     Noted,
@@ -31,6 +34,8 @@ from albireo.machine.producer.seeking import Effect as SeekerEffect
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.instant import Instant, TimePassed
 from albireo.model.position import Position
+from albireo.model.samples import SampleBatch
+from albireo.model.value import ValueType
 
 Event = LineUp | LineDown | Heard | Fed | Digested | TimePassed
 Effects = list[SayTo | Deliver | CutBack | TakeSnapshot | Noted]
@@ -57,6 +62,11 @@ class Viewing:
     @property
     def position(self) -> Position:
         return self._follower.position
+
+    @property
+    def is_following(self) -> bool:
+        """A member that acts has said that it feeds this follower, and has not been silent since."""
+        return self._seeker.chosen is not None and self._follower.phase is FollowPhase.FOLLOWING
 
     def deadline(self) -> Instant | None:
         """When `TimePassed` is due."""
@@ -106,3 +116,20 @@ class Viewing:
             elif self._seeker.chosen is not None:
                 done.append(SayTo(self._seeker.chosen, effect.message))
         return done
+
+
+def decode_state(state: FeedState, raw: Sequence[bytes | memoryview]) -> list[SampleBatch]:
+    """The sample columns beside a `FeedState`.
+
+    Raises:
+        DecodeError: the parts do not fit their description.
+    """
+    if len(raw) != len(state.value_parts):
+        raise DecodeError(0, f"{len(raw)} parts, {len(state.value_parts)} described")
+    try:
+        return [
+            samples.decode(part, ValueType(value_type), count)
+            for part, (value_type, count) in zip(raw, state.value_parts, strict=True)
+        ]
+    except ValueError as error:
+        raise DecodeError(0, str(error)) from error

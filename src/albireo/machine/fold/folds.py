@@ -41,6 +41,7 @@ from albireo.codec.record import (
     Record,
     Stream,
 )
+from albireo.codec.tree.records import MessageFact
 from albireo.machine.access.fold import AccessFold
 from albireo.machine.fold import stretch
 from albireo.machine.fold.audit import AuditChain
@@ -51,6 +52,7 @@ from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.elsewhere import Elsewhere
 from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
+from albireo.machine.message.fold import INBOX, OUTBOX, MessageFold
 from albireo.machine.tree.origins import Enveloped, Origins, read_envelope
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
@@ -85,6 +87,7 @@ class Folds:
         self.audit = AuditChain()
         self.access = AccessFold()
         self.origins = Origins()
+        self.messages = MessageFold()
         self.log_time_ms = 0
         self.feature_level = self.cases.level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
@@ -191,6 +194,8 @@ class Folds:
                 self.access.fold(record)
             case OriginDeclared() | OriginForked():
                 self.origins.fold_record(record)
+            case MessageFact():
+                self.messages.fold(record, log_time)
             case GapFound() | EpochGranted() | NodeStopped() | Marked() | LowWater():
                 pass  # Facts for followers; no fold of CORE needs them.
             case _:
@@ -274,7 +279,8 @@ class Folds:
             whole.append((_ACCESS, self.access.snapshot()))
         if len(self.origins):
             whole.append((_ORIGINS, self.origins.snapshot()))
-        return chain(((name, one) for name, slices in sliced for one in slices), whole)
+        messages = self.messages.snapshot_slices()
+        return chain(((name, one) for name, slices in sliced for one in slices), whole, messages)
 
     def snapshot(self) -> dict[str, bytes]:
         """The folds as bytes, one section each; equal folds give equal bytes."""
@@ -302,6 +308,7 @@ class Folds:
         self.audit = AuditChain.restore(sections.get(_AUDIT, b""))
         self.access = AccessFold.restore(sections.get(_ACCESS, b""))
         self.origins = Origins.restore(sections.get(_ORIGINS, b""))
+        self.messages = MessageFold.restore(sections.get(OUTBOX, b""), sections.get(INBOX, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
         self.cases.level = self.feature_level

@@ -21,18 +21,21 @@ from albireo.machine.access.refusals import refusal_of
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
+from albireo.machine.message.events import MessageTimes
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.diagnostics.adapters import AdapterWatch
 from albireo.machine.node.diagnostics.own import CommitTimes
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import ForgetAsked, Forgetting
-from albireo.machine.node.orders import Orders, WriteAsked
+from albireo.machine.node.orders import Orders, WriteAsked, WriteRefusal, refusal_of_write
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Described, Moment, Question, Turn
 from albireo.machine.tree.below import Below
-from albireo.machine.tree.mirror import Mirror
+from albireo.machine.tree.mirror import NodeMirror
+from albireo.machine.tree.tree_orders import TreeOrders
 from albireo.model import quality
+from albireo.model.access import AccessRole
 from albireo.model.bounded import NAME_CHARS_MAX, Name
 from albireo.model.case import case_label
 from albireo.model.instant import MS, LogTime
@@ -66,7 +69,8 @@ class AnsweringRoot(Protocol):
     feeds: Feeds
     adapters: AdapterWatch
     below: Below
-    mirrors: dict[str, Mirror]
+    mirrors: dict[str, NodeMirror]
+    tree_orders: TreeOrders
     commit_times: CommitTimes
     samples_committed: int
     cases_raised: int
@@ -77,6 +81,9 @@ class AnsweringRoot(Protocol):
 
     def after(self, sequence: int, to: bytes, message: AnyMessage, turn: Turn) -> None:
         """Say `message` once everything up to `sequence` is committed."""
+
+    def times(self, moment: Moment) -> MessageTimes:
+        """One reading of all clocks."""
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -157,7 +164,7 @@ class Answers:
     def _tree(self, question: Question, _: Nothing, turn: Turn) -> None:
         self._say(question, self._root.below.seen(), turn)
 
-    def _mirror(self, node: str) -> Mirror | None:
+    def _mirror(self, node: str) -> NodeMirror | None:
         """The state of a node below; None: this node is meant."""
         if node in ("", self._root.config.node):
             return None
@@ -215,9 +222,37 @@ class Answers:
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now, so nothing is written: {root.admission.closed_because}")
         item = root.registry.item(asked.item)  # One that is being forgotten is known no more.
-        refusal = root.orders.ask(question, asked, item, turn)
+        owner = "" if item is not None else self._owner_below(asked.item)
+        if owner:
+            refusal = self._write_below(question, asked, owner, turn)
+        else:
+            refusal = root.orders.ask(question, asked, item, turn)
         if refusal is not None:
             raise NotAnswered(refusal.reason)
+
+    def _owner_below(self, name: str) -> str:
+        """Node below whose item is named, by its id or the end of it; empty: none, or several."""
+        head, _, local = name.rpartition(":")
+        found = [
+            node
+            for node, mirror in self._root.mirrors.items()
+            if head and (node == head or node.endswith(f"/{head}")) and mirror.dim.by_name(f"{node}:{local}")
+        ]
+        return found[0] if len(found) == 1 else ""
+
+    def _write_below(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
+        """Order a write of an item that a node below owns; the role is judged here, for that node."""
+        root = self._root
+        role = root.access.role_at(question.principal, owner)
+        if role < AccessRole.OPERATE:
+            return WriteRefusal(
+                f"write needs the role operate at {owner}; {question.principal!r} has {role.word} there"
+            )
+        item = root.mirrors[owner].dim.by_name(f"{owner}:{asked.item.rpartition(':')[2]}")
+        refusal = refusal_of_write(asked, item)
+        if refusal is not None:
+            return refusal
+        return root.tree_orders.ask(question, asked, owner, root.times(question.moment), turn)
 
     def _cases(self, question: Question, asked: CasesAsked, turn: Turn) -> None:
         folds, mirror, dim = self._root.folds, self._mirror(asked.node), self._dim(asked.node)

@@ -15,7 +15,7 @@ from albireo.machine.fold.folds import Folds
 from albireo.machine.node.owners import reserved_follower
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Turn
-from albireo.machine.tree.mirror import Mirror
+from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import Instant, soonest
 from albireo.model.position import Position
 
@@ -30,10 +30,10 @@ class Feeds:
         """
         self.leader = Leader()
         self._config = config
-        self._below: dict[str, tuple[Mirror, StateFeed]] = {}
+        self._below: dict[str, tuple[NodeMirror, StateFeed]] = {}
         self._begin(folds, is_complete=is_complete)
 
-    def show(self, mirrors: Mapping[str, Mirror]) -> None:
+    def show(self, mirrors: Mapping[str, NodeMirror]) -> None:
         """Serve the state of these nodes below too."""
         for node, mirror in mirrors.items():
             if node not in self._below:

@@ -16,7 +16,7 @@ from albireo.machine.node.admission import CREDIT_BYTES, Admission, superseded
 from albireo.machine.node.owners import NAME_CHARS_MAX
 from albireo.machine.node.registry import Declaring, Registry
 from albireo.machine.node.turn import Moment, Turn
-from albireo.model.topology import LimitSettings
+from albireo.model.settings import LimitSettings
 
 DECLARING_MAX: Final = 64
 """Most hellos being worked off; the sender of one too many says hello again."""

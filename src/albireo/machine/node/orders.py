@@ -91,24 +91,30 @@ class Orders:
             is_heard = self._waiters.wait(earlier, sender, request_id, due)
             return None if is_heard else WriteRefusal(f"{WAITING_MAX} questions wait for this command already")
         is_full = max(self.commands.open_count, len(self._waiters)) >= OPEN_MAX
-        refusal = WriteRefusal(_TOO_MANY) if is_full else _refusal(asked, item)
+        refusal = WriteRefusal(_TOO_MANY) if is_full else refusal_of_write(asked, item)
         if refusal is not None or item is None:
             return refusal or WriteRefusal(f"no item {asked.item!r}")
-        command = Command(
-            command_id=asked.command_id,
-            item_id=item.item_id,
-            value=_coerced(asked.value, item.item.value_type),
-            user=asked.user,
-            reason=asked.reason,
-            requested_ns=moment.wall,
-            expires_ms=asked.expires_ms,
-            principal=question.principal,
-        )
+        command = _command(asked, item, question.principal, moment)
         self._waiters.wait(command, sender, request_id, due)
-        self._asked[asked.command_id] = item.item_id
+        self._request(command, asked, moment, turn)
+        return None
+
+    def take(
+        self, asked: WriteAsked, item: KnownItem | None, principal: str, moment: Moment, turn: Turn
+    ) -> WriteRefusal | None:
+        """Begin an order that nobody waits for, or say why not. Its id was never used before."""
+        is_full = self.commands.open_count >= OPEN_MAX
+        refusal = WriteRefusal(_TOO_MANY) if is_full else refusal_of_write(asked, item)
+        if refusal is not None or item is None:
+            return refusal or WriteRefusal(f"no item {asked.item!r}")
+        command = _command(asked, item, principal, moment)
+        self._request(command, asked, moment, turn)
+        return None
+
+    def _request(self, command: Command, asked: WriteAsked, moment: Moment, turn: Turn) -> None:
+        self._asked[command.command_id] = command.item_id
         turn.record(Stream.COMMAND, [CommandRequested(command=command)])
         self._audit("write", command, f"{asked.value!r}", asked.reason, moment, turn)
-        return None
 
     def _audit(self, action: str, command: Command, what: str, why: str, moment: Moment, turn: Turn) -> None:
         """Append an entry for the event journal: the log lets go of its commands, and nobody else stores them."""
@@ -187,6 +193,19 @@ class Orders:
         self._waiters.answer(receipt, turn)
 
 
+def _command(asked: WriteAsked, item: KnownItem, principal: str, moment: Moment) -> Command:
+    return Command(
+        command_id=asked.command_id,
+        item_id=item.item_id,
+        value=_coerced(asked.value, item.item.value_type),
+        user=asked.user,
+        reason=asked.reason,
+        requested_ns=moment.wall,
+        expires_ms=asked.expires_ms,
+        principal=principal,
+    )
+
+
 _TOO_MANY: Final = f"{OPEN_MAX} commands are on their way already; wait for some to finish"
 
 
@@ -236,7 +255,8 @@ def _recordable(receipt: Receipt, moment: Moment) -> Receipt:
     return Receipt(command_id=cut.command_id, outcome=Outcome.UNKNOWN, detail=detail, finished_ns=moment.wall)
 
 
-def _refusal(asked: WriteAsked, known: KnownItem | None) -> WriteRefusal | None:
+def refusal_of_write(asked: WriteAsked, known: KnownItem | None) -> WriteRefusal | None:
+    """Reason why this order can't be meant; None: there is none."""
     if known is None:
         return WriteRefusal(f"no item {asked.item!r}; `albireo items` lists them")
     item = known.item

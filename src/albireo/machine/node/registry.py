@@ -25,7 +25,7 @@ from albireo.model.instant import Instant
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.principal import ANYBODY
 from albireo.model.samples import SampleBatch, Strings
-from albireo.model.topology import LimitSettings
+from albireo.model.settings import LimitSettings
 from albireo.model.value import ItemId, ValueType
 
 DECLARED_MAX: Final = 250

@@ -35,7 +35,7 @@ from albireo.machine.tree.child import ChildConfig
 from albireo.model.instant import Instant
 from albireo.model.position import Position
 from albireo.model.principal import PrincipalKind, kind_of
-from albireo.model.topology import LimitSettings
+from albireo.model.settings import LimitSettings
 
 STANDING_BY_MAX: Final = 512
 """Most producers that a node which does not serve remembers, to tell them when it does; one too many asks again."""
@@ -64,6 +64,8 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the node above; empty: there is none."""
     parent_places: frozenset[str] = frozenset()
     """Names of the keys of its members."""
+    seed: int = 0
+    """Random number of this run, from which guids and nonces are drawn."""
     lacks_to: int = 0
     """Last sequence whose effect on the folds is lost, because no snapshot could be read; 0: nothing is."""
 

@@ -22,6 +22,7 @@ Spec: design/log-and-feed.md, The loop of CORE.
 """
 
 import itertools
+import random
 from typing import Final
 
 from albireo.codec.frame import HEADER_BYTES, FrameHeader
@@ -29,7 +30,6 @@ from albireo.codec.message import (
     AnyMessage,
     Append,
     Ask,
-    ChildHello,
     FeedAck,
     FeedAlive,
     FeedAnswer,
@@ -53,9 +53,13 @@ from albireo.codec.record import (
     NodeStopped,
     Stream,
 )
+from albireo.codec.tree.hello import ChildHello
+from albireo.codec.tree.letters import FromOrigin, FromOwner
+from albireo.codec.tree.records import MessageFact
 from albireo.machine.access.changes import AccessChanges
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.folds import Folds
+from albireo.machine.message.events import MessageTimes
 from albireo.machine.node import events
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.answers import Answers
@@ -65,7 +69,7 @@ from albireo.machine.node.diagnostics.own import CommitTimes, Diagnostics
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import Forgetting
 from albireo.machine.node.hellos import Hellos
-from albireo.machine.node.orders import Orders
+from albireo.machine.node.orders import Orders, WriteAsked, WriteRefusal
 from albireo.machine.node.outputs import OutputOrders
 from albireo.machine.node.owners import OWN_ADAPTER
 from albireo.machine.node.pending import Pending
@@ -75,6 +79,7 @@ from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import OWN_PRODUCER, Described, Draft, Moment, Question, Turn
 from albireo.machine.tree.below import Below, mirrors_of
 from albireo.machine.tree.origins import Enveloped
+from albireo.machine.tree.tree_orders import TreeOrders, times_at
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
@@ -100,6 +105,8 @@ class Root:
         self.access = AccessJudge(config.node, folds.access)
         self._waiters = CommandWaiters()
         self.mirrors = mirrors_of(config.children, folds.origins)
+        self._chance = random.Random(config.seed)
+        self._moment = moment
         self._begin_afresh(moment)
         self.feeds = Feeds(config, folds, is_complete=has_folds)
         self.feeds.show(self.mirrors)
@@ -133,10 +140,14 @@ class Root:
         self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders, moment.now)
         self.admission.closed_because = self.role.cause
         self.below = Below(self.config, self.folds.origins, self.mirrors)
+        self.tree_orders = TreeOrders(
+            self.config.node, self.folds.messages, self.folds.commands, self.below, self, self._chance
+        )
         self._raised_to = 0  # Feature level whose record is on its way in this tenure.
 
     def step(self, event: events.Event, log: LogView, moment: Moment) -> Turn:
         turn = Turn(log, self.folds.feature_level)
+        self._moment = moment
         match event:
             case events.LettersDrained(letters, pair, door):
                 for letter in letters:
@@ -266,11 +277,19 @@ class Root:
         self.admission.closed_because = self._log_reason
         self.role.tell_waiting(turn)
 
+    def times(self, moment: Moment) -> MessageTimes:
+        return times_at(self._pending.log_time_ms, self._last_append, moment)
+
+    def take(self, asked: WriteAsked, principal: str, moment: Moment, turn: Turn) -> WriteRefusal | None:
+        """Begin an order of another node for an item of this one."""
+        return self.orders.take(asked, self.registry.item(asked.item), principal, moment, turn)
+
     def _stand_by(self, was_serving: bool, turn: Turn) -> None:
         self.admission.closed_because = self.role.cause
         if was_serving:
             present = [one.sender for one in self.registry.adapters() if one.sender is not None]
             self.outputs.stand_down()
+            self.tree_orders.messages.suspend()
             self.role.stand_by(present, turn)
 
     def _elapsed_ms(self, now: Instant) -> int:
@@ -285,6 +304,8 @@ class Root:
         if self._hellos and is_serving:
             return self._last_append
         due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline(self.folded_to), self.below.deadline())
+        if is_serving:
+            due = soonest(due, self.tree_orders.deadline(self.times(self._moment)))
         return self._tick_at if due is None else min(due, self._tick_at)
 
     def _log_due(self) -> Instant | None:
@@ -331,6 +352,8 @@ class Root:
                 self.feeds.ack(sender, message, moment.now)
             case ChildHello() | RoleTold() | FeedAnswer() | FeedData() | FeedState() | FeedAlive():
                 self.below.hears(sender, message, raw, principal, moment, turn)
+            case FromOrigin() | FromOwner():
+                self.tree_orders.heard(sender, message, self.times(moment), moment, turn)
             case Ask():
                 self.answers.ask(Question(sender, message.request_id, moment, principal, *seen), message, turn)
             case _:
@@ -407,6 +430,9 @@ class Root:
                     self.outputs.send(record.command_id, moment, turn)
                 case CommandFinished():
                     self.orders.finished(record.receipt, turn)
+                    self.tree_orders.finished(record.receipt, self.times(moment), moment, turn)
+                case MessageFact():
+                    self.tree_orders.committed(record, self.times(moment), moment, turn)
                 case _:
                     pass
 
@@ -415,6 +441,7 @@ class Root:
         if not self.role.is_serving:
             return
         self.below.serve(moment, turn, is_open=not self.admission.closed_because)
+        self.tree_orders.serve(self.times(moment), moment, turn, is_paired=self.config.is_paired)
         if not self.admission.closed_because:
             changes = self.folds.propose(moment.wall)
             if changes:
@@ -447,6 +474,7 @@ class Root:
                 self.role.stand_by(self.outputs.awaited, turn)
         if is_serving:
             self._declare_more(moment, turn)
+            self.tree_orders.time_passed(self.times(moment), moment, turn)
             if not self.has_unfolded:  # The next fold drafts its own.
                 self._consequences(moment, turn)
             self._mark_if_due(now, turn)

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from albireo.codec.frame import HEADER_BYTES
-from albireo.codec.message import AnyMessage, ChildHello
+from albireo.codec.message import AnyMessage
 from albireo.codec.record import BODY_BYTES_MAX, ENVELOPE_LEVEL
+from albireo.codec.tree.hello import ChildHello
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.tree.child import Child, ChildConfig, Raw
 from albireo.machine.tree.copier import Copier
-from albireo.machine.tree.mirror import Mirror
+from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.origins import Origins
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import Instant, soonest
@@ -43,19 +44,19 @@ class NodeBelow(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str
 
 
-def mirrors_of(children: Iterable[ChildConfig], origins: Origins) -> dict[str, Mirror]:
+def mirrors_of(children: Iterable[ChildConfig], origins: Origins) -> dict[str, NodeMirror]:
     """A mirror for each node below, by its id, with the items that are known of it."""
-    found: dict[str, Mirror] = {}
+    found: dict[str, NodeMirror] = {}
     for node in (one for config in children for one in config.all_nodes):
         known = origins.of_node(node)
-        found[node] = Mirror(node, () if known is None else known.items.values())
+        found[node] = NodeMirror(node, () if known is None else known.items.values())
     return found
 
 
 class Below:
     """The machine; lives as long as a tenure."""
 
-    def __init__(self, config: RootConfig, origins: Origins, mirrors: Mapping[str, Mirror]) -> None:
+    def __init__(self, config: RootConfig, origins: Origins, mirrors: Mapping[str, NodeMirror]) -> None:
         """`mirrors`: of every node below; they outlive the tenure."""
         self._origins = origins
         self._mirrors = mirrors
@@ -100,6 +101,15 @@ class Below:
             turn.note("limited", "child_unknown", key=name, node=name, member=hello.member, principal=principal)
             return
         child.said_hello(sender, hello, moment, turn)
+
+    def child_of(self, sender: bytes) -> str | None:
+        """Child that speaks on this link; None: no child does."""
+        return next((node for node, child in self._children.items() if child.knows(sender)), None)
+
+    def line_to(self, child: str) -> bytes | None:
+        """Link to the acting member of a child; None: it is not in reach, or no child."""
+        known = self._children.get(child)
+        return None if known is None else known.line
 
     def committed(self, sequence: int, moment: Moment, turn: Turn) -> None:
         """The own log is committed, and folded, up to `sequence`."""

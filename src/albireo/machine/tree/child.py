@@ -20,7 +20,6 @@ import msgspec
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import (
     AnyMessage,
-    ChildHello,
     FeedAlive,
     FeedAnswer,
     FeedData,
@@ -28,6 +27,7 @@ from albireo.codec.message import (
     RoleAsked,
     RoleTold,
 )
+from albireo.codec.tree.hello import ChildHello
 from albireo.machine.feed.follower import (
     CutBack,
     Deliver,
@@ -47,7 +47,7 @@ from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.producer.seeking import AskRole, Chose, LineDown, LineUp, RoleHeard, SeekConfig, Seeker
 from albireo.machine.producer.seeking import Effect as SeekerEffect
 from albireo.machine.tree.copier import Copier
-from albireo.machine.tree.mirror import Mirror
+from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import SECOND, Instant, TimePassed, soonest
 from albireo.model.position import Position
 
@@ -83,7 +83,7 @@ class ChildLine(msgspec.Struct):
 class Child:
     """The machine of one child; lives as long as a tenure."""
 
-    def __init__(self, config: ChildConfig, own_node: str, mirrors: Mapping[str, Mirror], copier: Copier) -> None:
+    def __init__(self, config: ChildConfig, own_node: str, mirrors: Mapping[str, NodeMirror], copier: Copier) -> None:
         """
         Args:
             mirrors: of the child and of the nodes below it, the child's first.
@@ -115,6 +115,11 @@ class Child:
     def behind(self) -> int:
         """Number of records that the child has committed and this node has not taken; -1: not known."""
         return -1 if self._log is None else max(0, self._log.committed.sequence - self._log.position.sequence)
+
+    @property
+    def line(self) -> bytes | None:
+        """The link to the member that acts, for what must not wait; None: there is none."""
+        return self._chosen(is_bulk=False)
 
     def knows(self, sender: bytes) -> bool:
         return sender in self._lines

@@ -18,10 +18,10 @@ import msgspec
 
 from albireo.codec import record as codec
 from albireo.codec.crc import crc32c
-from albireo.codec.envelope import encode_envelope, inside
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader, Origin, frames
 from albireo.codec.record import Kind, OriginDeclared, OriginForked, Stream
+from albireo.codec.tree.envelope import encode_envelope, inside
 from albireo.machine.node.turn import OWN_PRODUCER, Draft, Turn
 from albireo.machine.tree.origins import ORIGINS_MAX, Enveloped, Origins, Told, epochs_to, told_in
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position

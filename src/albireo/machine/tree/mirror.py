@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from albireo.codec import samples
-from albireo.codec.feed_state import decode_state
 from albireo.codec.message import FeedState
+from albireo.machine.feed.viewing import decode_state
 from albireo.machine.fold.dim import Dim
 from albireo.model import quality as q
 from albireo.model.case import Case
@@ -26,7 +26,7 @@ EPOCH = 1
 """Epoch of a mirror's positions."""
 
 
-class Mirror:
+class NodeMirror:
     """The machine; a source of state for viewers."""
 
     def __init__(self, node: str, items: Iterable[KnownItem] = ()) -> None:

@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from albireo.codec import record as codec
-from albireo.codec.envelope import open_envelope
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
 from albireo.codec.record import EpochGranted, ItemDeclared, ItemForgotten, Kind, OriginDeclared, OriginForked, Stream
+from albireo.codec.tree.envelope import open_envelope
 from albireo.model.item import KnownItem
 from albireo.model.position import BEGINNING, EpochEntry, Position
 

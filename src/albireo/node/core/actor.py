@@ -20,7 +20,6 @@ from albireo.codec.message import (
     AnyMessage,
     Ask,
     Carry,
-    ChildHello,
     HistoryTold,
     VoterLost,
     VoterOffered,
@@ -28,10 +27,10 @@ from albireo.codec.message import (
     VoterWritten,
     WriteOrder,
 )
+from albireo.codec.principal import TREE_LETTERS
 from albireo.log import (
     Corrupted,
     FileSystem,
-    LogConfig,
     OpenRefused,
     OsFileSystem,
     StoreIdentity,
@@ -53,25 +52,21 @@ from albireo.machine.node.events import (
     Restored,
     Stopping,
 )
-from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Send, Turn
-from albireo.machine.tree.child import ChildConfig
-from albireo.model.feature import FEATURE_LEVEL
+from albireo.machine.tree.tree_orders import PARENT
 from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
-from albireo.model.topology import LimitSettings
 from albireo.node.core.alone import Alone
-from albireo.node.core.door import DoorArguments
+from albireo.node.core.arguments import CoreArguments, root_config
 from albireo.node.core.feeding import Feeding
 from albireo.node.core.history_questions import HISTORY, LIMITS, HistoryQuestions
-from albireo.node.core.housekeeping import Housekeeping, Retention
+from albireo.node.core.housekeeping import Housekeeping
 from albireo.node.core.level_check import check_level
 from albireo.node.core.membership import Membership
 from albireo.node.core.peer_links import PeerLinks
 from albireo.node.core.private_log import OneLetter, PrivateLog, append_all, opened, whole
-from albireo.node.core.uplinks import NoUplinks, UplinkArguments, Uplinks
-from albireo.node.member.arguments import PairArguments
+from albireo.node.core.uplinks import NoUplinks, Uplinks, uplinks_of
 from albireo.node.member.member import PairMembership
 from albireo.runtime import ActorContext, Letter, Link, TurnLimits
 from albireo.runtime.errors import ConfigurationRefused, StoreRefused
@@ -80,28 +75,6 @@ FOR_MEMBERSHIP: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, 
 """Messages of the local link that the membership may want; all others are for the root machine."""
 TURN_LIMITS: Final = TurnLimits(letters_max=128, bytes_max=512 << 10)
 """Most that one turn takes: some 20 batches of 1000 samples, 1 ms of checking and appending."""
-
-
-class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of CORE, from boot."""
-
-    node: str
-    cluster: str
-    log: LogConfig = LogConfig()
-    retention: Retention = Retention()
-    adapters: frozenset[str] = frozenset()
-    """Names of the adapters that this node's topology configures."""
-    limits: LimitSettings = LimitSettings()
-    pair: PairArguments | None = None
-    """Arguments of a member of a pair; None: this node stands alone."""
-    door: DoorArguments | None = None
-    """Door of a node that stands alone; None: it has none. A member's is in `pair`."""
-    uplink: UplinkArguments | None = None
-    """Links to the node above; None: there is no such node."""
-    children: tuple[ChildConfig, ...] = ()
-    """The nodes directly below."""
-    feature_level: int = FEATURE_LEVEL
-    """Highest feature level that this node writes and reads; below that of the software: held back."""
 
 
 def create(arguments: Mapping[str, object]) -> "Core":
@@ -172,21 +145,19 @@ class Core:
         except OpenRefused as error:
             raise StoreRefused(str(error), may_pass=error.may_pass) from error
         actor.log.info("log_opened", **msgspec.to_builtins(report))
-        child_places = frozenset(place for child in arguments.children for place in child.places)
         if pair is None:
-            self._membership = Alone(self, actor, arguments.node, arguments.door, child_places)
+            self._membership = Alone(self, actor, arguments.node, arguments.door, arguments.child_places)
         else:
-            self._membership = PairMembership(self, actor, pair, child_places)
+            self._membership = PairMembership(self, actor, pair, arguments.child_places)
         folds = self._rebuild()
         check_level(folds, self._uncommitted(), self.feature_level)
-        config = self._root_config()
+        config = root_config(arguments, self.log.log_id, self.entropy, self.lacks_to)
         self.root = Root(config, folds, self.log.committed, self._moment(), has_folds=self.is_complete)
         settings = (self.root, arguments.log, arguments.retention)
         self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._membership)
         self._link = actor.bind("core")
         self._peers = PeerLinks()
-        uplink = self._arguments.uplink
-        self._uplinks = NoUplinks() if uplink is None else Uplinks(actor, uplink, self._child_hello)
+        self._uplinks = uplinks_of(actor, arguments.node, arguments.uplink, self.log.log_id, lambda: self.root.folds)
         self._history = HistoryQuestions(actor.connect(HISTORY, LIMITS), self._peers)
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
@@ -197,36 +168,6 @@ class Core:
         self._end_turn()
         if pair is None:
             await self._folded(self.log.end.sequence)
-
-    def _root_config(self) -> RootConfig:
-        arguments, pair = self._arguments, self._arguments.pair
-        local, private = (frozenset[int](), frozenset[int]()) if pair is None else pair.stream_numbers
-        return RootConfig(
-            node=arguments.node,
-            log_id=self.log.log_id,
-            segment_bytes=arguments.log.segment_bytes,
-            member=0 if pair is None else pair.member,
-            is_paired=pair is not None,
-            local_streams=local,
-            private_streams=private,
-            adapters=arguments.adapters,
-            limits=arguments.limits,
-            children=arguments.children,
-            parent="" if arguments.uplink is None else arguments.uplink.parent,
-            parent_places=frozenset() if arguments.uplink is None else frozenset(arguments.uplink.endpoints),
-            lacks_to=self.lacks_to,
-        )
-
-    def _child_hello(self) -> ChildHello:
-        """Hello to the node above."""
-        assert self._arguments.uplink is not None
-        return ChildHello(
-            node=self._arguments.node,
-            log_id=self.log.log_id,
-            feature_level=self.root.folds.feature_level,
-            member=self._arguments.uplink.member,
-            topology_hash=self._arguments.uplink.topology_hash,
-        )
 
     @property
     def feature_level(self) -> int:
@@ -333,7 +274,9 @@ class Core:
             is_outside = not is_local and one.link not in self._uplinks
             if (is_outside or isinstance(one.message, FOR_MEMBERSHIP)) and self._membership.hears(one):
                 continue
-            own.append((self._peers.sender_of(one), one.message, one.raw, one.principal))
+            is_above = one.link in self._uplinks and type(one.message) in TREE_LETTERS
+            sender = PARENT if is_above else self._peers.sender_of(one)
+            own.append((sender, one.message, one.raw, one.principal))
         if self.private is not None:
             own = self.private.hold(own, self._actor.wall_ns(), self._is_admitted)
         if own:
@@ -450,6 +393,9 @@ class Core:
         return self._peers.send(to, message, [raw])
 
     def _send(self, send: Send, moment: Moment) -> None:
+        if send.to == PARENT:
+            self._uplinks.say(send.message)
+            return
         if not self._peers.send(send.to, send.message, send.raw):
             unsent = send.message.command_id if isinstance(send.message, WriteOrder) else ""
             self.root.step(PeerLost(send.to, unsent), self.log.view(), moment)

@@ -14,8 +14,10 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.message import ChildHello
+from albireo.codec.message import AnyMessage
 from albireo.codec.principal import Audience, KeyedEnd
+from albireo.codec.tree.hello import ChildHello
+from albireo.machine.fold.folds import Folds
 from albireo.model.instant import SECOND, Instant
 from albireo.runtime import ActorContext, Keys, Link
 from albireo.runtime.errors import EndpointRefused
@@ -83,12 +85,37 @@ class Uplinks:
         hello = self._hello()
         link.send(msgspec.structs.replace(hello, is_bulk=True) if self._is_bulk[link] else hello)
 
+    def say(self, message: AnyMessage) -> None:
+        """Say something to every member of the parent that is there; one that does not act passes over it."""
+        for link, is_bulk in self._is_bulk.items():
+            if not is_bulk:
+                link.send(message)
+
     def deadline(self) -> Instant | None:
         return self._say_at if self._is_bulk else None
 
     def close(self) -> None:
         for link in self._is_bulk:
             link.close(TCP_LIMITS.linger_ms)
+
+
+def uplinks_of(
+    actor: ActorContext, node: str, arguments: UplinkArguments | None, log_id: bytes, folds: Callable[[], Folds]
+) -> "Uplinks | NoUplinks":
+    """The links of a node to the one above it."""
+    if arguments is None:
+        return NoUplinks()
+
+    def hello() -> ChildHello:
+        return ChildHello(
+            node=node,
+            log_id=log_id,
+            feature_level=folds().feature_level,
+            member=arguments.member,
+            topology_hash=arguments.topology_hash,
+        )
+
+    return Uplinks(actor, arguments, hello)
 
 
 class NoUplinks:
@@ -98,6 +125,8 @@ class NoUplinks:
         return False
 
     def ticked(self, now: Instant) -> None: ...
+
+    def say(self, message: AnyMessage) -> None: ...
 
     def deadline(self) -> None: ...
 

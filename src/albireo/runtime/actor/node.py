@@ -4,14 +4,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from albireo.runtime.actor.exits import EXIT_CONFIGURATION, EXIT_DATA, EXIT_HUNG
 from albireo.runtime.actor.loop import ActorLoop, IdleCollection
 from albireo.runtime.actor.placement import ActorSpec
 from albireo.runtime.actor.supervision import SupervisionConfig
-from albireo.runtime.actor.supervisor import DEFAULT_CONFIG, ActorChanged, PlacementName, Supervisor
+from albireo.runtime.actor.supervisor import DEFAULT_CONFIG, ActorChanged, BootAnswer, PlacementName, Supervisor
 from albireo.runtime.actor.tuning import end_of_start, tune_process
 from albireo.runtime.errors import StartFailed
 
@@ -25,6 +25,7 @@ def run_node(
     on_change: Callable[[ActorChanged], object] | None = None,
     on_started: Callable[[Supervisor], object] | None = None,
     log_level: str = "info",
+    answers: Mapping[str, BootAnswer] | None = None,
 ) -> int:
     """Run a node in this process until SIGTERM, SIGINT or SIGHUP; for the main thread.
 
@@ -37,7 +38,9 @@ def run_node(
         DataLocked, DirectoryUnsafe: nothing was started.
     """
     tune_process()
-    supervisor = Supervisor(data, specs, placement, config=config, on_change=on_change, log_level=log_level)
+    supervisor = Supervisor(
+        data, specs, placement, config=config, on_change=on_change, log_level=log_level, answers=answers
+    )
     with asyncio.Runner(loop_factory=ActorLoop) as runner:
         code = runner.run(_run(supervisor, on_started))
         if supervisor.hung:

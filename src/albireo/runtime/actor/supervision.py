@@ -10,7 +10,7 @@ Not done here: processes, threads, sockets (supervisor.py, placement.py).
        ^                                       |                    |      | DEAD? every ask_every_ns,
        |            died                       |                    |<-----+ ALIVE! before silent_after_ns
        +---------------------------------------+--------------------+
-       |                                       | silent, too slow, stop asked, rest_for_one
+       |                                       | silent, too slow, stop or restart asked, rest_for_one
        |   exited, node goes on                v
        +----------------------------------- Ending ------------------> Ended
                                                exited, node stops
@@ -115,7 +115,13 @@ class NodeStopAsked(msgspec.Struct, frozen=True):
     """The node is to stop. Asking twice changes nothing."""
 
 
-Event = StartAsked | ActorStarted | ActorAnswered | ActorExited | TimePassed | NodeStopAsked
+class RestartAsked(msgspec.Struct, frozen=True):
+    """The actor is to begin anew, with arguments that changed; this is no death of it."""
+
+    name: str
+
+
+Event = StartAsked | ActorStarted | ActorAnswered | ActorExited | TimePassed | NodeStopAsked | RestartAsked
 
 
 class Spawn(msgspec.Struct, frozen=True):
@@ -259,6 +265,8 @@ class Supervision:
                 self._exited(self._actor(name, run), event, now)
             case NodeStopAsked():
                 self._stop("stop asked")
+            case RestartAsked(name=name):
+                self._restart(self._actors[name], now)
             case TimePassed():
                 pass
             case _:
@@ -321,6 +329,14 @@ class Supervision:
                 self._hung = [name for name in self._hung if name != actor.watched.name]
             case _:
                 assert_never(actor.life)
+
+    def _restart(self, actor: _Actor, now: Instant) -> None:
+        """Begin a run with the arguments of now; one that ends already is followed by such a run anyway."""
+        match actor.life:
+            case Starting() | Running() if self.phase is not NodePhase.STOPPING:
+                self._request_stop(actor, "restart asked", now)
+            case Waiting():
+                actor.life = Waiting(now)
 
     def _died(self, actor: _Actor, cause: str, now: Instant) -> None:
         """Note the death of a run that was not asked to end."""

@@ -5,18 +5,18 @@
     ...
     await supervisor.stop()           # all stopped, sockets gone, lock released
 
-Boot is an actor like the others, in the caller's loop. It answers `Ask("actors")` with what `states()` says, and takes
-`Ask("stop")` as the wish to stop the node.
+Boot is an actor like the others, in the caller's loop. It answers `Ask("actors")` with what `states()` says, takes
+`Ask("stop")` as the wish to stop the node, and hands what else `answers` knows to whoever made it.
 """
 
 import asyncio
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -41,13 +41,14 @@ from albireo.runtime.actor.supervision import (
     KillActor,
     NodeStopAsked,
     RequestStop,
+    RestartAsked,
     Spawn,
     StartAsked,
     Supervision,
     SupervisionConfig,
     WatchedActor,
 )
-from albireo.runtime.errors import ActorHung, DataLocked, StartFailed
+from albireo.runtime.errors import ActorHung, AnswerRefused, DataLocked, StartFailed
 from albireo.runtime.link.sockets import Letter, new_identity
 
 LOCK_WAIT_S: Final = 5.0
@@ -134,6 +135,7 @@ class Supervisor:
         on_change: Callable[[ActorChanged], object] | None = None,
         seed: int | None = None,
         log_level: str = "info",
+        answers: "Mapping[str, BootAnswer] | None" = None,
     ) -> None:
         """Nothing is touched before `start`.
 
@@ -145,6 +147,7 @@ class Supervisor:
             on_change: told of each change of an actor's state, in boot's loop.
             seed: seed of the jitter; None draws one.
             log_level: lowest level of log lines that the actors make.
+            answers: who answers further questions to boot, by what is asked.
         Raises:
             ValueError: a name is used twice.
         """
@@ -171,6 +174,7 @@ class Supervisor:
         self._hung: tuple[str, ...] = ()
         self._is_stop_asked = False
         self._is_bound = False
+        self._answers = answers or {}
 
     async def start(self) -> bool:
         """Take the data directory and start everything; returns when all run.
@@ -229,6 +233,13 @@ class Supervisor:
             self._lock.release()
         return self._escalated
 
+    def restart(self, name: str, arguments: dict[str, object]) -> None:
+        """Give an actor other arguments, and let it begin anew with them; for boot's loop."""
+        seen = self._seen[name]
+        seen.spec = msgspec.structs.replace(seen.spec, arguments=arguments)
+        self._actor.log.info("restart_asked", actor=name)
+        self._take(RestartAsked(name))
+
     def states(self) -> tuple[ActorState, ...]:
         """Every actor, in the order of the specs."""
         return tuple(self._state(seen) for seen in self._seen.values())
@@ -281,8 +292,14 @@ class Supervisor:
             case "stop":
                 self.request_stop()
                 return Answer(request_id=ask.request_id, result=True)
+            case other if other in self._answers:
+                try:
+                    return Answer(request_id=ask.request_id, result=self._answers[other](self, ask.arguments))
+                except AnswerRefused as refused:
+                    return Answer(request_id=ask.request_id, error=str(refused))
             case other:
-                return Answer(request_id=ask.request_id, error=f"boot does not know {other!r}: actors, stop")
+                known = ", ".join(["actors", "stop", *self._answers])
+                return Answer(request_id=ask.request_id, error=f"boot does not know {other!r}: {known}")
 
     def _take(self, event: Event) -> None:
         """Step and perform. An event that an effect causes waits until the earlier effects are done."""
@@ -404,6 +421,10 @@ class _Boot:
 
     async def stop(self) -> None:
         pass
+
+
+BootAnswer = Callable[[Supervisor, Mapping[str, object]], Any]
+"""Answers a question with a JSON value, in boot's loop. Raises AnswerRefused."""
 
 
 async def _lock(data: Path) -> DataLock:

@@ -68,23 +68,30 @@ def check(endpoint: str, keys: Keys | None) -> None:
 def prepare(socket: SyncSocket, endpoint: str, keys: Keys | None) -> None:
     """Set the options of every TCP link, before its first bind or connect.
 
-    ZMTP heartbeats stay off: they prove only that libzmq's thread lives, and libzmq 4.3.5 aborts the whole process when
-    one is due on a broken connection whose receive queue is full (libzmq issues 3937, 4364; seen here). Nothing is held
-    for a peer that is not there, whatever the limits say: it would arrive stale, and a queue that outlives its
-    connection is the other way into that abort.
+    Nothing is held for a peer that is not there, whatever the limits say: it would arrive stale, and a queue that
+    outlives its connection is the other way into the abort of `set_times`.
 
     Raises:
         EndpointRefused: it is no endpoint, or may not be used without keys.
     """
     check(endpoint, keys)
+    set_times(socket, endpoint)
+    if socket.getsockopt(zmq.TYPE) == zmq.DEALER:
+        socket.setsockopt(zmq.IMMEDIATE, 1)
+
+
+def set_times(socket: SyncSocket, endpoint: str) -> None:
+    """Set after which times connections count as ended.
+
+    ZMTP heartbeats stay off: they prove only that libzmq's thread lives, and libzmq 4.3.5 aborts the whole process when
+    one is due on a broken connection whose receive queue is full (libzmq issues 3937, 4364; seen here).
+    """
     socket.setsockopt(zmq.IPV6, int(":" in host_and_port(endpoint)[0]))
     socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS)
     socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, KEEPALIVE_S)
     socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, 1)
-    if socket.getsockopt(zmq.TYPE) == zmq.DEALER:
-        socket.setsockopt(zmq.IMMEDIATE, 1)
 
 
 def serve_as(socket: SyncSocket, pair: KeyPair, domain: str) -> None:

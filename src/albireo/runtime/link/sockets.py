@@ -5,7 +5,8 @@ A link (link.py) is one socket, owned by one actor, never shared between threads
     bind("core")     ROUTER, many peers; `send` names the peer (`to`), ROUTER_MANDATORY says when it is gone or full
     connect("core")  DEALER with an identity of its own, drawn anew for each link
 
-Both use unix sockets; tcp.py makes them over TCP, with keys.
+Both use unix sockets; tcp.py makes them over TCP, with keys. Programs of others, which have neither our keys nor our
+messages, are served by plain.py.
 
 Rules (ADR-0020, ADR-0022):
 - Queues are bounded by high-water marks, messages by ZMQ_MAXMSGSIZE.
@@ -105,6 +106,16 @@ class Sockets:
         socket.setsockopt(zmq.IMMEDIATE, int(not limits.holds_for_peer))
         socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MS_MAX)
+        return socket
+
+    def publisher(self, limits: LinkLimits) -> SyncSocket:
+        """A PUB socket, not bound yet: what a subscriber does not take is dropped."""
+        return self._open(zmq.PUB, limits)
+
+    def collector(self, limits: LinkLimits) -> SyncSocket:
+        """A SUB socket that takes everything, not bound yet."""
+        socket = self._open(zmq.SUB, limits)
+        socket.setsockopt(zmq.SUBSCRIBE, b"")
         return socket
 
     def pair(self) -> SyncSocket:

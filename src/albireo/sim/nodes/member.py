@@ -10,7 +10,8 @@ from albireo.codec.pair_message import Accept
 from albireo.machine.pair.member import Member
 from albireo.model.instant import MS, Instant
 from albireo.model.position import BEGINNING, Position
-from albireo.node.core.actor import Core, CoreArguments
+from albireo.node.core.actor import Core
+from albireo.node.core.arguments import CoreArguments
 from albireo.node.member.member import PairMembership
 from albireo.runtime import Behaviour
 from albireo.sim.engine.disk import SimDisk

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Final, Self
 
 from albireo.model.instant import SECOND
-from albireo.node.core.actor import CoreArguments
+from albireo.node.core.arguments import CoreArguments
 from albireo.node.member.arguments import PairArguments
 from albireo.node.vote.witness import WitnessArguments, WitnessMember, WitnessPair
 from albireo.sim.engine.network import OUTSIDE

@@ -25,7 +25,7 @@ from albireo.model import quality
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem
-from albireo.model.topology import LimitSettings
+from albireo.model.settings import LimitSettings
 from albireo.model.value import ValueType
 from tests.unit.machine.node.test_root_roles import ALONE, T0, Side
 

@@ -21,7 +21,7 @@ from albireo.machine.node.events import Deposed, FramesFollowed, LogCut
 from albireo.machine.producer.starts import run_of_start
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import EpochEntry, Position
-from albireo.model.topology import LimitSettings
+from albireo.model.settings import LimitSettings
 from tests.unit.machine.node.test_root_roles import ALONE, ITEMS, T0, Side, pair
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from albireo.codec import samples
-from albireo.codec.envelope import encode_envelope, open_envelope
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader, Origin, body_crc, encode, seal
 from albireo.codec.record import ItemDeclared, ItemForgotten, Kind, OriginDeclared, OriginForked, Stream, encode_records
+from albireo.codec.tree.envelope import encode_envelope, open_envelope
 from albireo.machine.fold.folds import Folds
 from albireo.machine.tree.origins import Origins
 from albireo.model.item import DataItem

@@ -35,7 +35,8 @@ from albireo.model.item import DataItem
 from albireo.model.position import BEGINNING, EPOCHS_MOST, EpochEntry, EpochHistory, Position
 from albireo.model.principal import ANYBODY
 from albireo.model.value import ItemId, ValueType
-from albireo.node.core.actor import Core, CoreArguments, create
+from albireo.node.core.actor import Core, create
+from albireo.node.core.arguments import CoreArguments
 from albireo.node.core.peer_links import NUMBER_BYTES
 from albireo.runtime import SyncLink, running
 from albireo.runtime.actor.clock import boot_ns

@@ -13,7 +13,7 @@ from albireo.codec.record import LEVELS, ItemForgotten
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
-from albireo.model.topology import LimitSettings
+from albireo.model.settings import LimitSettings
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.runtime.actor.clock import boot_ns

@@ -1,0 +1,121 @@
+"""`albireo chp`: serve a node's items to programs that speak the Clustered Hashmap Protocol."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say
+from albireo.cli.place import MEMBERS, is_pair
+from albireo.cli.target import FarNode, Place, failure_of, place_option
+from albireo.codec.chp import is_subtree
+from albireo.runtime.errors import AddressTaken, EndpointRefused
+
+if TYPE_CHECKING:
+    from albireo.client import Client
+    from albireo.face.chp.face import ChpFace
+    from albireo.machine.chp.server import ChpNoted
+
+FIRST_ANSWER_S: Final = 3.0
+"""Time for the node to be there at the start; later it may come and go."""
+
+
+@click.command("chp")
+@click.option(
+    "--bind",
+    "endpoint",
+    default="tcp://127.0.0.1:5556",
+    show_default=True,
+    help="Address and port for snapshots; the next port publishes, the one after that collects.",
+)
+@click.option("--subtree", "subtrees", multiple=True, help="Serve this only: /NODE/ or longer. May be given again.")
+@click.option(
+    "--peer", "peers", multiple=True, help="Address or network that may connect, for a --bind that others reach."
+)
+@click.option("--allow-set", is_flag=True, help="A KVSET of a client is an order to the node.")
+@place_option
+@json_option
+def command(
+    endpoint: str, subtrees: tuple[str, ...], peers: tuple[str, ...], allow_set: bool, place: Place, as_json: bool
+) -> None:
+    """Serve a node's items to CHP clients (ZeroMQ RFC 12), until Ctrl-C or SIGTERM.
+
+    The protocol has no security: without --peer only programs of this machine may connect. Exit codes: 0 stopped; 1
+    the ports are taken; 2 wrong usage; 69 the node can't be reached.
+    """
+    for one in subtrees:
+        if not one or not is_subtree(one.encode()):
+            raise Failure(f"{one!r} is no subtree", "it begins and ends with a slash, such as /root/", ExitCode.USAGE)
+    face = _made(place, endpoint, tuple(one.encode() for one in subtrees), peers, is_set_allowed=allow_set)
+    say(f"serving {', '.join(subtrees) or 'all items'} at {endpoint} and the two ports behind it")
+    with _ended_by_signals(face):
+        face.run()
+    if as_json:
+        emit({"chp": endpoint, "exit": 0, **face.machine.describe()})
+
+
+def _made(
+    place: Place, endpoint: str, subtrees: tuple[bytes, ...], peers: tuple[str, ...], *, is_set_allowed: bool
+) -> "ChpFace":
+    """The server, listening.
+
+    Raises:
+        Failure: it can't listen there, or its node can't be what is meant.
+    """
+    from albireo.face.chp.face import ChpConfig, ChpFace
+
+    config = ChpConfig(endpoint=endpoint, peers=peers, subtrees=subtrees, is_set_allowed=is_set_allowed)
+    try:
+        config.check()
+    except EndpointRefused as error:
+        raise Failure(str(error), "correct --bind or --peer (docs/chp.md)", ExitCode.USAGE) from error
+    client = _connected(place)
+    try:
+        return ChpFace(client, config, _tell)
+    except AddressTaken as error:
+        client.close()
+        raise Failure(str(error), "stop the other program, or give --bind another port") from error
+
+
+def _connected(place: Place) -> "Client":
+    """A client of the node, of both members if it is a pair; nobody has to act yet.
+
+    Raises:
+        Failure: our key is not trusted there, or it is no node.
+    """
+    from albireo.client import ClientError, KeyNotTrusted, NodeUnreachable, connect
+
+    target, keys = (place.at, place.keys) if isinstance(place, FarNode) else (_both_members(place), None)
+    try:
+        try:
+            return connect(target, keys=keys, timeout_s=FIRST_ANSWER_S, name="chp")
+        except KeyNotTrusted:
+            raise
+        except NodeUnreachable as error:
+            client = connect(target, keys=keys, name="chp", waits=False)
+            say(f"nobody is answered until the node acts: {error.cause}")
+            return client
+    except ClientError as error:
+        raise failure_of(error, place) from error
+
+
+def _both_members(directory: Path) -> Path:
+    """The directory of the pair, if this one belongs to a member whose other one is on this machine too."""
+    return directory.parent if directory.name in MEMBERS and is_pair(directory.parent) else directory
+
+
+def _tell(noted: "ChpNoted") -> None:
+    say(f"{noted.what}: {noted.detail}")
+
+
+@contextlib.contextmanager
+def _ended_by_signals(face: "ChpFace") -> Iterator[None]:
+    before = {one: signal.signal(one, lambda *_: face.stop()) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,223 @@
+"""Changes between two topologies, and for each what it takes until a running site acts on it.
+
+Compared are meanings (codec/topology/meaning.py), so a file that was only written otherwise has no change.
+
+    nothing has to be done      words for people, objects, groups; nodes below begin and end by themselves
+    the adapter starts anew     its items and settings, unless its PLC votes or stands behind a gate of ours
+    a restart                   everything that is bound, dialled, opened or agreed upon at the start
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from albireo.codec.topology.meaning import Meaning, meaning_of
+from albireo.codec.topology.topology import LoadedTopology
+from albireo.model.topology import places_of
+from albireo.model.tree.nodes import find_node
+
+FOR_PEOPLE: Final = frozenset({"label", "description"})
+ANEW: Final = frozenset(
+    "url device_id poll_ms timeout_ms retries backoff_min_ms backoff_max_ms read_gap_max read_count_max standby".split()
+)
+"""Keys that an adapter alone reads, at its start. The others are known to CORE, to members or to a gate as well."""
+_ALL_VOTERS: Final = "both members and each of their voters have to start with the same list"
+_FIXED: Final = "its PLC votes or stands behind a gate, so the adapter is not started anew as the node runs"
+_KNOWN: Final = "others than the adapter read it too, at their start"
+_DIALLED: Final = ("endpoint", "primary", "backup")
+
+
+class TopologyChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that the new file says and the old one does not, or the other way round."""
+
+    what: str
+    """`cluster`, `witness`, `group`, `node`, `adapter`, `object`, `item`, or `setting` (of a node or an adapter)."""
+    how: str
+    """`added`, `removed` or `changed`."""
+    node: str = ""
+    """Id of the node; empty for what belongs to none."""
+    name: str = ""
+    """Name of what changed; key of a setting, such as `log.keep_h` or `p1.poll_ms`."""
+    old: Any = None
+    """JSON value, of an entry with several keys those that differ; null where nothing was said: the default holds."""
+    new: Any = None
+    restart: tuple[str, ...] = ()
+    """Places and `witness:NAME` that have to be restarted until it holds; empty: it can be taken up as they run."""
+    started_anew: tuple[str, ...] = ()
+    """Adapters of the node that are started anew when it is taken up; the node runs on."""
+    because: str = ""
+    """Reason why they have to be restarted, or what else there is to do."""
+
+    @property
+    def is_live(self) -> bool:
+        """True: it can be taken up without a restart."""
+        return not self.restart
+
+
+def changes_of(old: LoadedTopology, new: LoadedTopology) -> tuple[TopologyChange, ...]:
+    """Every change from `old` to `new`: the cluster's, then node by node, then the rest."""
+    return tuple(_Comparison(old, new).changes())
+
+
+class _Comparison:
+    """One comparison of two topologies."""
+
+    def __init__(self, old: LoadedTopology, new: LoadedTopology) -> None:
+        self._old, self._new = meaning_of(old), meaning_of(new)
+        self._topologies = (old.topology, new.topology)
+
+    def changes(self) -> Iterator[TopologyChange]:
+        old, new = self._old, self._new
+        if old["cluster"] != new["cluster"]:
+            every = tuple(place for node_id in old["node"] for place in self._places(node_id))
+            because = "the stores carry it: each node would have to begin with an empty data directory"
+            yield _change("cluster", "cluster", old, new, restart=every, because=because)
+        for node_id in {**old["node"], **new["node"]}:
+            yield from self._of_node(node_id, old["node"].get(node_id), new["node"].get(node_id))
+        for name in _differing(old["witness"], new["witness"]):
+            yield self._of_witness(name)
+        yield from _of_list("group", "label", old.get("group", []), new.get("group", []))
+
+    def _places(self, node_id: str) -> tuple[str, ...]:
+        """Places of the node as it runs: of the old file, else of the new one."""
+        known = self._topologies[0 if node_id in self._old["node"] else 1]
+        return tuple(place.name for place in places_of(find_node(known, node_id)))
+
+    def _of_node(self, node_id: str, old: Meaning | None, new: Meaning | None) -> Iterator[TopologyChange]:
+        if old is None:
+            yield TopologyChange(what="node", how="added", node=node_id, because=f"start it: {self._started(node_id)}")
+            return
+        if new is None:
+            because = "stop it for good; nodes above and below go on"
+            yield TopologyChange(what="node", how="removed", node=node_id, because=because)
+            return
+        for key in _differing(old, new):
+            if key == "adapter":
+                yield from self._of_adapters(node_id, old["adapter"], new["adapter"])
+            elif key == "item":
+                yield from self._of_items(node_id, old, new)
+            elif key == "object":
+                yield from _of_list("object", "name", old.get(key, []), new.get(key, []), node_id)
+            else:
+                yield from self._of_key(node_id, key, old, new)
+
+    def _started(self, node_id: str) -> str:
+        places = " and ".join(place.name for place in places_of(find_node(self._topologies[1], node_id)))
+        return f"albireo node run --id, for {places}"
+
+    def _of_key(self, node_id: str, key: str, old: Meaning, new: Meaning) -> Iterator[TopologyChange]:
+        restart = () if key in FOR_PEOPLE else self._places(node_id)
+        because = ""
+        if key == "voters":
+            before, after = old.get(key, []), new.get(key, [])
+            witnesses = (one for one in [*before, *after] if one.startswith("witness:"))
+            restart, because = (*restart, *dict.fromkeys(witnesses)), _ALL_VOTERS
+        elif key in _DIALLED:
+            below = [place for one in self._below(node_id) for place in self._places(one)]
+            restart, because = (*restart, *below), "it is bound at the start" + ", and dialled from below" * bool(below)
+        elif restart:
+            because = "it is read at the start"
+        if isinstance(old.get(key), dict) or isinstance(new.get(key), dict):
+            inner_old, inner_new = old.get(key) or {}, new.get(key) or {}
+            for inner in _differing(inner_old, inner_new):
+                change = _change("setting", inner, inner_old, inner_new, node_id, restart, because)
+                yield msgspec.structs.replace(change, name=f"{key}.{inner}")
+        else:
+            yield _change("setting", key, old, new, node_id, restart, because)
+
+    def _below(self, node_id: str) -> list[str]:
+        return [one for one in self._old["node"] if one.rpartition("/")[0] == node_id and one in self._new["node"]]
+
+    def _of_adapters(self, node_id: str, old: Meaning, new: Meaning) -> Iterator[TopologyChange]:
+        restart = self._places(node_id)
+        for name in _differing(old, new):
+            if name not in old or name not in new:
+                because = "the adapters of a node are counted at its start"
+                yield _change("adapter", name, old, new, node_id, restart, because)
+                continue
+            is_fixed = _is_fixed(old[name]) or _is_fixed(new[name])
+            for key in _differing(old[name], new[name]):
+                change = _change("setting", key, old[name], new[name], node_id)
+                change = msgspec.structs.replace(change, name=f"{name}.{key}")
+                if key in ANEW and not is_fixed:
+                    change = msgspec.structs.replace(change, started_anew=(name,))
+                elif key not in FOR_PEOPLE:
+                    change = msgspec.structs.replace(change, restart=restart, because=_FIXED if is_fixed else _KNOWN)
+                yield change
+
+    def _of_items(self, node_id: str, old: Meaning, new: Meaning) -> Iterator[TopologyChange]:
+        fixed = {name for one in (old, new) for name, adapter in one["adapter"].items() if _is_fixed(adapter)}
+        for name in _differing(old["item"], new["item"]):
+            cells = (one["item"][name] for one in (old, new) if name in one["item"])
+            owners = tuple(dict.fromkeys(one["adapter"] for one in cells))
+            is_fixed = not fixed.isdisjoint(owners)
+            restart, because = (self._places(node_id), _FIXED) if is_fixed else ((), "")
+            change = _in_short(_change("item", name, old["item"], new["item"], node_id, restart, because))
+            yield msgspec.structs.replace(change, started_anew=() if is_fixed else owners)
+
+    def _of_witness(self, name: str) -> TopologyChange:
+        old, new = self._old["witness"], self._new["witness"]
+        voter = f"witness:{name}"
+        pairs = [
+            node_id
+            for node_id, node in self._old["node"].items()
+            if voter in node.get("voters", ()) and voter in self._new["node"].get(node_id, {}).get("voters", ())
+        ]
+        restart = tuple(place for one in pairs for place in self._places(one))
+        is_moved = name in old and name in new
+        because = "it is bound at the start, and dialled by its pairs" if is_moved else "start it, or stop it for good"
+        return _change("witness", name, old, new, restart=(voter, *restart) if is_moved else (), because=because)
+
+
+def _is_fixed(adapter: Meaning) -> bool:
+    """Whether the adapter must run on: a vote or a gate depends on it, or on its table."""
+    return "voter_address" in adapter or "gated_url" in adapter
+
+
+def _of_list(what: str, key: str, old: list[Meaning], new: list[Meaning], node: str = "") -> Iterator[TopologyChange]:
+    """Changes of entries that people see in the order of the file."""
+    before, after = {one[key]: one for one in old}, {one[key]: one for one in new}
+    for name in _differing(before, after):
+        yield _in_short(_change(what, name, before, after, node))
+    if before.keys() == after.keys() and list(before) != list(after):
+        because = "in another order"
+        yield TopologyChange(what=what, how="changed", node=node, old=[*before], new=[*after], because=because)
+
+
+def _in_short(change: TopologyChange) -> TopologyChange:
+    """The change of an entry, with the keys that differ only."""
+    if change.how != "changed":
+        return change
+    keys = _differing(change.old, change.new)
+    old, new = ({key: one[key] for key in keys if key in one} for one in (change.old, change.new))
+    return msgspec.structs.replace(change, old=old, new=new)
+
+
+def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Keys whose values differ, those of `old` first."""
+    return [key for key in {**old, **new} if old.get(key) != new.get(key)]
+
+
+def _change(
+    what: str,
+    name: str,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    node: str = "",
+    restart: tuple[str, ...] = (),
+    because: str = "",
+) -> TopologyChange:
+    """Change of the entry `name` of two tables."""
+    is_setting = what in ("setting", "cluster")
+    how = "changed" if is_setting or (name in old and name in new) else "added" if name in new else "removed"
+    return TopologyChange(
+        what=what,
+        how=how,
+        node=node,
+        name="" if what == "cluster" else name,
+        old=old.get(name),
+        new=new.get(name),
+        restart=restart,
+        because=because,
+    )

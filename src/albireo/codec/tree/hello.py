@@ -1,0 +1,19 @@
+"""Hello of a node to its parent, on the links that it dialled."""
+
+import msgspec
+
+from albireo.model import bounded
+
+
+class ChildHello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="child_hello"):
+    """A node to each member of its parent, each second, on each of the two links that it dialled: follow me here."""
+
+    node: bounded.Name
+    log_id: bounded.LogId
+    feature_level: bounded.Count
+    member: bounded.Seat = 0
+    """Index of the member that speaks; 0 for a node that stands alone."""
+    is_bulk: bool = False
+    """True: this is the link for the log, which may be full; the other one is for all that must not wait."""
+    topology_hash: bounded.Name = ""
+    """Hash of the topology that this node runs; empty: not told."""

@@ -1,0 +1,131 @@
+"""Records of messages (stream COMMAND), those of their origin and those of their owner.
+
+    both    LifeBegun
+    origin  MessageRequested, MessageStopped, MessageEnded, OwnerHeard
+    owner   MessageAccepted, MessageRefused, MessageDone, LowTold
+
+They are part of `codec.record.Record`. Spec: docs/messages.md; ADR-0183.
+"""
+
+import msgspec
+
+from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
+from albireo.model.value import Value
+
+
+class MessageEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """End of a message, as its owner says it, or its origin where the owner can't be asked."""
+
+    outcome: MessageOutcome
+    cause: AddCause = AddCause.NONE
+    detail: str = ""
+    read_back: Value | None = None
+    ended_ns: int = 0
+    """Wall time at the node that says it."""
+
+
+class MessageFact(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all records of messages."""
+
+
+class LifeBegun(MessageFact, frozen=True, kw_only=True, tag="life_begun"):
+    """A tenure of this node's messages begins: the first of a new life, or one that provably goes on with the last."""
+
+    life: Life
+    epoch: int
+    """Epoch of the tenure; that of the life: nothing proves that the store is the one that was written last."""
+
+
+class MessageRequested(MessageFact, frozen=True, kw_only=True, tag="message"):
+    """Somebody here wants another node to have or to do something."""
+
+    name: MessageName
+    guid: str
+    """Drawn here; the owner can only know it by having had the body."""
+    command_id: str
+    """Id that whoever asked gave it; a retry with the same id is the same message."""
+    kind: str
+    body: bytes
+    expires_ms: int
+    user: str = ""
+    principal: str = ""
+    """Who asked (model.principal)."""
+    reason: str = ""
+    requested_ns: int = 0
+    """Wall time at the origin."""
+
+
+class MessageStopped(MessageFact, frozen=True, kw_only=True, tag="message_stopped"):
+    """The body does not leave its origin any more; the owner is asked what became of it."""
+
+    name: MessageName
+    cause: AddCause
+
+
+class MessageEnded(MessageFact, frozen=True, kw_only=True, tag="message_ended"):
+    """The origin knows the outcome, or corrects one that was `unknown`; the body is deleted."""
+
+    name: MessageName
+    guid: str
+    end: MessageEnd
+    is_settled: bool = True
+    """False: unknown, and the owner is still asked."""
+
+
+class OwnerHeard(MessageFact, frozen=True, kw_only=True, tag="owner_heard"):
+    """The owner of messages is in another life than before, so what an earlier one did with them can't be proven."""
+
+    owner: str
+    life: Life
+    unsent: tuple[int, ...] = ()
+    """Numbers, of this node's present life, of open messages whose body never left."""
+
+
+class MessageAccepted(MessageFact, frozen=True, kw_only=True, tag="message_accepted"):
+    """The owner has the body; from here on it may have been carried out."""
+
+    name: MessageName
+    guid: str
+    kind: str
+    body: bytes
+    user: str = ""
+    principal: str = ""
+    reason: str = ""
+
+
+class MessageRefused(MessageFact, frozen=True, kw_only=True, tag="message_refused"):
+    """The owner never had the body and takes it no more: the promise behind `never`."""
+
+    name: MessageName
+
+
+class MessageDone(MessageFact, frozen=True, kw_only=True, tag="message_done"):
+    """The owner knows what became of a message that it accepted."""
+
+    name: MessageName
+    guid: str
+    end: MessageEnd
+
+
+class LowTold(MessageFact, frozen=True, kw_only=True, tag="message_low"):
+    """The owner heard that its origin has a final outcome of every message below `low`, so they may be forgotten."""
+
+    origin: str
+    owner: str
+    life: Life
+    low: int
+    since: int = 0
+    """Lowest epoch of a life of the origin with open messages; earlier lives are over."""
+
+
+MessageRecord = (
+    LifeBegun
+    | MessageRequested
+    | MessageStopped
+    | MessageEnded
+    | OwnerHeard
+    | MessageAccepted
+    | MessageRefused
+    | MessageDone
+    | LowTold
+)

@@ -1,0 +1,138 @@
+"""Clocks, questions, effects, limits and paces of the machines of messages."""
+
+import random
+
+import msgspec
+
+from albireo.codec.tree.letters import TreeMessage
+from albireo.codec.tree.records import MessageRecord
+from albireo.machine.message.outbox import MessageReceipt
+from albireo.model.instant import MS, SECOND, Instant, LogTime, WallTime
+from albireo.model.tree.message import BODY_BYTES_MAX, MessageName, MessageStage
+
+
+class MessageTimes(msgspec.Struct, frozen=True):
+    """One reading of all clocks."""
+
+    now: Instant
+    log_time: LogTime
+    """Log time at this instant: that of the last frame, and what has passed since it was appended."""
+    wall: WallTime
+
+
+class MessageLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds and waits of the messages of one node."""
+
+    window: int = 64
+    """Most numbers open to one owner in one life, so the owner remembers no more of it."""
+    open_max: int = 1_000
+    """Most open messages of this node."""
+    body_bytes_max: int = BODY_BYTES_MAX
+    room: int = 16
+    """Most messages that this node, as their owner, fetches and carries out at once."""
+    room_bytes: int = 16 * 1024 * 1024
+    """Most bytes of their bodies."""
+    told_max: int = 4_096
+    """Most names told to this node and not fetched; one more is told again later."""
+    rows_max: int = 4_096
+    """Most rows of one origin: more than its windows have, unless it is broken."""
+    first_ns: int = 200 * MS
+    """First wait before a letter is repeated; doubles."""
+    longest_ns: int = 5 * SECOND
+    patient_ns: int = 60 * SECOND
+    """Longest wait while the outcome is `unknown`, or waited for by somebody who may be away."""
+    fetch_tries: int = 6
+    """Questions without an answer after which a fetch is given up; the name is told again."""
+    grace_ns: int = 5 * SECOND
+    """Time for which the owner is asked what became of a message before that is `unknown`."""
+
+
+class SendAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who may wants a message sent."""
+
+    command_id: str
+    owner: str
+    kind: str
+    body: bytes
+    expires_ms: int
+    user: str = ""
+    principal: str = ""
+    reason: str = ""
+
+
+class SendRefused(msgspec.Struct, frozen=True):
+    """Reason why a message is not even recorded, and what to do about it."""
+
+    reason: str
+
+
+class RecordMessage(msgspec.Struct, frozen=True):
+    """Append a record (stream COMMAND)."""
+
+    record: MessageRecord
+
+
+class SendLetter(msgspec.Struct, frozen=True):
+    """Say something to a node; the composer turns the end into the next hop."""
+
+    to: str
+    letter: TreeMessage
+
+
+class ExecuteBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Carry out a message, once, and say what became of it (`executed`)."""
+
+    name: MessageName
+    kind: str
+    body: bytes
+    not_after: Instant
+    """Instant from which on it must not be begun."""
+    user: str
+    principal: str
+    reason: str
+
+
+class RecoverBody(msgspec.Struct, frozen=True):
+    """Say what became of a message that was accepted before this tenure; it is never carried out now."""
+
+    name: MessageName
+    kind: str
+
+
+class StageReached(msgspec.Struct, frozen=True):
+    """A message is further on its way."""
+
+    name: MessageName
+    stage: MessageStage
+
+
+class MessageProven(msgspec.Struct, frozen=True):
+    """The outcome of a message is on record: answer whoever waits."""
+
+    receipt: MessageReceipt
+
+
+class MessageDoubt(msgspec.Struct, frozen=True):
+    """An owner named a guid that is not that of the message: raise a case."""
+
+    name: MessageName
+    detail: str
+
+
+MessageEffect = RecordMessage | SendLetter | ExecuteBody | RecoverBody | StageReached | MessageProven | MessageDoubt
+
+
+class LetterPace(msgspec.Struct):
+    """When a letter is due again: the wait doubles, and half of it is drawn."""
+
+    due: Instant
+    wait: int
+
+    @classmethod
+    def at_once(cls, now: Instant, limits: MessageLimits) -> "LetterPace":
+        return cls(now, limits.first_ns)
+
+    def again(self, now: Instant, longest_ns: int, chance: random.Random) -> None:
+        """Note that it was said now."""
+        self.due = Instant(now + self.wait // 2 + chance.randrange(self.wait // 2 + 1))
+        self.wait = min(2 * self.wait, longest_ns)

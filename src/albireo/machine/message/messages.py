@@ -1,0 +1,187 @@
+"""All messages of one node: both sides, the life they are in, and the letters that only pass through.
+
+    letter to another node --> next hop
+    letter to this node    --> OriginSide | OwnerSide --> records, letters, bodies to carry out
+    record committed       --> fold (by whoever folds the log), then here: what was waiting for it
+
+A tenure begins when this node serves, with a record. It continues the life on record, or begins a new one, and says
+nothing before that is committed. To continue takes a proof that the store holds all that the last tenure committed: a
+takeover in a pair, by a member that was in the set.
+
+Spec: docs/messages.md; ADR-0183.
+"""
+
+import random
+from typing import assert_never
+
+from albireo.codec.tree.letters import FromOrigin, FromOwner, TreeMessage
+from albireo.codec.tree.records import (
+    LifeBegun,
+    LowTold,
+    MessageAccepted,
+    MessageDone,
+    MessageEnd,
+    MessageEnded,
+    MessageRecord,
+    MessageRefused,
+    MessageRequested,
+    MessageStopped,
+    OwnerHeard,
+)
+from albireo.machine.message.events import (
+    ExecuteBody,
+    MessageDoubt,
+    MessageEffect,
+    MessageLimits,
+    MessageProven,
+    MessageTimes,
+    RecordMessage,
+    RecoverBody,
+    SendAsked,
+    SendLetter,
+    SendRefused,
+    StageReached,
+)
+from albireo.machine.message.fold import MessageFold
+from albireo.machine.message.origin import OriginSide
+from albireo.machine.message.outbox import MessageReceipt
+from albireo.machine.message.owner import OwnerSide
+from albireo.machine.message.route import next_hop
+from albireo.model.instant import Instant, soonest
+from albireo.model.tree.message import Life, MessageName, MessageStage
+
+
+class NodeMessages:
+    """The machine of one node's messages."""
+
+    origin_type = OriginSide
+    owner_type = OwnerSide
+
+    def __init__(
+        self, node: str, fold: MessageFold, chance: random.Random, limits: MessageLimits | None = None
+    ) -> None:
+        self.node = node
+        self.fold = fold
+        self.limits = limits or MessageLimits()
+        self.is_serving = False
+        self.no_way = 0
+        """Number of letters to nodes to which no way leads."""
+        self._beginning: LifeBegun | None = None
+        """Record of this tenure, on its way."""
+        self.origin = self.origin_type(node, fold.outbox, chance, self.limits)
+        self.owner = self.owner_type(node, fold.inbox, lambda: fold.life, chance, self.limits)
+
+    def begin(self, life: Life, *, continues: int) -> list[MessageEffect]:
+        """Begin a tenure, once everything before it is folded.
+
+        Args:
+            life: epoch and branch under which this node appends now.
+            continues: epoch of the tenure before this one, if it is proven that the store holds everything that was
+                committed under it; 0: nothing is proven. A tenure that never came to serve left no record, and is
+                not continued: the store may have been an old copy already.
+        """
+        goes_on = bool(continues) and self.fold.outbox.epoch == continues
+        self.is_serving = False
+        self._beginning = LifeBegun(life=self.fold.life if goes_on else life, epoch=life.epoch)
+        return [RecordMessage(self._beginning)]
+
+    def suspend(self) -> None:
+        """Say and record nothing until the next tenure."""
+        self.is_serving, self._beginning = False, None
+
+    def ask(self, asked: SendAsked, times: MessageTimes) -> list[MessageEffect] | SendRefused:
+        """Take a message, or say why not."""
+        if not self.is_serving:
+            return SendRefused("this node does not serve yet; ask again in a moment")
+        hop = next_hop(self.node, asked.owner)
+        if not hop or hop == self.node:
+            where = "this node itself" if hop else "no node of this tree"
+            return SendRefused(f"{asked.owner!r} is {where}; a message goes to another node")
+        found = self.origin.ask(asked, times)
+        return found if isinstance(found, SendRefused) else self._routed(found)
+
+    def cancel(self, name: MessageName, times: MessageTimes) -> list[MessageEffect]:
+        """Take a message back, if its end is not known yet."""
+        return self._routed(self.origin.cancel(name, times)) if self.is_serving else []
+
+    def find(self, command_id: str) -> MessageName | MessageReceipt | None:
+        """The message that was asked for with this id: its receipt once it has ended; None: none that is known."""
+        name = self.fold.outbox.find(command_id)
+        return None if name is None else self.fold.outbox.receipts.get(name) or name
+
+    def stage(self, name: MessageName) -> MessageStage:
+        """How far an open message is."""
+        return self.origin.stage(name)
+
+    def executed(self, name: MessageName, end: MessageEnd, times: MessageTimes) -> list[MessageEffect]:
+        """Take what became of a body, in answer to `ExecuteBody` or `RecoverBody`."""
+        return self._routed(self.owner.executed(name, end, times)) if self.is_serving else []
+
+    def heard(self, letter: TreeMessage, times: MessageTimes) -> list[MessageEffect]:
+        """Take a letter: pass it on, or act on it."""
+        if not self.is_serving:
+            return []
+        to = letter.name.owner if isinstance(letter, FromOrigin) else letter.name.origin
+        if to != self.node:
+            return self._routed([SendLetter(to, letter)])
+        if isinstance(letter, FromOwner):
+            return self._routed(self.origin.heard(letter, times))
+        return self._routed(self.owner.heard(letter, times))
+
+    def committed(self, record: MessageRecord, times: MessageTimes) -> list[MessageEffect]:
+        """Go on with what waited for a record, after it is folded."""
+        if isinstance(record, LifeBegun) and record == self._beginning:
+            self.is_serving, self._beginning = True, None
+            return self._routed(self.origin.begin(times) + self.owner.begin(times))
+        return self._routed(self._follow(record, times)) if self.is_serving else []
+
+    def _follow(self, record: MessageRecord, times: MessageTimes) -> list[MessageEffect]:
+        match record:
+            case MessageRequested():
+                return self.origin.requested(record, times)
+            case MessageStopped():
+                return self.origin.stopped(record, times)
+            case MessageEnded():
+                return self.origin.ended(record, times)
+            case OwnerHeard():
+                return self.origin.owner_heard(record, times)
+            case MessageAccepted():
+                return self.owner.accepted(record, times)
+            case MessageDone():
+                return self.owner.done(record, times)
+            case MessageRefused():
+                return self.owner.refused(record)
+            case LowTold():
+                return self.owner.low_told(record)
+            case LifeBegun():
+                return []
+            case _:
+                assert_never(record)
+
+    def time_passed(self, times: MessageTimes) -> list[MessageEffect]:
+        if not self.is_serving:
+            return []
+        return self._routed(self.origin.time_passed(times) + self.owner.time_passed(times))
+
+    def deadline(self, times: MessageTimes) -> Instant | None:
+        """Instant at which `time_passed` is due."""
+        return soonest(self.origin.deadline(times), self.owner.deadline()) if self.is_serving else None
+
+    def _routed(self, effects: list[MessageEffect]) -> list[MessageEffect]:
+        """The effects with each letter addressed to the next hop; a letter that no way leads for is counted."""
+        routed: list[MessageEffect] = []
+        for one in effects:
+            match one:
+                case SendLetter(to, letter):
+                    hop = next_hop(self.node, to)
+                    if hop and hop != self.node:
+                        routed.append(SendLetter(hop, letter))
+                    else:
+                        self.no_way += 1
+                case (
+                    RecordMessage() | ExecuteBody() | RecoverBody() | StageReached() | MessageProven() | MessageDoubt()
+                ):
+                    routed.append(one)
+                case _:
+                    assert_never(one)
+        return routed

@@ -1,0 +1,368 @@
+"""The owner's side of messages: fetches bodies by credit, carries each out at most once, says what became of it.
+
+    told --room--> fetch, piece by piece --body, its nonce ours--> MessageAccepted --committed, in time--> executed
+         --MessageDone committed--> outcome, repeated until the origin has heard it
+    over --had--> its outcome, or that it is accepted     --never had--> MessageRefused --committed--> never
+         --may have been had and forgotten--> forgotten
+
+Invariants
+    fetched:   a body counts only in answer to a question of this tenure, by nonce, and its time counts from the asking.
+    accepted:  nothing is carried out before `MessageAccepted` is committed, and nothing in a tenure that did not
+               accept it.
+    never:     said only of a number that is refused on record, or below `low` and had by nobody.
+
+Not decided here: how a body is carried out, and whether its principal may (machine/node).
+Spec: docs/messages.md; ADR-0183.
+"""
+
+import random
+from collections.abc import Callable
+
+import msgspec
+
+from albireo.codec.tree.letters import (
+    AcceptedSaid,
+    BodyAsked,
+    BodySent,
+    ForgottenSaid,
+    MessageTold,
+    NeverSaid,
+    OriginLetter,
+    OutcomeHeard,
+    OutcomeSaid,
+    OverAsked,
+    OwnerLetter,
+)
+from albireo.codec.tree.records import LowTold, MessageAccepted, MessageDone, MessageEnd, MessageRefused
+from albireo.machine.message.events import (
+    ExecuteBody,
+    LetterPace,
+    MessageEffect,
+    MessageLimits,
+    MessageTimes,
+    RecordMessage,
+    RecoverBody,
+    SendLetter,
+)
+from albireo.machine.message.inbox import InboxFold
+from albireo.model.instant import MS, Instant, soonest
+from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
+
+NONCE_BITS = 64
+QUESTIONS_KEPT = 8
+"""Questions of one piece whose answers still count."""
+
+
+class Fetch(msgspec.Struct):
+    """One body on its way."""
+
+    size: int
+    pace: LetterPace
+    got: bytearray = msgspec.field(default_factory=bytearray)
+    asked: dict[int, Instant] = {}
+    """Instant at which each question for the next piece was asked, by nonce."""
+    tries: int = 0
+
+
+class OwnerSide:
+    """The machine around the inbox."""
+
+    def __init__(
+        self,
+        node: str,
+        inbox: InboxFold,
+        life: Callable[[], Life],
+        chance: random.Random,
+        limits: MessageLimits,
+    ) -> None:
+        """
+        Args:
+            life: the present life of this node's messages.
+        """
+        self.node = node
+        self.inbox = inbox
+        self.limits = limits
+        self.not_believed = 0
+        """Number of bodies that nobody had asked for, or that were not what was asked for."""
+        self._life = life
+        self._chance = chance
+        self._forget_tenure()
+
+    def _forget_tenure(self) -> None:
+        self._told: dict[MessageName, int] = {}
+        """Size of each message that was told and is not fetched, oldest first."""
+        self._fetches: dict[MessageName, Fetch] = {}
+        self._accepting: dict[MessageName, tuple[Instant, int]] = {}
+        """End and size of each message whose record is on its way."""
+        self._refusing: set[MessageName] = set()
+        self._executing: dict[MessageName, int] = {}
+        """Size of each body that is being carried out."""
+        self._finishing: set[MessageName] = set()
+        self._lows: dict[tuple[str, Life], int] = {}
+        """Highest mark heard in this tenure."""
+        self._lowering: set[str] = set()
+        """Origins of marks whose record is on its way."""
+        self._saying: dict[MessageName, LetterPace] = {}
+        """Outcomes that their origin has not heard, as far as this tenure knows."""
+        self._effects: list[MessageEffect] = []
+
+    def _taken(self) -> list[MessageEffect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    def begin(self, times: MessageTimes) -> list[MessageEffect]:
+        """Begin a tenure: ask what became of work under way, and say outcomes again."""
+        self._forget_tenure()
+        for accepted in self.inbox.unfinished():
+            self._executing[accepted.name] = len(accepted.body)
+            self._effects.append(RecoverBody(accepted.name, accepted.kind))
+        for name, row in self.inbox.rows.items():
+            if row.end is not None:
+                self._saying[name] = LetterPace.at_once(times.now, self.limits)
+        self._go_on(times)
+        return self._taken()
+
+    # What origins say.
+
+    def heard(self, letter: OriginLetter, times: MessageTimes) -> list[MessageEffect]:
+        self._mark(letter)
+        match letter:
+            case MessageTold():
+                self._tell(letter)
+            case BodySent():
+                self._body(letter, times)
+            case OverAsked():
+                self._over(letter, times)
+            case OutcomeHeard(name=name):
+                self._saying.pop(name, None)
+                self._drop(name)
+        self._fetch_more(times)
+        return self._taken()
+
+    def _mark(self, letter: OriginLetter) -> None:
+        """Take the origin's mark, and put it on record if something may be forgotten for it."""
+        name = letter.name
+        key = (name.origin, name.life)
+        self._lows[key] = low = max(self._lows.get(key, 0), letter.low)
+        if len(self._lows) > self.limits.told_max:
+            del self._lows[next(iter(self._lows))]
+        if name.origin not in self._lowering:
+            record = LowTold(origin=name.origin, owner=self.node, life=name.life, low=low, since=letter.since)
+            if self.inbox.would_forget(record):
+                self._lowering.add(name.origin)
+                self._effects.append(RecordMessage(record))
+
+    def _low(self, name: MessageName) -> int:
+        return max(self.inbox.low(name), self._lows.get((name.origin, name.life), 0))
+
+    def _tell(self, letter: MessageTold) -> None:
+        name = letter.name
+        row = self.inbox.rows.get(name)
+        if row is not None:
+            self._say(name)
+        elif name.number < self._low(name) or self.inbox.receipts.get(name) is not None or self._is_under_way(name):
+            return
+        elif letter.size <= self.limits.body_bytes_max and len(self._told) < self.limits.told_max:
+            self._told.setdefault(name, letter.size)
+
+    def _is_under_way(self, name: MessageName) -> bool:
+        return name in self._fetches or name in self._accepting or name in self._refusing
+
+    def _drop(self, name: MessageName) -> None:
+        self._told.pop(name, None)
+        self._fetches.pop(name, None)
+
+    def _fetch_more(self, times: MessageTimes) -> None:
+        """Ask for the bodies that there is room for."""
+        while self._told:
+            name, size = next(iter(self._told.items()))
+            used = [one.size for one in self._fetches.values()] + [one for _, one in self._accepting.values()]
+            used += self._executing.values()
+            if len(used) >= self.limits.room or (used and sum(used) + size > self.limits.room_bytes):
+                return
+            del self._told[name]
+            if name.number >= self._low(name):
+                self._fetches[name] = fetch = Fetch(size, LetterPace.at_once(times.now, self.limits))
+                self._question(name, fetch, times)
+
+    def _question(self, name: MessageName, fetch: Fetch, times: MessageTimes) -> None:
+        nonce = self._chance.getrandbits(NONCE_BITS)
+        if len(fetch.asked) >= QUESTIONS_KEPT:
+            del fetch.asked[next(iter(fetch.asked))]
+        fetch.asked[nonce] = times.now
+        fetch.tries += 1
+        fetch.pace.again(times.now, self.limits.longest_ns, self._chance)
+        self._send(BodyAsked(name=name, life=self._life(), offset=len(fetch.got), nonce=nonce))
+
+    def _body(self, letter: BodySent, times: MessageTimes) -> None:
+        name, fetch = letter.name, self._fetches.get(letter.name)
+        asked_at = None if fetch is None else fetch.asked.get(letter.nonce)
+        if fetch is None or asked_at is None or name.number < self._low(name):
+            self.not_believed += 1
+            return
+        is_whole = letter.offset == len(fetch.got) and letter.offset + len(letter.piece) <= letter.size == fetch.size
+        if not is_whole or not (letter.piece or not letter.size):
+            self.not_believed += 1
+            self._drop(name)
+            return
+        fetch.got += letter.piece
+        until = Instant(asked_at + letter.left_ms * MS)
+        if times.now >= until:
+            self._drop(name)
+        elif len(fetch.got) < fetch.size:
+            fetch.asked, fetch.tries, fetch.pace = {}, 0, LetterPace.at_once(times.now, self.limits)
+            self._question(name, fetch, times)
+        else:
+            del self._fetches[name]
+            self._accept(letter, bytes(fetch.got), until)
+
+    def _accept(self, letter: BodySent, body: bytes, until: Instant) -> None:
+        self._accepting[letter.name] = (until, len(body))
+        record = MessageAccepted(
+            name=letter.name,
+            guid=letter.guid,
+            kind=letter.kind,
+            body=body,
+            user=letter.user,
+            principal=letter.principal,
+            reason=letter.reason,
+        )
+        self._effects.append(RecordMessage(record))
+
+    def _over(self, letter: OverAsked, times: MessageTimes) -> None:
+        """Say what became of a message; if it was never had, see to it that it never is."""
+        name = letter.name
+        if name in self._accepting or name in self._refusing:
+            return
+        if name in self.inbox.rows or self.inbox.receipts.get(name) is not None:
+            self._say(name)
+            return
+        self._drop(name)
+        if self.inbox.had_perhaps(name):
+            self._send(ForgottenSaid(name=name, life=self._life()))
+        elif name.number < self.inbox.low(name):
+            self._send(NeverSaid(name=name, life=self._life()))
+        elif self.inbox.rows_of(name.origin) + len(self._refusing) < self.limits.rows_max:
+            self._refusing.add(name)
+            self._effects.append(RecordMessage(MessageRefused(name=name)))
+
+    def _say(self, name: MessageName) -> None:
+        """Say what is on record of a message."""
+        row, receipt = self.inbox.rows.get(name), self.inbox.receipts.get(name)
+        if row is not None and row.is_refused:
+            self._send(NeverSaid(name=name, life=self._life()))
+        elif row is not None and row.end is None:
+            self._send(AcceptedSaid(name=name, life=self._life(), guid=row.guid))
+        else:
+            guid, end = (
+                (row.guid, row.end) if row is not None else (receipt.guid, receipt.end) if receipt else ("", None)
+            )
+            if end is not None:
+                self._outcome(name, guid, end)
+
+    def _outcome(self, name: MessageName, guid: str, end: MessageEnd) -> None:
+        self._send(
+            OutcomeSaid(
+                name=name,
+                life=self._life(),
+                guid=guid,
+                outcome=end.outcome,
+                cause=end.cause,
+                detail=end.detail,
+                read_back=end.read_back,
+                ended_ns=end.ended_ns,
+            )
+        )
+
+    # Steps on record.
+
+    def accepted(self, record: MessageAccepted, times: MessageTimes) -> list[MessageEffect]:
+        """Have a body carried out, once, as its acceptance is committed."""
+        name = record.name
+        until, size = self._accepting.pop(name, (None, len(record.body)))
+        self._executing[name] = size
+        if until is None:
+            self._effects.append(RecoverBody(name, record.kind))
+        elif times.now >= until:
+            detail = "never carried out: its time was over when it was on record"
+            end = MessageEnd(outcome=MessageOutcome.EXPIRED, cause=AddCause.TIME_LIMIT_OVER, detail=detail)
+            self._finish(name, end, times)
+        else:
+            self._say(name)
+            self._effects.append(
+                ExecuteBody(
+                    name=name,
+                    kind=record.kind,
+                    body=record.body,
+                    not_after=until,
+                    user=record.user,
+                    principal=record.principal,
+                    reason=record.reason,
+                )
+            )
+        return self._taken()
+
+    def executed(self, name: MessageName, end: MessageEnd, times: MessageTimes) -> list[MessageEffect]:
+        """Record what became of a message; the first word counts."""
+        self._finish(name, end, times)
+        return self._taken()
+
+    def _finish(self, name: MessageName, end: MessageEnd, times: MessageTimes) -> None:
+        row = self.inbox.rows.get(name)
+        if row is None or not row.is_unfinished or name in self._finishing:
+            return
+        self._finishing.add(name)
+        end = msgspec.structs.replace(end, ended_ns=end.ended_ns or times.wall)
+        self._effects.append(RecordMessage(MessageDone(name=name, guid=row.guid, end=end)))
+
+    def done(self, record: MessageDone, times: MessageTimes) -> list[MessageEffect]:
+        """Say an outcome, as it is committed."""
+        name = record.name
+        self._finishing.discard(name)
+        self._executing.pop(name, None)
+        self._saying[name] = LetterPace.at_once(times.now, self.limits)
+        self._go_on(times)
+        return self._taken()
+
+    def refused(self, record: MessageRefused) -> list[MessageEffect]:
+        """Say `never`, as the refusal is committed."""
+        self._refusing.discard(record.name)
+        self._send(NeverSaid(name=record.name, life=self._life()))
+        return self._taken()
+
+    def low_told(self, record: LowTold) -> list[MessageEffect]:
+        self._lowering.discard(record.origin)
+        return self._taken()
+
+    # Time.
+
+    def time_passed(self, times: MessageTimes) -> list[MessageEffect]:
+        self._go_on(times)
+        return self._taken()
+
+    def deadline(self) -> Instant | None:
+        """Instant at which `time_passed` is due."""
+        fetches = (one.pace.due for one in self._fetches.values())
+        return soonest(*fetches, *(one.due for one in self._saying.values()))
+
+    def _go_on(self, times: MessageTimes) -> None:
+        """Repeat what is due, and fetch what there is room for."""
+        for name, fetch in list(self._fetches.items()):
+            if fetch.pace.due > times.now:
+                continue
+            if fetch.tries >= self.limits.fetch_tries:
+                self._drop(name)
+            else:
+                self._question(name, fetch, times)
+        for name, pace in list(self._saying.items()):
+            if pace.due > times.now:
+                continue
+            if self.inbox.receipts.get(name) is None:
+                del self._saying[name]
+                continue
+            self._say(name)
+            pace.again(times.now, self.limits.patient_ns, self._chance)
+        self._fetch_more(times)
+
+    def _send(self, letter: OwnerLetter) -> None:
+        self._effects.append(SendLetter(letter.name.origin, letter))

@@ -1,0 +1,1 @@
+"""Tree: its nodes by their ids, and what they send each other."""

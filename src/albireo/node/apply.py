@@ -1,0 +1,80 @@
+"""Application of a changed topology to a node that runs: boot's answer to `albireo topology apply`, and to `show`.
+
+The file is read and judged here, against what the node runs by now, so that nothing else can come between. Either every
+change that concerns the place is taken up, or none. Reading a large site takes boot a second or two, in which it asks
+no actor DEAD? and forgives them.
+
+Spec: ADR-0180.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from albireo.codec.topology.meaning import topology_hash
+from albireo.codec.topology.mistakes import Mistake
+from albireo.codec.topology.plan import plan_of
+from albireo.codec.topology.topology import LoadedTopology
+from albireo.model.topology import Place, find_place
+from albireo.runtime import ActorSpec
+from albireo.runtime.actor.supervisor import Supervisor
+from albireo.runtime.errors import AnswerRefused
+
+ReadAgain = Callable[[Path], LoadedTopology | list[Mistake]]
+"""Reads and judges a topology file; handed in, as only the command line knows all kinds of adapters."""
+MISTAKES_TOLD: Final = 5
+
+
+class TopologyInUse:
+    """Topology by which a node runs, from its start on."""
+
+    def __init__(
+        self,
+        loaded: LoadedTopology,
+        place: Place,
+        read: ReadAgain,
+        specs_of: Callable[[LoadedTopology, Place], Sequence[ActorSpec]],
+    ) -> None:
+        """
+        Args:
+            specs_of: actors of a place, as boot starts them.
+        """
+        self._loaded = loaded
+        self._place = place
+        self._read = read
+        self._specs_of = specs_of
+
+    def tell(self, _: Supervisor, __: Mapping[str, object]) -> dict[str, Any]:
+        """Place, and hash of the topology by which it runs."""
+        return {"place": self._place.name, "hash": topology_hash(self._loaded)}
+
+    def apply(self, supervisor: Supervisor, arguments: Mapping[str, object]) -> dict[str, Any]:
+        """Take up `file`, unless it is a `trial` or something in it takes a restart; tells the plan either way.
+
+        Raises:
+            AnswerRefused: no file was named, or it has mistakes.
+        """
+        file = arguments.get("file")
+        if not isinstance(file, str) or not file:
+            raise AnswerRefused("apply needs the path of a topology file")
+        new = self._read(Path(file))
+        if not isinstance(new, LoadedTopology):
+            wrong = [str(one) for one in new if not one.is_warning]
+            more = f" and {len(wrong) - MISTAKES_TOLD} more" if len(wrong) > MISTAKES_TOLD else ""
+            raise AnswerRefused(f"{'; '.join(wrong[:MISTAKES_TOLD])}{more}")
+        plan = plan_of(self._loaded, new, self._place)
+        is_applied = not plan.refused and not arguments.get("trial")
+        told: dict[str, Any] = msgspec.to_builtins(plan) | {"applied": is_applied, "started_anew": plan.started_anew}
+        told["hash"] = {"old": topology_hash(self._loaded), "new": topology_hash(new)}
+        if is_applied:
+            self._take_up(supervisor, new, plan.started_anew)
+        return told
+
+    def _take_up(self, supervisor: Supervisor, new: LoadedTopology, adapters: Sequence[str]) -> None:
+        self._loaded, self._place = new, find_place(new.topology, self._place.name)
+        actors = {f"comm.{name}" for name in adapters}
+        for spec in self._specs_of(new, self._place):
+            if spec.name in actors:
+                supervisor.restart(spec.name, spec.arguments)

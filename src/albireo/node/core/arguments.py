@@ -1,0 +1,72 @@
+"""Arguments of CORE, from boot, and the configuration of its root machine that follows from them."""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from albireo.log import LogConfig
+from albireo.machine.node.role import RootConfig
+from albireo.machine.tree.child import ChildConfig
+from albireo.model.feature import FEATURE_LEVEL
+from albireo.model.settings import LimitSettings
+from albireo.node.core.door import DoorArguments
+from albireo.node.core.housekeeping import Retention
+from albireo.node.core.uplinks import UplinkArguments
+from albireo.node.member.arguments import PairArguments
+
+SEED_BYTES: Final = 32
+
+
+class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of CORE, from boot."""
+
+    node: str
+    cluster: str
+    log: LogConfig = LogConfig()
+    retention: Retention = Retention()
+    adapters: frozenset[str] = frozenset()
+    """Names of the adapters that this node's topology configures."""
+    limits: LimitSettings = LimitSettings()
+    pair: PairArguments | None = None
+    """Arguments of a member of a pair; None: this node stands alone."""
+    door: DoorArguments | None = None
+    """Door of a node that stands alone; None: it has none. A member's is in `pair`."""
+    uplink: UplinkArguments | None = None
+    """Links to the node above; None: there is no such node."""
+    children: tuple[ChildConfig, ...] = ()
+    """The nodes directly below."""
+    feature_level: int = FEATURE_LEVEL
+    """Highest feature level that this node writes and reads; below that of the software: held back."""
+
+    @property
+    def child_places(self) -> frozenset[str]:
+        """Names of the places of the nodes directly below."""
+        return frozenset(place for child in self.children for place in child.places)
+
+
+def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int], bytes], lacks_to: int) -> RootConfig:
+    """Configuration of the root machine.
+
+    Args:
+        entropy: gives as many random bytes as it is asked for.
+        lacks_to: as in `RootConfig`.
+    """
+    pair, uplink = arguments.pair, arguments.uplink
+    local, private = (frozenset[int](), frozenset[int]()) if pair is None else pair.stream_numbers
+    return RootConfig(
+        node=arguments.node,
+        log_id=log_id,
+        segment_bytes=arguments.log.segment_bytes,
+        member=0 if pair is None else pair.member,
+        is_paired=pair is not None,
+        local_streams=local,
+        private_streams=private,
+        adapters=arguments.adapters,
+        limits=arguments.limits,
+        children=arguments.children,
+        parent="" if uplink is None else uplink.parent,
+        parent_places=frozenset() if uplink is None else frozenset(uplink.endpoints),
+        seed=int.from_bytes(entropy(SEED_BYTES)),
+        lacks_to=lacks_to,
+    )

@@ -1,0 +1,130 @@
+"""A changed topology on a node that runs: items come and go without a restart of it; the rest is refused by name."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from albireo.cli import cli
+from albireo.cli.output import ExitCode
+from albireo.client import ClientError, connect
+from tests.parts.port import free_port
+from tests.parts.waiting import PATIENCE_S
+
+pytestmark = [pytest.mark.drill, pytest.mark.slow]
+
+TOPOLOGY = """cluster = "3f0c1c7a-1c1e-4c59-9f0e-0d6f2a9be001"
+[[node]]
+id = "root"
+  [[node.adapter]]
+  name = "p1"
+  kind = "modbus"
+  url = "tcp://127.0.0.1:{port}"
+  items = "p1.csv"
+"""
+TABLE = "name,kind,address,type\nco,input,0,float32\nfan,coil,1,\n"
+PROGRAM = [sys.executable, "-c", "from albireo.cli import main; main()"]
+
+
+class Site:
+    """A node that runs, with its files. Its device does not answer; its items are known all the same."""
+
+    def __init__(self, home: Path) -> None:
+        self.file, self.table, self.data = home / "topology.toml", home / "p1.csv", home / "data"
+        self.file.write_text(TOPOLOGY.format(port=free_port()))
+        self.table.write_text(TABLE)
+        self.said = home / "said"
+
+    def apply(self, *options: str) -> Result:
+        arguments = ["topology", "apply", str(self.file), "--data", str(self.data), *options]
+        return CliRunner().invoke(cli, arguments)
+
+    def applied(self, *options: str) -> Any:
+        result = self.apply(*options, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout.splitlines()[-1])
+
+    def items(self) -> set[str]:
+        with connect(self.data, timeout_s=PATIENCE_S, is_pinned=True) as client:
+            return {one.name for one in client.items()}
+
+    def runs(self) -> dict[str, int]:
+        with connect(self.data, timeout_s=PATIENCE_S, is_pinned=True) as client:
+            actors: Any = client.ask("actors", of="boot")
+        return {one["name"]: one["run"] for one in actors}
+
+    def runs_by_its_file(self) -> tuple[bool, str]:
+        """Whether `topology show` says so of the node, and by which words it doubts it."""
+        arguments = ["topology", "show", str(self.file), "--data", str(self.data), "--json"]
+        tree = json.loads(CliRunner().invoke(cli, arguments).stdout.splitlines()[-1])
+        health = tree["nodes"][0]["health"]
+        doubts = [one.partition(",")[0] for one in health["wrong"] if "another file" in one]
+        return health["hash"] == tree["hash"], "".join(doubts)
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        ends = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                if is_so():
+                    return
+            except ClientError:
+                pass
+            assert time.monotonic() < ends, self.said.read_text()
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    command = [*PROGRAM, "node", "run", "--topology", str(site.file), "--data", str(site.data)]
+    with site.said.open("wb") as said:
+        node = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+    try:
+        site.until(lambda: {"root:co", "root:fan"} <= site.items())
+        yield site
+    finally:
+        node.terminate()
+        assert node.wait() == 0
+
+
+def test_items_come_and_go_and_only_their_adapter_starts_anew(site: Site) -> None:
+    before = site.runs()
+    site.table.write_text(TABLE.replace("fan,coil,1,", "pump,coil,2,"))
+    trial = site.applied("--dry-run")
+    assert (trial["applied"], trial["started_anew"]) == (False, ["p1"])
+    assert site.runs() == before and "root:pump" not in site.items()
+
+    told = site.applied()
+    assert told["applied"] and [(one["how"], one["name"]) for one in told["taken"]] == [
+        ("removed", "fan"),
+        ("added", "pump"),
+    ]
+    site.until(lambda: "root:pump" in site.items())
+    site.until(lambda: site.runs()["comm.p1"] == before["comm.p1"] + 1)
+    after = site.runs()
+    assert {name: run for name, run in after.items() if name != "comm.p1"} == {
+        name: run for name, run in before.items() if name != "comm.p1"
+    }
+    again = site.applied()
+    assert again["taken"] == [] and again["started_anew"] == [], "the node knows what it took up"
+    assert again["hash"]["old"] == again["hash"]["new"] == told["hash"]["new"]
+
+
+def test_what_takes_a_restart_is_refused_by_name_and_nothing_else_is_taken_up(site: Site) -> None:
+    before = site.runs()
+    site.table.write_text(TABLE.replace("fan,coil,1,", "pump,coil,2,"))
+    site.file.write_text(site.file.read_text() + "[log]\nkeep_h = 9\n")
+    result = site.apply("--json")
+    assert result.exit_code == ExitCode.FAILED
+    answer = json.loads(result.stdout.splitlines()[-1])
+    assert not answer["applied"] and [one["name"] for one in answer["refused"]] == ["log.keep_h"]
+    assert "log.keep_h" in answer["error"] and "restart root" in answer["error"]
+    site.file.write_text("cluster = 5\n")
+    assert site.apply().exit_code == ExitCode.BAD_CONFIGURATION
+    assert site.runs() == before and "root:pump" not in site.items()

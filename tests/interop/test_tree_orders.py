@@ -1,0 +1,144 @@
+"""An order given at the root is carried out once by the node that owns the item, and its outcome is proven above."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albireo.client import NodeRefused, connect
+from albireo.codec.frame import frames
+from albireo.codec.message import ProducerHello, WriteDone, WriteOrder
+from albireo.codec.record import Kind, Record, Stream, decode_records
+from albireo.codec.tree.records import MessageDone, MessageEnded
+from albireo.log.log import Log
+from albireo.model.command import Outcome, Receipt
+from albireo.model.item import DataItem
+from albireo.model.value import ValueType
+from albireo.runtime import SyncLink
+from tests.parts.core_pair import aside
+from tests.parts.lone import asked_until
+from tests.parts.tree import TreeNode, tree_of
+
+pytestmark = pytest.mark.slow
+
+ROOT, NORTH, PUMP = "root", "root/north", "root/north/pump"
+SET_POINT = DataItem(name="speed", value_type=ValueType.FLOAT64, is_writable=True, minimum=0.0, maximum=100.0)
+
+
+class Device(threading.Thread):
+    """An adapter that carries out every order at once, and counts them."""
+
+    def __init__(self, node: TreeNode) -> None:
+        super().__init__(daemon=True)
+        self.orders: list[WriteOrder] = []
+        self._ends = threading.Event()
+        self._link = SyncLink(node.data, "core")
+
+    def run(self) -> None:
+        self._link.send(ProducerHello(producer="p1", items=(SET_POINT,), run=1, takes_orders=True))
+        while not self._ends.is_set():
+            received = self._link.receive(0.1)
+            if received is not None and isinstance(received[0], WriteOrder):
+                order = received[0]
+                self.orders.append(order)
+                receipt = Receipt(command_id=order.command_id, outcome=Outcome.VERIFIED, read_back=order.value)
+                self._link.send(WriteDone(receipt=receipt))
+
+    def end(self) -> None:
+        self._ends.set()
+        self.join()
+        self._link.close()
+
+
+@contextlib.contextmanager
+def device(node: TreeNode, above: TreeNode) -> Iterator[Device]:
+    """The adapter, once the node above knows its item."""
+    one = Device(node)
+    one.start()
+    try:
+        with above.program() as program:
+            asked_until(program, lambda rows: "speed" in {row["item"]["name"] for row in rows}, "items", node=node.node)
+        yield one
+    finally:
+        one.end()
+
+
+def told(log: Log, kind: type) -> list[Any]:
+    """Records of one kind in a log."""
+    found: list[Record] = []
+    for header, body in frames(log.read_appended(0, 1 << 24)):
+        if header.stream == Stream.COMMAND and header.kind == Kind.RECORDS:
+            found += decode_records(body, header.record_count)
+    return [one for one in found if isinstance(one, kind)]
+
+
+def test_an_order_of_the_root_is_verified_two_levels_down(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
+
+    def story_of() -> tuple[Receipt, int]:
+        with device(nodes[PUMP], nodes[ROOT]) as adapter, connect(nodes[ROOT].endpoint) as client:
+            receipt = client.write("pump:speed", 42.0, "more wind")
+            return receipt, len(adapter.orders)
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up() as root, nodes[NORTH].core_up(), nodes[PUMP].core_up() as pump:
+            receipt, count = await aside(story_of)
+            assert (receipt.outcome, receipt.read_back, count) == (Outcome.VERIFIED, 42.0, 1)
+            (done,), (ended,) = told(pump.log, MessageDone), told(root.log, MessageEnded)
+            assert (done.name, done.guid, done.end.outcome) == (ended.name, ended.guid, ended.end.outcome)
+            assert receipt.ack_guid == ended.guid
+
+    asyncio.run(story())
+
+
+def test_what_can_not_be_meant_is_refused_at_the_root(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+
+    def story_of() -> int:
+        with device(nodes[NORTH], nodes[ROOT]) as adapter, connect(nodes[ROOT].endpoint) as client:
+            for name, value, words in (
+                ("north:speed", 101.0, "outside 0.0..100.0"),
+                ("north:other", 1.0, "no item"),
+                ("south:speed", 1.0, "no item"),
+                ("north:core/turn_ms", 1.0, "not writable"),
+            ):
+                with pytest.raises(NodeRefused, match=words):
+                    client.write(name, value)
+            return len(adapter.orders)
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up(), nodes[NORTH].core_up():
+            assert await aside(story_of) == 0
+
+    asyncio.run(story())
+
+
+def test_an_order_to_a_site_that_is_away_expires_and_is_never_carried_out(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+
+    def known() -> None:
+        with device(nodes[NORTH], nodes[ROOT]):
+            pass
+
+    def ordered() -> Receipt:
+        with connect(nodes[ROOT].endpoint) as client:
+            return client.write("north:speed", 1.0, expires_s=0.5)
+
+    def later() -> int:
+        with device(nodes[NORTH], nodes[ROOT]) as adapter, connect(nodes[ROOT].endpoint) as client:
+            assert client.write("north:speed", 2.0).outcome is Outcome.VERIFIED
+            return [one.value for one in adapter.orders] == [2.0]
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up():
+            async with nodes[NORTH].core_up():
+                await aside(known)
+            assert (await aside(ordered)).outcome is Outcome.EXPIRED
+            async with nodes[NORTH].core_up():
+                assert await aside(later)
+
+    asyncio.run(story())

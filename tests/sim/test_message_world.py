@@ -1,0 +1,39 @@
+"""The world of messages: it holds over many seeds, and every shortcut is caught (ADR-0184)."""
+
+import pytest
+
+from albireo.sim.engine.stage import first_caught, seen_in
+from albireo.sim.message.mutations import HARMLESS, MESSAGE_SHORTCUTS, SEEDS_PER_SHORTCUT, catch_message_shortcut
+from albireo.sim.message.world import MessageWorld
+from tests.long_form import some
+
+
+@pytest.mark.parametrize("first", range(0, 3_000, 100))
+def test_nothing_is_carried_out_twice_late_or_silently(first: int) -> None:
+    for seed in some(range(first, first + 100), 33):
+        assert seen_in(MessageWorld(seed).play) == ""
+
+
+@pytest.mark.parametrize("name", MESSAGE_SHORTCUTS)
+def test_a_shortcut_is_caught(name: str) -> None:
+    assert catch_message_shortcut(name, range(SEEDS_PER_SHORTCUT)) is not None
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_harmless_shortcut_is_told_as_such(name: str) -> None:
+    variant, swarm = HARMLESS[name]
+    assert first_caught(lambda seed: MessageWorld(seed, swarm, variant).play(), some(range(30), 10)) is None
+
+
+def test_a_world_replays_exactly() -> None:
+    one, other = MessageWorld(3, is_verbose=True), MessageWorld(3, is_verbose=True)
+    assert (seen_in(one.play), one.trace) == (seen_in(other.play), other.trace)
+
+
+def test_worlds_see_all_that_can_happen() -> None:
+    """Seeds that nothing happens in prove nothing."""
+    said: set[str] = set()
+    for seed in range(12):
+        world = MessageWorld(seed).play()
+        said |= {str(one) for one in world.stage.ledger.said.values()}
+    assert said >= {"verified", "expired", "cancelled", "unknown"}
