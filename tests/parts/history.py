@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from albireo.codec import frame, record, samples
-from albireo.codec.envelope import encode_envelope
 from albireo.codec.frame import Frame, FrameHeader, Origin
 from albireo.codec.history import SCHEMAS, FileKind, Manifest
 from albireo.codec.record import Kind, OriginDeclared, Record, Stream
+from albireo.codec.tree.envelope import encode_envelope
 from albireo.log.files import Buffer, OsFileSystem
 from albireo.model.instant import SECOND
 from albireo.model.samples import Column, SampleBatch, Strings

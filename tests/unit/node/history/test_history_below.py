@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from albireo.codec.envelope import encode_envelope
 from albireo.codec.frame import Origin, encode
 from albireo.codec.history import MANIFEST_NAME, BelowFolder, FileKind
 from albireo.codec.record import ItemDeclared, Kind, OriginDeclared, Stream
+from albireo.codec.tree.envelope import encode_envelope
 from albireo.machine.history.sealing import SealPaceConfig
 from albireo.machine.tree.origins import ORIGINS_MAX
 from albireo.model.instant import SECOND

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from albireo.codec.envelope import open_envelope
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
 from albireo.codec.history import BelowFolder, Manifest
 from albireo.codec.record import Kind, OriginDeclared, OriginForked, Stream, decode_records
+from albireo.codec.tree.envelope import open_envelope
 from albireo.log.files import FileSystem, OsFileSystem
 from albireo.machine.history.declared import Row
 from albireo.machine.tree.origins import ORIGINS_MAX
