@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from albireo.codec import frame, record, samples
-from albireo.codec.frame import Frame, FrameHeader
+from albireo.codec.frame import Frame, FrameHeader, Origin
 from albireo.codec.history import SCHEMAS, FileKind, Manifest
-from albireo.codec.record import Kind, Record, Stream
+from albireo.codec.record import Kind, OriginDeclared, Record, Stream
+from albireo.codec.tree.envelope import encode_envelope
 from albireo.log.files import Buffer, OsFileSystem
 from albireo.model.instant import SECOND
 from albireo.model.samples import Column, SampleBatch, Strings
@@ -52,16 +53,19 @@ def batch_of(rows: Sequence[Sample], value_type: ValueType, node_ns: int) -> Sam
 class MemoryLog:
     """Frames as CORE's log would hold them."""
 
-    def __init__(self) -> None:
+    def __init__(self, log_id: bytes = LOG_ID) -> None:
+        self.log_id = log_id
         self.frames: list[Frame] = []
         self.end = 0
         self.epoch = 1
         self.rows: list[tuple[int, int, int, Value, int]] = []
         """(sequence, item id, source ns, value, quality) of every sample."""
 
-    def _append(self, stream: int, kind: int, count: int, body: bytes, node_ns: int) -> Frame:
+    def _append(
+        self, stream: int, kind: int, count: int, body: bytes, node_ns: int, origin: Origin | None = None
+    ) -> Frame:
         header = FrameHeader(
-            log_id=LOG_ID,
+            log_id=self.log_id,
             epoch=self.epoch,
             first_sequence=self.end + 1,
             record_count=count,
@@ -70,6 +74,7 @@ class MemoryLog:
             body_bytes=len(body),
             body_crc=frame.body_crc(body),
             node_ns=node_ns,
+            origin=origin,
         )
         self.end += count
         self.frames.append(Frame(header, body))
@@ -85,6 +90,25 @@ class MemoryLog:
 
     def records(self, stream: Stream, records: list[Record], node_ns: int) -> Frame:
         return self._append(stream, Kind.RECORDS, len(records), record.encode_records(1, 1, records), node_ns)
+
+    def declares(self, index: int, node: str, below: "MemoryLog", node_ns: int = DAY_ZERO) -> Frame:
+        """The log of a node below lies here from now on."""
+        record = OriginDeclared(index=index, node=node, origin_log=below.log_id)
+        return self.records(Stream.CONTROL, [record], node_ns)
+
+    def envelope(self, index: int, below: Sequence[Frame], node_ns: int = DAY_ZERO) -> Frame:
+        """Frames of a node below, in an envelope."""
+        first = below[0].header
+        body = encode_envelope(b"".join(frame.encode(one) for one in below))
+        origin = Origin(index, first.epoch, first.first_sequence)
+        return self._append(Stream.BELOW, Kind.ENVELOPE, 1, body, node_ns, origin)
+
+    def cut(self, sequence: int) -> None:
+        """Lose the records behind a sequence; a new epoch begins."""
+        self.frames = [one for one in self.frames if one.header.last_sequence <= sequence]
+        self.end = self.frames[-1].header.last_sequence if self.frames else 0
+        self.rows = [one for one in self.rows if one[0] <= self.end]
+        self.epoch += 1
 
     def encoded(self, one: Frame) -> bytes:
         return frame.encode(one)

@@ -25,28 +25,32 @@ def run(data: Path | None, out: Path | None, master: str | None, as_json: bool) 
     """Read what is new in the history and bring tables and report up to date.
 
     Writes Delta tables to OUT/tables and a self-contained page to OUT/report.html. The node may be running meanwhile.
+    At a node above others, OUT/below has the same for each of them.
     """
     # A copied history needs no log beside it.
     directory = find_data(data) if data is None or is_pair(data) else data
-    answer = _run(directory / "history", out or directory / "pipeline", master)
+    answer = _run(directory, out or directory / "pipeline", master)
     if as_json:
         emit(answer)
         return
     show_table(["table", "rows"], sorted(answer["tables"].items()), "Tables")
     say(f"{answer['seconds']:.1f} s")
     show(f"Report: {answer['report']}")
+    for one in answer.get("below", ()):
+        show(f"Report of {one['node']}: {one['report']}")
 
 
-def _run(history: Path, out: Path, master: str | None) -> dict[str, Any]:
-    """One run, its failures as the command line says them."""
+def _run(data: Path, out: Path, master: str | None) -> dict[str, Any]:
+    """A run for each history, its failures as the command line says them."""
     try:
         pipeline = importlib.import_module("albireo.pipeline.pipeline")
     except ImportError as error:
         raise Failure(f"the pipeline is not installed ({error.name} is missing)", errors.INSTALL) from error
-    with progress("pipeline", pipeline.STEPS) as advance:
+    steps = pipeline.STEPS * (1 + len(pipeline.nodes_below(data)))
+    with progress("pipeline", steps) as advance:
         try:
-            answer: dict[str, Any] = pipeline.run(
-                history, out, master=master, progress=lambda done, _total, text: advance(min(done, 1), text)
+            answer: dict[str, Any] = pipeline.run_all(
+                data, out, master=master, progress=lambda done, _total, text: advance(min(done, 1), text)
             )
         except errors.JavaMissing as error:
             raise Failure(error.problem, error.remedy, ExitCode.BAD_CONFIGURATION) from error

@@ -159,10 +159,11 @@ class AsyncClient:
         cursor: str = "",
         limit: int | None = None,
         told: ToldRows | None = None,
+        node: str = "",
     ) -> "pa.Table":
         """Stored and recent values as an Arrow table."""
         summing = Summing(aggregate=aggregate, every_s=every_s, uncertain_is_good=uncertain_is_good, only_raw=only_raw)
-        extent = Extent(cursor=cursor, limit=limit, told=told)
+        extent = Extent(cursor=cursor, limit=limit, told=told, node=node)
         return await self.converse(requests.history(items, start, end, summing, extent))
 
     async def events(
@@ -175,16 +176,22 @@ class AsyncClient:
         cursor: str = "",
         limit: int | None = None,
         told: ToldRows | None = None,
+        node: str = "",
     ) -> "pa.Table":
         """The journal as an Arrow table."""
-        extent = Extent(cursor=cursor, limit=limit, told=told)
+        extent = Extent(cursor=cursor, limit=limit, told=told, node=node)
         return await self.converse(requests.events(start, end, kind, item_ids, extent))
 
     async def gaps(
-        self, start: datetime | int, end: datetime | int | None = None, *, item_ids: Sequence[int] = ()
+        self,
+        start: datetime | int,
+        end: datetime | int | None = None,
+        *,
+        item_ids: Sequence[int] = (),
+        node: str = "",
     ) -> "pa.Table":
         """Times of which something is missing, as an Arrow table."""
-        return await self.converse(requests.gaps(start, end, item_ids))
+        return await self.converse(requests.gaps(start, end, item_ids, Extent(node=node)))
 
     def producer(
         self, name: str, items: Sequence[DataItem], config: ProducerConfig | None = None

@@ -222,6 +222,7 @@ class Client:
         cursor: str = "",
         limit: int | None = None,
         told: ToldRows | None = None,
+        node: str = "",
     ) -> "pa.Table":
         """Stored and recent values as an Arrow table; `to_pandas()` makes a DataFrame of it.
 
@@ -236,12 +237,13 @@ class Client:
             cursor: place where an answer that was cut short goes on.
             limit: most rows, the first ones of the answer; None: all of it.
             told: is called with the number of rows so far, after each piece.
+            node: node below whose history is asked, when ids or local names are given; full names say it themselves.
         Raises:
             NodeRefused: there is no such item, or the range is none.
             HistoryCutShort: some of it came, and then nobody answered.
         """
         summing = Summing(aggregate=aggregate, every_s=every_s, uncertain_is_good=uncertain_is_good, only_raw=only_raw)
-        extent = Extent(cursor=cursor, limit=limit, told=told)
+        extent = Extent(cursor=cursor, limit=limit, told=told, node=node)
         return self.converse(requests.history(items, start, end, summing, extent))
 
     def events(
@@ -254,24 +256,30 @@ class Client:
         cursor: str = "",
         limit: int | None = None,
         told: ToldRows | None = None,
+        node: str = "",
     ) -> "pa.Table":
         """The journal as an Arrow table: changes of cases, what people did, starts and stops.
 
         Args: as `history`; `kind`: only these: case, audit, control; `item_ids`: only the cases of these items.
         Raises: as `history`.
         """
-        extent = Extent(cursor=cursor, limit=limit, told=told)
+        extent = Extent(cursor=cursor, limit=limit, told=told, node=node)
         return self.converse(requests.events(start, end, kind, item_ids, extent))
 
     def gaps(
-        self, start: datetime | int, end: datetime | int | None = None, *, item_ids: Sequence[int] = ()
+        self,
+        start: datetime | int,
+        end: datetime | int | None = None,
+        *,
+        item_ids: Sequence[int] = (),
+        node: str = "",
     ) -> "pa.Table":
         """Times of which something is missing, as an Arrow table: those that touch the range, by start.
 
         Args: as `history`; `item_ids`: only what these items miss.
         Raises: as `history`.
         """
-        return self.converse(requests.gaps(start, end, item_ids))
+        return self.converse(requests.gaps(start, end, item_ids, Extent(node=node)))
 
     # Programs.
 

@@ -35,7 +35,7 @@ from albireo.runtime.actor.directory import RunDirectory
 from albireo.runtime.errors import NodeSilent
 from albireo.runtime.link.lines import LineNews, LineTo
 
-HANDED_ON: Final = frozenset({"history_piece", "events_piece", "gaps_piece"})
+HANDED_ON: Final = frozenset({"history_item", "history_piece", "events_piece", "gaps_piece"})
 """Questions to the history that CORE hands on, so that they go wherever the member that acts is."""
 OPEN_MAX: Final = 1_000
 """Questions that wait for their answers at a time."""

@@ -290,6 +290,13 @@ class Extent(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str = ""
     limit: int | None = None
     told: ToldRows | None = None
+    node: str = ""
+    """Node below whose history is asked; empty: the one that the items' names say, or the node itself."""
+
+    @property
+    def place(self) -> dict[str, str]:
+        """The node as an argument; versions before 0.2 know none."""
+        return {"node": self.node} if self.node else {}
 
 
 def history(
@@ -311,6 +318,7 @@ def history(
         "uncertain_is_good": summing.uncertain_is_good,
         "only_raw": summing.only_raw,
         "cursor": extent.cursor,
+        **extent.place,
     }
     return pieces("history_piece", arguments, extent.limit, extent.told)
 
@@ -325,13 +333,16 @@ def events(
         "kind": kind,
         "item_ids": list(item_ids),
         "cursor": extent.cursor,
+        **extent.place,
     }
     return pieces("events_piece", arguments, extent.limit, extent.told)
 
 
-def gaps(start: datetime | int, end: datetime | int | None, item_ids: Sequence[int]) -> Conversation["pa.Table"]:
+def gaps(
+    start: datetime | int, end: datetime | int | None, item_ids: Sequence[int], extent: Extent
+) -> Conversation["pa.Table"]:
     """Gap records that touch the range, and one of the items if some are named."""
-    arguments = {"from_ns": wall_ns(start), "to_ns": wall_ns(end), "item_ids": list(item_ids)}
+    arguments = {"from_ns": wall_ns(start), "to_ns": wall_ns(end), "item_ids": list(item_ids), **extent.place}
     return pieces("gaps_piece", arguments)
 
 

@@ -4,6 +4,7 @@
     <data>/history/manifest.previous.json                           the manifest before it
     <data>/history/<kind>/node=<node>/day=<YYYY-MM-DD>/<first>-<last>-<generation>.parquet
     <data>/history/items/<generation>.parquet                       every item ever declared, with its versions
+    <data>/history-below/<node>-<log id>/...                        the same, for each log of a node below
 
 `node` has `~` in place of `/`. `day` is the UTC day on which the node's CORE appended the rows (frame `node_ns`):
 not the day of their source time, which a device's clock may set to anything. `first` and `last` are the lowest and
@@ -17,7 +18,6 @@ import re
 from datetime import date, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from pathlib import PurePosixPath
 from typing import Final
 
 import msgspec
@@ -34,6 +34,9 @@ MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
 """Largest manifest: some 200,000 files, decades of days. A reader allocates no more."""
 NODE_BYTES_MAX: Final = 200
 """Longest name of a node."""
+BELOW: Final = "history-below"
+"""Folder of the histories of nodes below, beside the one of the node itself."""
+_BELOW_NAME: Final = re.compile(r"(?P<node>[a-z][a-z0-9_~\-]*)-(?P<log_id>[0-9a-f]{32})")
 DAY_NS: Final = 86_400_000_000_000
 BUCKET_NS: Final = 60_000_000_000
 """Width of the stored partials' buckets: one minute of source time, counted from 1970-01-01T00:00:00Z."""
@@ -251,6 +254,19 @@ class Hole(msgspec.Struct, frozen=True, kw_only=True):
     """True: the other member lacks these records too, and nobody is asked for them any more."""
 
 
+class Enclosed(msgspec.Struct, frozen=True, kw_only=True):
+    """Place of a history's log in the log of a node above, which holds its records in envelopes."""
+
+    log_id: str
+    """Hexadecimal id of the log above."""
+    index: int
+    """Number of the origin there; 0: not known."""
+    upto: Position = Position()
+    """Record of the log above up to which the history has taken what is in envelopes."""
+    refill_to: Position = Position()
+    """Record of the log above up to which envelopes have to be taken again, because a newer manifest was lost."""
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """List of the files of a stored history, replaced as a whole by a rename."""
 
@@ -274,6 +290,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     filled: int = 0
     """Grows when rows below `position` are added or cut off, or a hole goes; whoever has read files up to there reads
     anew."""
+    enclosed: Enclosed | msgspec.UnsetType = msgspec.UNSET
+    """Only in the history of a node below: where in the log above its records came from. A node's own history has no
+    such field."""
     crc: int = 0
     """CRC-32C of this manifest's JSON with crc 0."""
 
@@ -324,8 +343,7 @@ def decode_manifest(buffer: bytes) -> Manifest:
 
 def is_inside(path: str) -> bool:
     """True if a relative path stays below the folder it is relative to."""
-    pure = PurePosixPath(path)
-    return bool(path) and not pure.is_absolute() and ".." not in pure.parts and "\0" not in path
+    return bool(path) and path[0] != "/" and ".." not in path.split("/") and "\0" not in path
 
 
 def is_node(name: str) -> bool:
@@ -335,6 +353,28 @@ def is_node(name: str) -> bool:
 
 def node_folder(node: str) -> str:
     return f"node={node.replace('/', '~')}"
+
+
+class BelowFolder(msgspec.Struct, frozen=True):
+    """Folder of the history of one log of a node below."""
+
+    node: str
+    log_id: bytes
+
+    @classmethod
+    def of_name(cls, name: str) -> "BelowFolder | None":
+        """Inverse of `name`; None: it is none, such as that of a folder that was moved aside."""
+        found = _BELOW_NAME.fullmatch(name)
+        return found and cls(found["node"].replace("~", "/"), bytes.fromhex(found["log_id"]))
+
+    @property
+    def name(self) -> str:
+        return f"{self.node.replace('/', '~')}-{self.log_id.hex()}"
+
+    @property
+    def path(self) -> str:
+        """Relative to the data directory."""
+        return f"{BELOW}/{self.name}"
 
 
 def day_of(wall_ns: int) -> str:

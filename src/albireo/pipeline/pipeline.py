@@ -21,13 +21,13 @@ import msgspec
 from pyspark.sql import SparkSession
 
 import albireo
-from albireo.codec.history import FileKind
+from albireo.codec.history import BELOW, MANIFEST_NAME, BelowFolder, FileKind
 from albireo.machine.history.trace import HOLD_NS
 from albireo.pipeline import delta, pins, tables
 from albireo.pipeline.commit import Change, TableFiles, check, commit, tended
 from albireo.pipeline.config import spark_config
 from albireo.pipeline.delta import StagedFile, TableState, Watermark
-from albireo.pipeline.errors import OutputBusy, OutputUnusable
+from albireo.pipeline.errors import OutputBusy, OutputUnusable, PipelineError
 from albireo.pipeline.plan import WorkPlan, base_of, is_known, news, open_from_ns, plan, with_partials
 from albireo.pipeline.runs import RUNS, RunsTable, number_of, read_runs, staged_runs
 from albireo.pipeline.session import spark_session
@@ -265,3 +265,42 @@ def _held_output(out: Path) -> Iterator[Path]:
                 f"another pipeline is at work in {out}", "wait for it, or name another with --out"
             ) from error
         yield out
+
+
+def nodes_below(data: Path) -> list[BelowFolder]:
+    """Histories of nodes below in a data directory, by name; those without a manifest hold nothing yet."""
+    found = (BelowFolder.of_name(path.parent.name) for path in (data / BELOW).glob(f"*/{MANIFEST_NAME}"))
+    return sorted((one for one in found if one is not None), key=lambda one: one.name)
+
+
+def run_all(
+    data: Path,
+    out: Path,
+    *,
+    master: str | None = None,
+    progress: Progress | None = None,
+    session: SparkSession | None = None,
+) -> dict[str, Any]:
+    """Brings up to date what `out` has of a node and, in a folder for each, of all logs of nodes below it.
+
+    Items are numbered by each log for itself, so each has tables of its own. One that can't be read stops no other.
+
+    Args: as `run`; `data`: a node's data directory.
+    Returns:
+        As `run`, of the node itself; with histories of nodes below also `below`: their answers with `node`, `log_id`.
+    Raises:
+        PipelineError: the first one, when all have had their turn.
+    """
+    answer = run(data / "history", out, master=master, progress=progress, session=session)
+    below: list[dict[str, Any]] = []
+    failures: list[PipelineError] = []
+    for one in nodes_below(data):
+        try:
+            found = run(data / one.path, out / "below" / one.name, master=master, progress=progress, session=session)
+        except PipelineError as error:
+            failures.append(error)
+            continue
+        below.append({"node": one.node, "log_id": one.log_id.hex(), **found})
+    if failures:
+        raise failures[0]
+    return {**answer, "below": below} if below else answer

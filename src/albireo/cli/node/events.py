@@ -7,13 +7,21 @@ from typing import Any, Final, NamedTuple
 import click
 
 from albireo.cli.display import time_text, value_text
-from albireo.cli.node.far_history import as_far_as_it_came, cut_failure, far_item, far_names
+from albireo.cli.node.far_history import (
+    NODES_REMEDY,
+    as_far_as_it_came,
+    cut_failure,
+    far_item,
+    far_names,
+    far_node,
+)
 from albireo.cli.node.timespan import TIME
-from albireo.cli.output import Failure, emit, json_option, say, show_table
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.target import FarNode, Place, node_client, place_option
 from albireo.client import HistoryCutShort
 from albireo.node.history.access import HistoryAccess
-from albireo.node.history.errors import HistoryError
+from albireo.node.history.below.folders import node_asked
+from albireo.node.history.errors import HistoryError, UnknownNode
 from albireo.node.history.query import TimeRange
 
 _Rows = list[dict[str, Any]]
@@ -26,16 +34,26 @@ KINDS: Final = ("case", "audit", "control")
 @click.option("--to", "to_ns", type=TIME, default="now", show_default=True, help="End (not included).")
 @click.option("--kind", type=click.Choice(KINDS), default=None, help="Only these; without it all.")
 @click.option("--item", default=None, help="Only cases of this item.")
+@click.option("--node", default="", help="The journal of this node below; without it that of the node itself.")
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="The newest only.")
 @place_option
 @json_option
 def command(
-    from_ns: int, to_ns: int, kind: str | None, item: str | None, limit: int, place: Place, as_json: bool
+    from_ns: int,
+    to_ns: int,
+    kind: str | None,
+    item: str | None,
+    node: str,
+    limit: int,
+    place: Place,
+    as_json: bool,
 ) -> None:
     """The journal: transitions of alarm cases, what operators did, starts and stops of the node."""
-    asked = _EventsWanted(from_ns, to_ns, kind, item, limit)
     try:
+        asked = _EventsWanted(from_ns, to_ns, kind, item, limit, node_asked(node, [item] if item else []))
         rows, cut = _asked_far(place, asked) if isinstance(place, FarNode) else (_asked_here(place, asked), None)
+    except UnknownNode as error:
+        raise Failure(str(error), NODES_REMEDY, ExitCode.USAGE) from error
     except (HistoryError, ValueError) as error:
         raise Failure(str(error)) from error
     answer = {"from_ns": from_ns, "to_ns": to_ns, "events": rows}
@@ -56,10 +74,12 @@ class _EventsWanted(NamedTuple):
     kind: str | None
     item: str | None
     limit: int
+    node: str
+    """Node whose journal it is; empty: the node that is asked."""
 
 
 def _asked_here(data: Path, asked: _EventsWanted) -> _Rows:
-    access = HistoryAccess(data)
+    access = HistoryAccess(data, asked.node)
     reader = access.event_reader()
     table = reader.events(TimeRange(asked.from_ns, asked.to_ns))
     item_id = reader.item(asked.item)["item_id"] if asked.item else None
@@ -77,12 +97,15 @@ def _asked_far(place: FarNode, asked: _EventsWanted) -> tuple[_Rows, HistoryCutS
     with node_client(place) as client:
         span = TimeRange(asked.from_ns, asked.to_ns)
         item_ids = [far_item(client, asked.item).item_id] if asked.item else []
+        node = far_node(client, f"{asked.node}:") if asked.node else ""
         table, cut = as_far_as_it_came(
             "events",
-            lambda told: client.events(span.from_ns, span.to_ns, kind=asked.kind or "", item_ids=item_ids, told=told),
+            lambda told: client.events(
+                span.from_ns, span.to_ns, kind=asked.kind or "", item_ids=item_ids, told=told, node=node
+            ),
         )
         rows: _Rows = table.slice(max(0, len(table) - asked.limit)).to_pylist()
-        return _told(rows, far_names(client, rows)), cut
+        return _told(rows, far_names(client, rows, node)), cut
 
 
 def _told(rows: _Rows, names: Mapping[int, str]) -> _Rows:

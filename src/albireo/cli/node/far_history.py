@@ -9,49 +9,104 @@ Items are found in the list of those that the node has now: one that was forgott
 import contextlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from albireo.cli.output import ExitCode, Failure, progress
-from albireo.client import Client, HistoryCutShort, ItemReading
+from albireo.client import Client, HistoryCutShort, NodeRefused
 from albireo.client.history import ToldRows
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
+from albireo.model.value import ValueType
 from albireo.node.history.errors import UnknownItem
 from albireo.node.history.query import TimeRange
 
+NODES_REMEDY: Final = "albireo history NODE:ITEM, with one of these nodes; records of others were not copied here"
+_NO_NODE: Final = "no history of "
+"""Begin of the words in which a node says that it has no history of another one."""
 
-def far_item(client: Client, name: str) -> ItemReading:
+
+class FarItem(NamedTuple):
+    """An item of the node that is asked, or of a node below."""
+
+    node: str
+    """Node below; empty: the one that is asked."""
+    item_id: int
+    name: str
+    unit: str
+    value_type: ValueType
+
+
+def far_item(client: Client, name: str) -> FarItem:
     """An item by full or local name, or by id.
 
     Raises:
         UnknownItem: the node has none.
+        Failure: it has no history of the node that the name says.
     """
     found = client.items(name)
     if not found and name.isdecimal():
         found = [one for one in client.items() if str(one.item_id) == name]
+    if not found and ":" in name:
+        return _item_below(client, name)
     if len(found) != 1:
         raise UnknownItem(name)
-    return found[0]
+    (one,) = found
+    return FarItem(far_node(client, one.name), one.item_id, one.name, one.item.unit, one.item.value_type)
 
 
-def far_names(client: Client, rows: list[dict[str, Any]]) -> dict[int, str]:
-    """Full names of the node's items by id; none are asked for if no row is of an item."""
-    if all(row["item_id"] is None for row in rows):
+def far_node(client: Client, name: str) -> str:
+    """The node below to which a full name belongs; empty: it is that of the node which is asked."""
+    node = name.rpartition(":")[0]
+    return "" if node == client.status()["node"] else node
+
+
+def _item_below(client: Client, name: str) -> FarItem:
+    """An item of a node below, as the history of the node that is asked knows it."""
+    try:
+        row = client.ask("history_item", of="history", name=name)
+    except NodeRefused as error:
+        if error.reason.startswith(_NO_NODE):
+            raise Failure(error.reason, NODES_REMEDY, ExitCode.USAGE) from error
+        raise UnknownItem(name) from error
+    known = msgspec.convert(row, _ItemTold)
+    return FarItem(known.node, known.item_id, f"{known.node}:{known.name}", known.unit, ValueType(known.value_type))
+
+
+class _ItemTold(msgspec.Struct, kw_only=True):
+    node: str
+    item_id: int
+    name: str
+    unit: str
+    value_type: int
+
+
+def far_names(client: Client, rows: list[dict[str, Any]], node: str = "") -> dict[int, str]:
+    """Full names of the items by id; none are asked for if no row is of an item.
+
+    Args:
+        node: node below whose items they are; those that its history knows are asked one by one.
+    """
+    item_ids = {row["item_id"] for row in rows} - {None}
+    if not item_ids:
         return {}
+    if node:
+        told = (client.ask("history_item", of="history", node=node, name=str(one)) for one in sorted(item_ids))
+        return {one.item_id: f"{node}:{one.name}" for one in (msgspec.convert(row, _ItemTold) for row in told)}
     return {one.item_id: one.name for one in client.items()}
 
 
-def first_row_ns(client: Client, item_id: int, span: TimeRange) -> int | None:
+def first_row_ns(client: Client, item: FarItem, span: TimeRange) -> int | None:
     """Source time of the first row ever stored, if it lies in the range."""
-    first = client.history(item_id, -TIME_LIMIT_NS, span.to_ns, limit=1)
+    first = client.history(item.item_id, -TIME_LIMIT_NS, span.to_ns, limit=1, node=item.node)
     source_ns: int | None = first.column("source_ns").to_pylist()[0] if len(first) else None
     return source_ns if source_ns is not None and source_ns >= span.from_ns else None
 
 
-def gaps_of(client: Client, item_id: int, span: TimeRange) -> list[dict[str, Any]]:
+def gaps_of(client: Client, item: FarItem, span: TimeRange) -> list[dict[str, Any]]:
     """Gap records that touch the range and the item, by start."""
-    return client.gaps(span.from_ns, span.to_ns, item_ids=[item_id]).to_pylist()
+    return client.gaps(span.from_ns, span.to_ns, item_ids=[item.item_id], node=item.node).to_pylist()
 
 
 def as_far_as_it_came(description: str, ask: Callable[[ToldRows], pa.Table]) -> tuple[pa.Table, HistoryCutShort | None]:

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from albireo.cli.display import quality_text, time_text, value_text
 from albireo.cli.node.far_history import (
+    NODES_REMEDY,
     as_far_as_it_came,
     complete_to_ns,
     cut_failure,
@@ -31,7 +32,7 @@ from albireo.client import HistoryCutShort
 from albireo.model.instant import SECOND
 from albireo.model.value import Value, ValueType
 from albireo.node.history.access import HistoryAccess
-from albireo.node.history.errors import HistoryError, QueryRefused, UnknownItem
+from albireo.node.history.errors import HistoryError, QueryRefused, UnknownItem, UnknownNode
 from albireo.node.history.per_interval import AGGREGATES, RAW, Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
 from albireo.node.history.rows import value_type_of
@@ -63,6 +64,8 @@ def command(
 ) -> None:
     """Values of ITEM (a full name such as root:co_1, or co_1), time-weighted per interval.
 
+    At a node above, root/north:co_1 is an item of the node root/north below it.
+
     Without --from it begins an hour ago, or with the first value ever stored if that is younger.
 
     Every value has a quality: with the defaults Good means that all of the interval was good, Bad that nothing was.
@@ -81,6 +84,8 @@ def command(
             answer = _asked_here(place, item, **question)
     except UnknownItem as error:
         raise Failure(str(error), "albireo items", ExitCode.USAGE) from error
+    except UnknownNode as error:
+        raise Failure(str(error), NODES_REMEDY, ExitCode.USAGE) from error
     except (HistoryError, ValueError) as error:
         raise Failure(str(error)) from error
     _show(answer, form, options["output"])
@@ -120,7 +125,7 @@ class _Table:
 
 
 def _asked_here(data: Path, name: str, **options: Any) -> _Table:
-    access = HistoryAccess(data)
+    access = HistoryAccess(data, name.rpartition(":")[0])
     item: Any = access.item(name)
     reader = access.reader([item["item_id"]])
     span = TimeRange(options["from_ns"], options["to_ns"])
@@ -144,9 +149,9 @@ def _asked_far(place: FarNode, name: str, **options: Any) -> _Table:
         span.edges(every_ns)  # It refuses too many intervals.
     with node_client(place) as client:
         item = far_item(client, name)
-        first_ns = None if options["is_chosen"] else first_row_ns(client, item.item_id, span)
+        first_ns = None if options["is_chosen"] else first_row_ns(client, item, span)
         span = span if first_ns is None else _begun(span, first_ns, every_ns)
-        gaps = gaps_of(client, item.item_id, span)
+        gaps = gaps_of(client, item, span)
         table, cut = as_far_as_it_came(
             f"history of {item.name}",
             lambda told: client.history(
@@ -159,13 +164,14 @@ def _asked_far(place: FarNode, name: str, **options: Any) -> _Table:
                 only_raw=options["only_raw"],
                 limit=RAW_ROWS_MAX + 1 if options["aggregate"] == RAW else None,
                 told=told,
+                node=item.node,
             ),
         )
     if len(table) > RAW_ROWS_MAX:
         raise QueryRefused(f"more than {RAW_ROWS_MAX} rows; ask for a shorter range")
-    about = _about(item.name, item.item.unit, span, options)
+    about = _about(item.name, item.unit, span, options)
     about |= {"complete_to_ns": complete_to_ns(table), "gaps": _of_item(gaps, item.item_id)}
-    return _Table(about, _columns(table, item.item.value_type, options), cut)
+    return _Table(about, _columns(table, item.value_type, options), cut)
 
 
 def _about(item: str, unit: str, span: TimeRange, options: dict[str, Any]) -> dict[str, Any]:

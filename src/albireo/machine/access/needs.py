@@ -30,6 +30,8 @@ QUESTIONS: Final[dict[str, AccessRole]] = {
     "read": _VIEW,
     "cases": _VIEW,
     "flood": _VIEW,
+    "origins": _VIEW,
+    "history_item": _VIEW,
     "history_piece": _VIEW,
     "events_piece": _VIEW,
     "gaps_piece": _VIEW,

@@ -124,6 +124,7 @@ class Answers:
             "cases": (CasesAsked, self._cases),
             "case_action": (ActionAsked, self._case_action),
             "flood": (Nothing, self._flood),
+            "origins": (Nothing, self._origins),
             "forget": (ForgetAsked, self._forget),
             "access_list": (Nothing, self._access_list),
             "access_grant": (GrantAsked, self._change_access),
@@ -198,6 +199,9 @@ class Answers:
         dim = self._below.dim(asked.node)
         index = [dim.index_of(one.item_id) for one in items]  # None: its declaration is not committed yet.
         self._say_rows(question, [dim.reading_at(one) for one in index if one is not None], following, turn)
+
+    def _origins(self, question: Question, _: Nothing, turn: Turn) -> None:
+        self._say(question, self._root.folds.origins.declared, turn)
 
     def _write(self, question: Question, asked: WriteAsked, turn: Turn) -> None:
         root = self._root

@@ -26,7 +26,7 @@ from albireo.model.instant import Instant, TimePassed
 
 READING: Final = frozenset(
     {"status", "items", "read", "cases", "flood", "stores", "quarantine", "actors", "history", "events", "stats"}
-    | {"history_piece", "events_piece", "gaps_piece", "access_list", "forces", "tree"}
+    | {"history_item", "history_piece", "events_piece", "gaps_piece", "access_list", "forces", "origins", "tree"}
 )
 """Questions that change nothing."""
 REPEATABLE: Final = READING | {"write"}

@@ -91,6 +91,11 @@ class Origins:
         return found[-1] if found else None
 
     @property
+    def declared(self) -> list[OriginDeclared]:
+        """Declarations of all of them, as they stand in the log."""
+        return [OriginDeclared(index=one.index, node=one.node, origin_log=one.log_id) for one in self]
+
+    @property
     def next_index(self) -> int:
         return 1 + max(self._by_index, default=0)
 

@@ -21,7 +21,7 @@ from albireo.runtime import Letter, Link
 from albireo.runtime.link.link import LinkLimits
 
 HISTORY: Final = "history"
-HANDED_ON: Final = frozenset({"history_piece", "events_piece", "gaps_piece", "stats"})
+HANDED_ON: Final = frozenset({"history_item", "history_piece", "events_piece", "gaps_piece", "stats"})
 """Questions that are handed on: their answers are short enough for CORE's turns."""
 UNDER_WAY_MAX: Final = 16
 UNDER_WAY_OF_ONE_MAX: Final = 4

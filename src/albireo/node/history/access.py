@@ -1,4 +1,6 @@
-"""Access to a node's history from another process: its files, and its hot tail when the node runs.
+"""Access to a history from another process: its files, and its hot tail when the node runs.
+
+It is that of the node itself, or of one below whose records lie in its log.
 
 The hot tail is asked for first, the manifest read afterwards: rows sealed in between are in both, and are taken from
 the files only, so no row is missing. Without a running node the files alone answer.
@@ -12,8 +14,10 @@ import msgspec
 import pyarrow as pa
 
 from albireo.client import NodeRefused, NodeUnreachable, connect
+from albireo.codec.history import Manifest
 from albireo.machine.history.declared import Row
-from albireo.node.history.errors import QueryRefused
+from albireo.node.history.below.folders import nodes_below, root_of
+from albireo.node.history.errors import QueryRefused, UnknownNode
 from albireo.node.history.files.store import FOLDER, read_manifest
 from albireo.node.history.hot import HotRows
 from albireo.node.history.query import StoredHistory
@@ -32,8 +36,10 @@ class _HotAnswer(msgspec.Struct, kw_only=True):
 class HistoryAccess:
     """The history below a data directory."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, node: str = "") -> None:
+        """`node`: node below; empty, or the node's own name: the node itself."""
         self._data = data
+        self._node = node
         self.is_live = True
         """False: the node did not answer; only sealed rows are seen."""
 
@@ -43,10 +49,9 @@ class HistoryAccess:
         Raises:
             HistoryDamaged: there is no manifest that can be used.
             QueryRefused: the node runs and refuses to hand out so much.
+            UnknownNode: there is no history of the node.
         """
-        newest = self._ask("history", item_ids=list(item_ids))
-        manifest = read_manifest(self._data / FOLDER)
-        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position))
+        return self._reader("history", item_ids=list(item_ids))
 
     def event_reader(self) -> StoredHistory:
         """A reader that sees the hot tail's events.
@@ -54,9 +59,7 @@ class HistoryAccess:
         Raises:
             HistoryDamaged: as `reader`.
         """
-        newest = self._ask("events")
-        manifest = read_manifest(self._data / FOLDER)
-        return StoredHistory(self._data / FOLDER, manifest, newest.above(manifest.position))
+        return self._reader("events")
 
     def item(self, name: str) -> Row:
         """An item by name.
@@ -66,6 +69,25 @@ class HistoryAccess:
             HistoryDamaged: as `reader`.
         """
         return self.reader().item(name)
+
+    def _reader(self, what: str, **arguments: Any) -> StoredHistory:
+        own = self._data / FOLDER
+        is_own = not self._node or self._root() == own
+        newest = self._ask(what, **arguments, **({} if is_own else {"node": self._node}))
+        root = own if is_own else self._root()
+        if root is None and not self.is_live:
+            raise UnknownNode(self._node, nodes_below(self._data))
+        if root is None:
+            return StoredHistory(own, Manifest(node=self._node), newest)  # All of it is in memory yet.
+        manifest = read_manifest(root)
+        return StoredHistory(root, manifest, newest.above(manifest.position))
+
+    def _root(self) -> Path | None:
+        """The folder that answers; None: there is none."""
+        try:
+            return root_of(self._data, self._node)
+        except UnknownNode:
+            return None
 
     def _ask(self, what: str, **arguments: Any) -> HotRows:
         if not self.is_live:

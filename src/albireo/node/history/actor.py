@@ -10,16 +10,17 @@ keeps the rows, and they come once there is credit again.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from albireo.codec import frame
 from albireo.codec.errors import DecodeError
-from albireo.codec.history import FileKind, Manifest
+from albireo.codec.frame import FrameHeader
+from albireo.codec.history import Manifest
 from albireo.codec.message import Answer, Ask, Carry, FeedAlive, FeedAnswer, FeedData, FeedState
-from albireo.codec.record import Stream
+from albireo.codec.record import OriginDeclared, Stream
 from albireo.machine.feed.follower import (
     CutBack,
     Deliver,
@@ -28,6 +29,7 @@ from albireo.machine.feed.follower import (
     Event,
     Follower,
     FollowerConfig,
+    FollowPhase,
     LinkUp,
     MadeDurable,
     Noted,
@@ -37,24 +39,25 @@ from albireo.machine.feed.follower import (
 )
 from albireo.machine.history.declared import Row
 from albireo.machine.history.sealing import SealPace, SealPaceConfig
-from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import Instant, TimePassed, soonest
 from albireo.model.item import KnownItem
-from albireo.model.position import EpochHistory, Position
+from albireo.model.position import BEGINNING, EpochHistory, Position
 from albireo.node.history.arrow import leave_pandas_out
+from albireo.node.history.below.answers import HistoryAnswers, place_of
+from albireo.node.history.below.origin import figures_of
+from albireo.node.history.below.origins import BelowSeal, HistoryBelow, OriginUnknown
 from albireo.node.history.copies import Copies
-from albireo.node.history.errors import QueryRefused
+from albireo.node.history.errors import QueryRefused, UnknownNode
 from albireo.node.history.files.store import HistoryStore, OpenReport
 from albireo.node.history.hot import HotContent, HotTail
 from albireo.node.history.merges import Merges
-from albireo.node.history.paging import PagedHistory
-from albireo.node.history.questions import PIECES, HotQuestion, hot_answer
 from albireo.node.history.threads import HistoryThreads
 from albireo.runtime import ActorContext, Letter, Link
 
-STREAMS: Final = (Stream.SAMPLES, Stream.CASES, Stream.STATE, Stream.AUDIT, Stream.CONTROL)
-READING_MAX: Final = 16
-"""Most questions about the hot tail that are being answered, each with a view of the tail of its own."""
+STREAMS: Final = (Stream.SAMPLES, Stream.CASES, Stream.STATE, Stream.AUDIT, Stream.CONTROL, Stream.BELOW)
+ITEMS_ASKED: Final = 1
+ORIGINS_ASKED: Final = 2
+"""Numbers of the questions to CORE."""
 SEAL_WAITERS_MAX: Final = 64
 WAIT_MS: Final = 100
 """Longest delay of records on the way to the history: fewer and larger pieces cost CORE and the history less."""
@@ -89,6 +92,11 @@ class Historian:
         self._actor: ActorContext
         self._store: HistoryStore
         self._hot: HotTail
+        self._below: HistoryBelow
+        self._taken = BEGINNING
+        """Last record that was looked at: that of the hot tail, or an earlier one while envelopes are taken again."""
+        self._refill_from: Position | None = None
+        """Record behind which envelopes are to be taken again, once CORE has said that the log is still the same."""
         self._follower: Follower
         self._core: Link
         self._asked: Link
@@ -98,8 +106,7 @@ class Historian:
         self._copies: Copies
         self._idle = asyncio.Event()
         self._heard = asyncio.Event()
-        self._reading = 0
-        """Number of questions about the hot tail that are being answered."""
+        self._answers: HistoryAnswers
         self._seal_waiters: list[tuple[Position, Letter, int]] = []
         """Requests for a seal, answered once their position is durable."""
         self._problem = ""
@@ -113,11 +120,16 @@ class Historian:
         self._note_opening(report)
         manifest = self._store.manifest
         self._hot = HotTail(manifest.position, manifest.complete_to_ns, self._store.declared)
+        self._below = HistoryBelow(actor.data, actor.log)
+        self._below.open(manifest)
+        self._taken, self._refill_from = manifest.position, self._below.refill_from
         self._new_follower(bytes.fromhex(manifest.log_id), EpochHistory(manifest.history))
         self._asked = actor.bind("history")
         self._core = actor.connect("core")
         self._threads = HistoryThreads(actor)
-        self._merges = Merges(actor, self._store, self._threads, self._idle.set)
+        self._threads.write(self._below.remove_leftovers, lambda _: None)
+        self._answers = HistoryAnswers(self._store, self._hot, self._below, self._threads)
+        self._merges = Merges(actor, self._stores, self._threads, self._idle.set)
         self._copies = Copies(
             actor, self._store, self._threads, self._core, self._arm, is_paired=self._arguments.is_paired
         )
@@ -125,8 +137,11 @@ class Historian:
         actor.at_ready(lambda: self._step(LinkUp()))
         actor.at_ready(self._arm)  # The first hello can be lost, before CORE's link is up.
 
+    def _stores(self) -> list[HistoryStore]:
+        return [self._store, *(one.store for one in self._below)]
+
     def _new_follower(self, log_id: bytes, history: EpochHistory) -> None:
-        """A follower that goes on after the last record taken."""
+        """A follower that goes on after the last record looked at."""
         config = FollowerConfig(
             name="history",
             is_named=True,
@@ -134,7 +149,7 @@ class Historian:
             capacity_bytes=self._arguments.capacity_bytes,
             max_wait_ms=WAIT_MS,
         )
-        self._follower = Follower(config, self._hot.position, log_id)
+        self._follower = Follower(config, self._taken, log_id)
         self._follower.history = history
 
     def _note_opening(self, report: OpenReport) -> None:
@@ -158,8 +173,7 @@ class Historian:
         self._merges.abandon.set()
         self._copies.stop()
         await self._until_idle()
-        content = self._hot.content()
-        if content.position != self._store.manifest.position:
+        if self._has_news:
             self._seal()
             await self._until_idle()
         self._actor.arm(None)
@@ -176,6 +190,10 @@ class Historian:
                     self._heard.clear()
                     await self._heard.wait()
 
+    @property
+    def _has_news(self) -> bool:
+        return self._hot.position != self._store.manifest.position or self._below.has_news
+
     async def _until_idle(self) -> None:
         while self._pace.is_sealing or self._merges.is_merging:
             self._idle.clear()
@@ -187,8 +205,8 @@ class Historian:
                 case FeedAnswer() | FeedData() | FeedAlive() | FeedState() if letter.link is self._core:
                     size_bytes = sum(len(part) for part in letter.raw)
                     self._step(Received(letter.message, size_bytes), letter)
-                case Answer() as answer if letter.link is self._core:
-                    self._items_told(answer)
+                case Answer(request_id=number) as answer if letter.link is self._core:
+                    (self._origins_told if number == ORIGINS_ASKED else self._items_told)(answer)
                 case Carry() if letter.link is self._core:
                     self._copies.hears(letter.raw)
                 case Ask() if letter.link is self._asked:
@@ -211,6 +229,13 @@ class Historian:
     def _step(self, event: Event, letter: Letter | None = None) -> None:
         for effect in self._follower.step(event, self._actor.now()):
             self._perform(effect, letter)
+        if self._refill_from is not None and self._follower.phase is FollowPhase.FOLLOWING:
+            self._taken, self._refill_from = min(self._taken, self._refill_from), None
+            self._follow_anew()
+
+    def _follow_anew(self) -> None:
+        self._new_follower(self._follower.log_id, self._follower.history)
+        self._step(LinkUp())
 
     def _perform(self, effect: Effect, letter: Letter | None) -> None:
         match effect:
@@ -220,9 +245,12 @@ class Historian:
                 assert letter is not None
                 self._take(letter)
             case TakeSnapshot(position=position):
-                self._lost_to = position.sequence
-                self._actor.log.error("history_fell_behind", pruned_to=str(position), had=str(self._hot.position))
-                self._core.send(Ask(request_id=1, what="items"))  # The declarations of items may have been pruned too.
+                self._actor.log.error("history_fell_behind", pruned_to=str(position), had=str(self._taken))
+                is_refill = position.sequence <= self._hot.position.sequence
+                self._below.fell_behind(is_refill=is_refill)
+                if not is_refill:
+                    self._lost_to = position.sequence
+                    self._ask_items()  # The declarations of items may have been pruned too.
             case CutBack(position=position):
                 self._went_another_way(position)
             case Noted(event="refused" | "behind" | "stale_epoch" as event, detail=detail):
@@ -244,26 +272,58 @@ class Historian:
             return
         self._actor.log.error("log_went_another_way", at=str(position), had=str(self._hot.position))
         self._hot.fork(position)
-        self._core.send(Ask(request_id=1, what="items"))  # Declarations of the branch that was left may be gone.
+        self._taken = position
+        self._ask_items()  # Declarations of the branch that was left may be gone.
         self._pace.asked(self._actor.now())
         self._arm()
 
     def _take(self, letter: Letter) -> None:
         """Take the frames of one delivery; damaged bytes are asked for again."""
+        is_forked = False
         try:
             for header, body in (one for part in letter.raw for one in frame.frames(part)):
-                if self._lost_to is not None:
-                    self._hot.lost(self._lost_to, header)
-                    self._lost_to = None
-                self._hot.take(header, body)
+                is_forked |= self._take_frame(header, body)
+        except OriginUnknown:
+            self._core.send(Ask(request_id=ORIGINS_ASKED, what="origins"))  # Its answer comes before the frames do.
+            self._follow_anew()
         except DecodeError as error:
-            self._actor.log.error("frames_damaged", reason=str(error), after=str(self._hot.position))
-            self._new_follower(self._follower.log_id, self._follower.history)
-            self._step(LinkUp())
+            self._actor.log.error("frames_damaged", reason=str(error), after=str(self._taken))
+            self._follow_anew()
             return
-        self._pace.took(self._hot.rows, self._hot.size_bytes, self._actor.now())
+        self._took()
+        if is_forked:
+            self._pace.asked(self._actor.now())
         if self._pace.has_room():
-            self._step(Digested(self._hot.position))
+            self._step(Digested(self._taken))
+
+    def _take_frame(self, header: FrameHeader, body: memoryview) -> bool:
+        """Take a frame; True: the log of a node below went another way."""
+        is_new = header.first_sequence > self._hot.position.sequence
+        if is_new and self._lost_to is not None:
+            self._hot.lost(self._lost_to, header)
+            self._lost_to = None
+        is_forked = False
+        try:
+            is_forked = self._below.take(header, body)
+        except DecodeError as error:
+            self._actor.log.limited("envelope_damaged", "below", at=str(header.last), reason=str(error))
+            if is_new:
+                self._hot.not_readable(header, str(error))
+        if is_new:
+            self._hot.take(header, body)
+        self._taken = header.last
+        return is_forked
+
+    def _took(self) -> None:
+        rows, size_bytes = self._hot_size()
+        self._pace.took(rows, size_bytes, self._actor.now())
+
+    def _hot_size(self) -> tuple[int, int]:
+        """Rows and bytes in memory, of this node and of all below."""
+        return self._hot.rows + self._below.rows, self._hot.size_bytes + self._below.size_bytes
+
+    def _ask_items(self) -> None:
+        self._core.send(Ask(request_id=ITEMS_ASKED, what="items"))
 
     def _items_told(self, answer: Answer) -> None:
         try:
@@ -272,33 +332,45 @@ class Historian:
             self._actor.log.error("items_not_told", reason=answer.error or str(error))
             return
         self._hot.declare(items)
-        self._pace.took(self._hot.rows, self._hot.size_bytes, self._actor.now())
+        self._took()
+
+    def _origins_told(self, answer: Answer) -> None:
+        try:
+            origins = msgspec.convert(answer.result, list[OriginDeclared])
+        except msgspec.ValidationError as error:
+            self._actor.log.error("origins_not_told", reason=answer.error or str(error))
+            origins = []
+        self._below.told(origins, self._follower.log_id)
 
     def _seal(self) -> None:
         content = self._hot.content()
         log_id, history = self._follower.log_id.hex(), self._follower.history.entries
         wall_ns = self._actor.wall_ns()
+        below = self._below.begin_seal(self._taken)
         self._pace.started()
-        self._threads.write(
-            lambda: self._store.seal(content, log_id, wall_ns, history),
-            lambda out: self._sealed(content, out),
-        )
 
-    def _sealed(self, content: HotContent, outcome: Manifest | Exception) -> None:
+        def work() -> Manifest:
+            below.write(wall_ns)
+            return self._store.seal(content, log_id, wall_ns, history)  # Last: the log lets go of what it says.
+
+        self._threads.write(work, lambda out: self._sealed(content, below, out))
+
+    def _sealed(self, content: HotContent, below: BelowSeal, outcome: Manifest | Exception) -> None:
+        self._below.sealed(below)
         if isinstance(outcome, Exception):
             self._seal_failed(outcome)
             return
         if self._pace.failures:
             self._actor.log.info("seal_recovered", failures=self._pace.failures)
         self._hot.drop(content)
-        self._pace.sealed(self._hot.rows, self._hot.size_bytes)
+        self._pace.sealed(*self._hot_size())
         self._actor.log.info(
             "sealed", position=str(content.position), files=len(outcome.files), hot_rows=self._hot.rows
         )
         self._answer_waiters("")
         self._step(MadeDurable(content.position))
         if self._pace.has_room():
-            self._step(Digested(self._hot.position))
+            self._step(Digested(self._taken))
         self._copies.manifest_changed()
         if not self._actor.is_stopping:
             self._merges.look()
@@ -317,62 +389,39 @@ class Historian:
 
     def _answer(self, letter: Letter, ask: Ask) -> None:
         try:
-            self._answer_known(letter, ask)
-        except (QueryRefused, msgspec.ValidationError) as error:
+            match ask.what:
+                case "stats":
+                    self._reply(letter, ask, self.stats())
+                case "seal":
+                    self._seal_asked(letter, ask)
+                case _:
+                    self._answers.answer(letter, ask, self._follower.log_id)
+        except (QueryRefused, UnknownNode, msgspec.ValidationError) as error:
             letter.link.send(Answer(request_id=ask.request_id, error=str(error)), to=letter.sender)
-
-    def _answer_known(self, letter: Letter, ask: Ask) -> None:
-        match ask.what:
-            case "stats":
-                self._reply(letter, ask, self.stats())
-            case "seal":
-                self._seal_asked(letter, ask)
-            case "history":
-                self._hot_samples(letter, ask)
-            case "events":
-                content = self._hot.content()
-                more = {"events": list(content.events), "items": list(content.items)}
-                self._reply(letter, ask, {**self._place(), **more})
-            case what if what in PIECES:
-                self._piece(letter, ask)
-            case what:
-                known = ("stats", "seal", "history", "events", *PIECES)
-                raise QueryRefused(f"{what[:NAME_CHARS_MAX]!r} is none of {', '.join(known)}")
 
     def stats(self) -> Row:
         """Figures of the history, JSON-like."""
         manifest = self._store.manifest
-        stored = [entry for entry in manifest.files if entry.kind is not FileKind.PARTIALS]
         return {
-            **self._place(),
-            "files": len(manifest.files),
-            "rows": sum(entry.rows for entry in stored if entry.kind is FileKind.SAMPLES),
-            "gaps": sum(entry.rows for entry in stored if entry.kind is FileKind.GAPS),
-            "events": sum(entry.rows for entry in stored if entry.kind is FileKind.EVENTS),
-            "size_bytes": sum(entry.size_bytes for entry in manifest.files),
+            **place_of(manifest, self._hot),
+            **figures_of(manifest),
             "hot_rows": self._hot.rows,
             "hot_bytes": self._hot.size_bytes,
             "seal_failures": self._pace.failures,
             "unreadable_frames": self._hot.unreadable,
-            "damaged_files": sorted(self._merges.damaged),
+            "damaged_files": sorted(self._merges.damaged_in(self._store)),
+            "below": self._below.figures(),
+            "left_out_below": self._below.left_out,
             "problem": self._problem,
             "feed_phase": self._follower.phase.value,
             "copy": msgspec.to_builtins(self._copies.told),
-        }
-
-    def _place(self) -> Row:
-        manifest = self._store.manifest
-        return {
-            "position": [manifest.position.epoch, manifest.position.sequence],
-            "complete_to_ns": manifest.complete_to_ns,
-            "known_to_ns": self._hot.complete_to_ns,
         }
 
     def _seal_asked(self, letter: Letter, ask: Ask) -> None:
         if len(self._seal_waiters) >= SEAL_WAITERS_MAX:
             raise QueryRefused(f"{SEAL_WAITERS_MAX} others wait for a seal; ask again later")
         self._seal_waiters.append((self._hot.position, letter, ask.request_id))
-        if self._hot.position == self._store.manifest.position:
+        if not self._has_news:
             self._answer_waiters("")
         else:
             self._pace.asked(self._actor.now())
@@ -385,47 +434,6 @@ class Historian:
                 letter.link.send(Answer(request_id=request_id, result=self.stats(), error=error), to=letter.sender)
             else:
                 self._seal_waiters.append((position, letter, request_id))
-
-    def _hot_samples(self, letter: Letter, ask: Ask) -> None:
-        """Answer with the rows that no file has: one raw part, an Arrow stream of codec.history.SAMPLES.
-
-        A reader asks for them first and loads the manifest afterwards: rows up to its position are in its files then.
-        """
-        wanted = msgspec.convert(ask.arguments, HotQuestion)
-        place = self._place()
-
-        def work(content: HotContent) -> tuple[bytes, Row]:
-            raw, more = hot_answer(content, wanted)
-            return raw, {**place, **more}
-
-        self._answer_aside(letter, ask, work)
-
-    def _piece(self, letter: Letter, ask: Ask) -> None:
-        """Answer with one piece of a long answer, from the files and the hot tail."""
-        wanted = msgspec.convert(ask.arguments, PIECES[ask.what])
-
-        def work(content: HotContent) -> tuple[bytes, Row]:
-            declared, manifest = self._store.declared, self._store.manifest  # Both are replaced, never changed.
-            return PagedHistory(self._store.root, manifest, content, declared).piece(wanted).encoded()
-
-        self._answer_aside(letter, ask, work)
-
-    def _answer_aside(self, letter: Letter, ask: Ask, work: Callable[[HotContent], tuple[bytes, Row]]) -> None:
-        """Have an answer with a raw part made in a thread from a view of the hot tail as it is now."""
-        if self._reading >= READING_MAX:
-            raise QueryRefused(f"{READING_MAX} questions are being answered; ask again later")
-        self._reading += 1
-        content = self._hot.content()
-
-        def done(outcome: tuple[bytes, Row] | Exception) -> None:
-            self._reading -= 1
-            if isinstance(outcome, Exception):
-                letter.link.send(Answer(request_id=ask.request_id, error=str(outcome)), to=letter.sender)
-                return
-            raw, result = outcome
-            letter.link.send(Answer(request_id=ask.request_id, result=result), [raw], to=letter.sender)
-
-        self._threads.read(lambda: work(content), done)
 
     def _reply(self, letter: Letter, ask: Ask, result: object) -> None:
         letter.link.send(Answer(request_id=ask.request_id, result=result), to=letter.sender)

@@ -3,12 +3,18 @@
 HistoryError
     HistoryDamaged       a file or the manifest is missing or damaged: path, reason, remedy
     UnknownItem          no item of that name was ever declared here
+    UnknownNode          no node of that name has a history here
     QueryRefused         the question makes no sense or asks for too much: reason
         TooManyRows      it would read more raw rows than one question may
     MergeAbandoned       a merge, or taking a file of the other member, was told to stop
     FileRefused          a file of the other member has a fault: its name
 OSError                  the disk (full, failing), as it comes; a seal that meets it is tried again
 """
+
+from collections.abc import Sequence
+from typing import Final
+
+NODES_TOLD: Final = 10
 
 
 class HistoryError(Exception):
@@ -30,6 +36,13 @@ class UnknownItem(HistoryError):
         self.name = name
 
 
+class UnknownNode(HistoryError):
+    def __init__(self, node: str, known: Sequence[str]) -> None:
+        super().__init__(f"no history of {node!r} here; there is one of this node, and of {_listed(known)}")
+        self.node = node
+        self.known = known
+
+
 class QueryRefused(HistoryError):
     pass
 
@@ -46,3 +59,8 @@ class FileRefused(HistoryError):
     def __init__(self, fault: str) -> None:
         super().__init__(fault)
         self.fault = fault
+
+
+def _listed(nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - NODES_TOLD} more" if len(nodes) > NODES_TOLD else ""
+    return f"{', '.join(nodes[:NODES_TOLD])}{more}" if nodes else "no node below"

@@ -116,8 +116,15 @@ class HotRows(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 class HotTail:
     """The tail as it grows; `content` gives a fixed view."""
 
-    def __init__(self, position: Position, complete_to_ns: int, declared: DeclaredItems | None = None) -> None:
-        """`declared`: items as of `position`."""
+    def __init__(
+        self, position: Position, complete_to_ns: int, declared: DeclaredItems | None = None, node: str = ""
+    ) -> None:
+        """
+        Args:
+            declared: items as of `position`.
+            node: node to which every item has to belong, as in the log of another node; empty: any.
+        """
+        self._node = node
         self.position = position
         """Last record taken."""
         self.complete_to_ns = complete_to_ns
@@ -146,6 +153,9 @@ class HotTail:
         """Add a frame that follows the last one; False: it is a repeat."""
         if header.first_sequence <= self.position.sequence:
             return False
+        if header.kind == Kind.ENVELOPE:  # Its rows belong to another history.
+            self.position, self.complete_to_ns = header.last, header.node_ns
+            return True
         try:
             if header.kind == Kind.REFERENCE:
                 self._taken_elsewhere(header)
@@ -157,12 +167,16 @@ class HotTail:
             else:
                 self._take_records(header, decode_records(body, header.record_count))
         except DecodeError as error:
-            self.unreadable += 1
-            self._events.append(event(header, 0, kind="control", action="unreadable", detail=str(error)))
+            self.not_readable(header, str(error))
         self.size_bytes += header.frame_bytes
         self.position = header.last
         self.complete_to_ns = header.node_ns
         return True
+
+    def not_readable(self, header: FrameHeader, reason: str, index: int = 0) -> None:
+        """Record that a record of a frame, or all of it, is left out."""
+        self.unreadable += 1
+        self._events.append(event(header, index, kind="control", action="unreadable", detail=reason))
 
     def _taken_elsewhere(self, header: FrameHeader) -> None:
         """Record a gap for samples that another member took and that are not replicated; those in a row share one."""
@@ -191,6 +205,8 @@ class HotTail:
                     self._add(self._events, case_row(header, index, record), header, index)
                 case Audited() | EpochGranted() | NodeStopped():
                     self._add(self._events, act_row(header, index, record), header, index)
+                case ItemDeclared(node=node) if self._node not in ("", node):
+                    self.not_readable(header, f"an item of {node}, in the log of {self._node}", index)
                 case ItemDeclared(item_id=item_id, node=node, item=item):
                     row = item_row(KnownItem(item_id=item_id, node=node, item=item), header.node_ns)
                     if self._is_storable(row, header, index):
@@ -210,8 +226,7 @@ class HotTail:
         """False: the log has a record that no file can hold; an event stands in its place."""
         reason = unstorable(row)
         if reason:
-            self.unreadable += 1
-            self._events.append(event(header, index, kind="control", action="unreadable", detail=reason))
+            self.not_readable(header, reason, index)
         return not reason
 
     def _named(self, gap: GapFound) -> GapFound:

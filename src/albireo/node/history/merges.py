@@ -1,7 +1,11 @@
-"""Merges of one history, one at a time, beside its seals; `machine.history.sealing` says which files to merge."""
+"""Merges of this node's history and of those below, one at a time, beside the seals.
+
+`machine.history.sealing` says which files to merge.
+"""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from albireo.codec.history import FileEntry, Manifest
 from albireo.machine.history.sealing import MergePlan, merge_plan
@@ -16,50 +20,72 @@ class Merges:
     """The merges, for the loop of the actor."""
 
     def __init__(
-        self, actor: ActorContext, store: HistoryStore, threads: HistoryThreads, on_idle: Callable[[], object]
+        self,
+        actor: ActorContext,
+        stores: Callable[[], Sequence[HistoryStore]],
+        threads: HistoryThreads,
+        on_idle: Callable[[], object],
     ) -> None:
-        """`on_idle`: called when a merge has ended and no other begins."""
+        """
+        Args:
+            stores: all that there are now.
+            on_idle: called when a merge has ended and no other begins.
+        """
         self.is_merging = False
-        self.damaged: frozenset[str] = frozenset()
-        """Files that could not be read: their day stays as it is."""
+        self._damaged: dict[Path, frozenset[str]] = {}
+        """Files that could not be read, by folder of their history: their day stays as it is."""
         self.abandon = threading.Event()
         self._actor = actor
-        self._store = store
+        self._stores = stores
+        self._looked_at: dict[Path, int] = {}
+        """Generation of the manifest in which nothing was found to merge, by folder of the history."""
         self._threads = threads
         self._on_idle = on_idle
 
+    def damaged_in(self, store: HistoryStore) -> frozenset[str]:
+        """Files of a history that could not be read."""
+        return self._damaged.get(store.root, frozenset())
+
     def look(self) -> None:
-        """Begin the most useful merge, if there is one and none is under way."""
-        manifest = self._store.manifest
-        gaps = {hole.gap for hole in manifest.holes}  # Gap files of holes are removed one by one.
-        files = [entry for entry in manifest.files if entry.path not in gaps]
-        plan = None if self.is_merging else merge_plan(files, manifest.complete_to_ns, self.damaged)
-        if plan is None:
+        """Begin the most useful merge of the first history that has one, if none is under way."""
+        if self.is_merging:
             return
+        for store in self._stores():
+            manifest = store.manifest
+            if self._looked_at.get(store.root) == manifest.generation:
+                continue
+            gaps = {hole.gap for hole in manifest.holes}  # Gap files of holes are removed one by one.
+            files = [entry for entry in manifest.files if entry.path not in gaps]
+            plan = merge_plan(files, manifest.complete_to_ns, self.damaged_in(store))
+            if plan is not None:
+                self._begin(store, plan, manifest.generation + 1)
+                return
+            self._looked_at[store.root] = manifest.generation
+
+    def _begin(self, store: HistoryStore, plan: MergePlan, generation: int) -> None:
         self.is_merging = True
-        generation = manifest.generation + 1
         self._threads.merge(
-            lambda: merging.merge_files(self._store, plan, generation, self.abandon),
-            lambda outcome: self._merged(plan, outcome),
+            lambda: merging.merge_files(store, plan, generation, self.abandon),
+            lambda outcome: self._merged(store, plan, outcome),
         )
 
-    def _merged(self, plan: MergePlan, outcome: list[FileEntry] | Exception) -> None:
+    def _merged(self, store: HistoryStore, plan: MergePlan, outcome: list[FileEntry] | Exception) -> None:
         if isinstance(outcome, Exception):
-            self._failed(plan, outcome)
+            self._failed(store, plan, outcome)
             return
-        inputs, wall_ns = merging.inputs_listed(self._store, plan), self._actor.wall_ns()
+        inputs, wall_ns = merging.inputs_listed(store, plan), self._actor.wall_ns()
         if {entry.path for entry in plan.inputs} - {entry.path for entry in inputs}:
-            self._store.discard(outcome)  # The log went another way meanwhile.
-            self._failed(plan, MergeAbandoned())
+            store.discard(outcome)  # The log went another way meanwhile.
+            self._failed(store, plan, MergeAbandoned())
             return
         self._threads.write(
-            lambda: self._store.replace(inputs, outcome, wall_ns),
-            lambda result: self._replaced(plan, result),
+            lambda: store.replace(inputs, outcome, wall_ns),
+            lambda result: self._replaced(store, plan, result),
         )
 
-    def _replaced(self, plan: MergePlan, outcome: Manifest | Exception) -> None:
+    def _replaced(self, store: HistoryStore, plan: MergePlan, outcome: Manifest | Exception) -> None:
         if isinstance(outcome, Exception):
-            self._failed(plan, outcome)
+            self._failed(store, plan, outcome)
             return
         first = plan.inputs[0]
         self._actor.log.info(
@@ -70,11 +96,11 @@ class Merges:
             self.look()
         self._on_idle()
 
-    def _failed(self, plan: MergePlan, error: Exception) -> None:
+    def _failed(self, store: HistoryStore, plan: MergePlan, error: Exception) -> None:
         """After an error of the disk a merge comes later; after a damaged file its day stays as it is, for a human to
         see."""
         if isinstance(error, HistoryError) and not isinstance(error, MergeAbandoned):
-            self.damaged |= {entry.path for entry in plan.inputs}
+            self._damaged[store.root] = self.damaged_in(store) | {entry.path for entry in plan.inputs}
             self._actor.log.error("history_damaged", reason=str(error))
         elif not isinstance(error, MergeAbandoned):
             self._actor.log.limited("merge_failed", "disk", reason=str(error))

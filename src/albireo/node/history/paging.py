@@ -98,6 +98,14 @@ class PagedHistory:
                 is_raw = asked.aggregate in ("", RAW)
                 return self._rows(asked, span, item_ids) if is_raw else self._intervals(asked, span, item_ids)
 
+    def item(self, name: str) -> Row:
+        """An item by full or local name, or by id, as it was declared last.
+
+        Raises:
+            UnknownItem: there is none, or several of that name.
+        """
+        return dict(self._reader().item(name))
+
     def _wanted_items(self, asked: RowsQuestion) -> list[int]:
         """Ids of the items that are asked for, rising."""
         found = set(asked.item_ids)

@@ -18,7 +18,21 @@ HOT_ANSWER_ROWS_MAX: Final = 200_000
 """Most rows of the hot tail in one answer: some 16 MB, half of what a message may have."""
 
 
-class HotQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NodeQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments that every question about rows has, and all of `events`."""
+
+    node: Name = ""
+    """Node below whose history is asked; empty: that which the names of items say, or this node."""
+
+
+class ItemQuestion(NodeQuestion, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of the question `history_item`."""
+
+    name: Name
+    """Full or local name, or id."""
+
+
+class HotQuestion(NodeQuestion, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of the question `history`."""
 
     item_ids: Annotated[tuple[Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
@@ -36,7 +50,7 @@ _RowsMax = Annotated[int, Meta(ge=1, le=ENTRIES_MAX)]
 _ItemIds = Annotated[tuple[Number32, ...], Meta(max_length=ITEMS_ASKED_MAX)]
 
 
-class PieceQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PieceQuestion(NodeQuestion, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments that every question for a piece has."""
 
     from_ns: Signed64

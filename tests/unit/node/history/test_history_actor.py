@@ -11,14 +11,15 @@ import pytest
 
 from albireo.codec.history import FileKind
 from albireo.codec.message import Answer, Ask, FeedAck, FeedHello
-from albireo.codec.record import Audited, GapFound, ItemDeclared, Stream
+from albireo.codec.record import Audited, GapFound, ItemDeclared, OriginDeclared, Stream
 from albireo.machine.feed.leader import Leader, LogFacts, cut
 from albireo.machine.history.sealing import SealPaceConfig
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.value import ItemId, ValueType
-from albireo.node.history.actor import READING_MAX, Historian, HistoryArguments
+from albireo.node.history.actor import Historian, HistoryArguments
+from albireo.node.history.below.answers import READING_MAX
 from albireo.node.history.files.store import HistoryStore, read_manifest
 from albireo.runtime import ActorContext, Letter, Link, running
 from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, stored, stored_rows
@@ -49,6 +50,7 @@ class LogServer:
         self.history = HISTORY
         self.first_sequence = 1
         self.items: list[KnownItem] = []
+        self.origins: list[OriginDeclared] = []
         self.leader = Leader()
         self.durable = Position()
         self.received = Position()
@@ -70,6 +72,9 @@ class LogServer:
                     self.link.send(self.leader.hello(letter.sender, hello, facts, self.actor.now()), to=letter.sender)
                 case Ask(request_id=number, what="items"):
                     self.link.send(Answer(request_id=number, result=msgspec.to_builtins(self.items)), to=letter.sender)
+                case Ask(request_id=number, what="origins"):
+                    told = msgspec.to_builtins(self.origins)
+                    self.link.send(Answer(request_id=number, result=told), to=letter.sender)
                 case FeedAck() as ack:
                     self.leader.ack(letter.sender, ack, self.actor.now())
                     self.durable = max(self.durable, ack.durable)
@@ -335,12 +340,12 @@ async def test_questions_that_wait_for_the_reading_thread_are_bounded(tmp_path: 
     historian = history()
     async with running(LogServer(some_log()), tmp_path), running(historian, tmp_path):
         async with running(asker := Asker(), tmp_path):
-            historian._reading = READING_MAX
+            historian._answers._reading = READING_MAX
             assert str(READING_MAX) in (await asker.ask("history")).error
-            historian._reading = 0
+            historian._answers._reading = 0
             for _ in range(READING_MAX + 1):
                 assert (await asker.ask("history")).error == ""
-            assert historian._reading == 0
+            assert historian._answers._reading == 0
 
 
 @pytest.mark.parametrize("what", ["nonsense", "history"])

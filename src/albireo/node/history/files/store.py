@@ -11,6 +11,7 @@ One thread writes at a time (the caller's obligation); `manifest` and `items` ma
 never changed.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -20,20 +21,18 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from albireo.codec.errors import DecodeError
 from albireo.codec.history import (
     BUCKET_NS,
     ITEMS,
-    MANIFEST_BYTES_MAX,
     MANIFEST_NAME,
     PREVIOUS_NAME,
+    Enclosed,
     FileEntry,
     FileKind,
     Hole,
     Manifest,
     Retired,
     day_of,
-    decode_manifest,
     encode_manifest,
     file_path,
     items_path,
@@ -50,13 +49,13 @@ from albireo.node.history.errors import HistoryDamaged, MergeAbandoned
 from albireo.node.history.files import parquet
 from albireo.node.history.files.branches import BranchCutter, CutFiles
 from albireo.node.history.files.entries import entry_of
+from albireo.node.history.files.manifests import MISSING, load, move_aside
 from albireo.node.history.hot import HotContent
 
 FOLDER: Final = "history"
 RETIRED_GRACE_NS: Final = 600 * SECOND
 """Time for which a replaced file stays for readers of an older manifest; a query or a Spark job must not take longer
 to open its files."""
-_MISSING: Final = "there is none"
 
 
 class OpenReport(msgspec.Struct, frozen=True):
@@ -83,36 +82,65 @@ class HistoryStore:
         self._known_folders: set[Path] = set()
 
     @classmethod
-    def open(cls, data: Path, node: str, files: FileSystem | None = None) -> tuple["HistoryStore", OpenReport]:
-        """The history of `node` below its data directory, made if there is none.
+    def open(
+        cls,
+        data: Path,
+        node: str,
+        files: FileSystem | None = None,
+        folder: str = FOLDER,
+        *,
+        with_leftovers: bool = False,
+    ) -> tuple["HistoryStore", OpenReport]:
+        """The history of `node` below a data directory, made if there is none.
+
+        Args:
+            with_leftovers: the caller removes the files of unfinished work, before anything is written.
 
         Raises:
             OSError: of the disk.
         """
         files = files or OsFileSystem()
-        root = data / FOLDER
+        root = data / folder
         files.make_directory(root)
         sync_names(files, root)  # By the manifest found here the log lets records go: its name has to be durable.
-        newest, problem = _load(root / MANIFEST_NAME)
-        previous, _ = _load(root / PREVIOUS_NAME)
+        newest, problem = load(root / MANIFEST_NAME)
+        previous, _ = load(root / PREVIOUS_NAME)
         quarantine = ""
         if newest is None and previous is None and next(root.rglob("*.parquet"), None) is not None:
-            quarantine = _move_aside(root, files)
+            quarantine = move_aside(root, files)
         manifest = newest or previous or Manifest(node=node)
         store = cls(root, manifest, previous, files)
-        leftovers = store._remove_leftovers()
+        leftovers = 0 if with_leftovers else store.remove_leftovers()
         store.declared = store._load_items()
         if newest is None and previous is None and not quarantine:
             problem = ""  # A node's first start.
         return store, OpenReport(leftovers, problem, quarantine)
 
-    def seal(self, content: HotContent, log_id: str, wall_ns: int, history: tuple[EpochEntry, ...] = ()) -> Manifest:
+    def establish(self, log_id: str, enclosed: Enclosed, wall_ns: int) -> None:
+        """Make the folder of a node below, with a manifest that lists nothing: a file without one would be a damage.
+
+        Raises:
+            OSError: of the disk.
+        """
+        self._files.make_directory(self.root)
+        sync_names(self._files, self.root)
+        self._replace_manifest(msgspec.structs.replace(self.manifest, log_id=log_id, enclosed=enclosed), [], wall_ns)
+
+    def seal(
+        self,
+        content: HotContent,
+        log_id: str,
+        wall_ns: int,
+        history: tuple[EpochEntry, ...] = (),
+        enclosed: Enclosed | msgspec.UnsetType = msgspec.UNSET,
+    ) -> Manifest:
         """Make everything in `content` durable, and the position with it.
 
         Args:
             log_id: hexadecimal id of the log that `content` came from.
             history: its epoch history.
             wall_ns: now, to let go of files that were replaced long ago.
+            enclosed: of the history of a node below, where in the log above `content` came from.
 
         Raises:
             OSError: of the disk; the history is as it was, try again later.
@@ -142,6 +170,7 @@ class HistoryStore:
             holes=(*manifest.holes, *holes),
             cut_off=(*manifest.cut_off, *cut.dead),
             filled=manifest.filled + bool(cut.gone),
+            enclosed=enclosed,
         )
         self._replace_manifest(changed, [*entries, *cut.dead], wall_ns)
         self.declared = declared
@@ -372,16 +401,19 @@ class HistoryStore:
         for entry in entries:
             self._unlink(self.root / entry.path)
 
-    def _remove_leftovers(self) -> int:
+    def remove_leftovers(self) -> int:
         """Remove files that no manifest lists; returns how many."""
         kept = [self.manifest] if self._previous is None else [self.manifest, self._previous]
         listed = {entry.path for manifest in kept for entry in (*manifest.files, *manifest.cut_off)}
         listed |= {one.path for one in self.manifest.retired}
         removed = 0
-        for pattern in ("*.parquet", "*.tmp"):
-            for path in self.root.rglob(pattern):
-                if path.relative_to(self.root).as_posix() not in listed:
-                    removed += self._unlink(path)
+        root = str(self.root)
+        for folder, _, names in os.walk(root):  # Much cheaper than paths: a node above has very many files.
+            inside = folder[len(root) + 1 :]
+            for name in names:
+                path = f"{inside}/{name}" if inside else name
+                if name.endswith((".parquet", ".tmp")) and path not in listed:
+                    removed += self._unlink(self.root / path)
         return removed
 
     def _unlink(self, path: Path) -> int:
@@ -411,38 +443,11 @@ def read_manifest(root: Path) -> Manifest:
     Raises:
         HistoryDamaged: neither it nor the previous one can be used.
     """
-    newest, problem = _load(root / MANIFEST_NAME)
+    newest, problem = load(root / MANIFEST_NAME)
     if newest is None:
-        newest, _ = _load(root / PREVIOUS_NAME)
-    if newest is None and problem == _MISSING and next(root.rglob("*.parquet"), None) is None:
+        newest, _ = load(root / PREVIOUS_NAME)
+    if newest is None and problem == MISSING and next(root.rglob("*.parquet"), None) is None:
         return Manifest(node="")
     if newest is None:
         raise HistoryDamaged(MANIFEST_NAME, problem)
     return newest
-
-
-def _load(path: Path) -> tuple[Manifest | None, str]:
-    """A manifest, or why there is none."""
-    try:
-        with path.open("rb") as file:
-            buffer = file.read(MANIFEST_BYTES_MAX + 1)
-    except FileNotFoundError:
-        return None, _MISSING
-    except OSError as error:
-        return None, str(error)
-    try:
-        return decode_manifest(buffer), ""
-    except DecodeError as error:
-        return None, str(error)
-
-
-def _move_aside(root: Path, files: FileSystem) -> str:
-    """Rename the folder to the first free `history.damaged-<n>` and make a new one; returns the name."""
-    number = 1
-    while root.with_name(f"{root.name}.damaged-{number}").exists():
-        number += 1
-    target = root.with_name(f"{root.name}.damaged-{number}")
-    files.rename(root, target)
-    files.make_directory(root)
-    files.sync_directory(root.parent)
-    return target.name

@@ -1,0 +1,142 @@
+"""Answers about rows: from the history of the node that a question names, made in a thread beside the actor.
+
+A question names its node by itself, or by the names of its items (`root/north:co_1`); none at all is about this node.
+Each answer comes from one view of one hot tail, taken at once, and from the manifest that is read afterwards.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from albireo.codec.history import Manifest
+from albireo.codec.message import Answer, Ask
+from albireo.machine.history.declared import Row
+from albireo.model.bounded import NAME_CHARS_MAX
+from albireo.node.history.below.folders import node_asked
+from albireo.node.history.below.origins import HistoryBelow
+from albireo.node.history.errors import QueryRefused, UnknownNode
+from albireo.node.history.files.store import HistoryStore
+from albireo.node.history.hot import HotContent, HotTail
+from albireo.node.history.paging import PagedHistory
+from albireo.node.history.questions import PIECES, HotQuestion, ItemQuestion, NodeQuestion, RowsQuestion, hot_answer
+from albireo.node.history.threads import HistoryThreads
+from albireo.runtime import Letter
+
+READING_MAX: Final = 16
+"""Most questions about rows that are being answered, each with a view of a hot tail of its own."""
+KNOWN: Final = ("stats", "seal", "history", "events", "history_item", *PIECES)
+
+
+class HistoryAnswers:
+    """The answers, for the loop of the actor."""
+
+    def __init__(self, store: HistoryStore, hot: HotTail, below: HistoryBelow, threads: HistoryThreads) -> None:
+        """`store`, `hot`: of this node."""
+        self._store = store
+        self._hot = hot
+        self._below = below
+        self._threads = threads
+        self._reading = 0
+        """Number of questions that are being answered."""
+
+    def answer(self, letter: Letter, ask: Ask, log_id: bytes) -> None:
+        """Answer now, or soon. `log_id`: of the own log.
+
+        Raises:
+            QueryRefused: the question makes no sense, or too many are being answered.
+            UnknownNode: there is no history of the node.
+            msgspec.ValidationError: the arguments are none of this question.
+        """
+        match ask.what:
+            case "history":
+                self._hot_samples(letter, ask, log_id)
+            case "events":
+                store, hot = self._chosen(msgspec.convert(ask.arguments, NodeQuestion).node, log_id)
+                content = hot.content()
+                more = {"events": list(content.events), "items": list(content.items)}
+                result = {**place_of(store.manifest, hot), **more}
+                letter.link.send(Answer(request_id=ask.request_id, result=result), to=letter.sender)
+            case "history_item":
+                self._item(letter, ask, log_id)
+            case what if what in PIECES:
+                self._piece(letter, ask, log_id)
+            case what:
+                raise QueryRefused(f"{what[:NAME_CHARS_MAX]!r} is none of {', '.join(KNOWN)}")
+
+    def _chosen(self, node: str, log_id: bytes) -> tuple[HistoryStore, HotTail]:
+        """The history that answers for a node; no name: the own one."""
+        if node in ("", self._store.manifest.node):
+            return self._store, self._hot
+        origin = self._below.of_node(node, log_id)
+        if origin is not None:
+            return origin.store, origin.hot
+        if any(row["node"] == node for row in self._store.declared.items.values()):
+            return self._store, self._hot  # Items of other nodes that an earlier version filed among its own.
+        raise UnknownNode(node, self._below.nodes)
+
+    def _hot_samples(self, letter: Letter, ask: Ask, log_id: bytes) -> None:
+        """Answer with the rows that no file has: one raw part, an Arrow stream of codec.history.SAMPLES.
+
+        A reader asks for them first and loads the manifest afterwards: rows up to its position are in its files then.
+        """
+        wanted = msgspec.convert(ask.arguments, HotQuestion)
+        store, hot = self._chosen(wanted.node, log_id)
+        place = place_of(store.manifest, hot)
+
+        def work(content: HotContent) -> tuple[bytes, Row]:
+            raw, more = hot_answer(content, wanted)
+            return raw, {**place, **more}
+
+        self._answer_aside(letter, ask, hot, work)
+
+    def _piece(self, letter: Letter, ask: Ask, log_id: bytes) -> None:
+        """Answer with one piece of a long answer, from the files and the hot tail."""
+        wanted = msgspec.convert(ask.arguments, PIECES[ask.what])
+        names = wanted.names if isinstance(wanted, RowsQuestion) else ()
+        store, hot = self._chosen(node_asked(wanted.node, names), log_id)
+
+        def work(content: HotContent) -> tuple[bytes, Row]:
+            declared, manifest = store.declared, store.manifest  # Both are replaced, never changed.
+            return PagedHistory(store.root, manifest, content, declared).piece(wanted).encoded()
+
+        self._answer_aside(letter, ask, hot, work)
+
+    def _item(self, letter: Letter, ask: Ask, log_id: bytes) -> None:
+        """Answer with an item as it was declared last."""
+        wanted = msgspec.convert(ask.arguments, ItemQuestion)
+        store, hot = self._chosen(node_asked(wanted.node, (wanted.name,)), log_id)
+
+        def work(content: HotContent) -> tuple[bytes, Row]:
+            declared, manifest = store.declared, store.manifest
+            return b"", PagedHistory(store.root, manifest, content, declared).item(wanted.name)
+
+        self._answer_aside(letter, ask, hot, work)
+
+    def _answer_aside(
+        self, letter: Letter, ask: Ask, hot: HotTail, work: Callable[[HotContent], tuple[bytes, Row]]
+    ) -> None:
+        """Have an answer made in a thread from a view of the hot tail as it is now."""
+        if self._reading >= READING_MAX:
+            raise QueryRefused(f"{READING_MAX} questions are being answered; ask again later")
+        self._reading += 1
+        content = hot.content()
+
+        def done(outcome: tuple[bytes, Row] | Exception) -> None:
+            self._reading -= 1
+            if isinstance(outcome, Exception):
+                letter.link.send(Answer(request_id=ask.request_id, error=str(outcome)), to=letter.sender)
+                return
+            raw, result = outcome
+            letter.link.send(Answer(request_id=ask.request_id, result=result), [raw] if raw else [], to=letter.sender)
+
+        self._threads.read(lambda: work(content), done)
+
+
+def place_of(manifest: Manifest, hot: HotTail) -> Row:
+    """How far a history is."""
+    return {
+        "position": [manifest.position.epoch, manifest.position.sequence],
+        "complete_to_ns": manifest.complete_to_ns,
+        "known_to_ns": hot.complete_to_ns,
+    }

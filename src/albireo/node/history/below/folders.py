@@ -1,0 +1,82 @@
+"""Folders of the histories of nodes below, and which of them answers for a node.
+
+    <data>/history-below/<node>-<log id>/      a history folder of its own: manifest, files (docs/formats/history.md)
+
+`node` has `~` in place of `/`. The folder stands beside the node's own history, not in it, because a history removes
+what its own manifest does not list.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from albireo.codec.history import BELOW, BelowFolder, Enclosed, is_node
+from albireo.model.topology import NODE_ID_PATTERN
+from albireo.node.history.errors import QueryRefused, UnknownNode
+from albireo.node.history.files.store import FOLDER, read_manifest
+
+_LOG_ID_BYTES: Final = 16
+
+
+def is_folder_of(node: str, log_id: bytes) -> bool:
+    """True if an origin of this node and log can have a folder: both come from another node."""
+    return re.fullmatch(NODE_ID_PATTERN[1:-1], node) is not None and is_node(node) and len(log_id) == _LOG_ID_BYTES
+
+
+def folders_below(data: Path) -> list[BelowFolder]:
+    """The folders that are there, by name."""
+    try:
+        names = sorted(path.name for path in (data / BELOW).iterdir())
+    except FileNotFoundError:
+        return []
+    return [one for one in map(BelowFolder.of_name, names) if one is not None]
+
+
+def root_of(data: Path, node: str) -> Path:
+    """The history folder that answers for a node, for a reader; no name at all: the own one.
+
+    Of several stores of one node it is the one that was declared last.
+
+    Raises:
+        UnknownNode: there is none.
+        HistoryDamaged: a manifest can't be used.
+    """
+    own = read_manifest(data / FOLDER)
+    if not node or own.node == node:
+        return data / FOLDER
+    paths = [data / one.path for one in folders_below(data) if one.node == node]
+    mine = [(path, read_manifest(path)) for path in paths]
+    if mine:
+        return max(mine, key=lambda one: age_of(one[1].enclosed, own.log_id))[0]
+    if any(entry.node == node for entry in own.files):
+        return data / FOLDER  # Items of other nodes that an earlier version filed among its own.
+    raise UnknownNode(node, nodes_below(data))
+
+
+def nodes_below(data: Path) -> list[str]:
+    """Nodes below that have a history here."""
+    return sorted({one.node for one in folders_below(data)})
+
+
+def age_of(enclosed: Enclosed | msgspec.UnsetType, log_id: str) -> tuple[bool, int]:
+    """Number by which origins of one node are ordered: those of the present log above are the younger ones."""
+    return (False, 0) if isinstance(enclosed, msgspec.UnsetType) else (enclosed.log_id == log_id, enclosed.index)
+
+
+def node_asked(node: str, names: Sequence[str]) -> str:
+    """The one node that a question is about; empty: it names none.
+
+    Args:
+        node: named by itself.
+        names: full or local names of items.
+
+    Raises:
+        QueryRefused: it names several.
+    """
+    named = {name.rpartition(":")[0] for name in names if ":" in name} | ({node} if node else set())
+    if len(named) > 1:
+        raise QueryRefused(f"one node at a time, not {', '.join(sorted(named))}")
+    return next(iter(named), "")
