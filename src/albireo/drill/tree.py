@@ -206,15 +206,25 @@ endpoint = "tcp://127.0.0.1:{site_port}"
         self._await("copy of all at the root", HEAL_S, lambda: self._has_all(sources))
         caught_up_s = time.monotonic() - healed_at
         self._await("good value at the root", HEAL_S, lambda: self._quality() == GOOD)
+        times = [[at for at, _ in one.acks.times] for one in sources]
+        is_elsewhere = self._fault in ("cut-site", "kill-root")
+        gap = max(gap_s(one, fault_at, healed_at) for one in times) if is_elsewhere else None
+        return self._judged(sources, firsts, gap, caught_up_s, looked_live)
+
+    def _judged(
+        self,
+        sources: list[ProducerWorker],
+        firsts: Mapping[str, int],
+        gap: float | None,
+        caught_up_s: float,
+        looked_live: int,
+    ) -> TreeRound:
+        """The round's figures. `firsts`: first message of each producer in this round."""
         account = judge(
             {one.name: range(firsts[one.name], one.acks.acked + 1) for one in sources}, self._records(sources)
         )
         for line in account.details:
             self._tell(line)
-        gap = None
-        if self._fault in ("cut-site", "kill-root"):
-            times = [[at for at, _ in one.acks.times] for one in sources]
-            gap = max(gap_s(one, fault_at, healed_at) for one in times)
         is_clean = not (account.lost or account.doubled or account.reordered or looked_live)
         return TreeRound(
             acked=account.acked,

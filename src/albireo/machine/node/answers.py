@@ -114,7 +114,7 @@ class Answers:
         self._below = AnswersBelow(root)
         self._known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
             "status": (Nothing, self._status),
-            "tree": (Nothing, self._tree),
+            "tree": (Nothing, lambda question, _, turn: self._say(question, self._root.tree.below.seen(), turn)),
             "items": (ItemsAsked, self._items),
             "read": (ItemsAsked, self._read),
             "write": (WriteAsked, self._write),
@@ -160,9 +160,6 @@ class Answers:
 
     def _status(self, question: Question, _: Nothing, turn: Turn) -> None:
         self._say(question, status_of(self._root, turn.log, question.moment, question.pair, question.door), turn)
-
-    def _tree(self, question: Question, _: Nothing, turn: Turn) -> None:
-        self._say(question, self._root.tree.below.seen(), turn)
 
     def _known_items(self, asked: ItemsAsked) -> list[KnownItem]:
         registry, names, mirror = self._root.registry, asked.names, self._below.mirror(asked.node)

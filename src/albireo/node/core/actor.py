@@ -130,8 +130,7 @@ class Core:
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
         actor.turn_limits = TURN_LIMITS
-        arguments = self._arguments
-        pair = arguments.pair
+        arguments, pair = self._arguments, self._arguments.pair
         identity = StoreIdentity(cluster=arguments.cluster, node=arguments.node)
         if pair is not None:
             identity = StoreIdentity(cluster=arguments.cluster, node=pair.place, log_id=pair.log_id)

@@ -103,10 +103,8 @@ class PairMembership:
     """The membership of one run of CORE in its pair; see the module."""
 
     def __init__(self, core: LogAndFolds, actor: ActorContext, arguments: PairArguments, children: frozenset[str]):
+        self._core, self._actor, self._arguments = core, actor, arguments
         self._children = children  # Names of the places of the nodes below.
-        self._core = core
-        self._actor = actor
-        self._arguments = arguments
         self._member: Member
         self._actions: AdminActions
         self._plcs: PlcVoters
