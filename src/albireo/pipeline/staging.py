@@ -158,7 +158,9 @@ def _items_begun(work: StagingWork, part: WorkPart) -> DataFrame:
     days = delta.opened_table(work.tables / tables.AVAILABILITY.name)
     earlier = [("day", "<", part.from_day)]
     found = [] if days is None else days.to_pyarrow_table(columns=["item_id"], filters=earlier)["item_id"].unique()
-    return work.spark.createDataFrame([(int(one.as_py()),) for one in found], "item_id bigint")
+    begun = {int(one.as_py()) for one in found}
+    begun.update(item_id for item_id, ns in work.plan.begun.items() if ns < part.from_ns)
+    return work.spark.createDataFrame([(item_id,) for item_id in sorted(begun)], "item_id bigint")
 
 
 def _sample_points(work: StagingWork, part: WorkPart) -> DataFrame:
