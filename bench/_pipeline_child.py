@@ -49,7 +49,7 @@ def lanes(history: str, out: str) -> dict[str, Any]:
     from albireo.pipeline import staging, tables
     from albireo.pipeline.config import SparkConfig
     from albireo.pipeline.delta import TableState
-    from albireo.pipeline.plan import plan
+    from albireo.pipeline.plan import LateRows, plan
     from albireo.pipeline.session import spark_session
     from albireo.pipeline.source import open_history, read_manifest
 
@@ -60,7 +60,7 @@ def lanes(history: str, out: str) -> dict[str, Any]:
         work = staging.StagingWork(
             spark=spark,
             history=open_history(folder, manifest),
-            plan=plan(manifest, None, {}),
+            plan=plan(manifest, None, LateRows()),
             run=1,
             states={table.name: TableState() for table in tables.TABLES},
             tables=Path(out) / "tables",

@@ -4,6 +4,7 @@ Floor of the raw query: DuckDB's window query over the same files, its threads a
 with ours. Both answers are compared before anything is timed. The data lies in a temporary directory that goes away.
 """
 
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import msgspec
 import numpy as np
 import psutil
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from albireo.codec.history import (
     BUCKET_NS,
@@ -22,6 +24,7 @@ from albireo.codec.history import (
     SAMPLES,
     FileEntry,
     FileKind,
+    Manifest,
     day_of,
     file_path,
     partials_path,
@@ -33,6 +36,7 @@ from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.node.history.files import parquet
 from albireo.node.history.files.entries import entry_of
+from albireo.node.history.files.intact import check_whole
 from albireo.node.history.files.store import FOLDER, HistoryStore, read_manifest
 from albireo.node.history.query import StoredHistory, TimeRange
 from bench import Progress, Result, case, median, result
@@ -73,6 +77,14 @@ def run(progress: Progress) -> Result:
             progress("querying")
             partials_ms = [milliseconds(lambda: trend(root)) for _ in range(2 * ROUNDS)]
             slow_ms = [milliseconds(lambda: trend(root, item_id=FAST_ITEM + 500)) for _ in range(ROUNDS)]
+            first_ms, plain_ms = list[float](), list[float]()
+            whole_ms, bare_ms = list[float](), list[float]()
+            for number in range(ROUNDS):
+                forgotten(root, number)
+                first_ms.append(milliseconds(lambda: trend(root)))
+                plain_ms.append(milliseconds(lambda: trend(root, is_checked=False)))
+                whole_ms.append(milliseconds(lambda: read_day(root, is_checked=True)))
+                bare_ms.append(milliseconds(lambda: read_day(root, is_checked=False)))
             raw_ms, floor_ms = list[float](), list[float]()
             for _ in range(ROUNDS):
                 raw_ms.append(milliseconds(lambda: trend(root, only_raw=True)))
@@ -83,6 +95,8 @@ def run(progress: Progress) -> Result:
             case("30 days at 1 Hz, 1 min average, from stored partials, p50", "ms", median(partials_ms), goal="<= 150"),
             case("the same from raw rows, against DuckDB", "ms", median(raw_ms), median(floor_ms), goal="<= 0.7"),
             case("30 days at 1 per minute, 1 min average, from stored partials, p50", "ms", median(slow_ms)),
+            case("the first of a process, files compared, against not", "ms", median(first_ms), median(plain_ms)),
+            case("a day read whole, file and pages compared, against not", "ms", median(whole_ms), median(bare_ms)),
             case("rows stored", "million", rows / 1e6),
             case("size of a row, partials included", "B", size_bytes / rows),
             case("rows written and summed up per second", "million/s", rows / wrote_s / 1e6),
@@ -90,9 +104,30 @@ def run(progress: Progress) -> Result:
     )
 
 
-def trend(root: Path, *, item_id: int = FAST_ITEM, only_raw: bool = False) -> Intervals:
+def forgotten(root: Path, number: int) -> None:
+    """Have the historian compare all files anew: it does so once in a process, unless a file changes."""
+    changed_ns = time.time_ns() - (3600 + number) * SECOND
+    for one in read_manifest(root).files:
+        os.utime(root / one.path, ns=(changed_ns, changed_ns))
+
+
+def without_checksums(manifest: Manifest) -> Manifest:
+    files = (msgspec.structs.replace(one, content_crc=0, footer_crc=0) for one in manifest.files)
+    return msgspec.structs.replace(manifest, files=tuple(files))
+
+
+def read_day(root: Path, *, is_checked: bool) -> None:
+    """All rows of one day, as a run of the pipeline takes its files: compared whole, and page by page."""
+    entry = read_manifest(root).of_kind(FileKind.SAMPLES)[0]
+    if is_checked:
+        check_whole(root / entry.path, entry)
+    pq.read_table(root / entry.path, page_checksum_verification=is_checked, use_threads=False)
+
+
+def trend(root: Path, *, item_id: int = FAST_ITEM, only_raw: bool = False, is_checked: bool = True) -> Intervals:
     """The question of the benchmark, cold: manifest and file footers are read each time."""
-    reader = StoredHistory(root, read_manifest(root))
+    manifest = read_manifest(root)
+    reader = StoredHistory(root, manifest if is_checked else without_checksums(manifest))
     return reader.intervals(item_id, SPAN, BUCKET_NS, SETTINGS, only_raw=only_raw, with_extremes=False)
 
 

@@ -32,6 +32,10 @@ QUALITIES = (0,) * 6 + (
     int(q.BAD_DATA_LOST),
 )
 STALE_S = (None, None, 20.0, 600.0, 7200.0)
+LATE_BEGIN_SHARE = 0.1
+"""Share of the items whose earliest sample comes late."""
+LIFE_MAX = 20
+"""Actions of an item at most."""
 STEPS = (1, SECOND, 7 * SECOND, 61 * SECOND, 600 * SECOND, 3600 * SECOND, 9 * 3600 * SECOND)
 Action = tuple[int, int, str, tuple[object, ...]]
 """Node time, order, what happens, and with what."""
@@ -82,8 +86,10 @@ class Lives:
         found: list[Action] = [(now, order, "declare", (item_id, adapter, stale))]
         if chance.random() < 0.3:  # Before its first sample.
             found.append((now, order + 1, "lose", (adapter, (), now - SECOND)))
+        if chance.random() < LATE_BEGIN_SHARE:
+            found += self._late_begin(item_id, adapter, order + LIFE_MAX)
         last: list[tuple[int, Value, int]] = []
-        for number in range(2, chance.choice((3, 8, 20))):
+        for number in range(2, chance.choice((3, 8, LIFE_MAX))):
             now += chance.choice(STEPS)
             what = chance.random()
             if what < 0.70:
@@ -103,6 +109,21 @@ class Lives:
             elif what < 0.955:
                 found.append((now, order + number, "lose", ("core", (), now)))
         return found
+
+    def _late_begin(self, item_id: int, adapter: str, order: int) -> list[Action]:
+        """A gap before the first sample, and long after that a sample of weeks before: now the gap counts.
+
+        That sample holds for a minute, so that nothing but the gap makes minutes without a row.
+        """
+        chance, day = self._chance, DAY_NS
+        gap = self._begin - chance.choice((1, 12 * day, 2 * day, 2 * 3600 * SECOND))
+        at = self._begin - chance.randint(40, 60) * day
+        comes = self._begin + chance.randint(3600, 40 * 3600) * SECOND
+        return [
+            (self._begin, order - LIFE_MAX - 1, "declare", (item_id, adapter, 20.0)),
+            (self._begin, order, "lose", (adapter, (), gap)),
+            (comes, order, "sample", (item_id, ((at, self._value(self._types[item_id]), 0),))),
+        ]
 
     def _row(self, item_id: int, now: int) -> tuple[int, Value, int]:
         chance = self._chance

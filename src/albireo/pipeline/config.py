@@ -7,6 +7,8 @@ import msgspec
 
 MASTER_VARIABLE: Final = "ALBIREO_SPARK_MASTER"
 MEMORY_VARIABLE: Final = "ALBIREO_SPARK_MEMORY"
+SHORT_PARTITIONS: Final = 2
+"""Tasks of a shuffle of a short run: each writes a file per day."""
 
 
 class SparkConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,5 +44,6 @@ def spark_config(environment: Mapping[str, str], master: str | None = None, *, i
     return SparkConfig(
         master=master or environment.get(MASTER_VARIABLE) or defaults.master,
         driver_memory=environment.get(MEMORY_VARIABLE) or defaults.driver_memory,
+        shuffle_partitions_local=SHORT_PARTITIONS if is_short else defaults.shuffle_partitions_local,
         is_short=is_short,
     )

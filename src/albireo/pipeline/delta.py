@@ -14,6 +14,7 @@ Spec: ADR-0071, ADR-0171; Delta transaction protocol (add, remove, txn, commitIn
 
 import contextlib
 import json
+import uuid
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
@@ -112,6 +114,13 @@ def stage(frame: DataFrame, folder: Path, partition_by: Sequence[str] = ()) -> l
     if partition_by:
         writer = writer.partitionBy(*partition_by)
     writer.parquet(str(folder))
+    return staged_files(folder)
+
+
+def stage_rows(rows: pa.Table, folder: Path) -> list[StagedFile]:
+    """Writes a few rows below `folder` as one file, without Spark."""
+    folder.mkdir(parents=True)
+    pq.write_table(rows, folder / f"part-{uuid.uuid4()}.parquet", compression="zstd")
     return staged_files(folder)
 
 

@@ -22,19 +22,18 @@ from pyspark.sql import SparkSession
 
 import albireo
 from albireo.codec.history import BELOW, MANIFEST_NAME, BelowFolder, FileKind
-from albireo.machine.history.trace import HOLD_NS
 from albireo.pipeline import delta, pins, tables
 from albireo.pipeline.commit import Change, TableFiles, check, commit, tended
 from albireo.pipeline.config import spark_config
 from albireo.pipeline.delta import StagedFile, TableState, Watermark
 from albireo.pipeline.errors import OutputBusy, OutputUnusable, PipelineError
-from albireo.pipeline.plan import WorkPlan, base_of, is_known, news, open_from_ns, plan, with_partials
+from albireo.pipeline.plan import LateRows, WorkPlan, base_of, is_known, news, open_from_ns, plan, with_partials
 from albireo.pipeline.runs import RUNS, RunsTable, number_of, read_runs, staged_runs
 from albireo.pipeline.session import spark_session
 from albireo.pipeline.source import HistoryFolder, named_failures, read_manifest
 from albireo.pipeline.staging import StagingWork, stage_all
 from albireo.pipeline.tables import Table
-from albireo.pipeline.touched import days_of, longest_hold_ns
+from albireo.pipeline.touched import is_declared_otherwise, late_rows
 
 Progress = Callable[[int, int, str], None]
 """Called at the start of each step with steps done, steps in all, and what begins now."""
@@ -140,15 +139,17 @@ def _begun(history: HistoryFolder, out: Path) -> _Begun:
     begun = _Begun(history=history, states=states, runs=runs, run=runs.newest, plan=None)
     if is_known(manifest, marks.values()) and {one.run for one in states.values()} == {runs.newest}:
         return begun
-    base, days, folder = base_of(manifest, marks.values()), {}, out / pins.FOLDER
-    hold_ns = HOLD_NS
+    base, late, folder = base_of(manifest, marks.values()), LateRows(), out / pins.FOLDER
     if base is not None:
         found = news(manifest, base)
-        entries = [one.entry for one in found]
-        history = pins.pin(history, [*with_partials(manifest, entries), *manifest.of_kind(FileKind.ITEMS)], folder)
-        hold_ns = longest_hold_ns(history)
-        days = days_of(history, found, open_from_ns(base))
-    todo = plan(manifest, base, days, hold_ns)
+        read = with_partials(manifest, [one.entry for one in found])
+        read += [*manifest.of_kind(FileKind.ITEMS), *manifest.of_kind(FileKind.GAPS)]
+        history = pins.pin(history, read, folder)
+        if is_declared_otherwise(history, out / "tables", open_from_ns(base)):
+            base = None
+        else:
+            late = late_rows(history, found, open_from_ns(base), _table_path(out, tables.AVAILABILITY))
+    todo = plan(manifest, base, late)
     others = [one for one in manifest.files if one.kind not in (FileKind.SAMPLES, FileKind.PARTIALS)]
     return msgspec.structs.replace(
         begun,

@@ -5,9 +5,10 @@ are rows that were copied into a hole which the watermark knows. A new sample ch
 hold reaches: the days from its own on, up to the longest hold. So a sample that is stamped 1970 touches days of 1970,
 and not all since. Everything from the day on in which the end of what is known lay before is touched always. Touched
 days are computed anew, all others stay as they are; the value that held of each item at the midnight before comes
-from the table.
+from the table. A new sample that is earlier than all that an item had makes the gaps behind it count: these touch days
+as if they were new.
 
-    history ──news──▶ files with new rows ──(days are read)──▶ plan ──▶ parts: touched days, files to read
+    history ──news──▶ files with new rows ──(late rows are read)──▶ plan ──▶ parts: touched days, files to read
 
 Everything is computed anew when there is no watermark, when the log is another one, when it went back, or when the
 tables' format changed.
@@ -43,6 +44,17 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
     """Some of them are older than the tables: copied from the other member of a pair."""
 
 
+class LateRows(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts on the new rows that lie before the open part of a plan; without any by default."""
+
+    days: Mapping[str, Collection[int]] = {}
+    """Midnights of the new rows in each file of `news`, and of the gaps that count now, by path."""
+    hold_ns: int = HOLD_NS
+    """Longest hold of any item."""
+    begun: Mapping[int, int] = {}
+    """Items that begin earlier than the tables say: id, and the midnight at or before the first sample."""
+
+
 class WorkPart(msgspec.Struct, frozen=True, kw_only=True):
     """A run of touched days, with the files that hold anything of them."""
 
@@ -72,6 +84,8 @@ class WorkPlan(msgspec.Struct, frozen=True, kw_only=True):
     known_to_ns: int
     is_everything: bool
     """Nothing of the tables stays."""
+    begun: Mapping[int, int] = {}
+    """As in `LateRows`."""
 
     @property
     def files(self) -> list[FileEntry]:
@@ -136,28 +150,25 @@ def open_from_ns(base: Watermark) -> int:
     return midnight(base.complete_to_ns)
 
 
-def plan(
-    manifest: Manifest, base: Watermark | None, days: Mapping[str, Collection[int]], hold_ns: int = HOLD_NS
-) -> WorkPlan:
+def plan(manifest: Manifest, base: Watermark | None, late: LateRows) -> WorkPlan:
     """The work after which every table has taken in `manifest`.
 
     Args:
         base: from `base_of`.
-        days: midnights of the new rows in each file of `news`, by path; a file that is not there has none before
-            `open_from_ns`.
-        hold_ns: longest hold of any item.
+        late: new rows before `open_from_ns`.
     """
     mark = mark_of(manifest)
     if base is None:
         ranges: list[tuple[int, int | None]] = [(_firstmidnight(manifest), None)]
     else:
-        midnights = {midnight(ns) for ns in _ended_or_new(base.holes, manifest.holes)}.union(*days.values())
-        ranges = _touched(midnights, open_from_ns(base), hold_ns)
+        midnights = {midnight(ns) for ns in _ended_or_new(base.holes, manifest.holes)}.union(*late.days.values())
+        ranges = _touched(midnights, open_from_ns(base), late.hold_ns)
     return WorkPlan(
         mark=mark,
         parts=tuple(_part(manifest, from_ns, to_ns) for from_ns, to_ns in ranges),
         known_to_ns=_bounded(manifest.complete_to_ns),
         is_everything=base is None,
+        begun=late.begun,
     )
 
 

@@ -27,7 +27,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from albireo.machine.history.declared import WHOLE_NODE
-from albireo.machine.history.trace import HOLD_NS, HOLD_NS_MAX, HOLD_NS_MIN
+from albireo.machine.history.trace import HOLD_NS
 from albireo.model import quality as q
 from albireo.pipeline.tables import Table, bounded, conforming, day, floored, timestamp
 
@@ -187,7 +187,7 @@ def touched_items(gaps: DataFrame, items: DataFrame) -> DataFrame:
     return named.unionByName(whole)
 
 
-def useless(points: DataFrame, known_to_ns: int, integers: DataFrame) -> DataFrame:
+def useless(points: DataFrame, known_to_ns: int, integers: DataFrame | None) -> DataFrame:
     """Items (`item_id`) whose partials can't be used: the next point begins before one has ended.
 
     Rows came late, or a gap lies within a minute, or the end of what is known; or integers are larger than the doubles
@@ -195,7 +195,7 @@ def useless(points: DataFrame, known_to_ns: int, integers: DataFrame) -> DataFra
 
     Args:
         points: of partials and of gaps.
-        integers: ids (`item_id`) of the items whose values are integers.
+        integers: ids (`item_id`) of the items whose values are integers; None: there are none.
     """
     in_order = Window.partitionBy("item_id").orderBy(*_ORDER)
     following = {name: F.lead(name).over(in_order) for name in ("first_ns", "is_hole", "sequence")}
@@ -208,51 +208,42 @@ def useless(points: DataFrame, known_to_ns: int, integers: DataFrame) -> DataFra
         )
         | (F.col("last_ns") > known_to_ns)
     )
-    ends = [F.abs(F.col(name)) for name in ("value", "first_value", "minimum", "maximum")]
-    is_large = F.coalesce(F.greatest(*ends), F.lit(0.0)) >= float(EXACT_BELOW)
-    marked = points.where("is_row OR is_hole").select(
-        "item_id", (F.coalesce(is_wrong, F.lit(False)) & F.col("is_row")).alias("is_wrong"), is_large.alias("is_large")
+    marked = points.where("is_row OR is_hole").withColumn(
+        "is_wrong", F.coalesce(is_wrong, F.lit(False)) & F.col("is_row")
     )
     wrong = marked.where("is_wrong").select("item_id")
-    large = marked.where("is_large").select("item_id").join(F.broadcast(integers), "item_id", "left_semi")
+    if integers is None:
+        return wrong.distinct()
+    ends = [F.abs(F.col(name)) for name in ("value", "first_value", "minimum", "maximum")]
+    is_large = F.coalesce(F.greatest(*ends), F.lit(0.0)) >= float(EXACT_BELOW)
+    is_large_one = points.where(is_large & F.expr("is_row OR is_hole")).select("item_id")
+    large = is_large_one.join(F.broadcast(integers), "item_id", "left_semi")
     return wrong.unionByName(large).distinct()
 
 
-def with_limits(points: DataFrame, items: DataFrame) -> DataFrame:
+def with_limits(points: DataFrame, limits: DataFrame | None) -> DataFrame:
     """Points with `limit_ns`: how long each may hold.
 
     Args:
-        items: codec.history.ITEMS.
+        limits: `limited_id`, `begins_ns` (null: from ever), `ends_ns` (null: to ever) and `stale_limit_ns`: of items
+            that declare a stale time, how long a usable value holds that was sampled then. None: no item does.
     """
     usable = (_class(F.col("quality")) < q.BAD_CLASS) & ~F.col("is_hole")
-    declared = items.withColumn(
-        "is_stale_set", F.max(F.col("stale_ns").isNotNull()).over(Window.partitionBy("item_id"))
-    )
-    in_time = Window.partitionBy("item_id").orderBy(F.coalesce("valid_from_ns", F.lit(0)))
-    versions = declared.where("is_stale_set").select(
-        F.col("item_id").alias("limited_id"),
-        F.when(F.row_number().over(in_time) > 1, F.coalesce("valid_from_ns", F.lit(0))).alias("begins_ns"),
-        F.lead(F.coalesce("valid_from_ns", F.lit(0))).over(in_time).alias("ends_ns"),
-        F.when(
-            F.col("stale_ns").isNotNull(),
-            F.least(F.greatest(F.col("stale_ns"), F.lit(HOLD_NS_MIN)), F.lit(HOLD_NS_MAX)),
-        ).alias("stale_limit_ns"),
-    )
-    at = F.col("last_ns")
-    is_version = (
-        (F.col("item_id") == F.col("limited_id"))
-        & (F.col("begins_ns").isNull() | (F.col("begins_ns") <= at))
-        & (F.col("ends_ns").isNull() | (F.col("ends_ns") > at))
-    )
-    joined = points.join(F.broadcast(versions), is_version, "left")
+    names: list[str] = []
+    held_for: Column = F.lit(HOLD_NS)
+    if limits is not None:
+        at, names = F.col("last_ns"), limits.columns
+        is_step = (
+            (F.col("item_id") == F.col("limited_id"))
+            & (F.col("begins_ns").isNull() | (F.col("begins_ns") <= at))
+            & (F.col("ends_ns").isNull() | (F.col("ends_ns") > at))
+        )
+        points = points.join(F.broadcast(limits), is_step, "left")
+        held_for = F.coalesce("stale_limit_ns", held_for)
     limit = (
-        F.when(_is_carried() & (F.col("quality") == int(q.BAD_NO_DATA)), 0)
-        .when(usable, F.coalesce("stale_limit_ns", F.lit(HOLD_NS)))
-        .otherwise(HOLD_NS)
+        F.when(_is_carried() & (F.col("quality") == int(q.BAD_NO_DATA)), 0).when(usable, held_for).otherwise(HOLD_NS)
     )
-    return joined.withColumn("limit_ns", limit.cast("bigint")).drop(
-        "limited_id", "begins_ns", "ends_ns", "stale_limit_ns"
-    )
+    return points.withColumn("limit_ns", limit.cast("bigint")).drop(*names)
 
 
 def held(points: DataFrame, known_to_ns: int) -> DataFrame:

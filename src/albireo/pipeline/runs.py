@@ -5,14 +5,12 @@ the versions of one run from here. A run that is not here was ended between two 
 input and its number, and leaves alone what that one committed, or it has another input and a number of its own.
 """
 
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from albireo.pipeline import delta
@@ -116,8 +114,6 @@ def staged_runs(
     }
     new = [known | {"table": name, "version": version, "rows": rows} for name, (version, rows) in committed.items()]
     kept = [row for row in before.rows if run - RUNS_KEPT < row["run"] < run]
-    folder.mkdir(parents=True)
     schema = to_arrow_schema(RUNS.schema, timezone="UTC")
     rows: Sequence[Row] = sorted([*kept, *new], key=lambda row: (row["run"], row["table"]))
-    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), folder / f"runs-{uuid.uuid4()}.parquet")
-    return delta.staged_files(folder)
+    return delta.stage_rows(pa.Table.from_pylist(list(rows), schema=schema), folder)

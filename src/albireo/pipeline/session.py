@@ -135,6 +135,9 @@ def _local_settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
         "spark.local.dir": str(scratch),
         "spark.sql.shuffle.partitions": str(config.shuffle_partitions_local),
         "spark.default.parallelism": str(config.shuffle_partitions_local),
+        # It plans the rest of a query anew behind each shuffle, as a job of its own. With a few tasks there is nothing
+        # to win by that: partitions are as many as cores, and we say ourselves which side of a join is small.
+        "spark.sql.adaptive.enabled": "false",
     }
 
 

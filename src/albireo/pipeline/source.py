@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -120,6 +121,30 @@ def local_frame(spark: SparkSession, schema: StructType, rows: Sequence[Sequence
     arrow = to_arrow_schema(schema, timezone="UTC")
     arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), schema)
+
+
+def items_of(history: HistoryFolder) -> pa.Table:
+    """All versions of all items: few enough to be read without Spark.
+
+    Raises:
+        SourceDamaged: a file is not as it was written.
+    """
+    entries = history.entries(FileKind.ITEMS)
+    check(history, entries)
+    found = [stored.ITEMS.empty_table()]
+    for entry in entries:
+        with named_damage(history, entry):  # Files of 0.1.0 lack columns; the schema gives them nulls.
+            found.append(pq.read_table(history.path(entry), schema=stored.ITEMS))
+    return pa.concat_tables(found)
+
+
+@contextmanager
+def named_damage(history: HistoryFolder, entry: FileEntry) -> Iterator[None]:
+    """Turns what pyarrow raises inside the block into an error that names the file and the remedy."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise SourceDamaged(history.original(entry), f"can't be read ({error})", RESTORE) from error
 
 
 def check(history: HistoryFolder, entries: Sequence[FileEntry]) -> None:

@@ -11,8 +11,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import reduce
+from itertools import pairwise
 from pathlib import Path
-from typing import Final
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -21,16 +21,16 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from albireo.codec import history as stored
 from albireo.codec.history import FileKind
+from albireo.machine.history.trace import HOLD_NS
 from albireo.model.instant import WALL_NS_MAX
 from albireo.model.value import ValueType
 from albireo.pipeline import delta, rollup, tables
 from albireo.pipeline.delta import StagedFile, TableState
 from albireo.pipeline.plan import WorkPart, WorkPlan
 from albireo.pipeline.report import alarms, coverage
-from albireo.pipeline.source import HistoryFolder, frame, literal, local_frame
+from albireo.pipeline.source import HistoryFolder, frame, items_of, literal, local_frame
 from albireo.pipeline.tables import Table
-
-ITEM_IDS: Final = StructType([StructField("item_id", LongType())])
+from albireo.pipeline.touched import hold_steps
 
 
 class StagingWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ def stage_seconds(work: StagingWork, begin: Callable[[str], None]) -> dict[str, 
         return {}
     frames = [
         rollup.rollup(
-            _held(work, part, _sample_points(work, part).unionByName(_around(work, part))),
+            _held(work, part, _joined([_sample_points(work, part), *_around(work, part)])),
             tables.SECOND_NS,
             tables.ROLLUP_1S,
             from_ns=part.from_ns,
@@ -110,17 +110,34 @@ def stage_minutes(work: StagingWork, begin: Callable[[str], None]) -> dict[str, 
 
 
 def stage_whole(work: StagingWork, begin: Callable[[str], None]) -> dict[str, list[StagedFile]]:
-    """The small tables, each as a whole."""
+    """The small tables, each as a whole. One of which there is nothing on record is empty without a job."""
     begin("gaps and alarms")
-    items, gaps = frame(work.spark, work.history, FileKind.ITEMS), _gaps(work)
-    changes = alarms.transitions(frame(work.spark, work.history, FileKind.EVENTS)).persist()
-    known_to_ns = work.plan.known_to_ns
-    cases = alarms.cases(changes, known_to_ns).persist()
-    rates = alarms.rate(changes, _first_known_ns(work), known_to_ns).persist()
-    frames = {
-        tables.ITEMS: coverage.item_table(items),
-        tables.ITEMS_SCD: coverage.item_versions(items),
-        tables.GAPS: coverage.gap_table(gaps, items),
+    items = items_of(work.history)
+    written = {tables.ITEMS: coverage.item_table(items), tables.ITEMS_SCD: coverage.item_versions(items)}
+    staged = {
+        table.name: delta.stage_rows(rows, work.staging / table.name)
+        for table, rows in written.items()
+        if not work.has(table)
+    }
+    frames = _gap_frames(work) | _alarm_frames(work)
+    missing = {table: one for table, one in frames.items() if not work.has(table)}
+    return staged | {table.name: _stage(work, one.coalesce(1), table) for table, one in missing.items()}
+
+
+def _gap_frames(work: StagingWork) -> dict[Table, DataFrame]:
+    if not work.history.entries(FileKind.GAPS):
+        return {}
+    return {tables.GAPS: coverage.gap_table(_gaps(work), frame(work.spark, work.history, FileKind.ITEMS))}
+
+
+def _alarm_frames(work: StagingWork) -> dict[Table, DataFrame]:
+    changes = alarms.transitions(frame(work.spark, work.history, FileKind.EVENTS))
+    known_to_ns, first_ns = work.plan.known_to_ns, _first_known_ns(work)
+    if not work.history.entries(FileKind.EVENTS):  # The rate has rows of times without an alarm, too.
+        return {tables.ALARM_RATE: alarms.rate(changes, first_ns, known_to_ns)}
+    changes = changes.persist()
+    rates, cases = alarms.rate(changes, first_ns, known_to_ns).persist(), alarms.cases(changes, known_to_ns).persist()
+    return {
         tables.ALARM_CASES: cases,
         tables.ALARM_RATE: rates,
         tables.ALARM_FLOODS: alarms.floods(rates),
@@ -128,8 +145,6 @@ def stage_whole(work: StagingWork, begin: Callable[[str], None]) -> dict[str, li
         tables.ALARM_STANDING: alarms.standing(cases, known_to_ns),
         tables.ALARM_CHATTER: alarms.chatter(changes),
     }
-    missing = {table: one for table, one in frames.items() if not work.has(table)}
-    return {table.name: _stage(work, one.coalesce(1), table) for table, one in missing.items()}
 
 
 def _joined(frames: Sequence[DataFrame]) -> DataFrame:
@@ -137,8 +152,30 @@ def _joined(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def _held(work: StagingWork, part: WorkPart, points: DataFrame) -> DataFrame:
-    limited = rollup.with_limits(points, frame(work.spark, work.history, FileKind.ITEMS))
-    return rollup.held(limited, _known_to_ns(work, part))
+    return rollup.held(rollup.with_limits(points, _limits(work)), _known_to_ns(work, part))
+
+
+def _limits(work: StagingWork) -> DataFrame | None:
+    """How long items that declare a stale time may hold, as `rollup.with_limits` wants it."""
+    rows = [
+        (item_id, begins_ns, ends_ns, limit_ns)
+        for item_id, steps in hold_steps(items_of(work.history)).items()
+        for (begins_ns, limit_ns), (ends_ns, _) in pairwise([*steps, (None, HOLD_NS)])
+        if steps != [(None, HOLD_NS)]
+    ]
+    return _small_frame(work, ("limited_id", "begins_ns", "ends_ns", "stale_limit_ns"), rows) if rows else None
+
+
+def _integers(work: StagingWork) -> DataFrame | None:
+    """Ids of the items whose values are integers."""
+    rows = items_of(work.history).select(["item_id", "value_type"]).to_pylist()
+    found = {(row["item_id"],) for row in rows if row["value_type"] == ValueType.INT64}
+    return _small_frame(work, ("item_id",), sorted(found)) if found else None
+
+
+def _small_frame(work: StagingWork, names: Sequence[str], rows: Sequence[tuple[int | None, ...]]) -> DataFrame:
+    """Rows of integers within the plan itself: a join with them costs no job that reads, sorts and compiles."""
+    return local_frame(work.spark, StructType([StructField(name, LongType()) for name in names]), rows)
 
 
 def _known_to_ns(work: StagingWork, part: WorkPart) -> int:
@@ -146,15 +183,17 @@ def _known_to_ns(work: StagingWork, part: WorkPart) -> int:
     return work.plan.known_to_ns if part.to_ns is None else min(part.to_ns, work.plan.known_to_ns)
 
 
-def _around(work: StagingWork, part: WorkPart) -> DataFrame:
+def _around(work: StagingWork, part: WorkPart) -> list[DataFrame]:
     """Points that are no rows: holes where gaps begin, and what held at the midnight before."""
-    items = frame(work.spark, work.history, FileKind.ITEMS)
-    holes = _within(rollup.points_of_gaps(_gaps(work), items), "first_ns", part)
-    if work.plan.is_everything:
-        return holes
-    day_before = stored.day_of(part.from_ns - tables.DAY_NS)
-    hours = _table_frame(work, tables.ROLLUP_1H, day_before)
-    return holes.unionByName(rollup.points_of_rollup(hours, _items_begun(work, part), part.from_ns))
+    found = []
+    if work.history.entries(FileKind.GAPS):
+        items = frame(work.spark, work.history, FileKind.ITEMS)
+        found.append(_within(rollup.points_of_gaps(_gaps(work), items), "first_ns", part))
+    if not work.plan.is_everything:
+        day_before = stored.day_of(part.from_ns - tables.DAY_NS)
+        hours = _table_frame(work, tables.ROLLUP_1H, day_before)
+        found.append(rollup.points_of_rollup(hours, _items_begun(work, part), part.from_ns))
+    return found
 
 
 def _items_begun(work: StagingWork, part: WorkPart) -> DataFrame:
@@ -162,7 +201,9 @@ def _items_begun(work: StagingWork, part: WorkPart) -> DataFrame:
     days = delta.opened_table(work.tables / tables.AVAILABILITY.name)
     earlier = [("day", "<", part.from_day)]
     found = [] if days is None else days.to_pyarrow_table(columns=["item_id"], filters=earlier)["item_id"].unique()
-    return local_frame(work.spark, ITEM_IDS, [(one.as_py(),) for one in found])
+    begun = {int(one.as_py()) for one in found}
+    begun.update(item_id for item_id, ns in work.plan.begun.items() if ns < part.from_ns)
+    return _small_frame(work, ("item_id",), [(item_id,) for item_id in sorted(begun)])
 
 
 def _sample_points(work: StagingWork, part: WorkPart) -> DataFrame:
@@ -182,22 +223,21 @@ def _minute_points(work: StagingWork, part: WorkPart) -> DataFrame:
     """Stored partials, and samples of those items whose partials can't be used."""
     samples, around = _sample_points(work, part), _around(work, part)
     if part.partials is None:
-        return samples.unionByName(around)
+        return _joined([samples, *around])
     stored_rows = frame(work.spark, work.history, FileKind.PARTIALS, part.partials)
     wanted = _within(stored_rows.where(F.col("first_ns") >= part.from_ns), "first_ns", part)
     partials = rollup.points_of_partials(wanted)
-    whole = partials.unionByName(rollup.with_inside(around))
-    integers = frame(work.spark, work.history, FileKind.ITEMS).where(F.col("value_type") == int(ValueType.INT64))
+    around = [rollup.with_inside(one) for one in around]
+    whole = _joined([partials, *around])
     # Item ids, never samples: at most as many as there are items.
-    found = rollup.useless(whole, _known_to_ns(work, part), integers.select("item_id").distinct())
-    late = [row.item_id for row in found.collect()]
+    late = [(row.item_id,) for row in rollup.useless(whole, _known_to_ns(work, part), _integers(work)).collect()]
     if not late:
         return whole
     # A literal list of thousands makes a slow plan; a small broadcast join does not.
-    names = local_frame(work.spark, ITEM_IDS, [(one,) for one in late])
+    names = _small_frame(work, ("item_id",), late)
     exact = rollup.with_inside(samples.join(F.broadcast(names), "item_id", "left_semi"))
     usable = partials.join(F.broadcast(names), "item_id", "left_anti")
-    return usable.unionByName(exact).unionByName(rollup.with_inside(around))
+    return _joined([usable, exact, *around])
 
 
 def _gaps(work: StagingWork) -> DataFrame:

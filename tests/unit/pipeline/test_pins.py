@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from albireo.codec import history as stored
 from albireo.codec.history import FileKind
 from albireo.pipeline import pins
 from albireo.pipeline.errors import OutputUnusable, SourceDamaged, SourceMissing
-from albireo.pipeline.plan import News, midnight
+from albireo.pipeline.plan import LateRows, News
 from albireo.pipeline.source import HistoryFolder, open_history, read_manifest
-from albireo.pipeline.touched import days_of
+from albireo.pipeline.touched import late_rows
 from tests.unit.pipeline.history_files import DAY0, SECOND, HistoryWriter, Row, replaced, sample
 from tests.unit.pipeline.test_rollup import kernel_partials
 
@@ -128,6 +129,15 @@ def news_of(history: HistoryFolder, first: int, last: int, *, is_copied: bool = 
     return [News(entry=entry, sequences=((first, last),), is_copied=is_copied) for entry in entries]
 
 
+def late(history: HistoryFolder, found: list[News], open_ns: int) -> LateRows:
+    """Late rows beside tables that are not there yet."""
+    return late_rows(history, found, open_ns, history.directory / "none")
+
+
+def days_of(history: HistoryFolder, found: list[News], open_ns: int) -> Mapping[str, Collection[int]]:
+    return late(history, found, open_ns).days
+
+
 def test_the_days_of_new_rows_are_read_from_the_new_file(tmp_path: Path) -> None:
     """A file that reaches from 1970 to today has rows of three days, and one of them is no news."""
     writer = written(tmp_path, LATE_ROWS)
@@ -153,12 +163,12 @@ def test_copied_rows_are_told_apart_by_their_own_sequences(tmp_path: Path) -> No
     }
 
 
-def test_a_file_of_one_day_is_not_read(tmp_path: Path) -> None:
-    written(tmp_path, [sample(1, DAY0 + 5, 1.0, 1), sample(2, DAY0 + 9, 1.0, 2)])
+def test_items_begin_where_their_earliest_late_row_is(tmp_path: Path) -> None:
+    """Told of items that no table knows, by day; a row of the open days begins nothing."""
+    written(tmp_path, [*LATE_ROWS, sample(2, DAY0 + 5, 1.0, 14), sample(3, DAY0 - 5, 1.0, 15)])
     history = opened(tmp_path)
-    (entry,) = history.manifest.files
-    history.path(entry).unlink()
-    assert days_of(history, news_of(history, 1, 9), DAY0 + DAY) == {entry.path: {midnight(DAY0)}}
+    assert late(history, news_of(history, 11, 99), DAY0).begun == {1: 0, 3: DAY0 - DAY}
+    assert late(history, news_of(history, 12, 99), DAY0).begun == {1: DAY0 - 3 * DAY, 3: DAY0 - DAY}
 
 
 def test_a_new_file_that_can_not_be_read_is_told(tmp_path: Path) -> None:

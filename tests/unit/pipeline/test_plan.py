@@ -17,6 +17,7 @@ from albireo.model.position import EpochEntry, Position
 from albireo.pipeline.delta import Watermark
 from albireo.pipeline.plan import (
     PARTS_MAX,
+    LateRows,
     WorkPlan,
     base_of,
     is_known,
@@ -37,9 +38,9 @@ def planned(new: Manifest, marks: list[Watermark | None], days: dict[str, set[in
     """The plan of a run; the days of new rows are those of the files' smallest times, unless they are given."""
     base = base_of(new, marks)
     if base is None:
-        return plan(new, None, {})
+        return plan(new, None, LateRows())
     found = {one.entry.path: {midnight(one.entry.min_source_ns)} for one in news(new, base)}
-    return plan(new, base, found if days is None else days)
+    return plan(new, base, LateRows(days=found if days is None else days))
 
 
 def only(todo: WorkPlan) -> tuple[int, list[int]]:

@@ -1,6 +1,7 @@
 """The report: one file that loads nothing, lets nobody's name become markup, and stays small."""
 
 import html.parser
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,53 @@ def test_few_seconds_are_drawn_as_such(tmp_path: Path) -> None:
     store(tmp_path, tables.ROLLUP_1S, rollup_rows(10, DAY0, DAY0 + SECOND, SECOND))
     found = lake.opened_lake(tmp_path, known.complete_to_ns)
     assert lake.trend_rows(found, lake.interesting_items(found))[0] == "per second"
+
+
+def painted(svg: str) -> list[tuple[float, float, float, float]]:
+    """Bars of a drawing with something to see: left, right, bottom and top as shares of its area."""
+    paths = re.findall(r'<g id="patch_\d+">\s*<path d="([^"]*)z\s*"([^>]*)>', svg)
+    corners = [[tuple(map(float, point)) for point in re.findall(r"[ML] (\S+) (\S+)", path)] for path, _ in paths]
+    boxes = [[(min(axis), max(axis)) for axis in zip(*one, strict=True)] for one in corners]
+    (left, right), (top, bottom) = boxes[1]  # After the figure's background that of its area.
+    wide, high = right - left, bottom - top
+    return [
+        ((x0 - left) / wide, (x1 - left) / wide, (bottom - y1) / high, (bottom - y0) / high)
+        for ((x0, x1), (y0, y1)), (_, style) in zip(boxes, paths, strict=True)
+        if "clip-path" in style and y1 > y0
+    ]
+
+
+def test_the_hours_are_painted_as_far_as_they_are_recorded(tmp_path: Path) -> None:
+    """Five hours: good, nothing known, half of it known of one item, lost and unknown by turns, good.
+
+    Shares are of the whole hour: nothing is stretched to fill what nobody knows.
+    """
+
+    def hour(item_id: int, index: int, **known: float) -> Row:
+        times = dict.fromkeys(("good_ns", "uncertain_ns", "bad_ns", "lost_ns"), 0)
+        times |= {f"{name}_ns": int(share * HOUR) for name, share in known.items()}
+        begin = DAY0 + index * HOUR
+        row: Row = rollup_rows(1, begin, begin + HOUR, HOUR).to_pylist()[0]
+        return row | times | {"item_id": item_id}
+
+    rows = [hour(1, 0, good=1), hour(2, 0, good=1), hour(1, 2, good=0.25, bad=0.25), hour(1, 4, good=1)]
+    rows += [hour(1, 3, uncertain=0.5, bad=0.5, lost=0.5), hour(2, 3)]
+    store(tmp_path, tables.ROLLUP_1H, rows)
+    page = write_report(tmp_path / "report.html", tmp_path, manifest(DAY0 + 5 * HOUR), {}).read_text()
+    begin = page.index('id="availability"')
+    bars = painted(page[page.index("<svg", begin) : page.index("</svg>", begin)])
+    found: dict[int, list[float]] = {}
+    for left, right, bottom, top in sorted(bars, key=lambda bar: (bar[0], bar[2])):
+        index = int(left * 5)
+        assert index <= left * 5 < right * 5 < index + 1.05, "a bar stays in its hour"
+        assert bottom == pytest.approx(sum(found.get(index, [])), abs=1e-4), "bars stand on each other"
+        found.setdefault(index, []).append(top - bottom)
+    assert found == {
+        0: [pytest.approx(1.0)],
+        2: [pytest.approx(0.25, abs=1e-4), pytest.approx(0.25, abs=1e-4)],
+        3: [pytest.approx(0.25, abs=1e-4), pytest.approx(0.25, abs=1e-4)],
+        4: [pytest.approx(1.0)],
+    }
 
 
 def test_no_tables_at_all_give_a_page(tmp_path: Path) -> None:

@@ -192,6 +192,70 @@ def test_what_is_new_reads_and_replaces_no_more_than_its_days(
     assert [row["average"] for row in rows[:-1]] == [4.0] * 23
 
 
+def gap(item_id: int, from_ns: int, sequence: int) -> Row:
+    times = {"from_ns": from_ns, "to_ns": from_ns + SECOND, "node_ns": DAY0}
+    return {
+        "source": "p1",
+        "reason": "lost",
+        **times,
+        "item_ids": [item_id],
+        "lost": 1,
+        "epoch": 1,
+        "sequence": sequence,
+    }
+
+
+def test_gaps_count_from_an_items_first_sample_on_if_that_comes_late(spark: SparkSession, tmp_path: Path) -> None:
+    """Items 1 and 4 had their first sample weeks ago, item 2 today, item 3 none: each behind gaps that said nothing.
+
+    Now each has a sample of 50 days ago, so these gaps are lost time: one that holds beyond the days of the late
+    sample, others behind them, and today.
+    """
+    writer = one_sample(tmp_path, 4.0)
+    writer.items([row | {"stale_ns": tables.MINUTE_NS} for row in ITEMS])
+    today = DAY0 + DAY
+    begins = {1: DAY0 - 17 * DAY, 2: today + 50 * SECOND, 4: DAY0 - 9 * DAY}
+    firsts = [sample(item_id, ns, 2.0, item_id + 5) for item_id, ns in begins.items()]
+    writer.add(FileKind.SAMPLES, [row | {"node_ns": today} for row in firsts])
+    gaps = [(1, DAY0 - 19 * DAY), (4, DAY0 - 10 * DAY), (2, today + 20 * SECOND), (3, DAY0 + 20 * SECOND)]
+    writer.add(FileKind.GAPS, [gap(*one, sequence) for sequence, one in enumerate(gaps, 10)])
+    writer.publish(sequence=13, complete_to_ns=today + 60 * SECOND)
+    run(tmp_path / "history", tmp_path / "out", session=spark)
+    assert {row["lost_ns"] for row in table_rows(tmp_path / "out" / "tables" / "rollup_1h")} == {0}
+    late = [sample(item_id, DAY0 - 50 * DAY, 7.0, 20 + item_id) | {"node_ns": today} for item_id in (1, 2, 3, 4)]
+    writer.add(FileKind.SAMPLES, late)
+    writer.publish(sequence=24, complete_to_ns=today + 90 * SECOND)
+    run(tmp_path / "history", tmp_path / "out", session=spark)
+    run(tmp_path / "history", tmp_path / "whole", session=spark)
+    for name in WIDTHS:
+        assert_same(table_rows(tmp_path / "out" / "tables" / name), table_rows(tmp_path / "whole" / "tables" / name))
+    lost = dict.fromkeys((1, 2, 3, 4), 0)
+    for row in table_rows(tmp_path / "out" / "tables" / "rollup_1min"):
+        lost[row["item_id"]] += row["lost_ns"]
+    assert lost == {1: 2 * DAY, 2: 30 * SECOND, 3: DAY + 70 * SECOND, 4: DAY}
+
+
+def test_a_history_that_knows_other_declarations_of_old_days_starts_from_nothing(
+    spark: SparkSession, tmp_path: Path, tables_of_one_sample: Path
+) -> None:
+    """A member that began later takes the stale time that it knows for all times before: the old day holds less.
+
+    What is declared from today on changes no day before.
+    """
+    writer = one_sample(tmp_path, 4.0)
+    out, today = shutil.copytree(tables_of_one_sample, tmp_path / "out"), DAY0 + DAY
+    stale, others = ITEMS[0] | {"stale_ns": 2 * tables.MINUTE_NS}, ITEMS[1:]
+    writer.items([ITEMS[0] | {"valid_to_ns": today + SECOND}, stale | {"valid_from_ns": today + SECOND}, *others])
+    writer.publish(sequence=6, complete_to_ns=today + 300 * SECOND)
+    before = files_of_day(out, "2026-03-01")
+    run(tmp_path / "history", out, session=spark)
+    assert files_of_day(out, "2026-03-01") == before
+    writer.items([stale, *others])
+    writer.publish(sequence=7, complete_to_ns=today + 600 * SECOND)
+    run(tmp_path / "history", out, session=spark)
+    assert sum(row["good_ns"] for row in table_rows(out / "tables" / "rollup_1h")) == 2 * tables.MINUTE_NS
+
+
 def test_a_run_that_was_ended_is_gone_on_with(spark: SparkSession, tmp_path: Path, tables_of_one_sample: Path) -> None:
     """By Ctrl-C at work, which calls all lanes back; then between two commits, because somebody else has written a
     table meanwhile: no retry on what was not read. What is in already stays as it is."""

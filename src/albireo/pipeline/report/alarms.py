@@ -149,8 +149,10 @@ def rate(changes: DataFrame, from_ns: int, known_to_ns: int) -> DataFrame:
             ),
         )
     )
-    counts = [F.coalesce(name, F.lit(0)).cast("bigint").alias(name) for name in ("annunciations", *_PRIORITIES)]
-    every = windows.join(seen, "window_ns", "full").select("window_ns", *counts)
+    names = ("annunciations", *_PRIORITIES)
+    none = windows.select("window_ns", *(F.lit(0).cast("bigint").alias(name) for name in names))
+    # Sums instead of a join: one shuffle less, and no window is left out of either side.
+    every = none.unionByName(seen).groupBy("window_ns").agg(*(F.sum(name).alias(name) for name in names))
     return conforming(
         every.withColumn("start", timestamp(F.col("window_ns"))).withColumn(
             "is_flood", F.col("annunciations") >= FLOOD_BEGINS

@@ -1,30 +1,36 @@
 """Completeness of the record: gaps as written by whoever lost something, and availability per item and day."""
 
-from pyspark.sql import DataFrame, Window
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from albireo.pipeline.rollup import touched_items
 from albireo.pipeline.tables import AVAILABILITY, GAPS, ITEMS, ITEMS_SCD, bounded, conforming, timestamp
 
 
-def item_table(items: DataFrame) -> DataFrame:
-    """The items as last declared.
+def item_table(items: pa.Table) -> pa.Table:
+    """The items as last declared. Few rows, so they need no Spark.
 
     Args:
         items: codec.history.ITEMS.
     """
-    newest = Window.partitionBy("item_id").orderBy(F.desc_nulls_last("valid_from_ns"))
-    last = items.withColumn("n", F.row_number().over(newest)).where("n = 1")
-    return conforming(last.select(*ITEMS.schema.names), ITEMS)
+    by_time = sorted(items.to_pylist(), key=lambda row: (row["valid_from_ns"] is not None, row["valid_from_ns"] or 0))
+    last = {row["item_id"]: row for row in by_time}
+    schema = to_arrow_schema(ITEMS.schema, timezone="UTC")
+    return pa.Table.from_pylist([last[item_id] for item_id in sorted(last)], schema=schema)
 
 
-def item_versions(items: DataFrame) -> DataFrame:
+def item_versions(items: pa.Table) -> pa.Table:
     """Every version of every item.
 
     Args:
         items: codec.history.ITEMS.
     """
-    return conforming(items.withColumn("start", timestamp(F.col("valid_from_ns"))), ITEMS_SCD)
+    rows = items.to_pylist()
+    for row in rows:
+        row["start"] = None if row["valid_from_ns"] is None else row["valid_from_ns"] // 1000
+    return pa.Table.from_pylist(rows, schema=to_arrow_schema(ITEMS_SCD.schema, timezone="UTC"))
 
 
 def gap_table(gaps: DataFrame, items: DataFrame) -> DataFrame:
