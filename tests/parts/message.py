@@ -32,6 +32,8 @@ def _least(kind: inspect.Type) -> object:
             return 1
         case inspect.StrType():
             return "x"
+        case inspect.BytesType():
+            return b"x"
         case inspect.VarTupleType():
             return ()
         case inspect.NoneType():
