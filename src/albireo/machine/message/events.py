@@ -97,6 +97,8 @@ class RecoverBody(msgspec.Struct, frozen=True):
 
     name: MessageName
     kind: str
+    is_proven: bool
+    """True: this tenure goes on with the life of the one that accepted it, so what the log lacks did not happen."""
 
 
 class StageReached(msgspec.Struct, frozen=True):

@@ -135,12 +135,16 @@ class InboxFold:
             self._forget_below(name)
         receipt = MessageReceipt(name=name, guid=record.guid, end=record.end, kept_at=log_time, kind=kind)
         for one in self.receipts.keep(receipt):
-            origin = self.origins.setdefault(one.name.origin, KnownOrigin())
-            life = origin.of(one.name.life)
-            if life is None:
-                origin.forgotten_epoch = max(origin.forgotten_epoch, one.name.life.epoch)
-            else:
-                life.pruned_to = max(life.pruned_to, one.name.number)
+            self._forgotten(one.name)
+
+    def _forgotten(self, name: MessageName) -> None:
+        """Note that the receipt of a message is kept no more."""
+        origin = self.origins.setdefault(name.origin, KnownOrigin())
+        life = origin.of(name.life)
+        if life is None:
+            origin.forgotten_epoch = max(origin.forgotten_epoch, name.life.epoch)
+        else:
+            life.pruned_to = max(life.pruned_to, name.number)
 
     def fold_low(self, record: LowTold) -> None:
         """Forget what the origin is known to have, and lives of it that are over."""

@@ -132,7 +132,8 @@ class NodeMessages:
         """Go on with what waited for a record, after it is folded."""
         if isinstance(record, LifeBegun) and record == self._beginning:
             self.is_serving, self._beginning = True, None
-            return self._routed(self.origin.begin(times) + self.owner.begin(times))
+            goes_on = record.life.epoch != record.epoch
+            return self._routed(self.origin.begin(times) + self.owner.begin(times, goes_on=goes_on))
         return self._routed(self._follow(record, times)) if self.is_serving else []
 
     def _follow(self, record: MessageRecord, times: MessageTimes) -> list[MessageEffect]:
