@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.tree.records import LowTold, MessageAccepted, MessageDone, MessageEnd, MessageRefused
+from albireo.codec.tree.records import LowTold, MessageAccepted, MessageDone, MessageEnd, MessageLeased, MessageRefused
 from albireo.machine.fold.columns import SLICE_ROWS, list_slices, read_slices, sliced, unsliced
 from albireo.machine.message.outbox import MessageReceipt, MessageReceipts
 from albireo.model.instant import LogTime
@@ -38,6 +38,8 @@ class InboxRow(msgspec.Struct, kw_only=True):
     """None: refused, or done, after which the body is not needed."""
     guid: str = ""
     end: MessageEnd | None = None
+    lease: int = 0
+    """Number of the last lease; 0: no receiver had it."""
 
     @property
     def is_refused(self) -> bool:
@@ -124,6 +126,11 @@ class InboxFold:
         if found.pruned_to:
             origin.forgotten_epoch = max(origin.forgotten_epoch, life.epoch)
         origin.lives = [(one, other) for one, other in origin.lives if one != life]
+
+    def fold_leased(self, record: MessageLeased) -> None:
+        row = self.rows.get(record.name)
+        if row is not None:
+            row.lease = record.lease
 
     def fold_done(self, record: MessageDone, log_time: LogTime) -> None:
         name = record.name

@@ -22,6 +22,7 @@ from albireo.codec.tree.records import (
     MessageDone,
     MessageEnd,
     MessageEnded,
+    MessageLeased,
     MessageRecord,
     MessageRefused,
     MessageRequested,
@@ -154,8 +155,8 @@ class NodeMessages:
                 return self.owner.refused(record)
             case LowTold():
                 return self.owner.low_told(record)
-            case LifeBegun():
-                return []
+            case LifeBegun() | MessageLeased():
+                return []  # A lease is followed by the receivers (receivers.py).
             case _:
                 assert_never(record)
 

@@ -8,7 +8,7 @@ import pytest
 from albireo.codec.tree.letters import MessageTold
 from albireo.machine.message.events import SendAsked
 from albireo.machine.message.writes import encode_write
-from albireo.machine.node.turn import Turn
+from albireo.machine.node.turn import Question, Turn
 from albireo.model.command import Outcome
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.log_view import LogView
@@ -79,7 +79,6 @@ def test_a_write_goes_down_two_levels_and_its_read_back_comes_up() -> None:
         (write(item="pump"), "", AddCause.NOT_SUPPORTED, "no item"),
         (write(value=400.0), "", AddCause.INCONSISTENT_PARAMETERS, "outside"),
         (write(), "operator has view, write needs operate", AddCause.NO_ACCESS_AUTHORITY, "needs operate"),
-        (write(kind="poem"), "", AddCause.NOT_SUPPORTED, "poem"),
         (write(body=b"\xc1"), "", AddCause.INCONSISTENT_PARAMETERS, "no write"),
     ],
 )
@@ -200,3 +199,114 @@ def test_a_snapshot_of_the_folds_has_the_messages() -> None:
         assert list(again.messages.outbox.open) == list(core.folds.messages.outbox.open)
         assert list(again.messages.inbox.rows) == list(core.folds.messages.inbox.rows)
     assert MessageOutcome.VERIFIED in {one.end.outcome for one in cores[TOP].folds.messages.outbox.receipts}
+
+
+# Receivers that share the inbox of the lowest node.
+
+
+def posted(cores: dict[bytes, MessageCore], count: int, expires_ms: int = 60_000) -> None:
+    for number in range(count):
+        body = f"poem {number}".encode()
+        cores[TOP].ask(write(kind="poem", body=body, command_id=f"p{number}", expires_ms=expires_ms))
+    exchange(cores)
+
+
+def receive(core: MessageCore, who: bytes, request_id: int) -> None:
+    turn = core.turn()
+    assert core.post.receive(Question(who, request_id, core.moment, "operator"), core.log_time, turn) is None
+    core.settle(turn)
+
+
+def take(core: MessageCore, who: bytes, request_id: int, handed: dict[str, Any]) -> str:
+    turn = core.turn()
+    name = msgspec.convert(handed["name"], MessageName)
+    question = Question(who, request_id, core.moment, "operator")
+    refusal = core.post.taken(question, name, handed["lease"], core.log_time, turn)
+    core.settle(turn)
+    return refusal
+
+
+def handed_out(core: MessageCore) -> list[dict[str, Any]]:
+    found = [one.result for one in core.answers if isinstance(one.result, dict)]
+    core.answers.clear()
+    return found
+
+
+def test_receivers_share_an_inbox_and_each_message_is_taken_by_one() -> None:
+    cores = tree()
+    posted(cores, 3)
+    site = cores[SITE]
+    assert site.orders_sent == [] and handed_out(site) == []
+    receive(site, b"one", 1)
+    receive(site, b"two", 1)
+    first, second = handed_out(site)
+    assert (first["body"], second["body"]) == (b"poem 0", b"poem 1")
+    assert take(site, b"two", 2, first), "it is not the second one's"
+    assert take(site, b"one", 2, first) == ""
+    assert [one.result for one in site.answers] == [True]
+    exchange(cores)
+    assert end_told(cores[TOP])["outcome"] == "executed"
+    assert take(site, b"one", 3, first), "once"
+    site.answers.clear()
+    receive(site, b"one", 4)
+    assert [one["body"] for one in handed_out(site)] == [b"poem 2"]
+
+
+def test_what_a_receiver_did_not_take_goes_to_another_when_it_is_gone() -> None:
+    cores = tree()
+    posted(cores, 1)
+    site = cores[SITE]
+    receive(site, b"one", 1)
+    (first,) = handed_out(site)
+    receive(site, b"two", 1)
+    assert handed_out(site) == []
+    turn = site.turn()
+    site.post.lost(b"one", site.moment, site.log_time, turn)
+    site.settle(turn)
+    (again,) = handed_out(site)
+    assert (again["body"], again["lease"]) == (first["body"], first["lease"] + 1)
+    assert take(site, b"one", 2, first), "the word of an earlier lease is refused"
+    assert take(site, b"two", 2, again) == ""
+
+
+def test_a_silent_receiver_loses_its_lease() -> None:
+    cores = tree()
+    posted(cores, 1)
+    site = cores[SITE]
+    receive(site, b"one", 1)
+    (first,) = handed_out(site)
+    receive(site, b"two", 1)
+    site.pass_ms(31_000)
+    (again,) = handed_out(site)
+    assert again["lease"] == first["lease"] + 1
+
+
+@pytest.mark.parametrize(("is_out", "outcome"), [(False, "expired"), (True, "unknown")])
+def test_a_message_that_no_receiver_took_expires_only_if_none_had_it(is_out: bool, outcome: str) -> None:
+    cores = tree()
+    posted(cores, 1, expires_ms=5_000)
+    site = cores[SITE]
+    if is_out:
+        receive(site, b"one", 1)
+    site.letters.clear()
+    site.pass_ms(40_000)
+    exchange(cores)
+    assert end_told(cores[TOP])["outcome"] == outcome
+
+
+@pytest.mark.parametrize(("is_out", "outcome"), [(False, "expired"), (True, "unknown")])
+def test_a_takeover_gives_no_message_to_a_second_receiver(is_out: bool, outcome: str) -> None:
+    cores = tree()
+    posted(cores, 1)
+    site = cores[SITE]
+    if is_out:
+        receive(site, b"one", 1)
+    site.begin(continues=True)
+    link(cores)
+    site.letters.clear()
+    receive(site, b"two", 1)
+    site.answers.clear()
+    cores[TOP].pass_ms(1_000)
+    exchange(cores)
+    assert handed_out(site) == []
+    assert end_told(cores[TOP])["outcome"] == outcome
